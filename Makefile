@@ -1,0 +1,54 @@
+# Two commands do everything on a fresh machine with python3, make and pip:
+#   make demo    make test
+# Each makes .venv on its first run and is quick afterwards.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint types unit slow paper bench clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[plots]'
+	@touch $@
+
+# torch first and by itself: the plain name would pull the CUDA build.
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[test]'
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP) --editable '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.demo
+	$(BIN)/graphtemper demo
+
+test: lint types unit
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+unit: $(VENV)/.test
+	$(BIN)/python -m pytest -m 'not slow'
+
+slow: $(VENV)/.test
+	$(BIN)/python -m pytest -m slow
+
+paper: $(VENV)/.test
+	$(BIN)/graphtemper paper all
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) artifacts

@@ -1,0 +1,41 @@
+"""Honest confidence for graph neural networks on graphs that changed.
+
+The package reads as one sentence: graph -> logits -> signals -> estimate -> temperature ->
+probabilities -> report. Names are loaded on first use, so that ``import graphtemper`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphtemper.graph import Graph as Graph
+
+__version__ = "0.1.0"
+
+_OBJECTS = {"Graph": "graphtemper.graph"}
+_MODULES = {
+    "csbm",
+    "errors",
+    "finite_degree",
+    "metrics",
+    "mixture",
+    "models",
+    "propagate",
+    "temperature",
+    "theory",
+}
+__all__ = sorted({*_OBJECTS, *_MODULES})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OBJECTS:
+        return getattr(importlib.import_module(_OBJECTS[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"graphtemper.{name}")
+    raise AttributeError(f"module 'graphtemper' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

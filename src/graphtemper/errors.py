@@ -1,0 +1,31 @@
+"""The errors and warnings that graphtemper raises: one small family, one clear sentence each."""
+
+from __future__ import annotations
+
+
+class GraphTemperError(Exception):
+    """Anything the user can fix; its message says what was wrong, where, and what to do."""
+
+
+class InputError(GraphTemperError, ValueError):
+    """An argument outside the domain of the function that received it."""
+
+
+class FileError(GraphTemperError, OSError):
+    """A file that is missing, damaged, or not in the documented format."""
+
+
+class NotIdentifiableError(GraphTemperError, ValueError):
+    """The data do not determine the quantity that was asked for, so no number is given."""
+
+
+class MissingExtraError(GraphTemperError, ImportError):
+    """An optional dependency is not installed; the message names the extra and the pip command."""
+
+
+class GraphTemperWarning(UserWarning):
+    """The answer is defined but deserves a second look."""
+
+
+class IllConditionedWarning(GraphTemperWarning):
+    """A small error in the inputs moves the answer by a large factor."""

@@ -1,0 +1,321 @@
+"""The graph: features, undirected edges, optional labels and masks; nothing else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper.errors import FileError, InputError, MissingExtraError
+from graphtemper.files import read_npz, write_npz
+from graphtemper.graph_checks import (
+    CSR_KEYS,
+    Features,
+    checked_edges,
+    checked_features,
+    checked_integers,
+    checked_labels,
+    checked_masks,
+    checked_names,
+    checked_pairs,
+    features_from_arrays,
+    names,
+    read_only,
+    required,
+    text,
+)
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Nodes = ArrayLike | None
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An attributed, undirected graph with optional labels and splits.
+
+    Everything is validated on construction, and the arrays are read-only afterwards: a shift
+    makes a new graph, it never edits one.
+
+    Parameters
+    ----------
+    features : (N, F) array or scipy sparse
+        Node features; kept as float32, sparse input as CSR.
+    edges : (E, 2) int array
+        Undirected edges, each once, no self-loops. `from_edges` cleans an untidy list.
+    labels : (N,) int array, optional
+        Class indices from 0; -1 means unlabelled.
+    train_masks, val_masks, test_masks : (S, N) bool arrays, optional
+        The data set's own splits, one a row.
+    time : (N,) int array, optional
+        An order in time, where the data set has one.
+    name, class_names, feature_names : optional
+        What people call the graph, its classes and its columns.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]], labels=[0, 1, -1])
+    >>> g.num_nodes, g.num_edges, g.num_features, g.num_classes
+    (3, 2, 1, 2)
+    >>> g.degrees.tolist()
+    [1, 2, 1]
+    """
+
+    features: Features
+    edges: NDArray[np.int32]
+    labels: NDArray[np.int64] | None = None
+    train_masks: NDArray[np.bool_] | None = None
+    val_masks: NDArray[np.bool_] | None = None
+    test_masks: NDArray[np.bool_] | None = None
+    time: NDArray[np.int64] | None = None
+    name: str = ""
+    class_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", checked_features(self.features))
+        for field in fields(self):
+            if field.name != "features":
+                object.__setattr__(self, field.name, self._checked(field.name))
+
+    def _checked(self, field: str) -> Any:
+        value = getattr(self, field)
+        if field == "edges":
+            return checked_edges(value, self.num_nodes)
+        if field == "name":
+            return str(value)
+        if value is None:
+            return None
+        if field == "labels":
+            return checked_labels(value, self.num_nodes)
+        if field == "time":
+            return read_only(checked_integers(value, "time", (self.num_nodes,)))
+        if field.endswith("_masks"):
+            return checked_masks(value, field, self.num_nodes)
+        return checked_names(value, field, self.num_features)
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, N."""
+        return int(self.features.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Number of undirected edges, E."""
+        return int(self.edges.shape[0])
+
+    @property
+    def num_features(self) -> int:
+        """Number of feature columns, F."""
+        return int(self.features.shape[1])
+
+    @cached_property
+    def num_classes(self) -> int:
+        """Number of classes, K: from the class names, else the largest label + 1, else 0."""
+        if self.class_names is not None:
+            return len(self.class_names)
+        if self.labels is None or self.labels.size == 0:
+            return 0
+        return int(self.labels.max()) + 1
+
+    @cached_property
+    def degrees(self) -> NDArray[np.int64]:
+        """Number of neighbours of each node, (N,)."""
+        return np.bincount(self.edges.ravel(), minlength=self.num_nodes)
+
+    @property
+    def labelled(self) -> NDArray[np.int64]:
+        """Indices of the nodes that have a label."""
+        if self.labels is None:
+            return np.empty(0, dtype=np.int64)
+        return np.flatnonzero(self.labels >= 0)
+
+    def replace(self, **changes: Any) -> Graph:
+        """Return a graph with some fields replaced; only what changed is validated again.
+
+        Examples
+        --------
+        >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]], labels=[0, 1])
+        >>> g.replace(labels=None).labels is None
+        True
+        """
+        unknown = set(changes) - {field.name for field in fields(self)}
+        if unknown:
+            raise InputError(f"a Graph has no field {sorted(unknown)[0]!r}.")
+        features = changes.get("features")
+        if features is not None and np.shape(features)[0] != self.num_nodes:
+            raise InputError(
+                f"features has {np.shape(features)[0]} rows but the graph has {self.num_nodes} "
+                "nodes; build a new Graph to change the nodes."
+            )
+        new = object.__new__(Graph)
+        for field in fields(self):
+            object.__setattr__(new, field.name, changes.get(field.name, getattr(self, field.name)))
+        if "features" in changes:
+            object.__setattr__(new, "features", checked_features(new.features))
+        for name in changes:
+            if name != "features":
+                object.__setattr__(new, name, new._checked(name))
+        return new
+
+    @classmethod
+    def from_edges(cls, features: ArrayLike | sp.spmatrix, edges: ArrayLike, **other: Any) -> Graph:
+        """Build a graph from any edge list: both directions, duplicates and self-loops allowed.
+
+        Examples
+        --------
+        >>> Graph.from_edges([[1.0], [2.0]], [[0, 1], [1, 0], [1, 1]]).edges.tolist()
+        [[0, 1]]
+        """
+        checked = checked_features(features)
+        pairs = checked_pairs(edges, checked.shape[0])
+        return cls(features=checked, edges=tidy_edges(pairs, checked.shape[0]), **other)
+
+    @classmethod
+    def _from_valid(cls, **values: Any) -> Graph:
+        """Build from arrays that are right by construction, skipping the checks."""
+        new = object.__new__(cls)
+        for field in fields(cls):
+            value = values.get(field.name, field.default)
+            value = read_only(value) if isinstance(value, np.ndarray) else value
+            object.__setattr__(new, field.name, value)
+        return new
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Graph:
+        """Read a graph from the ``.npz`` format (no pickles; every array is validated).
+
+        Unknown keys are ignored. Raises `FileError` naming the key and the first bad entry.
+        """
+        arrays = read_npz(path)
+        try:
+            return cls(
+                features=features_from_arrays(arrays),
+                edges=required(arrays, "edges"),
+                name=text(arrays, "name") or Path(path).stem,
+                class_names=names(arrays, "class_names"),
+                feature_names=names(arrays, "feature_names"),
+                **{key: arrays.get(key) for key in ("labels", "time")},
+                **{key: arrays.get(key) for key in ("train_masks", "val_masks", "test_masks")},
+            )
+        except InputError as error:
+            raise FileError(f"{path}: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph as ``.npz``, atomically; `load` gives it back."""
+        arrays: dict[str, NDArray[Any]] = {"edges": self.edges, "name": np.array(self.name)}
+        if isinstance(self.features, np.ndarray):
+            arrays["features"] = self.features
+        else:
+            values = (
+                self.features.data,
+                self.features.indices,
+                self.features.indptr,
+                np.array(self.features.shape),
+            )
+            arrays.update(zip(CSR_KEYS, values, strict=True))
+        for key in ("labels", "train_masks", "val_masks", "test_masks", "time"):
+            if getattr(self, key) is not None:
+                arrays[key] = getattr(self, key)
+        for key in ("class_names", "feature_names"):
+            if getattr(self, key) is not None:
+                arrays[key] = np.array(getattr(self, key), dtype=np.str_)
+        write_npz(path, arrays)
+
+    @classmethod
+    def from_pyg(cls, data: Data) -> Graph:
+        """Convert a ``torch_geometric`` ``Data`` (``x``, ``edge_index``, ``y``, masks).
+
+        Directions are merged, self-loops and duplicate edges dropped; a mask of shape (N,) becomes
+        one split, (N, S) becomes S splits.
+        """
+        features = data.x
+        if features is None or data.edge_index is None:
+            raise InputError("the PyG data needs both x and edge_index; set them first.")
+        x = features.detach().cpu()
+        masks: dict[str, Any] = {}
+        for split in ("train", "val", "test"):
+            mask = getattr(data, f"{split}_mask", None)
+            if mask is not None:
+                array = np.atleast_2d(np.asarray(mask.detach().cpu().numpy(), dtype=bool).T)
+                masks[f"{split}_masks"] = array
+        labels = None if data.y is None else data.y.detach().cpu().numpy().reshape(-1)
+        return cls.from_edges(
+            sp.csr_matrix(x.to_dense().numpy()) if x.is_sparse else x.numpy(),
+            data.edge_index.detach().cpu().numpy().T,
+            labels=labels,
+            **masks,
+        )
+
+    def to_pyg(self) -> Data:
+        """Convert to a ``torch_geometric`` ``Data`` with both directions of each edge."""
+        try:
+            import torch
+            from torch_geometric.data import Data
+        except ImportError as error:
+            raise MissingExtraError(
+                "Graph.to_pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
+            ) from error
+        dense = self.features if isinstance(self.features, np.ndarray) else self.features.toarray()
+        both = np.concatenate([self.edges, self.edges[:, ::-1]]).T.astype(np.int64)
+        data = Data(
+            x=torch.from_numpy(np.array(dense)), edge_index=torch.from_numpy(both).contiguous()
+        )
+        if self.labels is not None:
+            data.y = torch.from_numpy(np.array(self.labels))
+        for split in ("train", "val", "test"):
+            masks = getattr(self, f"{split}_masks")
+            if masks is not None:
+                mask = masks[0] if len(masks) == 1 else masks.T
+                setattr(data, f"{split}_mask", torch.from_numpy(np.array(mask)))
+        return data
+
+
+def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:
+    """Turn a boolean mask, an index array or None (all nodes) into an index array.
+
+    Examples
+    --------
+    >>> select_nodes([True, False, True], 3).tolist()
+    [0, 2]
+    >>> select_nodes([2, 0], 3).tolist()
+    [2, 0]
+    """
+    if nodes is None:
+        return np.arange(num_nodes)
+    array = np.asarray(nodes)
+    if array.ndim != 1:
+        raise InputError(f"nodes must be one-dimensional, but has shape {array.shape}.")
+    if array.dtype == bool:
+        if array.size != num_nodes:
+            raise InputError(
+                f"the node mask has {array.size} entries but the graph has {num_nodes} nodes."
+            )
+        array = np.flatnonzero(array)
+    elif array.size == 0:
+        array = array.astype(np.int64)
+    elif not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"nodes must be a boolean mask or integer indices, not {array.dtype}.")
+    if array.size == 0:
+        raise InputError("no node is selected; pass at least one.")
+    bad = np.flatnonzero((array < 0) | (array >= num_nodes))
+    if bad.size:
+        raise InputError(
+            f"nodes[{bad[0]}] is {array[bad[0]]}, outside 0..{num_nodes - 1}; use valid indices."
+        )
+    return array.astype(np.int64)
+
+
+def tidy_edges(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.int32]:
+    """Sort each pair, drop self-loops and duplicates; the result is in lexicographic order."""
+    low, high = pairs.min(axis=1), pairs.max(axis=1)
+    keep = low != high
+    keys = np.unique(low[keep].astype(np.int64) * num_nodes + high[keep])
+    return np.column_stack(np.divmod(keys, max(num_nodes, 1))).astype(np.int32)

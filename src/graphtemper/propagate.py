@@ -1,0 +1,167 @@
+"""Normalised operators S and products S^k X: the package's only sparse-product code.
+
+The kernel is SciPy's CSR product, run in row blocks on as many threads as there are cores
+(SciPy releases the interpreter lock inside it). Against the alternatives measured by
+``benchmarks/sparse_product.py`` it is within a small factor of numba and torch and needs neither.
+Each output row is computed by one thread in one order, so the bytes do not depend on the threads.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, get_args, overload
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper.errors import InputError
+from graphtemper.graph import Graph
+
+Operator = Literal["mean", "symmetric", "self-loop"]
+Dense = NDArray[np.floating]
+
+# Below this many multiply-adds, starting threads costs more than it saves.
+_WORTH_THREADS = 4_000_000
+
+
+def adjacency(graph: Graph) -> sp.csr_matrix:
+    """Return the symmetric 0/1 adjacency matrix A as float32 CSR.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+    >>> adjacency(g).toarray().astype(int).tolist()
+    [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    """
+    low, high = graph.edges[:, 0], graph.edges[:, 1]
+    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
+    ones = np.ones(rows.size, dtype=np.float32)
+    return sp.csr_matrix((ones, (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
+    r"""Return a normalised aggregation operator S as float32 CSR.
+
+    ============  ==========================================  ===========================
+    kind          S                                           isolated node
+    ============  ==========================================  ===========================
+    `mean`        :math:`D^{-1}A`                             a zero row: it aggregates nothing
+    `symmetric`   :math:`D^{-1/2}AD^{-1/2}`                   a zero row
+    `self-loop`   :math:`\tilde D^{-1/2}(A+I)\tilde D^{-1/2}`  keeps its own features
+    ============  ==========================================  ===========================
+
+    `self-loop` is the operator of Kipf and Welling's GCN and of the paper's SIGN features.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+    >>> operator(g, "mean").toarray()[1].tolist()
+    [0.5, 0.0, 0.5]
+    """
+    if kind not in get_args(Operator):
+        raise InputError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
+    matrix = adjacency(graph)
+    degrees = graph.degrees.astype(np.float64)
+    if kind == "self-loop":
+        matrix = sp.csr_matrix(matrix + sp.identity(graph.num_nodes, np.float32, format="csr"))
+        degrees = degrees + 1.0
+    exponent = -1.0 if kind == "mean" else -0.5
+    left = np.zeros_like(degrees)
+    np.power(degrees, exponent, out=left, where=degrees > 0)
+    weights = np.repeat(left, np.diff(matrix.indptr))
+    if kind != "mean":
+        weights *= left[matrix.indices]
+    matrix.data = weights.astype(np.float32)
+    return matrix
+
+
+@overload
+def multiply(matrix: sp.csr_matrix, columns: Dense) -> Dense: ...
+@overload
+def multiply(matrix: sp.csr_matrix, columns: sp.csr_matrix) -> sp.csr_matrix: ...
+def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | sp.csr_matrix:
+    """Return ``matrix @ columns``; sparse stays sparse.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+    >>> multiply(operator(g, "mean"), np.array([[1.0], [0.0], [2.0]])).ravel().tolist()
+    [0.0, 1.5, 0.0]
+    """
+    if sp.issparse(columns):
+        return sp.csr_matrix(matrix @ columns)
+    dense = np.ascontiguousarray(columns)
+    width = 1 if dense.ndim == 1 else dense.shape[1]
+    threads = _available_cores()
+    if threads == 1 or matrix.nnz * width < _WORTH_THREADS:
+        product: Dense = matrix @ dense
+        return product
+    return _multiply_in_blocks(matrix, dense, threads)
+
+
+def _multiply_in_blocks(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:
+    num_rows = matrix.shape[0]
+    out = np.empty((num_rows, *dense.shape[1:]), np.result_type(matrix.dtype, dense.dtype))
+    # Cut where the non-zeros balance, several blocks a thread, so that hubs do not hold one back.
+    targets = np.linspace(0, matrix.nnz, 4 * threads + 1)[1:-1]
+    cuts = [0, *np.searchsorted(matrix.indptr, targets).tolist(), num_rows]
+
+    def fill(first: int, last: int) -> None:
+        start, stop = matrix.indptr[first], matrix.indptr[last]
+        block = sp.csr_matrix(
+            (
+                matrix.data[start:stop],
+                matrix.indices[start:stop],
+                matrix.indptr[first : last + 1] - start,
+            ),
+            shape=(last - first, matrix.shape[1]),
+        )
+        out[first:last] = block @ dense
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(fill, cuts[:-1], cuts[1:]))
+    return out
+
+
+def _available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def powers(
+    matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix, hops: int
+) -> list[Dense | sp.csr_matrix]:
+    """Return ``[X, S X, ..., S^hops X]``.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]])
+    >>> [x.ravel().tolist() for x in powers(operator(g, "mean"), np.array([[1.0], [0.0]]), 2)]
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    if hops < 0:
+        raise InputError(f"hops must be 0 or more, not {hops}.")
+    result: list[Dense | sp.csr_matrix] = [columns]
+    for _ in range(hops):
+        result.append(multiply(matrix, result[-1]))
+    return result
+
+
+def horner(matrix: sp.csr_matrix, terms: list[Dense]) -> Dense:
+    r"""Return :math:`\sum_k S^k B_k` with one product a hop: :math:`B_0 + S(B_1 + S(B_2 + \dots))`.
+
+    For a linear model :math:`B_k = X W_k` has K columns, so prediction propagates K columns
+    instead of the F columns of X.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]])
+    >>> x = np.array([[1.0], [0.0]])
+    >>> horner(operator(g, "mean"), [x, 2 * x]).ravel().tolist()
+    [1.0, 2.0]
+    """
+    total = terms[-1]
+    for term in reversed(terms[:-1]):
+        total = term + multiply(matrix, total)
+    return total

@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphtemper import Graph, csbm, models
+from graphtemper.errors import FileError, InputError
+from graphtemper.files import write_npz
+from graphtemper.models import SGC, SIGN
+from graphtemper.propagate import operator, powers
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(600, degree=8, homophily=0.7, snr=1.0, num_classes=3, num_features=6, seed=4)
+
+
+def naive_logits(model, graph):
+    blocks = powers(operator(graph, model.operator), graph.features, model.hops)
+    used = np.hstack([blocks[k] for k in model.hops_used])
+    return used @ model.weights_.reshape(-1, model.weights_.shape[2]) + model.intercept_
+
+
+@pytest.mark.parametrize("model", [SIGN(hops=2), SIGN(hops=0), SGC(hops=2), SGC(1, "mean")])
+def test_projecting_first_equals_propagating_features(graph, model):
+    model.fit(graph, np.arange(300))
+    np.testing.assert_allclose(model(graph), naive_logits(model, graph), atol=1e-4)
+
+
+@pytest.mark.parametrize("model", [SIGN(hops=3), SGC(hops=2)])
+def test_design_of_some_nodes_equals_rows_of_the_whole(graph, model):
+    nodes = np.array([5, 3, 400, 17])
+    np.testing.assert_allclose(model.design(graph, nodes), model.design(graph)[nodes], atol=1e-6)
+
+
+def test_sparse_and_dense_features_give_the_same_model(graph):
+    dense = SIGN(C=0.5).fit(graph, np.arange(300))
+    sparse_graph = graph.replace(features=sp.csr_matrix(graph.features))
+    sparse = SIGN(C=0.5).fit(sparse_graph, np.arange(300))
+    np.testing.assert_allclose(sparse(sparse_graph), dense(graph), atol=2e-3)
+
+
+def test_the_head_is_scikit_learns_optimum(graph):
+    from sklearn.linear_model import LogisticRegression
+
+    nodes = np.arange(400)
+    model = SIGN(C=2.0, tol=1e-9).fit(graph, nodes)
+    head = LogisticRegression(C=2.0, solver="newton-cholesky", tol=1e-10)
+    head.fit(model.design(graph, nodes), graph.labels[nodes])
+    np.testing.assert_allclose(
+        model(graph)[nodes], head.decision_function(model.design(graph, nodes)), atol=1e-3
+    )
+
+
+def test_binary_logits_are_zero_and_g():
+    from sklearn.linear_model import LogisticRegression
+
+    g = csbm.sample(400, degree=10, homophily=0.8, snr=1.0, seed=2)
+    model = SIGN(tol=1e-9).fit(g)
+    head = LogisticRegression(tol=1e-9, max_iter=1000).fit(model.design(g), g.labels)
+    logits = model(g)
+    assert not logits[:, 0].any()
+    np.testing.assert_allclose(logits[:, 1], head.decision_function(model.design(g)), atol=1e-4)
+
+
+def test_no_penalty_is_allowed(graph):
+    free, strong = SIGN(C=np.inf).fit(graph), SIGN(C=0.01).fit(graph)
+    assert np.abs(free.weights_).sum() > 2 * np.abs(strong.weights_).sum()
+
+
+def test_a_class_without_fitted_nodes_never_wins(graph):
+    nodes = np.flatnonzero(graph.labels != 1)
+    logits = SIGN().fit(graph, nodes)(graph)
+    assert logits.shape == (600, 3)
+    assert np.isfinite(logits).all()
+    assert not (logits.argmax(axis=1) == 1).any()
+
+
+@pytest.mark.parametrize("kind", [SIGN, SGC])
+def test_save_and_load(graph, tmp_path, kind):
+    model = kind(hops=1, C=3.0).fit(graph)
+    model.save(tmp_path / "m.npz")
+    loaded = models.load(tmp_path / "m.npz")
+    assert type(loaded) is kind
+    assert loaded.get_params() == model.get_params()
+    assert loaded(graph).tobytes() == model(graph).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weights": None}, "key 'weights' is missing"),
+        ({"header": np.array("not json")}, "header"),
+        ({"header": np.array('{"format": "x"}')}, "unknown format"),
+        ({"header": np.array('{"format": "graphtemper.linear/1", "model": "os"}')}, "header"),
+        ({"weights": np.zeros((1, 6, 3))}, "disagree"),
+        ({"intercept": np.array([0, np.nan, 0])}, "non-finite"),
+    ],
+)
+def test_damaged_model_files(graph, tmp_path, change, message):
+    SIGN().fit(graph).save(tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz") as file:
+        arrays = {**file, **change}
+    write_npz(tmp_path / "m.npz", {k: v for k, v in arrays.items() if v is not None})
+    with pytest.raises(FileError, match=message):
+        models.load(tmp_path / "m.npz")
+
+
+def test_bad_input(graph):
+    with pytest.raises(InputError, match="is not fitted"):
+        SIGN()(graph)
+    with pytest.raises(InputError, match="no labels"):
+        SIGN().fit(graph.replace(labels=None))
+    with pytest.raises(InputError, match="node 2 has no label"):
+        SIGN().fit(graph.replace(labels=np.where(np.arange(600) == 2, -1, graph.labels)), range(5))
+    with pytest.raises(InputError, match="one class"):
+        SIGN().fit(graph, np.flatnonzero(graph.labels == 1))
+    with pytest.raises(InputError, match="fitted on 6 feature columns"):
+        SIGN().fit(graph)(Graph(features=np.zeros((3, 2)), edges=[]))
+    with pytest.raises(InputError, match="C must be positive"):
+        SIGN(C=0)
+    with pytest.raises(InputError, match="hops must be"):
+        SGC(hops=-1)

@@ -1,0 +1,105 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphtemper import csbm
+from graphtemper.errors import InputError
+
+
+@given(st.integers(2, 6), st.floats(0, 1), st.floats(0.5, 20), st.integers(300, 5000))
+@settings(max_examples=60, deadline=None)
+def test_block_probabilities_invert_the_definitions(k, h, d, n):
+    p, q = csbm.block_probabilities(n, d, h, k)
+    assert p * (n / k - 1) + q * n * (k - 1) / k == pytest.approx(d)
+    assert p / (p + q * (k - 1)) == pytest.approx(h)
+
+
+@given(st.integers(2, 9), st.integers(0, 5), st.floats(0.1, 10))
+def test_means_form_a_simplex(k, extra, radius):
+    means = csbm.simplex_means(k, k - 1 + extra, radius)
+    gram = means @ means.T / radius**2
+    expected = np.full((k, k), -1 / (k - 1)) + np.eye(k) * (1 + 1 / (k - 1))
+    np.testing.assert_allclose(gram, expected, atol=1e-12)
+    np.testing.assert_allclose(means.sum(axis=0), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("k", "h"), [(2, 0.8), (3, 0.2), (5, 0.6)])
+def test_degree_homophily_and_snr_are_what_was_asked_for(k, h):
+    g = csbm.sample(20_000, degree=12, homophily=h, snr=2.0, num_classes=k, num_features=7, seed=3)
+    assert 2 * g.num_edges / g.num_nodes == pytest.approx(12, rel=0.02)
+    same = (g.labels[g.edges[:, 0]] == g.labels[g.edges[:, 1]]).mean()
+    assert same == pytest.approx(h, abs=0.01)
+    means = np.array([g.features[g.labels == c].mean(axis=0) for c in range(k)])
+    np.testing.assert_allclose((means**2).sum(axis=1), 2.0, rtol=0.1)
+    residual = g.features - means[g.labels]
+    assert residual.var() == pytest.approx(1.0, rel=0.03)
+    assert np.bincount(g.labels).min() / g.num_nodes == pytest.approx(1 / k, abs=0.02)
+
+
+def test_degrees_are_poisson():
+    g = csbm.sample(20_000, degree=8, homophily=0.7, snr=1.0, seed=5)
+    assert g.degrees.var() == pytest.approx(g.degrees.mean(), rel=0.05)
+
+
+def test_every_pair_is_an_independent_coin():
+    """Same distribution as tossing N(N-1)/2 coins: per-pair frequency and pairwise independence."""
+    labels = np.array([0, 0, 0, 1, 1])
+    rng = np.random.default_rng(0)
+    draws = 6000
+    hits = np.zeros((draws, 5, 5))
+    for i in range(draws):
+        for u, v in csbm.sample_edges(labels, 0.7, 0.2, rng):
+            assert u < v
+            hits[i, u, v] = 1
+    frequency = hits.mean(axis=0)
+    for u in range(5):
+        for v in range(u + 1, 5):
+            expected = 0.7 if labels[u] == labels[v] else 0.2
+            assert frequency[u, v] == pytest.approx(expected, abs=4 * 0.5 / draws**0.5)
+    upper = hits[:, *np.triu_indices(5, 1)]
+    correlation = np.corrcoef(upper.T) - np.eye(10)
+    assert np.abs(correlation).max() < 4.5 / draws**0.5
+
+
+@pytest.mark.parametrize("p", [0.0, 0.02, 0.6, 1.0])
+def test_edges_are_distinct_and_simple(p):
+    labels = np.arange(60) % 3
+    edges = csbm.sample_edges(labels, p, p, np.random.default_rng(1))
+    assert len({tuple(e) for e in edges.tolist()}) == len(edges)
+    assert (edges[:, 0] < edges[:, 1]).all()
+    assert len(edges) == pytest.approx(p * 60 * 59 / 2, abs=150 * (0 < p < 1))
+
+
+def test_triangle_numbers_invert_for_large_blocks():
+    members = np.arange(3_000_000, dtype=np.int32)
+    edges = csbm._pairs_within(members, 1e-9, np.random.default_rng(2))
+    assert (edges[:, 0] < edges[:, 1]).all()
+    assert edges.max() < members.size
+
+
+def test_same_seed_same_bytes():
+    first, second = (csbm.sample(500, 6, 0.7, 1.0, 3, seed=9) for _ in range(2))
+    other = csbm.sample(500, 6, 0.7, 1.0, 3, seed=10)
+    assert first.edges.tobytes() == second.edges.tobytes()
+    assert first.features.tobytes() == second.features.tobytes()
+    assert first.edges.tobytes() != other.edges.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"homophily": 1.2}, "homophily must be in"),
+        ({"degree": -1}, "degree must be"),
+        ({"degree": 2000}, "edge probability above 1"),
+        ({"snr": 0}, "snr must be a positive"),
+        ({"noise": 0}, "noise must be a positive"),
+        ({"num_classes": 1}, "num_classes must be at least 2"),
+        ({"num_classes": 4, "num_features": 2}, "num_features must be at least"),
+        ({"num_nodes": 1}, "num_nodes must be at least"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    good = {"num_nodes": 100, "degree": 5, "homophily": 0.7, "snr": 1.0}
+    with pytest.raises(InputError, match=message):
+        csbm.sample(**(good | arguments))
