@@ -1,0 +1,86 @@
+"""Checks of array arguments, and cache-sized blocks of rows, shared by temperature and metrics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper.errors import InputError
+
+Result = TypeVar("Result")
+FloatArray = NDArray[np.float64]
+
+# Measured: small enough that a block and its temporaries stay in cache, large enough that threads
+# spend their time inside NumPy's loops instead of waiting for the interpreter lock.
+BLOCK_ELEMENTS = 262_144
+# Below this many blocks, starting threads costs more than it saves.
+MIN_BLOCKS_FOR_THREADS = 4
+MAX_THREADS = 8
+
+
+def check_matrix(values: ArrayLike, name: str, *, allow_empty: bool = False) -> NDArray[Any]:
+    """Return ``values`` as an (n, K) array of float32 or float64 without copying what is one."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
+    if array.ndim == 1:
+        raise InputError(
+            f"{name} must have shape (n, K), but is one-dimensional; "
+            "write a binary score g as two columns, logits [0, g] or probabilities [1 - p, p]."
+        )
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(f"{name} must have shape (n, K) with K >= 2, not {array.shape}.")
+    if array.shape[0] == 0 and not allow_empty:
+        raise InputError(f"{name} has no rows; pass at least one node.")
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float64)
+
+
+def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[np.intp]:
+    """Return ``labels`` as (n,) class indices in 0 ... K-1."""
+    array = np.asarray(labels)
+    if array.shape != (num_rows,):
+        raise InputError(f"labels must have shape ({num_rows},), one a row, not {array.shape}.")
+    if array.dtype.kind not in "iu":
+        raise InputError(f"labels must be integer class indices, but their type is {array.dtype}.")
+    if num_rows and (array.min() < 0 or array.max() >= num_classes):
+        row = int(np.argmax((array < 0) | (array >= num_classes)))
+        if array[row] < 0:
+            raise InputError(
+                f"labels[{row}] is {array[row]}, which marks an unlabelled node; "
+                "select the labelled nodes first."
+            )
+        raise InputError(
+            f"labels[{row}] is {array[row]}, but with {num_classes} columns "
+            f"labels run from 0 to {num_classes - 1}."
+        )
+    return array.astype(np.intp, copy=False)
+
+
+def map_blocks(function: Callable[[slice], Result], rows: int, columns: int) -> list[Result]:
+    """Call ``function`` on consecutive row slices and return the results in row order.
+
+    NumPy releases the interpreter lock inside its loops, so blocks run on several threads. The
+    slices depend only on the shape, so results do not depend on the number of threads.
+    """
+    size = max(BLOCK_ELEMENTS // columns, 1)
+    blocks = [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+    threads = min(num_cores(), MAX_THREADS, len(blocks))
+    if threads < 2 or len(blocks) < MIN_BLOCKS_FOR_THREADS:
+        return [function(block) for block in blocks]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, blocks))
+
+
+def num_cores() -> int:
+    """Return the number of cores this process may use."""
+    # A container often has fewer than the machine.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,69 @@
+"""One-dimensional convex minimisation by its first-order condition: Newton inside a bracket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from graphtemper.errors import NotIdentifiableError
+
+Floats = NDArray[np.float64]
+
+_LARGEST = 1e12
+
+
+def increasing_root(
+    evaluate: Callable[[float], tuple[float, float]], start: float, *, tolerance: float = 1e-12
+) -> float:
+    """Root of an increasing function given as value and derivative.
+
+    Newton's step is taken while it stays inside the bracket, bisection otherwise, so the iteration
+    cannot diverge. Without a root (the loss falls for ever) it raises `NotIdentifiableError`.
+    """
+    low, high = -np.inf, np.inf
+    point, reach = start, max(1.0, abs(start))
+    for _ in range(200):
+        value, derivative = evaluate(point)
+        if value == 0.0:
+            return point
+        if value > 0.0:
+            high = point
+        else:
+            low = point
+        step = -value / derivative if derivative > 0.0 else np.inf
+        proposal = point + step
+        if np.isfinite(low) and np.isfinite(high):
+            if not low < proposal < high:
+                proposal = 0.5 * (low + high)
+        elif abs(step) > reach:
+            # One side is still open: walk there, twice as far each time, until the sign changes.
+            proposal = point - np.copysign(reach, value)
+            reach *= 2.0
+        if abs(proposal - point) <= tolerance * max(abs(point), 1e-8):
+            return proposal
+        if abs(proposal) > _LARGEST:
+            break
+        point = proposal
+    raise NotIdentifiableError(
+        "No finite temperature minimises the NLL: the loss keeps falling as the scale grows."
+    )
+
+
+def binary_scale(values: Floats, posterior: Floats | float, weights: Floats) -> float:
+    """Scale s that minimises the weighted NLL of sigmoid(s values) for soft binary labels.
+
+    The first-order condition is sum w x (sigmoid(s x) - q) = 0, increasing in s.
+    """
+
+    def condition(scale: float) -> tuple[float, float]:
+        probability = expit(scale * values)
+        first = weights * values
+        gradient = float(np.dot(first, probability - posterior))
+        curvature = float(np.dot(first * values, probability * (1.0 - probability)))
+        return gradient, curvature
+
+    spread = float(np.dot(weights, values**2) / np.sum(weights))
+    return increasing_root(condition, 0.0 if spread == 0.0 else 0.5 / np.sqrt(spread))
