@@ -72,7 +72,7 @@ def test_threads_do_not_change_a_byte(graph, monkeypatch):
     matrix = propagate.operator(graph)
     results = []
     for threads in (1, 2, 7):
-        monkeypatch.setattr(propagate, "_available_cores", lambda threads=threads: threads)
+        monkeypatch.setattr(propagate, "num_cores", lambda threads=threads: threads)
         results.append(propagate.multiply(matrix, graph.features).tobytes())
     assert results[0] == results[1] == results[2]
 

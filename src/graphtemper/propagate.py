@@ -8,7 +8,6 @@ Each output row is computed by one thread in one order, so the bytes do not depe
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, get_args, overload
 
@@ -16,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper._arrays import num_cores
 from graphtemper.errors import InputError
 from graphtemper.graph import Graph
 
@@ -94,7 +94,7 @@ def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | s
         return sp.csr_matrix(matrix @ columns)
     dense = np.ascontiguousarray(columns)
     width = 1 if dense.ndim == 1 else dense.shape[1]
-    threads = _available_cores()
+    threads = num_cores()
     if threads == 1 or matrix.nnz * width < _WORTH_THREADS:
         product: Dense = matrix @ dense
         return product
@@ -123,10 +123,6 @@ def _multiply_in_blocks(matrix: sp.csr_matrix, dense: Dense, threads: int) -> De
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(fill, cuts[:-1], cuts[1:]))
     return out
-
-
-def _available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def powers(

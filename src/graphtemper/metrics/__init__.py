@@ -1,0 +1,51 @@
+"""How honest are these probabilities? Calibration, likelihood and selective prediction.
+
+Every metric takes ``probabilities`` (n, K), rows summing to 1, and ``labels`` (n,) integers, and
+checks both. A binary score g becomes two columns with ``temperature.apply([[0, g]])``.
+Calibration is that of the top label: confidence is the largest probability of a row, and a node
+is correct if the first class that attains it is the label.
+"""
+
+from graphtemper.metrics.binned import BinnedStatistics, bin_probabilities
+from graphtemper.metrics.calibration_error import (
+    classwise_ece,
+    debiased_ece,
+    degree_ece,
+    ece,
+    mce,
+    noise_floor,
+)
+from graphtemper.metrics.proper import BrierDecomposition, brier, brier_decomposition, nll
+from graphtemper.metrics.selective import aurc, error_auroc, risk_at_coverage
+from graphtemper.metrics.smooth import smooth_ece
+from graphtemper.metrics.streaming import accumulate
+from graphtemper.metrics.uncertainty import (
+    Interval,
+    ReliabilityCurve,
+    bootstrap,
+    reliability_curve,
+)
+
+__all__ = [
+    "BinnedStatistics",
+    "BrierDecomposition",
+    "Interval",
+    "ReliabilityCurve",
+    "accumulate",
+    "aurc",
+    "bin_probabilities",
+    "bootstrap",
+    "brier",
+    "brier_decomposition",
+    "classwise_ece",
+    "debiased_ece",
+    "degree_ece",
+    "ece",
+    "error_auroc",
+    "mce",
+    "nll",
+    "noise_floor",
+    "reliability_curve",
+    "risk_at_coverage",
+    "smooth_ece",
+]

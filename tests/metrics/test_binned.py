@@ -1,0 +1,413 @@
+"""Binned calibration against slow loops and torchmetrics, and the algebra of its statistics."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from torchmetrics.functional.classification import multiclass_calibration_error
+from torchmetrics.functional.classification.calibration_error import _ce_compute
+
+from graphtemper import metrics
+from graphtemper.errors import InputError
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def slow_bins(p, labels, bins, closed):
+    """(count, sum confidence, sum correct) a bin, node by node, from the definition."""
+    table = np.zeros((bins, 3))
+    for row, label in zip(p, labels, strict=True):
+        c = max(row)
+        for b in range(bins):
+            low, high = b / bins, (b + 1) / bins
+            if closed == "right":
+                inside = low < c <= high or (b == 0 and c == 0)
+            else:
+                inside = low <= c < high or (b == bins - 1 and c == 1)
+            if inside:
+                table[b] += 1, c, list(row).index(c) == label
+    return table
+
+
+def on_a_grid(seed, steps, n=60):
+    """Binary probabilities k / steps: many confidences equal a bin edge, 1 and ties occur."""
+    rng = np.random.default_rng(seed)
+    p = rng.integers(0, steps + 1, size=n) / steps
+    return np.stack([1 - p, p], axis=1), rng.integers(2, size=n)
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
+@given(seed=seeds, bins=st.integers(1, 60), steps=st.sampled_from([4, 7, 10, 15, 49, 60]))
+@settings(max_examples=40, deadline=None)
+def test_bins_match_the_definition_also_on_edges(closed, seed, bins, steps):
+    p, labels = on_a_grid(seed, steps)
+    expected = slow_bins(p, labels, bins, closed)
+    got = metrics.bin_probabilities(p, labels, bins, closed=closed)
+    np.testing.assert_array_equal(got.count, expected[:, 0])
+    np.testing.assert_allclose(got.confidence_sum, expected[:, 1], atol=1e-12)
+    np.testing.assert_array_equal(got.correct_sum, expected[:, 2])
+    gaps = np.abs(expected[:, 1] - expected[:, 2])
+    assert metrics.ece(p, labels, bins, closed=closed) == pytest.approx(gaps.sum() / len(p))
+    mce = (gaps / np.maximum(expected[:, 0], 1)).max()
+    assert metrics.mce(p, labels, bins, closed=closed) == pytest.approx(mce, abs=1e-12)
+
+
+def test_every_multiple_of_every_width_falls_on_its_edge():
+    # b / bins * bins is not always b in floating point; the edge itself decides.
+    for bins in range(1, 120):
+        for b in range((bins + 1) // 2, bins + 1):
+            p = [[1 - b / bins, b / bins]]
+            if p[0][0] > p[0][1]:
+                continue
+            c = max(p[0])
+            right = int(metrics.bin_probabilities(p, [1], bins).count.argmax())
+            left = int(metrics.bin_probabilities(p, [1], bins, closed="left").count.argmax())
+            assert right / bins < c <= (right + 1) / bins
+            assert left / bins <= c
+            assert c < (left + 1) / bins or left == bins - 1
+
+
+@pytest.mark.parametrize("bins", [1, 10, 15])
+@pytest.mark.parametrize("num_classes", [2, 7])
+def test_against_torchmetrics(sample, bins, num_classes):
+    p, labels = sample(0, n=3000, num_classes=num_classes)
+    tensors = torch.from_numpy(p), torch.from_numpy(labels)
+    confidence = torch.from_numpy(p.max(axis=1))
+    correct = torch.from_numpy((p.argmax(axis=1) == labels).astype(float))
+    for norm, ours in (("l1", metrics.ece), ("max", metrics.mce)):
+        # The public function computes in float32, its kernel in the precision it is given.
+        peer = multiclass_calibration_error(*tensors, num_classes, n_bins=bins, norm=norm)
+        assert ours(p, labels, bins) == pytest.approx(float(peer), rel=1e-4)
+        exact = float(_ce_compute(confidence, correct, bins, norm=norm))
+        assert ours(p, labels, bins) == pytest.approx(exact, rel=1e-9)
+
+
+def test_debiased_ece_against_torchmetrics(sample):
+    p, labels = sample(1, n=3000)
+    confidence = torch.from_numpy(p.max(axis=1))
+    correct = torch.from_numpy((p.argmax(axis=1) == labels).astype(float))
+    peer = float(_ce_compute(confidence, correct, 15, norm="l2", debias=True))
+    assert peer > 0.05
+    assert metrics.debiased_ece(p, labels) == pytest.approx(peer, rel=1e-9)
+
+
+def test_a_confidence_of_one_belongs_to_the_last_bin():
+    # Half the nodes: confidence 1, wrong. Half: 0.95, right. Both lie in (0.9, 1], where the mean
+    # confidence is 0.975 and the accuracy 1/2. torchmetrics puts 1.0 in an eleventh bin: 0.525.
+    p = np.array([[0.0, 1.0], [0.05, 0.95]] * 10)
+    labels = np.array([0, 1] * 10)
+    for closed in ("right", "left"):
+        assert metrics.ece(p, labels, bins=10, closed=closed) == pytest.approx(0.475)
+    peer = multiclass_calibration_error(torch.tensor(p), torch.tensor(labels), 2, n_bins=10)
+    assert float(peer) == pytest.approx(0.525)
+
+
+def test_the_two_conventions_differ_on_an_edge():
+    p, labels = [[0.2, 0.8], [0.25, 0.75]], [1, 0]
+    assert metrics.ece(p, labels, bins=5, closed="right") == pytest.approx(0.275)  # together
+    assert metrics.ece(p, labels, bins=5, closed="left") == pytest.approx(0.475)  # apart
+
+
+def test_the_first_of_tied_classes_is_the_prediction():
+    p = [[0.4, 0.4, 0.2]] * 2
+    assert metrics.bin_probabilities(p, [0, 1], bins=1).correct_sum == [1.0]
+
+
+def test_float32_and_any_layout_agree_with_float64(sample):
+    p, labels = sample(2, n=200_000)
+    whole = metrics.bin_probabilities(p, labels)
+    fortran = metrics.bin_probabilities(np.asfortranarray(p), labels)
+    np.testing.assert_array_equal(whole.confidence_sum, fortran.confidence_sum)
+    confidence, correct = p.max(axis=1), p.argmax(axis=1) == labels
+    index = np.ceil(confidence * 15).astype(int) - 1
+    np.testing.assert_array_equal(whole.count, np.bincount(index, minlength=15))
+    np.testing.assert_allclose(whole.correct_sum, np.bincount(index, correct, minlength=15))
+    single = metrics.ece(p.astype(np.float32), labels.astype(np.int32))
+    assert single == pytest.approx(whole.ece, abs=1e-5)
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
+def test_equal_mass_bins_hold_equally_many(sample, closed):
+    p, labels = sample(3, n=1000)
+    statistics = metrics.bin_probabilities(p, labels, 8, scheme="mass", closed=closed)
+    assert len(statistics.count) == 8
+    assert statistics.count.max() - statistics.count.min() <= 2
+    order = np.argsort(p.max(axis=1))
+    residual = (p.max(axis=1) - (p.argmax(axis=1) == labels))[order]
+    if closed == "right":
+        expected = sum(abs(part.sum()) for part in residual.reshape(8, -1)) / 1000
+        assert metrics.ece(p, labels, 8, scheme="mass") == pytest.approx(expected)
+
+
+def test_equal_mass_bins_with_one_distinct_confidence():
+    p, labels = [[0.3, 0.7]] * 10, [1] * 5 + [0] * 5
+    assert metrics.ece(p, labels, scheme="mass") == pytest.approx(0.2)
+
+
+# --- merging --------------------------------------------------------------------------------
+
+
+def assert_same(a, b):
+    np.testing.assert_array_equal(a.count, b.count)
+    np.testing.assert_array_equal(a.correct_sum, b.correct_sum)
+    np.testing.assert_allclose(a.confidence_sum, b.confidence_sum, rtol=1e-12)
+    np.testing.assert_allclose(a.variance_sum, b.variance_sum, rtol=1e-9, atol=1e-12)
+
+
+@given(seeds, st.lists(st.integers(1, 199), unique=True, max_size=6), st.randoms())
+@settings(max_examples=40, deadline=None)
+def test_any_split_in_any_order_adds_up_to_the_whole(sample, seed, cuts, random):
+    p, labels = sample(seed, n=200)
+    chunks = list(zip(np.split(p, sorted(cuts)), np.split(labels, sorted(cuts)), strict=True))
+    random.shuffle(chunks)
+    assert_same(metrics.accumulate(chunks), metrics.bin_probabilities(p, labels))
+    parts = [metrics.bin_probabilities(*chunk) for chunk in chunks]
+    while len(parts) > 1:  # a random tree, as on a cluster
+        random.shuffle(parts)
+        parts.append(parts.pop() + parts.pop())
+    assert_same(parts[0], metrics.bin_probabilities(p, labels))
+
+
+def test_a_stream_with_edges_from_equal_mass_bins(sample):
+    p, labels = sample(4)
+    whole = metrics.bin_probabilities(p, labels, 6, scheme="mass")
+    chunks = ((p[i : i + 90], labels[i : i + 90]) for i in range(0, len(p), 90))
+    assert_same(metrics.accumulate(chunks, edges=whole.edges), whole)
+
+
+def test_different_bins_do_not_add(sample):
+    p, labels = sample(5)
+    a = metrics.bin_probabilities(p, labels, 10)
+    for other in (
+        metrics.bin_probabilities(p, labels, 15),
+        metrics.bin_probabilities(p, labels, 10, closed="left"),
+    ):
+        with pytest.raises(InputError, match="different bins"):
+            a + other
+    with pytest.raises(TypeError):
+        a + 1
+
+
+@given(seeds)
+@settings(max_examples=20, deadline=None)
+def test_metrics_do_not_depend_on_the_order_of_nodes_or_classes(sample, seed):
+    p, labels = sample(seed, n=80)
+    rng = np.random.default_rng(seed)
+    nodes, classes = rng.permutation(80), rng.permutation(4)
+    q, moved = p[nodes][:, classes], np.argsort(classes)[labels[nodes]]
+    names = ["ece", "mce", "debiased_ece", "classwise_ece", "nll", "brier", "smooth_ece"]
+    for name in [*names, "error_auroc", "aurc"]:
+        metric = getattr(metrics, name)
+        assert metric(q, moved) == pytest.approx(metric(p, labels), rel=1e-9, abs=1e-12), name
+
+
+# --- other groupings ------------------------------------------------------------------------
+
+
+def test_classwise_ece_is_the_mean_of_binary_loops(sample):
+    p, labels = sample(6, n=150)
+    expected = []
+    for k in range(p.shape[1]):
+        index = np.ceil(p[:, k] * 15) - 1
+        gaps = [abs((p[index == b, k] - (labels[index == b] == k)).sum()) for b in range(15)]
+        expected.append(sum(gaps) / len(p))
+    assert metrics.classwise_ece(p, labels) == pytest.approx(np.mean(expected))
+
+
+def test_degree_ece_groups_by_degree(sample):
+    p, labels = sample(7, n=103)
+    degree = np.random.default_rng(0).integers(1, 9, size=103)
+    order = sorted(range(103), key=lambda i: degree[i])
+    sizes = [11] * 3 + [10] * 7
+    expected, start = 0.0, 0
+    for size in sizes:
+        group = order[start : start + size]
+        start += size
+        confidence = p[group].max(axis=1).mean()
+        accuracy = (p[group].argmax(axis=1) == labels[group]).mean()
+        expected += size / 103 * abs(confidence - accuracy)
+    assert metrics.degree_ece(p, labels, degree) == pytest.approx(expected)
+
+
+def test_degree_ece_is_blind_to_who_is_confident_inside_a_group(sample):
+    p, labels = sample(8, n=400, num_classes=2)
+    degree = np.repeat([1, 2, 3, 4], 100)
+    # Swap whole confidences among the nodes of a group, keeping every prediction right or wrong.
+    right = p.argmax(axis=1) == labels
+    confidence = p.max(axis=1)
+    for group in range(4):
+        rows = np.flatnonzero(degree == group + 1)
+        confidence[rows] = np.random.default_rng(group).permutation(confidence[rows])
+    q = np.where(right, confidence, 1 - confidence)
+    q = np.stack([1 - q, q], axis=1)
+    shuffled = np.ones(400, dtype=int)
+    before = metrics.degree_ece(p, labels, degree, groups=4)
+    assert metrics.degree_ece(q, shuffled, degree, groups=4) == pytest.approx(before)
+    assert abs(metrics.ece(q, shuffled) - metrics.ece(p, labels)) > 0.02
+
+
+def test_reliability_bands_are_exact_binomial_intervals(sample):
+    p, labels = sample(9, n=200, num_classes=2)
+    curve = metrics.reliability_curve(p, labels, bins=20, level=0.9)
+    assert (curve.count > 0).all()
+    assert curve.count.sum() == 200
+    for count, accuracy, low, high in zip(
+        curve.count, curve.accuracy, curve.low, curve.high, strict=True
+    ):
+        peer = binomtest(round(count * accuracy), count).proportion_ci(0.9)
+        assert (low, high) == pytest.approx((peer.low, peer.high), abs=1e-9)
+
+
+def test_reliability_bands_at_no_and_only_errors():
+    p = [[0.1, 0.9]] * 3 + [[0.4, 0.6]] * 3
+    curve = metrics.reliability_curve(p, [1, 1, 1, 0, 0, 0])
+    np.testing.assert_array_equal(curve.accuracy, [0, 1])
+    assert curve.low[0] == 0
+    assert curve.high[1] == 1
+    assert curve.high[0] == pytest.approx(1 - 0.025 ** (1 / 3))
+    assert curve.low[1] == pytest.approx(0.025 ** (1 / 3))
+
+
+# --- noise ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "published"), [(200, 0.0625), (1000, 0.0285), (5000, 0.0122)])
+def test_noise_floor_is_the_mean_ece_of_a_calibrated_model(n, published):
+    rng = np.random.default_rng(n)
+    floors, eces = [], []
+    for _ in range(150):
+        c = rng.uniform(0.5, 1, size=n)
+        p = np.stack([1 - c, c], axis=1)
+        floors.append(metrics.noise_floor(p))
+        eces.append(metrics.ece(p, (rng.random(n) < c).astype(int)))
+    assert np.mean(floors) == pytest.approx(published, rel=0.06)
+    assert np.mean(floors) == pytest.approx(np.mean(eces), rel=0.06)
+
+
+def test_debiasing_removes_the_bias_of_the_squared_error():
+    rng = np.random.default_rng(0)
+    c = rng.uniform(0.5, 1, size=500)
+    p = np.stack([1 - c, c], axis=1)
+    squares, raw = [], []
+    for _ in range(400):
+        statistics = metrics.bin_probabilities(p, (rng.random(500) < c).astype(int))
+        accuracy = statistics.correct_sum / np.maximum(statistics.count, 1)
+        noise = accuracy * (1 - accuracy) / np.maximum(statistics.count - 1, 1)
+        raw.append((statistics.count * statistics.gap**2).sum() / 500)
+        squares.append(raw[-1] - (statistics.count * noise).sum() / 500)
+        assert statistics.debiased_ece == pytest.approx(np.sqrt(max(squares[-1], 0)), abs=1e-12)
+    error = np.std(squares) / np.sqrt(len(squares))
+    assert abs(np.mean(squares)) < 4 * error
+    assert np.mean(raw) > 20 * error
+
+
+def test_basic_bootstrap_covers_the_true_error():
+    # Confidence 0.9 everywhere against accuracy 0.7: the true ECE is 0.2.
+    rng = np.random.default_rng(1)
+    hits = 0
+    for trial in range(60):
+        labels = (rng.random(300) < 0.7).astype(int)
+        interval = metrics.bootstrap(
+            metrics.ece, [[0.1, 0.9]] * 300, labels, resamples=100, seed=trial
+        )
+        assert interval.low <= interval.value <= interval.high
+        hits += interval.low < 0.2 < interval.high
+    assert 50 <= hits < 60
+
+
+def test_bootstrap_is_seeded_and_its_methods_mirror_each_other(sample):
+    p, labels = sample(10, n=200)
+    kwargs = {"resamples": 50, "seed": 3}
+    basic = metrics.bootstrap(metrics.brier, p, labels, **kwargs)
+    assert basic == metrics.bootstrap(metrics.brier, p, labels, **kwargs)
+    assert basic != metrics.bootstrap(metrics.brier, p, labels, resamples=50, seed=4)
+    plain = metrics.bootstrap(metrics.brier, p, labels, method="percentile", **kwargs)
+    assert plain.low + basic.high == pytest.approx(2 * basic.value)
+    assert plain.high + basic.low == pytest.approx(2 * basic.value)
+    assert basic.high - basic.low > 0
+
+
+# --- bad input ------------------------------------------------------------------------------
+
+GOOD = [[0.5, 0.5], [0.1, 0.9]]
+ALL = [
+    metrics.ece,
+    metrics.mce,
+    metrics.debiased_ece,
+    metrics.classwise_ece,
+    metrics.nll,
+    metrics.brier,
+    metrics.brier_decomposition,
+    metrics.smooth_ece,
+    metrics.error_auroc,
+    metrics.aurc,
+    metrics.reliability_curve,
+    metrics.bin_probabilities,
+    lambda p, y: metrics.accumulate([(p, y)]),
+    lambda p, y: metrics.risk_at_coverage(p, y, 0.5),
+    lambda p, y: metrics.degree_ece(p, y, np.ones(len(p))),
+]
+
+
+@pytest.mark.parametrize(
+    ("p", "labels", "message"),
+    [
+        ([[0.5, 0.5], [np.nan, 0.9]], [0, 1], r"probabilities\[1\] holds nan"),
+        ([[0.5, 0.5], [np.inf, 0.9]], [0, 1], r"probabilities\[1\] holds inf"),
+        ([[0.5, 0.5], [-0.1, 1.1]], [0, 1], r"probabilities\[1\] holds -0.1.*temperature.apply"),
+        ([[0.5, 0.5], [3.0, 5.0]], [0, 1], r"probabilities\[1\] sums to 8"),
+        ([[0.5, 0.5], [0.4, 0.5]], [0, 1], r"probabilities\[1\] sums to 0.9"),
+        ([0.5, 0.9], [0, 1], r"one-dimensional.*\[1 - p, p\]"),
+        ([[1.0], [1.0]], [0, 0], "K >= 2"),
+        (np.empty((0, 2)), np.empty(0, dtype=int), "no rows"),
+        (GOOD, [0], r"labels must have shape \(2,\)"),
+        (GOOD, [0, 2], r"labels\[1\] is 2"),
+        (GOOD, [0, -1], r"labels\[1\] is -1"),
+        (GOOD, [0.0, 1.0], "integer"),
+    ],
+)
+def test_every_metric_rejects(p, labels, message):
+    for metric in ALL:
+        with pytest.raises(InputError, match=message):
+            metric(p, labels)
+
+
+def test_a_bad_row_deep_in_a_large_array_is_named():
+    p = np.full((300_000, 2), 0.5, dtype=np.float32)
+    p[250_001, 0] = 0.7
+    with pytest.raises(InputError, match=r"probabilities\[250001\] sums to 1.2"):
+        metrics.ece(p, np.zeros(300_000, dtype=int))
+
+
+def test_rounding_of_single_precision_is_accepted():
+    p = np.array([[1.0000002, 0.0], [0.3333333, 0.6666666]], dtype=np.float32)
+    assert metrics.bin_probabilities(p, [0, 1]).count[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: metrics.ece(GOOD, [0, 1], bins=0), "bins must be"),
+        (lambda: metrics.ece(GOOD, [0, 1], bins=2.5), "bins must be"),
+        (lambda: metrics.ece(GOOD, [0, 1], bins=True), "bins must be"),
+        (lambda: metrics.ece(GOOD, [0, 1], scheme="x"), "'width' or 'mass', not 'x'"),
+        (lambda: metrics.ece(GOOD, [0, 1], closed="x"), "'right' or 'left'"),
+        (lambda: metrics.classwise_ece(GOOD, [0, 1], closed="x"), "'right' or 'left'"),
+        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, 0.5]), "ends at 1"),
+        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, 0.5, 0.5, 1]), "increase"),
+        (lambda: metrics.degree_ece(GOOD, [0, 1], [1]), "degree must hold 2"),
+        (lambda: metrics.degree_ece(GOOD, [0, 1], [1, np.nan]), r"degree\[1\]"),
+        (lambda: metrics.degree_ece(GOOD, [0, 1], [1, 2], groups=0), "groups must be"),
+        (lambda: metrics.reliability_curve(GOOD, [0, 1], level=1.0), "level"),
+        (lambda: metrics.bootstrap(metrics.ece, GOOD, [0, 1], resamples=0), "resamples"),
+        (lambda: metrics.bootstrap(metrics.ece, GOOD, [0, 1], method="x"), "'basic'"),
+        (lambda: metrics.accumulate([]), "chunks is empty"),
+    ],
+)
+def test_bad_options(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
