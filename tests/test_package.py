@@ -1,0 +1,34 @@
+"""What importing costs, and what the package promises to the outside."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def loaded_after(statement):
+    code = f"import sys; {statement}; print(*sys.modules)"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return set(output.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["import graphtemper", "import graphtemper.cli"])
+def test_importing_stays_light(statement):
+    heavy = {"torch", "torch_geometric", "sklearn", "matplotlib", "scipy", "pandas", "dask"}
+    assert not heavy & loaded_after(statement)
+
+
+def test_core_does_not_load_torch():
+    modules = loaded_after("from graphtemper import Graph, models, theory, csbm, metrics, mixture")
+    assert not {"torch", "matplotlib"} & modules
+
+
+def test_every_promised_name_is_there():
+    import graphtemper
+
+    for name in graphtemper.__all__:
+        assert getattr(graphtemper, name) is not None
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = graphtemper.nothing
