@@ -17,12 +17,20 @@ __version__ = "0.1.0"
 _OBJECTS = {"Graph": "graphtemper.graph"}
 _MODULES = {
     "csbm",
+    "datasets",
     "errors",
+    "estimators",
     "finite_degree",
     "metrics",
     "mixture",
     "models",
+    "observe",
+    "perturb",
     "propagate",
+    "pyg",
+    "shifts",
+    "signals",
+    "stac",
     "temperature",
     "theory",
 }

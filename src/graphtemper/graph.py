@@ -313,6 +313,28 @@ def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:
     return array.astype(np.int64)
 
 
+def select_labelled(
+    graph: Graph, nodes: Nodes = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the chosen nodes (default: all labelled ones) and their labels.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]], labels=[-1, 1])
+    >>> nodes, labels = select_labelled(g)
+    >>> nodes.tolist(), labels.tolist()
+    ([1], [1])
+    """
+    if graph.labels is None or graph.labelled.size == 0:
+        raise InputError("the graph has no labels; this needs labelled nodes.")
+    rows = graph.labelled if nodes is None else select_nodes(nodes, graph.num_nodes)
+    labels = graph.labels[rows]
+    unlabelled = rows[labels < 0]
+    if unlabelled.size:
+        raise InputError(f"node {unlabelled[0]} has no label; choose labelled nodes only.")
+    return rows, labels
+
+
 def tidy_edges(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.int32]:
     """Sort each pair, drop self-loops and duplicates; the result is in lexicographic order."""
     low, high = pairs.min(axis=1), pairs.max(axis=1)

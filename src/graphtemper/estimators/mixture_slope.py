@@ -1,0 +1,71 @@
+"""Accuracy from the shape of the logits alone."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from numpy.typing import ArrayLike
+
+from graphtemper.class_mixture import fit_multiclass
+from graphtemper.estimators.base import (
+    DEVIATIONS,
+    Carried,
+    Estimate,
+    correct,
+    share_estimate,
+)
+from graphtemper.mixture import fit_binary
+from graphtemper.observe import Observation
+
+
+class MixtureSlope:
+    """The accuracy of the Gaussian mixture that the target's logits form.
+
+    Two classes: `graphtemper.mixture.fit_binary` on z_1 - z_0, and the interval is the fit's own.
+    More: `graphtemper.mixture.fit_multiclass`, with the sampling interval of a share.
+
+    Carries nothing: everything is read off the target. Raises `NotIdentifiableError` where the
+    logits do not show the classes as separate humps (near chance, near one, or not Gaussian). Fails
+    where classes are unbalanced (two classes) or their logits have unlike spreads.
+
+    Parameters
+    ----------
+    degrees : bool
+        Two classes only: use the target's degrees, which is exact for mean aggregation and wrong
+        for other models.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SGC
+    >>> g = csbm.sample(4000, degree=20, homophily=0.75, snr=1.0, seed=1)
+    >>> seen = Observation(SGC(1, "mean").fit(g), g)
+    >>> accuracy = float((seen.predictions == g.labels).mean())
+    >>> abs(MixtureSlope(degrees=True).estimate(seen).value - accuracy) < 0.02
+    True
+    """
+
+    def __init__(self, degrees: bool = False) -> None:
+        self.degrees = degrees
+
+    @property
+    def carries(self) -> Carried:
+        """Nothing."""
+        return {}
+
+    def fit(self, source: Observation, labels: ArrayLike) -> Self:
+        """Check the labels; nothing is learned."""
+        correct(source, labels)
+        return self
+
+    def estimate(self, target: Observation) -> Estimate:
+        """Return the fitted mixture's accuracy."""
+        logits = target.logits
+        if target.num_classes > 2:
+            value = fit_multiclass(logits).accuracy
+            return share_estimate(value, target.num_nodes, "mixture slope")
+        degrees = target.graph.degrees[target.nodes] if self.degrees else None
+        fit = fit_binary(logits[:, 1] - logits[:, 0], degrees)
+        radius = DEVIATIONS * fit.accuracy_error
+        low, high = max(fit.accuracy - radius, 0.0), min(fit.accuracy + radius, 1.0)
+        return Estimate(fit.accuracy, low, high, "mixture slope")

@@ -1,0 +1,180 @@
+r"""Perturbed passes: the predictor's logits on M slightly changed copies of a graph.
+
+Passes come one at a time, so (M, N, K) numbers are never held; votes are counted as they come.
+
+Linear models do not pay for passes. Feature noise E adds :math:`\sum_k S^k (E W_k)` to the logits,
+and a row of :math:`(E W_0, \dots, E W_H)` is a Gaussian with covariance
+:math:`W^\top \mathrm{diag}(v)\, W`, where v is the noise's variance a column. That small Gaussian
+is drawn instead of E, and K columns are propagated instead of F. Under edge dropout X W is
+computed once and only the operator is made anew. Any other predictor gets M real passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Literal, TypeGuard, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._arrays import FloatArray
+from graphtemper._random import Seed, stream
+from graphtemper.errors import InputError
+from graphtemper.graph import Graph
+from graphtemper.models.linear import LinearGNN
+from graphtemper.predict import Predictor, checked_logits, predict
+from graphtemper.propagate import Dense, horner, operator
+from graphtemper.shifts import column_moments, drop, noise
+
+Kind = Literal["feature", "edge", "both"]
+Generator = np.random.Generator
+
+# Directions whose variance is below this share of the largest carry nothing but rounding error.
+_NEGLIGIBLE = 1e-12
+
+
+def passes(
+    predictor: Predictor,
+    graph: Graph,
+    kind: Kind,
+    count: int,
+    *,
+    level: float = 0.3,
+    share: float = 0.3,
+    seed: Seed = 0,
+) -> Iterator[FloatArray]:
+    """Yield the logits of ``count`` perturbed passes.
+
+    ``kind`` is ``"feature"`` (see `feature_noise`), ``"edge"`` (see `edge_dropout`) or ``"both"``:
+    the first half of the passes with feature noise (one more if the count is odd), the rest with
+    edge dropout.
+    """
+    if kind not in get_args(Kind):
+        raise InputError(f"unknown perturbation {kind!r}; use one of {', '.join(get_args(Kind))}.")
+    if kind == "feature":
+        return feature_noise(predictor, graph, level, count, seed)
+    if kind == "edge":
+        return edge_dropout(predictor, graph, share, count, seed)
+    _check_count(count, 2)
+    return chain(
+        feature_noise(predictor, graph, level, (count + 1) // 2, seed),
+        edge_dropout(predictor, graph, share, count // 2, seed),
+    )
+
+
+def feature_noise(
+    predictor: Predictor, graph: Graph, level: float, passes: int, seed: Seed = 0
+) -> Iterator[FloatArray]:
+    """Yield the logits (N, K) under ``level`` x column std x N(0, 1), drawn ``passes`` times.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0)
+    >>> [z.shape for z in feature_noise(SIGN().fit(g), g, 0.3, passes=2)]
+    [(200, 2), (200, 2)]
+    """
+    _check_count(passes, 1)
+    shift = noise(level)
+    rng = stream(seed, "feature_noise")
+    if _is_linear(predictor):
+        return _projected_noise(predictor, graph, level, passes, rng)
+    return (predict(predictor, shift(graph, rng)) for _ in range(passes))
+
+
+def edge_dropout(
+    predictor: Predictor, graph: Graph, share: float, passes: int, seed: Seed = 0
+) -> Iterator[FloatArray]:
+    """Yield the logits (N, K) without a random ``share`` of the edges, drawn ``passes`` times.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0)
+    >>> [z.shape for z in edge_dropout(SIGN().fit(g), g, 0.3, passes=2)]
+    [(200, 2), (200, 2)]
+    """
+    _check_count(passes, 1)
+    shift = drop(share)
+    rng = stream(seed, "edge_dropout")
+    if _is_linear(predictor):
+        return _projected_dropout(predictor, graph, share, passes, rng)
+    return (predict(predictor, shift(graph, rng)) for _ in range(passes))
+
+
+def count_votes(passes: Iterable[FloatArray]) -> NDArray[np.int64]:
+    """Return how often each node was given each class, (N, K); tied logits vote for the first.
+
+    Examples
+    --------
+    >>> count_votes([np.array([[0.0, 1.0]]), np.array([[2.0, 1.0]]), np.array([[0.0, 3.0]])])
+    array([[1, 2]])
+    """
+    votes: NDArray[np.int64] | None = None
+    for logits in passes:
+        if votes is None:
+            votes = np.zeros(logits.shape, dtype=np.int64)
+            rows = np.arange(logits.shape[0])
+        votes[rows, logits.argmax(axis=1)] += 1
+    if votes is None:
+        raise InputError("there are no passes to count votes from; run at least one.")
+    return votes
+
+
+def _is_linear(predictor: Predictor) -> TypeGuard[LinearGNN]:
+    # A subclass that predicts in its own way must not be second-guessed.
+    return isinstance(predictor, LinearGNN) and type(predictor).__call__ is LinearGNN.__call__
+
+
+def _projected_noise(
+    model: LinearGNN, graph: Graph, level: float, passes: int, rng: Generator
+) -> Iterator[FloatArray]:
+    clean = predict(model, graph)
+    factor = noise_factor(model, level * column_moments(graph.features)[1])
+    matrix = operator(graph, model.operator)
+    for _ in range(passes):
+        draw = rng.standard_normal((graph.num_nodes, factor.shape[0]), dtype=np.float32)
+        change = horner(matrix, _by_hop(model, draw @ factor))
+        yield clean + change
+
+
+def noise_factor(model: LinearGNN, std: FloatArray) -> NDArray[np.float32]:
+    """Return (r, terms x K) L with L^T L = W^T diag(std^2) W: white rows times L are E W.
+
+    r is the rank, so a binary model (whose first logit is always 0) draws half the numbers.
+    """
+    terms, width, num_classes = model.weights_.shape
+    stacked = model.weights_.transpose(1, 0, 2).reshape(width, terms * num_classes)
+    scaled = stacked * std[:, None]
+    values, vectors = np.linalg.eigh(scaled.T @ scaled)
+    kept = values > _NEGLIGIBLE * max(float(values[-1]), np.finfo(np.float64).tiny)
+    factor = (vectors[:, kept] * np.sqrt(values[kept])).T
+    factor[:, ~scaled.any(axis=0)] = 0.0  # a logit without weights stays exactly what it is
+    return np.asarray(factor, dtype=np.float32)
+
+
+def _by_hop(model: LinearGNN, columns: Dense) -> list[Dense]:
+    """Cut (N, terms x K) columns into one term for each power of S; unused powers are zero."""
+    num_classes = model.weights_.shape[2]
+    terms: list[Dense] = [np.zeros((1, num_classes), np.float32) for _ in range(model.hops + 1)]
+    for position, hop in enumerate(model.hops_used):
+        terms[hop] = columns[:, position * num_classes : (position + 1) * num_classes]
+    return terms
+
+
+def _projected_dropout(
+    model: LinearGNN, graph: Graph, share: float, passes: int, rng: Generator
+) -> Iterator[FloatArray]:
+    terms = model.project(graph.features)
+    shift = drop(share)
+    for _ in range(passes):
+        total = horner(operator(shift(graph, rng), model.operator), terms)
+        yield checked_logits(total + model.intercept_, graph.num_nodes)
+
+
+def _check_count(count: int, fewest: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < fewest:
+        raise InputError(f"passes must be a whole number of at least {fewest}, not {count!r}.")

@@ -1,0 +1,109 @@
+"""What a shift is: a family, a level, and a seeded change of a graph."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from graphtemper._random import Seed, stream
+from graphtemper.errors import InputError
+from graphtemper.graph import Graph
+
+Change = Callable[[Graph, float, np.random.Generator], Graph]
+
+
+@dataclass(frozen=True, repr=False)
+class Shift:
+    """A seeded function ``graph -> graph`` with a strength; made by `noise`, `drop`, ...
+
+    Random numbers belong to (seed, family) and not to the level, so one seed at two levels makes
+    the same draw, once weaker and once stronger.
+
+    Attributes
+    ----------
+    family : str
+        What kind of change this is; for a composition the parts' families joined by ``+``.
+    level : float or tuple of float
+        Its strength; for a composition one number a part.
+    variant : str
+        Which form of the family, where there are several.
+    parts : tuple of Shift
+        The shifts of a composition, in the order in which they act; empty otherwise.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm, shifts
+    >>> g = csbm.sample(100, degree=6, homophily=0.8, snr=1.0)
+    >>> shifts.noise(0.5)
+    noise(0.5)
+    >>> shifts.drop(0.5)(g, seed=1).num_edges == g.num_edges - round(0.5 * g.num_edges)
+    True
+    """
+
+    family: str
+    level: float | tuple[float, ...]
+    change: Change | None = field(default=None)
+    variant: str = ""
+    parts: tuple[Shift, ...] = ()
+
+    def __call__(self, graph: Graph, seed: Seed = 0) -> Graph:
+        """Return the shifted graph; the same integer seed gives the same bytes."""
+        if self.change is not None:
+            return self._apply(graph, seed, 0)
+        seen: Counter[str] = Counter()
+        for part in self.parts:
+            # A family that acts twice must not draw the same numbers twice.
+            graph = part._apply(graph, seed, seen[part.family])
+            seen[part.family] += 1
+        return graph
+
+    def _apply(self, graph: Graph, seed: Seed, repeat: int) -> Graph:
+        assert self.change is not None
+        assert isinstance(self.level, float)
+        return self.change(graph, self.level, stream(seed, self.family, repeat))
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The families that act in this shift; one unless it is a composition."""
+        return frozenset(part.family for part in self.parts) or frozenset({self.family})
+
+    def __repr__(self) -> str:
+        if self.parts:
+            return f"compose({', '.join(map(repr, self.parts))})"
+        return f"{self.family}({self.level:g}{f', {self.variant!r}' if self.variant else ''})"
+
+
+def compose(*shifts: Shift) -> Shift:
+    """Return the shift that applies the given ones from left to right.
+
+    ``compose(a, b)(graph, seed)`` equals ``b(a(graph, seed), seed)`` when a and b are of different
+    families; a family that occurs again draws fresh numbers.
+
+    Examples
+    --------
+    >>> from graphtemper import shifts
+    >>> both = shifts.compose(shifts.noise(1.0), shifts.drop(0.3))
+    >>> both, both.family
+    (compose(noise(1), drop(0.3)), 'noise+drop')
+    """
+    parts = tuple(part for shift in shifts for part in (shift.parts or (shift,)))
+    if not parts:
+        raise InputError("compose needs at least one shift.")
+    levels = tuple(part.level for part in parts if isinstance(part.level, float))
+    return Shift("+".join(part.family for part in parts), levels, parts=parts)
+
+
+def checked_level(family: str, level: float, low: float, high: float = math.inf) -> float:
+    """Return the level as a float inside [low, high], or say which levels the family takes."""
+    try:
+        value = float(level)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the level of {family} must be a number, not {level!r}.") from error
+    if not (low <= value <= high and math.isfinite(value)):
+        domain = f"at least {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
+        raise InputError(f"the level of {family} must be {domain} and finite, not {level!r}.")
+    return value

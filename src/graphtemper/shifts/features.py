@@ -1,0 +1,287 @@
+"""Shifts of the features. Column mean and std are always those of the graph being shifted.
+
+Sparse features stay sparse under `shuffle` and `drop_columns`, and under `mask` while the result
+is less than half full. `noise`, `heterogeneous`, `scale` and `offset` touch every entry: they
+return a dense (N, F) float32 array (4 N F bytes), as nothing smaller would be exact. All work runs
+in blocks of rows, so nothing beyond the result is ever held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, get_args
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from graphtemper._arrays import FloatArray
+from graphtemper.errors import InputError
+from graphtemper.graph import Graph
+from graphtemper.graph_checks import Features
+from graphtemper.propagate import adjacency
+from graphtemper.shifts.base import Shift, checked_level
+
+Where = Literal["random", "region", "low-degree"]
+Generator = np.random.Generator
+
+# Rows are taken so many entries at a time; the random numbers of a seed depend on it.
+_BLOCK = 1 << 20
+
+
+def noise(level: float) -> Shift:
+    r"""Gaussian noise: :math:`x_{ij} \leftarrow x_{ij} + l\,s_j\,\varepsilon_{ij}`.
+
+    :math:`s_j` is the standard deviation of column j (divisor N) and :math:`\varepsilon` is
+    standard normal. The result is dense.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[0.0, 5.0], [2.0, 5.0]], edges=[[0, 1]])
+    >>> noise(1.0)(g, seed=0).features[:, 1].tolist()    # a constant column has no noise
+    [5.0, 5.0]
+    """
+    return Shift("noise", checked_level("noise", level, 0.0), _noise)
+
+
+def heterogeneous(level: float, where: Where = "random") -> Shift:
+    """``noise(level)`` on half of the nodes (N // 2 of them); the others stay as they are.
+
+    ``where`` says which half: ``"random"``; ``"region"``, a breadth-first ball around a random node
+    (continued in other components where its own is too small); or ``"low-degree"``, the nodes with
+    the fewest neighbours, ties in random order. The result is dense.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> g = csbm.sample(100, degree=6, homophily=0.8, snr=1.0)
+    >>> changed = (heterogeneous(1.0)(g).features != g.features).any(axis=1)
+    >>> int(changed.sum())
+    50
+    """
+    if where not in get_args(Where):
+        raise InputError(f"unknown half {where!r}; use one of {', '.join(get_args(Where))}.")
+    family = "heterogeneous"
+    variant = "" if where == "random" else where
+    return Shift(family, checked_level(family, level, 0.0), _HETEROGENEOUS[where], variant)
+
+
+def mask(level: float) -> Shift:
+    """Masking: each entry is replaced by its column's mean with probability ``level``.
+
+    Masked entries are not zero (unless the column is), so sparse features fill in to a share
+    ``level``; they stay CSR while less than half full and become dense beyond.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[0.0], [2.0]], edges=[[0, 1]])
+    >>> mask(1.0)(g).features.ravel().tolist()
+    [1.0, 1.0]
+    """
+    return Shift("mask", checked_level("mask", level, 0.0, 1.0), _mask)
+
+
+def shuffle(level: float) -> Shift:
+    """Permute whole feature rows among a random share ``level`` of the nodes; keeps sparsity.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [2.0], [3.0]], edges=[[0, 1]])
+    >>> sorted(shuffle(1.0)(g).features.ravel().tolist())
+    [1.0, 2.0, 3.0]
+    """
+    return Shift("shuffle", checked_level("shuffle", level, 0.0, 1.0), _shuffle)
+
+
+def scale(level: float) -> Shift:
+    r"""Contrast: :math:`x_{ij} \leftarrow m_j + l\,(x_{ij} - m_j)` with the column mean m.
+
+    Not random. Dense unless l = 1, as every zero becomes :math:`(1 - l) m_j`.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[0.0], [2.0]], edges=[[0, 1]])
+    >>> scale(3.0)(g).features.ravel().tolist()
+    [-2.0, 4.0]
+    """
+    return Shift("scale", checked_level("scale", level, 0.0), _scale)
+
+
+def offset(level: float) -> Shift:
+    r"""Mean offset: :math:`x_{ij} \leftarrow x_{ij} + l\,s_j\,\varepsilon_j`.
+
+    All nodes get the same, as when a sensor drifts. The result is dense.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[0.0], [2.0]], edges=[[0, 1]])
+    >>> round(float(np.ptp(offset(3.0)(g).features)), 5)
+    2.0
+    """
+    return Shift("offset", checked_level("offset", level, 0.0), _offset)
+
+
+def drop_columns(level: float) -> Shift:
+    """Set a random share ``level`` of the columns to zero, as when a field is missing.
+
+    Keeps sparsity.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0, 2.0, 3.0, 4.0]], edges=[])
+    >>> int((drop_columns(0.5)(g).features == 0).sum())
+    2
+    """
+    return Shift("drop_columns", checked_level("drop_columns", level, 0.0, 1.0), _drop_columns)
+
+
+def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation (divisor N) of each column, in float64.
+
+    Examples
+    --------
+    >>> mean, std = column_moments(np.array([[0.0, 1.0], [2.0, 1.0]]))
+    >>> mean.tolist(), std.tolist()
+    ([1.0, 1.0], [1.0, 0.0])
+    """
+    count, width = features.shape
+    if not isinstance(features, np.ndarray):
+        column, values = features.indices, features.data.astype(np.float64)
+        mean = np.bincount(column, values, minlength=width) / count
+        stored = np.bincount(column, minlength=width)
+        squares = np.bincount(column, (values - mean[column]) ** 2, minlength=width)
+        # The zeros that are not stored deviate by the mean.
+        return mean, np.sqrt((squares + (count - stored) * mean**2) / count)
+    mean = np.asarray(features.mean(axis=0, dtype=np.float64))
+    total = np.zeros(width)
+    for rows in _blocks(count, width):
+        total += ((features[rows] - mean) ** 2).sum(axis=0)
+    return mean, np.sqrt(total / count)
+
+
+def _blocks(count: int, width: int) -> Iterator[slice]:
+    size = max(_BLOCK // width, 1)
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
+def _dense(features: Features) -> NDArray[np.float32]:
+    """Return a fresh, writable dense copy."""
+    return features.copy() if isinstance(features, np.ndarray) else features.toarray()
+
+
+def _noise(graph: Graph, level: float, rng: Generator) -> Graph:
+    return _noise_on(graph, level, rng, np.arange(graph.num_nodes))
+
+
+def _noise_on(graph: Graph, level: float, rng: Generator, nodes: NDArray[np.intp]) -> Graph:
+    if level == 0.0:
+        return graph
+    size = (level * column_moments(graph.features)[1]).astype(np.float32)
+    out = _dense(graph.features)
+    for rows in _blocks(nodes.size, graph.num_features):
+        draw = rng.standard_normal((rows.stop - rows.start, size.size), dtype=np.float32)
+        draw *= size
+        out[nodes[rows]] += draw
+    return graph.replace(features=out)
+
+
+def _noise_on_random_half(graph: Graph, level: float, rng: Generator) -> Graph:
+    return _noise_on(graph, level, rng, np.sort(rng.permutation(graph.num_nodes)[_half(graph)]))
+
+
+def _noise_on_region(graph: Graph, level: float, rng: Generator) -> Graph:
+    return _noise_on(graph, level, rng, _region(graph, rng))
+
+
+def _noise_on_low_degree(graph: Graph, level: float, rng: Generator) -> Graph:
+    order = np.lexsort((rng.random(graph.num_nodes), graph.degrees))
+    return _noise_on(graph, level, rng, np.sort(order[_half(graph)]))
+
+
+_HETEROGENEOUS = {
+    "random": _noise_on_random_half,
+    "region": _noise_on_region,
+    "low-degree": _noise_on_low_degree,
+}
+
+
+def _half(graph: Graph) -> slice:
+    return slice(0, graph.num_nodes // 2)
+
+
+def _region(graph: Graph, rng: Generator) -> NDArray[np.intp]:
+    """Return N // 2 nodes, connected as far as the components allow, in increasing order."""
+    wanted = graph.num_nodes // 2
+    matrix = adjacency(graph)
+    count, component = connected_components(matrix, directed=False)
+    centre = int(rng.integers(graph.num_nodes))
+    # Whole components in random order, that of the centre first; the one that does not fit any
+    # more gives a breadth-first ball.
+    rank = rng.permutation(count) + 1
+    rank[component[centre]] = 0
+    order = np.argsort(rank[component], kind="stable")
+    ends = np.cumsum(np.bincount(rank[component], minlength=count + 1))
+    last = int(np.searchsorted(ends, wanted))
+    before = int(ends[last - 1]) if last else 0
+    members = order[before : int(ends[last])]
+    start = centre if last == 0 else int(rng.choice(members))
+    ball = breadth_first_order(matrix, start, directed=False, return_predecessors=False)
+    return np.sort(np.concatenate([order[:before], ball[: wanted - before]]))
+
+
+def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
+    if level == 0.0:
+        return graph
+    features = graph.features
+    mean = column_moments(features)[0].astype(np.float32)
+    filled = 1.0
+    if not isinstance(features, np.ndarray):
+        filled = level * float((mean != 0).mean())
+        filled += (1.0 - level) * features.nnz / (graph.num_nodes * graph.num_features)
+    parts: list[Any] = []
+    for rows in _blocks(graph.num_nodes, graph.num_features):
+        block = _dense(features[rows])
+        np.copyto(block, mean, where=rng.random(block.shape, dtype=np.float32) < level)
+        parts.append(sp.csr_matrix(block) if filled < 0.5 else block)
+    return graph.replace(features=sp.vstack(parts) if filled < 0.5 else np.concatenate(parts))
+
+
+def _shuffle(graph: Graph, level: float, rng: Generator) -> Graph:
+    chosen = rng.permutation(graph.num_nodes)[: round(level * graph.num_nodes)]
+    origin = np.arange(graph.num_nodes)
+    origin[chosen] = rng.permutation(chosen)
+    return graph.replace(features=graph.features[origin])
+
+
+def _scale(graph: Graph, level: float, rng: Generator) -> Graph:
+    if level == 1.0:
+        return graph
+    mean = column_moments(graph.features)[0]
+    out = _dense(graph.features)
+    for rows in _blocks(*out.shape):
+        out[rows] = mean + level * (out[rows] - mean)
+    return graph.replace(features=out)
+
+
+def _offset(graph: Graph, level: float, rng: Generator) -> Graph:
+    if level == 0.0:
+        return graph
+    std = column_moments(graph.features)[1]
+    out = _dense(graph.features)
+    out += (level * std * rng.standard_normal(std.size)).astype(np.float32)
+    return graph.replace(features=out)
+
+
+def _drop_columns(graph: Graph, level: float, rng: Generator) -> Graph:
+    width = graph.num_features
+    gone = np.zeros(width, dtype=bool)
+    gone[rng.permutation(width)[: round(level * width)]] = True
+    features = graph.features
+    if not isinstance(features, np.ndarray):
+        kept = features.copy()
+        kept.data = np.where(gone[kept.indices], np.float32(0), kept.data)
+        kept.eliminate_zeros()
+        return graph.replace(features=kept)
+    return graph.replace(features=np.where(gone, np.float32(0), features))

@@ -1,0 +1,184 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from graphtemper import csbm, shifts, signals, temperature
+from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.estimators import (
+    ATC,
+    COT,
+    GDE,
+    AverageConfidence,
+    DoC,
+    MaNo,
+    MinimumATCGDE,
+    MixtureSlope,
+    NuclearNorm,
+)
+from graphtemper.estimators.base import share_estimate
+from graphtemper.estimators.transport import transported
+from graphtemper.models import SGC, SIGN
+from graphtemper.observe import Observation
+
+EVERY = [
+    ATC(),
+    ATC("entropy"),
+    AverageConfidence(),
+    DoC(),
+    GDE("feature"),
+    GDE("edge", calibrated=True),
+    GDE("both", passes=5),
+    MinimumATCGDE(),
+    NuclearNorm(),
+    MaNo(),
+    COT(),
+    MixtureSlope(),
+]
+# These reproduce the source accuracy at the source, by construction.
+ANCHORED = [ATC(), ATC("entropy"), DoC(), NuclearNorm(), MaNo(), GDE("feature", calibrated=True)]
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(
+        3000, degree=12, homophily=0.8, snr=0.5, num_classes=3, num_features=8, seed=1
+    )
+
+
+@pytest.fixture(scope="module")
+def model(graph):
+    return SIGN().fit(graph, range(1000))
+
+
+@pytest.fixture(scope="module")
+def source(graph, model):
+    return Observation(model, graph, range(1000, 3000), temperature=1.1)
+
+
+def truth(graph, seen):
+    return float((seen.predictions == graph.labels[seen.nodes]).mean())
+
+
+@pytest.mark.parametrize("estimator", EVERY, ids=range(len(EVERY)))
+def test_every_estimator_keeps_the_protocol(graph, model, source, estimator):
+    estimator.fit(source, graph.labels[source.nodes])
+    for value in estimator.carries.values():
+        assert np.size(value) <= 3
+    result = estimator.estimate(source)
+    assert 0 <= result.low <= result.value <= result.high <= 1
+    assert result.high - result.low > 0
+    assert result.method
+    assert result == estimator.estimate(Observation(model, graph, source.nodes, temperature=1.1))
+
+
+@pytest.mark.parametrize("estimator", ANCHORED, ids=range(len(ANCHORED)))
+def test_the_source_accuracy_is_reproduced_at_the_source(graph, source, estimator):
+    estimator.fit(source, graph.labels[source.nodes])
+    assert estimator.estimate(source).value == pytest.approx(truth(graph, source), abs=2e-3)
+
+
+@pytest.mark.parametrize("estimator", [ATC(), DoC(), NuclearNorm(), MaNo(), COT()])
+def test_unfitted_is_refused(source, estimator):
+    fresh = type(estimator)()
+    with pytest.raises(InputError, match="fit"):
+        fresh.estimate(source)
+    with pytest.raises(InputError, match="fit"):
+        _ = fresh.carries
+
+
+def test_less_signal_is_seen_by_all_but_the_shape(graph, model, source):
+    target = Observation(model, shifts.rewire(0.5)(graph), source.nodes, temperature=1.1)
+    assert truth(graph, target) < truth(graph, source) - 0.05
+    for estimator in EVERY[:-1]:
+        estimator.fit(source, graph.labels[source.nodes])
+        assert estimator.estimate(target).value < estimator.estimate(source).value, estimator
+
+
+def test_atc_and_doc_are_their_formulas(graph, model, source):
+    target = Observation(model, shifts.noise(1.0)(graph), source.nodes, temperature=1.1)
+    atc = ATC().fit(source, graph.labels[source.nodes])
+    share = (target.probabilities.max(axis=1) >= atc.carries["threshold"]).mean()
+    assert atc.estimate(target).value == share
+    doc = DoC().fit(source, graph.labels[source.nodes])
+    change = target.probabilities.max(axis=1).mean() - source.probabilities.max(axis=1).mean()
+    assert doc.estimate(target).value == pytest.approx(truth(graph, source) + change)
+
+
+def test_gde_is_one_minus_disagreement(graph, source):
+    for kind in ("feature", "edge", "both"):
+        votes = source.votes(kind, 6, level=0.2, share=0.2)
+        value = GDE(kind, 0.2, 6).estimate(source).value
+        assert value == pytest.approx(1 - signals.pairwise_disagreement(votes))
+
+
+def test_calibration_stops_at_the_ends(graph, source):
+    right = GDE("edge", calibrated=True).fit(source, source.predictions)
+    assert right.carries["strength"] == 0.01
+    wrong = GDE("edge", calibrated=True).fit(source, (source.predictions + 1) % 3)
+    assert wrong.carries["strength"] == 0.99
+
+
+def test_the_papers_minimum(graph, source):
+    both = MinimumATCGDE(GDE("feature", 0.9)).fit(source, graph.labels[source.nodes])
+    result = both.estimate(source)
+    assert result.method == "GDE-feature"
+    assert result == both.gde.estimate(source)
+    assert set(both.carries) == {"threshold", "strength"}
+
+
+def test_transport_is_the_linear_program():
+    rng = np.random.default_rng(0)
+    for n, k in ((5, 2), (60, 3), (200, 6)):
+        p, shares = rng.dirichlet(np.full(k, 0.4), n), rng.dirichlet(np.ones(k))
+        shares[0], shares[-1] = 0.0, shares[-1] + shares[0]
+        rows = sp.kron(sp.identity(n), np.ones((1, k)))
+        columns = sp.kron(np.ones((1, n)), sp.identity(k))
+        exact = -linprog(
+            -p.ravel() / n,
+            A_eq=sp.vstack([rows, columns]).tocsr(),
+            b_eq=np.concatenate([np.ones(n), n * shares]),
+        ).fun
+        assert -1e-9 <= transported(p, shares) - exact <= 1e-4 * np.log(k)
+
+
+def test_cot_is_mean_confidence_when_the_shares_agree_and_below_it_otherwise(source):
+    predicted = np.bincount(source.predictions, minlength=3) / source.num_nodes
+    confidence = AverageConfidence().estimate(source).value
+    assert transported(source.probabilities, predicted) == pytest.approx(confidence, abs=1e-4)
+    assert transported(source.probabilities, np.array([0.8, 0.1, 0.1])) < confidence - 0.1
+
+
+def test_nuclear_norm_and_mano_are_their_formulas(source):
+    p, z = source.probabilities, source.logits
+    values = np.sqrt(np.linalg.eigvalsh(p.T @ p))
+    assert NuclearNorm().measure(source) == pytest.approx(values.sum() / np.sqrt(2000 * 3))
+    centred = z - z.mean(axis=1, keepdims=True)
+    q = 1 + centred + centred**2 / 2
+    q /= q.sum(axis=1, keepdims=True)
+    assert MaNo().measure(source) == pytest.approx(np.mean(q**4) ** 0.25)
+    sure = Observation(40 * source.all_logits, source.graph, source.nodes)
+    assert MaNo().measure(sure) == pytest.approx(
+        np.mean(temperature.apply(40 * z) ** 4) ** 0.25, rel=1e-6
+    )
+
+
+def test_mixture_slope_finds_the_accuracy_without_any_source():
+    g = csbm.sample(6000, degree=15, homophily=0.75, snr=1.0, seed=3)
+    seen = Observation(SGC(1, "mean").fit(g, range(1000)), shifts.rewire(0.15)(g, 1))
+    result = MixtureSlope(degrees=True).estimate(seen)
+    assert result.value == pytest.approx((seen.predictions == g.labels).mean(), abs=0.02)
+    assert result.low < result.value < result.high
+    one_hump = Observation(np.random.default_rng(0).normal(size=(6000, 2)), g)
+    with pytest.raises(NotIdentifiableError):
+        MixtureSlope().estimate(one_hump)
+
+
+def test_the_sampling_interval_covers():
+    rng = np.random.default_rng(1)
+    for share in (0.02, 0.5, 0.9):
+        draws = [share_estimate(rng.binomial(80, share) / 80, 80, "") for _ in range(2000)]
+        covered = np.mean([e.low <= share <= e.high for e in draws])
+        assert 0.84 < covered < 0.97
+    assert share_estimate(1.3, 10, "").value == 1.0
+    assert share_estimate(0.0, 10, "").low == 0.0
