@@ -93,7 +93,7 @@ def test_save_and_load(graph, tmp_path, kind):
         ({"header": np.array('{"format": "x"}')}, "unknown format"),
         ({"header": np.array('{"format": "graphtemper.linear/1", "model": "os"}')}, "header"),
         ({"weights": np.zeros((1, 6, 3))}, "disagree"),
-        ({"intercept": np.array([0, np.nan, 0])}, "non-finite"),
+        ({"intercept": np.array([0, np.nan, 0])}, "finite real numbers"),
     ],
 )
 def test_damaged_model_files(graph, tmp_path, change, message):

@@ -6,20 +6,20 @@ never the F columns of X, and the N x F(k+1) feature matrix is never built.
 
 from __future__ import annotations
 
-import json
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper.errors import FileError, InputError
-from graphtemper.files import read_npz, write_npz
-from graphtemper.graph import Graph, Nodes, select_nodes
+from graphtemper.errors import InputError
+from graphtemper.graph import Graph, Nodes, select_labelled, select_nodes
+from graphtemper.models.saved import finite_array, save
 from graphtemper.propagate import Dense, Operator, horner, multiply, operator
 
-_FORMAT = "graphtemper.linear/1"
+FORMAT = "graphtemper.linear/1"
 
 
 class LinearGNN:
@@ -44,6 +44,8 @@ class LinearGNN:
         One weight matrix per propagated term; for two classes the first column is zero, so that
         logits are [0, g].
     intercept_ : (K,) array
+    converged_ : bool
+        Whether the solver reached ``tol`` within ``max_iter``.
     """
 
     def __init__(
@@ -114,20 +116,17 @@ class LinearGNN:
 
         Raises `InputError` where a chosen node has no label or only one class is present.
         """
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        if graph.labels is None:
-            raise InputError("the graph has no labels; fit needs labelled nodes.")
-        rows = graph.labelled if nodes is None else select_nodes(nodes, graph.num_nodes)
-        labels = graph.labels[rows]
-        if (labels < 0).any():
-            bad = rows[np.flatnonzero(labels < 0)[0]]
-            raise InputError(f"node {bad} has no label; fit on labelled nodes only.")
+        rows, labels = select_labelled(graph, nodes)
         present = np.unique(labels)
         if present.size < 2:
             raise InputError("the chosen nodes have one class; fit needs at least two.")
         head = LogisticRegression(C=self.C, max_iter=self.max_iter, tol=self.tol)
-        head.fit(self.design(graph, rows), labels)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            head.fit(self.design(graph, rows), labels)
         coefficients, intercept = _per_class(
             head.coef_, head.intercept_, present, graph.num_classes
         )
@@ -163,15 +162,8 @@ class LinearGNN:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as ``.npz`` (no pickle); `graphtemper.models.load` reads it."""
         self._check_fitted()
-        header = {"format": _FORMAT, "model": type(self).__name__, **self.get_params()}
-        write_npz(
-            path,
-            {
-                "header": np.array(json.dumps(header)),
-                "weights": self.weights_,
-                "intercept": self.intercept_,
-            },
-        )
+        header = {"format": FORMAT, "model": type(self).__name__, **self.get_params()}
+        save(path, header, {"weights": self.weights_, "intercept": self.intercept_})
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "weights_"):
@@ -214,50 +206,16 @@ class SIGN(LinearGNN):
         return tuple(range(self.hops + 1))
 
 
-_MODELS: dict[str, type[LinearGNN]] = {"SGC": SGC, "SIGN": SIGN}
-
-
-def load(path: str | os.PathLike[str]) -> LinearGNN:
-    """Read a model written by ``save``; every field is validated.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from graphtemper import csbm
-    >>> g = csbm.sample(300, degree=10, homophily=0.9, snr=1.0, seed=1)
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
-    >>> model = SIGN().fit(g)
-    >>> model.save(path)
-    >>> bool((load(path)(g) == model(g)).all())
-    True
-    """
-    arrays = read_npz(path)
-    missing = {"header", "weights", "intercept"} - set(arrays)
-    if missing:
-        raise FileError(
-            f"{path}: key {sorted(missing)[0]!r} is missing; this is not a saved model."
-        )
-    try:
-        header = json.loads(str(arrays["header"]))
-        if header.pop("format") != _FORMAT:
-            raise FileError(f"{path}: unknown format; expected {_FORMAT!r}.")
-        model = _MODELS[header.pop("model")](**header)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FileError(f"{path}: the header is not that of a saved model.") from error
-    weights, intercept = arrays["weights"], arrays["intercept"]
-    expected = (len(model.hops_used),)
+def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearGNN:
+    """Rebuild a saved model from its header and arrays; `graphtemper.models.load` calls this."""
+    model = {"SGC": SGC, "SIGN": SIGN}[header.pop("model")](**header)
+    weights, intercept = (finite_array(arrays, key) for key in ("weights", "intercept"))
     if (
         weights.ndim != 3
-        or weights.shape[:1] != expected
+        or weights.shape[0] != len(model.hops_used)
         or intercept.shape != weights.shape[2:]
-        or weights.dtype.kind != "f"
-        or intercept.dtype.kind != "f"
     ):
-        raise FileError(
-            f"{path}: weights {weights.shape} and intercept {intercept.shape} disagree."
-        )
-    if not (np.isfinite(weights).all() and np.isfinite(intercept).all()):
-        raise FileError(f"{path}: the weights hold non-finite numbers.")
+        raise InputError(f"weights {weights.shape} and intercept {intercept.shape} disagree.")
     model.weights_, model.intercept_ = weights.astype(np.float64), intercept.astype(np.float64)
     return model
 

@@ -1,0 +1,209 @@
+r"""The graph convolutional network of Kipf and Welling (2017): trained with torch, run with NumPy.
+
+A layer is :math:`H' = S H W + b` with the self-loop operator S of `graphtemper.propagate`, and a
+rectifier between layers. Only ``fit`` needs torch (extra ``[pyg]``): a saved model predicts with
+the core package alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.graph import Graph, Nodes, select_labelled
+from graphtemper.models.losses import named
+from graphtemper.models.saved import finite_array, save
+from graphtemper.propagate import multiply, operator
+
+FORMAT = "graphtemper.gcn/1"
+
+
+class GCN:
+    """A graph convolutional network for node classification.
+
+    Parameters
+    ----------
+    hidden : int
+        Width of the hidden layers.
+    layers : int
+        Number of layers; nodes see that many hops.
+    epochs : int
+        Steps of Adam, each on the whole graph.
+    lr, weight_decay : float
+        Adam's step size and L2 penalty (on weights and biases).
+    dropout : float
+        Share of hidden units dropped in training; the input features are not dropped.
+    loss : {"cross-entropy", "focal", "gcl"}
+        Training loss; see `graphtemper.models.losses`.
+    gamma : float, optional
+        Strength of the focal or GCL loss; None means that loss's default.
+    seed : int
+        Seed of the initial weights and of the dropout.
+
+    Attributes
+    ----------
+    layers_ : list of (weights, bias)
+        Arrays of shape (in, out) and (out,) for each layer.
+    losses_ : (epochs,) array
+        Training loss of every epoch.
+    best_epoch_ : int
+        The epoch, from 1, whose weights were kept.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> g = csbm.sample(300, degree=10, homophily=0.9, snr=1.0, num_classes=3, seed=1)
+    >>> model = GCN(hidden=8, epochs=30).fit(g, nodes=range(150))
+    >>> model(g).shape
+    (300, 3)
+    """
+
+    def __init__(
+        self,
+        hidden: int = 32,
+        layers: int = 2,
+        epochs: int = 120,
+        lr: float = 0.01,
+        weight_decay: float = 5e-4,
+        dropout: float = 0.5,
+        loss: str = "cross-entropy",
+        gamma: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        for name, count in (("hidden", hidden), ("layers", layers), ("epochs", epochs)):
+            if count < 1 or count != int(count):
+                raise InputError(f"{name} must be a whole number of 1 or more, not {count}.")
+        if not 0 < lr < float("inf"):
+            raise InputError(f"lr must be positive and finite, not {lr}.")
+        if not 0 <= weight_decay < float("inf"):
+            raise InputError(f"weight_decay must be 0 or more and finite, not {weight_decay}.")
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout must be in [0, 1), not {dropout}.")
+        if not 0 <= seed < 2**63 or seed != int(seed):
+            raise InputError(f"seed must be a whole number of 0 or more, not {seed}.")
+        named(loss, gamma)
+        self.hidden = int(hidden)
+        self.layers = int(layers)
+        self.epochs = int(epochs)
+        self.lr = float(lr)
+        self.weight_decay = float(weight_decay)
+        self.dropout = float(dropout)
+        self.loss = loss
+        self.gamma = gamma
+        self.seed = int(seed)
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the constructor's arguments, as scikit-learn estimators do."""
+        return {
+            "hidden": self.hidden,
+            "layers": self.layers,
+            "epochs": self.epochs,
+            "lr": self.lr,
+            "weight_decay": self.weight_decay,
+            "dropout": self.dropout,
+            "loss": self.loss,
+            "gamma": self.gamma,
+            "seed": self.seed,
+        }
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_params().items())
+        return f"{type(self).__name__}({arguments})"
+
+    def fit(
+        self,
+        graph: Graph,
+        nodes: Nodes = None,
+        val_nodes: Nodes = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> GCN:
+        """Train on the labelled nodes given (a boolean mask or indices; default all labelled).
+
+        With ``val_nodes`` the weights of the epoch with the lowest loss there are kept, without
+        them those of the last epoch. The same seed gives the same weights. Torch's global random
+        state is not touched; a small graph is trained on one of its threads, and the number is
+        put back. ``progress(epoch, epochs)`` is called after every epoch.
+        """
+        try:
+            from graphtemper.models._gcn_training import Settings, train
+        except ImportError as error:
+            raise MissingExtraError(
+                "training a GCN needs torch; run pip install 'graphtemper[pyg]'."
+            ) from error
+
+        rows, labels = select_labelled(graph, nodes)
+        if np.unique(labels).size < 2:
+            raise InputError("the chosen nodes have one class; fit needs at least two.")
+        trained = train(
+            graph,
+            operator(graph, "self-loop"),
+            rows,
+            None if val_nodes is None else select_labelled(graph, val_nodes)[0],
+            Settings(
+                widths=[graph.num_features, *[self.hidden] * (self.layers - 1), graph.num_classes],
+                epochs=self.epochs,
+                lr=self.lr,
+                weight_decay=self.weight_decay,
+                dropout=self.dropout,
+                loss=named(self.loss, self.gamma),
+                seed=self.seed,
+            ),
+            progress,
+        )
+        self.layers_, self.losses_ = trained.layers, trained.losses
+        self.best_epoch_ = trained.epoch
+        return self
+
+    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+        """Return logits (N, K) for every node."""
+        self._check_fitted()
+        expected = self.layers_[0][0].shape[0]
+        if graph.num_features != expected:
+            raise InputError(
+                f"the model was fitted on {expected} feature columns but the graph has "
+                f"{graph.num_features}; use the same feature space."
+            )
+        matrix = operator(graph, "self-loop")
+        signal: Any = graph.features
+        for depth, (weights, bias) in enumerate(self.layers_):
+            if depth:
+                signal = np.maximum(signal, 0.0)
+            signal = multiply(matrix, np.asarray(signal @ weights)) + bias
+        return np.asarray(signal, dtype=np.float32)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as ``.npz`` (no pickle); `graphtemper.models.load` reads it."""
+        self._check_fitted()
+        arrays: dict[str, NDArray[Any]] = {}
+        for depth, (weights, bias) in enumerate(self.layers_):
+            arrays |= {f"weights_{depth}": weights, f"bias_{depth}": bias}
+        save(path, {"format": FORMAT, **self.get_params()}, arrays)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "layers_"):
+            raise InputError("this GCN is not fitted; call fit(graph, nodes).")
+
+
+def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GCN:
+    """Rebuild a saved model from its header and arrays; `graphtemper.models.load` calls this."""
+    model = GCN(**header)
+    model.layers_ = [_layer(arrays, depth) for depth in range(model.layers)]
+    for depth, (weights, _) in enumerate(model.layers_[1:], start=1):
+        if weights.shape[0] != model.hidden or model.layers_[depth - 1][0].shape[1] != model.hidden:
+            raise InputError(f"weights_{depth} does not fit {model.hidden} hidden units.")
+    return model
+
+
+def _layer(
+    arrays: dict[str, NDArray[Any]], depth: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    weights, bias = (finite_array(arrays, f"{kind}_{depth}") for kind in ("weights", "bias"))
+    if weights.ndim != 2 or 0 in weights.shape or bias.shape != weights.shape[1:]:
+        raise InputError(f"weights_{depth} {weights.shape} and bias_{depth} {bias.shape} disagree.")
+    return weights.astype(np.float32), bias.astype(np.float32)

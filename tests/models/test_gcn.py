@@ -1,0 +1,252 @@
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
+
+from graphtemper import csbm, models  # noqa: E402
+from graphtemper.errors import FileError, InputError, MissingExtraError  # noqa: E402
+from graphtemper.files import read_npz, write_npz  # noqa: E402
+from graphtemper.models import losses  # noqa: E402
+from graphtemper.models.gcn import GCN  # noqa: E402
+from graphtemper.temperature import apply  # noqa: E402
+
+TRAIN, VAL, TEST = range(600), range(600, 800), slice(800, 1000)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(
+        1000, degree=8, homophily=0.8, snr=0.3, num_classes=3, num_features=16, seed=0
+    )
+
+
+@pytest.fixture(scope="module")
+def model(graph):
+    return GCN().fit(graph, TRAIN)
+
+
+def test_it_learns(graph, model):
+    logits = model(graph)
+    assert logits.shape == (1000, 3)
+    assert logits.dtype == np.float32
+    accuracy = (logits.argmax(1) == graph.labels)[TEST].mean()
+    features_alone = GCN().fit(graph.replace(edges=np.empty((0, 2), int)), TRAIN)
+    without = features_alone(graph.replace(edges=np.empty((0, 2), int)))
+    assert accuracy > 0.75
+    assert accuracy > (without.argmax(1) == graph.labels)[TEST].mean() + 0.1
+    assert model.losses_[-1] < 0.7 * model.losses_[0]
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_equal_to_pyg_for_the_same_weights(graph, layers):
+    nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
+    model = GCN(layers=layers, epochs=15, dropout=0.0).fit(graph, TRAIN)
+    data = graph.to_pyg()
+    signal = data.x
+    with torch.no_grad():
+        for depth, (weights, bias) in enumerate(model.layers_):
+            conv = nn.GCNConv(*weights.shape)
+            conv.lin.weight.copy_(torch.from_numpy(weights.T))
+            conv.bias.copy_(torch.from_numpy(bias))
+            signal = conv(signal.relu() if depth else signal, data.edge_index)
+    assert len(model.layers_) == layers
+    np.testing.assert_allclose(model(graph), signal.numpy(), atol=1e-5)
+
+
+def test_training_is_that_of_pyg_step_by_step(graph):
+    """Without dropout, Adam on PyG's layers from the same start ends at the same weights."""
+    nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
+    epochs = 20
+    # With a vanishing step the fit returns its initial weights.
+    start = GCN(epochs=1, dropout=0.0, lr=1e-30).fit(graph, TRAIN).layers_
+    data = graph.to_pyg()
+    convs = [nn.GCNConv(*weights.shape) for weights, _ in start]
+    with torch.no_grad():
+        for conv, (weights, _) in zip(convs, start, strict=True):
+            conv.lin.weight.copy_(torch.from_numpy(weights.T))
+    parameters = [parameter for conv in convs for parameter in conv.parameters()]
+    optimiser = torch.optim.Adam(parameters, lr=0.01, weight_decay=5e-4)
+    for _ in range(epochs):
+        optimiser.zero_grad()
+        hidden = convs[0](data.x, data.edge_index).relu()
+        logits = convs[1](hidden, data.edge_index)
+        torch.nn.functional.cross_entropy(logits[:600], data.y[:600]).backward()
+        optimiser.step()
+    ours = GCN(epochs=epochs, dropout=0.0).fit(graph, TRAIN).layers_
+    for conv, (weights, bias) in zip(convs, ours, strict=True):
+        np.testing.assert_allclose(weights, conv.lin.weight.detach().numpy().T, atol=1e-4)
+        np.testing.assert_allclose(bias, conv.bias.detach().numpy(), atol=1e-4)
+
+
+def test_sparse_features_train_the_same_model(graph):
+    sparse = graph.replace(features=sp.csr_matrix(graph.features))
+    options = {"epochs": 20, "seed": 3}
+    dense_logits = GCN(**options).fit(graph, TRAIN)(graph)
+    sparse_logits = GCN(**options).fit(sparse, TRAIN)(sparse)
+    np.testing.assert_allclose(sparse_logits, dense_logits, atol=1e-3)
+
+
+def test_a_seed_gives_the_same_weights_and_leaves_torch_alone(graph):
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    first = GCN(epochs=10, seed=5).fit(graph, TRAIN)(graph)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.get_num_threads() == threads
+    with torch.random.fork_rng():
+        torch.manual_seed(99)
+        second = GCN(epochs=10, seed=5).fit(graph, TRAIN)(graph)
+    assert np.array_equal(first, second)
+    assert not np.array_equal(first, GCN(epochs=10, seed=6).fit(graph, TRAIN)(graph))
+
+
+def test_labels_outside_the_training_nodes_are_not_seen(graph):
+    hidden = np.array(graph.labels)
+    hidden[700:] = -1
+    assert np.array_equal(
+        GCN(epochs=5).fit(graph, TRAIN)(graph),
+        GCN(epochs=5).fit(graph.replace(labels=hidden), TRAIN)(graph),
+    )
+
+
+def test_validation_nodes_choose_the_epoch(graph):
+    options = {"epochs": 60, "lr": 0.1, "weight_decay": 0.0, "hidden": 64}
+    chosen = GCN(**options).fit(graph, range(30), VAL)
+    assert 1 <= chosen.best_epoch_ < 60
+    stopped = GCN(**options | {"epochs": chosen.best_epoch_}).fit(graph, range(30))
+    assert np.array_equal(chosen(graph), stopped(graph))
+
+
+def test_progress_counts_epochs(graph):
+    seen = []
+    GCN(epochs=3).fit(graph, TRAIN, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_focal_lowers_and_gcl_raises_confidence(graph):
+    def confidence(**options):
+        fitted = GCN(dropout=0.0, **options).fit(graph, TRAIN)
+        return apply(fitted(graph))[TEST].max(axis=1).mean()
+
+    plain = confidence()
+    assert confidence(loss="focal") < plain - 0.03
+    assert confidence(loss="gcl", gamma=1.0) > plain + 0.01
+
+
+def test_losses_are_their_formulas():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(50, 4, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, 4, (50,), generator=generator)
+    p = torch.softmax(logits, 1)[torch.arange(50), labels]
+    expected = {
+        "cross-entropy": -p.log(),
+        "focal": -((1 - p) ** 3) * p.log(),
+        "gcl": -(1 + 0.1 * p) * p.log(),
+    }
+    assert set(expected) == set(losses.LOSSES)
+    for name, values in expected.items():
+        torch.testing.assert_close(losses.named(name)(logits, labels), values.mean())
+    strong = losses.named("focal", 5.0)(logits, labels)
+    torch.testing.assert_close(strong, (-((1 - p) ** 5) * p.log()).mean())
+
+
+@pytest.mark.parametrize("loss", ["cross-entropy", "focal", "gcl"])
+def test_losses_have_finite_gradients_where_the_model_is_certain(loss):
+    logits = torch.tensor([[200.0, 0.0], [-200.0, 0.0]], requires_grad=True)
+    gamma = None if loss == "cross-entropy" else 0.5
+    losses.named(loss, gamma)(logits, torch.tensor([0, 0])).backward()
+    assert torch.isfinite(logits.grad).all()
+
+
+def test_save_and_load(graph, model, tmp_path):
+    model.save(tmp_path / "gcn.npz")
+    again = models.load(tmp_path / "gcn.npz")
+    assert np.array_equal(again(graph), model(graph))
+    assert again.get_params() == model.get_params()
+    assert repr(again) == repr(model)
+
+
+def test_a_saved_model_predicts_without_torch(graph, model, tmp_path, monkeypatch):
+    model.save(tmp_path / "gcn.npz")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "graphtemper.models._gcn_training")
+    assert np.array_equal(models.load(tmp_path / "gcn.npz")(graph), model(graph))
+    with pytest.raises(MissingExtraError, match=r"pip install 'graphtemper\[pyg\]'"):
+        GCN().fit(graph)
+
+
+def test_damaged_files_are_refused(model, tmp_path):
+    path = tmp_path / "gcn.npz"
+    model.save(path)
+    good = read_npz(path)
+
+    def refused(says, **changes):
+        write_npz(path, {k: v for k, v in (good | changes).items() if v is not None})
+        with pytest.raises(FileError, match=says):
+            models.load(path)
+
+    def header(**changes):
+        return np.array(json.dumps(json.loads(str(good["header"])) | changes))
+
+    refused("'header' is missing", header=None)
+    refused("not that of a saved model", header=np.array("{"))
+    refused("not that of a saved model", header=np.array("[]"))
+    refused("not that of a saved model", header=header(hidden="many"))
+    refused("not that of a saved model", header=header(surprise=1))
+    refused("unknown format", header=header(format="graphtemper.other/1"))
+    refused("'bias_1' is missing", bias_1=None)
+    refused("'weights_2' is missing", header=header(layers=3))
+    refused("does not fit 31 hidden units", header=header(hidden=31))
+    refused("disagree", bias_0=good["bias_0"][:-1])
+    refused("finite", weights_0=good["weights_0"] * np.nan)
+    refused("finite", weights_1=np.array(["a", "b"]))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"hidden": 0},
+        {"layers": 0},
+        {"epochs": 1.5},
+        {"lr": 0.0},
+        {"lr": np.nan},
+        {"weight_decay": -1.0},
+        {"dropout": 1.0},
+        {"loss": "hinge"},
+        {"gamma": 2.0},
+        {"loss": "focal", "gamma": 0.0},
+        {"seed": -1},
+    ],
+)
+def test_wrong_settings(wrong):
+    with pytest.raises(InputError):
+        GCN(**wrong)
+
+
+def test_wrong_graphs(graph, model):
+    with pytest.raises(InputError, match="no labels"):
+        GCN().fit(graph.replace(labels=None))
+    unlabelled = np.array(graph.labels)
+    unlabelled[5] = -1
+    with pytest.raises(InputError, match="node 5 has no label"):
+        GCN().fit(graph.replace(labels=unlabelled), TRAIN)
+    with pytest.raises(InputError, match="one class"):
+        GCN().fit(graph, graph.labels == 1)
+    with pytest.raises(InputError, match="fitted on 16 feature columns but the graph has 1"):
+        model(graph.replace(features=np.ones((1000, 1))))
+    with pytest.raises(InputError, match="not fitted"):
+        GCN()(graph)
+    with pytest.raises(InputError, match="scale the features or lower lr"):
+        GCN(epochs=3).fit(graph.replace(features=np.full((1000, 16), 1e38)), TRAIN)
+
+
+def test_120_epochs_on_1000_nodes_take_well_under_a_second(graph, model):
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        GCN().fit(graph, TRAIN)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 1.0
