@@ -45,7 +45,7 @@ slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
 paper: $(VENV)/.test
-	$(BIN)/graphtemper paper all
+	$(BIN)/graphtemper paper all --out docs/results --results docs/results.md
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py

@@ -48,7 +48,7 @@ def test_paper_writes_its_files(tmp_path):
     result = run("paper", "concept", "--out", str(tmp_path))
     assert result.returncode == 0, result.stderr
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["concept.csv", "concept.json", "concept.png", "results.md"]
+    assert names == ["audit.md", "concept.csv", "concept.json", "concept.png", "results.md"]
 
 
 def test_data_list():
@@ -64,6 +64,9 @@ def test_data_list():
         ("nonsense",),
         ("demo", "--seed", "x"),
         ("demo", "--nonsense"),
+        ("demo", "--seed", "-1"),
+        ("data", "inspect", "nowhere.npz"),
+        ("data", "fetch", "nonsense"),
         ("paper", "concept", "--out", "/dev/null/folder"),
     ],
 )
@@ -84,3 +87,22 @@ def test_version_and_help():
     text = run("--help").stdout
     for command in ("demo", "paper", "data"):
         assert command in text
+
+
+def test_a_folder_name_with_markup_is_printed_as_it_is(tmp_path):
+    result = run("demo", "--out", "d[/b]x", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "d[/b]x" in result.stdout
+
+
+def test_a_damaged_outcome_is_named(tmp_path):
+    (tmp_path / "slope.json").write_text("{")
+    result = run("paper", "concept", "--out", str(tmp_path))
+    assert result.returncode == 2
+    assert "slope.json is not an outcome" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_odd_environments_end_well(tmp_path):
+    assert run("data", "list", GRAPHTEMPER_DATA="x" * 5000).returncode == 0
+    assert run("data", "list", PYTHONIOENCODING="ascii").returncode == 0

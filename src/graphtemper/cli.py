@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,8 +56,8 @@ def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = F
     console = _console()
     console.print(_table("The same predictions at four temperatures", result.scores))
     console.print(f"True accuracy of the predictions: {result.true_accuracy:.3f}")
-    console.print(f"Verdict: [bold]{result.verdict}[/bold], because {result.reason}")
-    console.print(f"Picture: {picture}", soft_wrap=True)
+    console.print(f"Verdict: {result.verdict}, because {result.reason}", markup=False)
+    _say(f"Picture: {picture}")
 
 
 @app.command
@@ -68,12 +70,14 @@ def paper(
 ) -> None:
     """Reproduce one figure of the paper, or all: published beside measured.
 
-    Writes FIGURE.png, FIGURE.csv and FIGURE.json, and a Markdown page of everything in the folder.
+    Writes FIGURE.png, FIGURE.csv and FIGURE.json, a Markdown page of everything in the folder, and
+    beside it the claim-by-claim audit.
 
     Parameters
     ----------
     figure
-        concept, slope, extensions, bound, temperature, or all.
+        concept, slope, extensions, bound, temperature, synthetic, real, sweep, rewiring, audit,
+        or all.
     out
         Folder for the files.
     results
@@ -82,6 +86,7 @@ def paper(
         Print JSON for machines.
     """
     from graphtemper import experiments
+    from graphtemper.experiments.audit_page import render as render_audit
     from graphtemper.experiments.outcome import render_results, write_text
 
     names = list(experiments.FIGURES) if figure == "all" else [figure]
@@ -97,10 +102,11 @@ def paper(
     page = results or out / "results.md"
     link = _relative(out, page.parent)
     write_text(page, render_results(out, experiments.FIGURES, link))
+    write_text(page.with_name("audit.md"), render_audit(out))
     if as_json:
         _print_json([outcome.to_dict() for outcome in outcomes])
     else:
-        _console().print(f"Files: {out}", f"Page: {page}", sep="\n", soft_wrap=True)
+        _say(f"Files: {out}\nPage: {page}")
 
 
 @data.command(name="list")
@@ -133,8 +139,60 @@ def list_data(*, as_json: Json = False) -> None:
     _console().print(_table("Graphs (what they are, credits, paths: --json)", rows))
 
 
+@data.command(name="fetch")
+def fetch_data(name: str, *, as_json: Json = False) -> None:
+    """Download a graph of the paper into the user's cache, verified by its git blob id.
+
+    Parameters
+    ----------
+    name
+        roman_empire, amazon_ratings, questions, minesweeper or tolokers.
+    as_json
+        Print JSON for machines.
+    """
+    from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
+
+    from graphtemper import datasets
+
+    columns = ("{task.description}", DownloadColumn(), TimeRemainingColumn())
+    console = _console(stderr=True)
+    quiet = as_json or not console.is_terminal
+    with Progress(*columns, console=console, disable=quiet) as bar:
+        task = bar.add_task(name, total=None)
+        path = datasets.fetch(
+            name, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
+    if as_json:
+        _print_json({"name": name, "path": str(path)})
+    else:
+        _say(f"{name}: {path}")
+
+
+@data.command(name="inspect")
+def inspect_data(graph: str, *, as_json: Json = False) -> None:
+    """Say what is in a graph: sizes, class shares, homophily, splits.
+
+    Parameters
+    ----------
+    graph
+        A name from `data list`, or the path of an .npz file.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper import datasets
+
+    found = datasets.inspect(graph)
+    if as_json:
+        _print_json(found)
+        return
+    _console().print(_table(str(graph), [{"what": k, "value": str(v)} for k, v in found.items()]))
+
+
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app(exit_on_error=False, print_error=False, result_action="return_value")
     except (GraphTemperError, CycloptsError) as error:
@@ -147,6 +205,12 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except (OSError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
+        if os.environ.get("GRAPHTEMPER_DEBUG"):
+            raise
+        sentence = " ".join(str(error).split()) or type(error).__name__
+        print(f"graphtemper: {sentence} (set GRAPHTEMPER_DEBUG=1 to see where).", file=sys.stderr)
+        sys.exit(BAD_INPUT)
 
 
 def _comparison_row(item: dict[str, Any]) -> dict[str, Any]:
@@ -155,37 +219,41 @@ def _comparison_row(item: dict[str, Any]) -> dict[str, Any]:
         "published": item["published"],
         "measured": item["measured"],
         "bar": item["bar"],
-        "met": "yes" if item["met"] else "NO",
+        "met": {True: "yes", False: "NO", None: "-"}[item["met"]],
     }
 
 
-def _console() -> Console:
+def _console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console()
+    return Console(stderr=stderr)
+
+
+def _say(text: str) -> None:
+    """Print text that may hold a path: no markup, no wrapping."""
+    _console().print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def _working(what: str, quiet: bool) -> Any:
     """Show a spinner on the terminal; nothing where a machine reads."""
     from contextlib import nullcontext
 
-    from rich.console import Console
-
-    console = Console(stderr=True)
+    console = _console(stderr=True)
     return nullcontext() if quiet or not console.is_terminal else console.status(what)
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> Any:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(title), title_justify="left")
     for column, value in rows[0].items():
         number = isinstance(value, (int, float))
         table.add_column(
             column, justify="right" if number else "left", no_wrap=column in ("name", "here")
         )
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
     return table
 
 
@@ -200,7 +268,5 @@ def _print_json(value: Any) -> None:
 
 
 def _relative(folder: Path, start: Path) -> str:
-    import os
-
     relative = os.path.relpath(folder, start)
     return "" if relative == "." else relative.replace(os.sep, "/") + "/"

@@ -88,6 +88,14 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "graphtemper"
 
 
+def _is_file(path: Path) -> bool:
+    # A folder name that the system refuses (too long, say) holds no graph.
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def find(name: str) -> Path | None:
     """Return the path of a graph's ``.npz``, or None where this machine does not have it.
 
@@ -101,7 +109,7 @@ def find(name: str) -> Path | None:
         raise InputError(f"unknown graph {name!r}; `graphtemper data list` shows the names.")
     for folder in folders():
         path = folder / f"{name}.npz"
-        if path.is_file():
+        if _is_file(path):
             return path
     return None
 

@@ -23,7 +23,7 @@ def outcome(request):
 
 
 def test_bars_are_met(outcome):
-    missed = {(outcome.name, item.quantity) for item in outcome.comparisons if not item.met}
+    missed = {(outcome.name, item.quantity) for item in outcome.comparisons if item.met is False}
     assert missed <= NOT_REACHED
     assert len(outcome.comparisons) > len(missed)
 

@@ -17,6 +17,11 @@ FIGURES = {
     "extensions": "graphtemper.experiments.extensions",
     "bound": "graphtemper.experiments.bound",
     "temperature": "graphtemper.experiments.temperature_grid",
+    "synthetic": "graphtemper.experiments.synthetic",
+    "real": "graphtemper.experiments.real",
+    "sweep": "graphtemper.experiments.sweep",
+    "rewiring": "graphtemper.experiments.rewiring",
+    "audit": "graphtemper.experiments.audit",
 }
 
 

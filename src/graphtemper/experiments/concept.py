@@ -65,7 +65,7 @@ def _measured(h_target: float) -> list[dict[str, Any]]:
     edges = np.quantile(size, np.linspace(0, 1, BINS + 1))
     rows = []
     for low, high in pairwise(edges):
-        chosen = (size >= low) & (size < high)
+        chosen = (size >= low) & ((size < high) | (high == edges[-1]))
         confidence, accuracy = theory.confidence_accuracy_curve(size[chosen], SLOPE)
         rows.append(
             {

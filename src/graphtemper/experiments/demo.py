@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import metrics, mixture, temperature, theory
-from graphtemper.errors import NotIdentifiableError
+from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.experiments.frozen_binary import Frozen, Setting
 from graphtemper.report import style
 
@@ -48,10 +48,12 @@ def run(seed: int = 0) -> Demo:
 
     The label-free temperature comes from the shape of the unlabelled logits (`mixture`).
     """
+    if seed < 0:
+        raise InputError(f"seed must be 0 or more, not {seed}.")
     frozen = Frozen.train(SETTING, seed)
     target = SETTING.draw(H_TARGET, seed)
     logits = frozen.logits(target)
-    verdict, reason, estimate, repaired = _judge(logits, target.degrees)
+    verdict, reason, estimate, repaired = _judge(logits, target.degrees, frozen.source_snr)
     assert target.labels is not None
     candidates = {
         "source temperature": 1.0,
@@ -84,11 +86,11 @@ def run(seed: int = 0) -> Demo:
 
 
 def _judge(
-    logits: NDArray[np.float64], degrees: NDArray[np.int64]
+    logits: NDArray[np.float64], degrees: NDArray[np.int64], snr: float
 ) -> tuple[str, str, float | None, float]:
     """Return verdict, reason, estimated accuracy and temperature, from unlabelled logits only."""
     try:
-        fit = mixture.fit_binary(logits[:, 1] - logits[:, 0], degrees)
+        fit = mixture.fit_binary(logits[:, 1] - logits[:, 0], degrees, snr=snr)
     except NotIdentifiableError as error:
         return "abstain", f"{error} The source temperature is kept.", None, 1.0
     confidence = temperature.mean_confidence(logits)

@@ -69,6 +69,7 @@ def _slope_row(h_target: float) -> dict[str, Any]:
     return {
         "panel": "self-loop slope",
         "h_target": h_target,
+        "seeds": len(slopes),
         "measured": mean,
         "spread": spread,
         "error": error,
@@ -77,15 +78,6 @@ def _slope_row(h_target: float) -> dict[str, Any]:
         "finite_degree": 1
         / theory.finite_degree_temperature(*common, SELF_LOOP.degree, self_loop=True),
     }
-
-
-_FROZEN: dict[int, Frozen] = {}
-
-
-def _frozen(seed: int) -> Frozen:
-    if seed not in _FROZEN:
-        _FROZEN[seed] = Frozen.train(SELF_LOOP, seed)
-    return _FROZEN[seed]
 
 
 def _coefficient_row(num_classes: int, homophily: float) -> dict[str, Any]:

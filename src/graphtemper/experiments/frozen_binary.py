@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import csbm, metrics, temperature
+from graphtemper import csbm, metrics, signals, temperature
 from graphtemper.graph import Graph
 from graphtemper.models import SGC
 from graphtemper.propagate import Operator
@@ -52,6 +52,7 @@ class Frozen:
 
     model: SGC
     source_temperature: float
+    source_snr: float
 
     @classmethod
     def train(cls, setting: Setting, seed: int) -> Frozen:
@@ -60,7 +61,12 @@ class Frozen:
         model = SGC(hops=1, operator=setting.operator, C=1e6, tol=1e-8)
         model.fit(source)
         assert held_out.labels is not None
-        return cls(model, temperature.fit(model(held_out), held_out.labels))
+        assert source.labels is not None
+        return cls(
+            model,
+            source_temperature=temperature.fit(model(held_out), held_out.labels),
+            source_snr=signals.snr_estimate(source.features, source.labels),
+        )
 
     def logits(self, graph: Graph) -> NDArray[np.float64]:
         """Return source-calibrated logits."""

@@ -12,22 +12,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphtemper.errors import FileError
 from graphtemper.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = Mapping[str, Any]
+SCHEMA = "graphtemper.outcome/1"
+MET = {True: "yes", False: "**no**", None: "-"}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One claim: what was published, what was measured, and whether the stated bar is met."""
+    """One claim: what was published, what was measured, and whether the stated bar is met.
+
+    ``met`` is None where there is no bar and the number is only reported.
+    """
 
     quantity: str
     measured: float
     bar: str
-    met: bool
+    met: bool | None
     published: float | str | None = None
     spread: float | None = None
     note: str = ""
@@ -48,7 +54,7 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the picture as plain Python values."""
         return {
-            "schema": "graphtemper.outcome/1",
+            "schema": SCHEMA,
             "name": self.name,
             "title": self.title,
             "settings": _plain(dict(self.settings)),
@@ -65,6 +71,19 @@ class Outcome:
         write_text(paths[1], _csv(self.to_dict()["rows"]))
         draw(paths[2], self.draw, width=self.size[0], height=self.size[1])
         return paths
+
+
+def read_outcome(path: Path) -> dict[str, Any]:
+    """Read an outcome's JSON; a damaged or foreign file is named in one sentence."""
+    try:
+        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if content["schema"] != SCHEMA:
+            raise KeyError("schema")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FileError(
+            f"{path} is not an outcome of `graphtemper paper`; delete it and run again."
+        ) from error
+    return content
 
 
 def write_text(path: Path, text: str) -> None:
@@ -87,7 +106,7 @@ def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:
         "",
     ]
     for path in found:
-        outcome = json.loads(path.read_text("utf-8"))
+        outcome = read_outcome(path)
         settings = ", ".join(f"{key} {_short(value)}" for key, value in outcome["settings"].items())
         lines += [
             f"## {outcome['title']}",
@@ -102,9 +121,9 @@ def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:
         for item in outcome["comparisons"]:
             note = f"<br>*{item['note']}*" if item["note"] else ""
             lines.append(
-                f"| {item['quantity']}{note} | {_short(item['published'])} | "
+                f"| {_cell(item['quantity'] + note)} | {_short(item['published'])} | "
                 f"{_short(item['measured'])} | {_short(item['spread'])} | {item['bar']} | "
-                f"{'yes' if item['met'] else '**no**'} |"
+                f"{MET[item['met']]} |"
             )
         lines.append("")
     return "\n".join(lines)
@@ -132,6 +151,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (float, np.floating)):
         return float(f"{float(value):.6g}") if np.isfinite(value) else None
     return value
+
+
+def _cell(text: str) -> str:
+    """Escape what would end a Markdown table cell."""
+    return text.replace("|", "\\|")
 
 
 def _short(value: Any) -> str:

@@ -37,17 +37,19 @@ def _row(h_target: float, frozen: list[Frozen]) -> dict[str, Any]:
         assert target.labels is not None
         logits = classifier.logits(target)
         run: dict[str, Any] = asdict(measure(logits, target.labels))
-        run["slope"] = 1 / run.pop("oracle_temperature")
+        run["slope"] = 1 / run["oracle_temperature"]
         for name, value in (("closed", 1 / closed), ("finite", finite)):
             run[f"ece_{name}"] = metrics.ece(temperature.apply(logits, value), target.labels)
-        run["label_free"] = label_free_temperature(logits, target.degrees, SETTING.snr)
+        run["label_free"] = label_free_temperature(logits, target.degrees, classifier.source_snr)
         runs.append(run)
     row: dict[str, Any] = {"h_target": h_target, "closed_slope": closed, "finite_slope": 1 / finite}
     for key in ("accuracy", "slope", "ece", "ece_oracle", "ece_closed", "ece_finite"):
         row[key], row[f"{key}_spread"], row[f"{key}_error"] = summary([run[key] for run in runs])
     row["noise_floor"] = float(np.mean([run["noise_floor"] for run in runs]))
     row["mean_abs_logit"] = float(np.mean([run["mean_abs_logit"] for run in runs]))
-    row |= label_free_summary([run["label_free"] for run in runs])
+    row |= label_free_summary(
+        [run["label_free"] for run in runs], [run["oracle_temperature"] for run in runs]
+    )
     return row
 
 
@@ -56,7 +58,7 @@ def label_free_temperature(
 ) -> float | None:
     """Return the temperature that the unlabelled logits reveal, or None if they do not.
 
-    The features' signal-to-noise ratio is the labelled source's.
+    ``snr`` is the features' signal-to-noise ratio as estimated on the labelled source.
     """
     try:
         return mixture.fit_binary(logits[:, 1] - logits[:, 0], degrees, snr=snr).temperature
@@ -64,13 +66,20 @@ def label_free_temperature(
         return None
 
 
-def label_free_summary(answers: Sequence[float | None]) -> dict[str, Any]:
-    """Summarise the seeds' label-free temperatures and how many seeds gave one."""
-    given = [answer for answer in answers if answer is not None]
-    mean, spread, _ = summary(given) if given else (None, None, None)
+def label_free_summary(
+    answers: Sequence[float | None], oracles: Sequence[float | None]
+) -> dict[str, Any]:
+    """Summarise the seeds' label-free temperatures, beside the oracle's on the same seeds."""
+    pairs = [
+        (answer, truth)
+        for answer, truth in zip(answers, oracles, strict=True)
+        if answer is not None and truth is not None
+    ]
+    mean, spread, _ = summary([answer for answer, _ in pairs]) if pairs else (None, None, None)
     return {
         "label_free_temperature": mean,
         "label_free_spread": spread,
-        "label_free_answers": len(given),
+        "label_free_oracle": float(np.mean([truth for _, truth in pairs])) if pairs else None,
+        "label_free_answers": sum(answer is not None for answer in answers),
         "label_free_seeds": len(answers),
     }

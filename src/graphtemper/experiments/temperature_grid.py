@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ H_SOURCE, DEGREE = 0.75, 16
 TARGETS = tuple(round(float(h), 4) for h in np.linspace(0.57, 0.88, 7))
 SNRS = (0.5, 1.0, 2.0)
 NUM_NODES, SEEDS, MORE_SEEDS = 1500, 4, 16
-LARGE_NODES, LARGE_SEEDS = 20_000, 4
+LARGE_NODES, LARGE_SEEDS, LARGE_LABEL_FREE_SEEDS = 20_000, 4, 1
 # The published scatter keeps only oracle temperatures in this range.
 KEPT = (0.3, 6.0)
 TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4)
@@ -30,9 +30,12 @@ TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4)
 
 def run() -> Outcome:
     """Predict the oracle temperature on the paper's grid, with more seeds, and on larger graphs."""
-    rows = grid(NUM_NODES, SEEDS, label_free_seeds=SEEDS)
-    more = grid(NUM_NODES, MORE_SEEDS, label_free_seeds=0)
-    large = grid(LARGE_NODES, LARGE_SEEDS, label_free_seeds=1)
+    small = grid(NUM_NODES, MORE_SEEDS, label_free_seeds=SEEDS)
+    rows, more = ([point.row(seeds) for point in small] for seeds in (SEEDS, MORE_SEEDS))
+    large = [
+        point.row(LARGE_SEEDS)
+        for point in grid(LARGE_NODES, LARGE_SEEDS, label_free_seeds=LARGE_LABEL_FREE_SEEDS)
+    ]
     kept, kept_more, kept_large = (
         [row for row in part if KEPT[0] < row["oracle_temperature"] < KEPT[1]]
         for part in (rows, more, large)
@@ -83,7 +86,9 @@ def run() -> Outcome:
         ),
         *compare_label_free(rows),
         *(
-            replace(item, quantity=f"N = {LARGE_NODES}: {item.quantity}")
+            replace(
+                item, quantity=f"N = {LARGE_NODES}, {LARGE_LABEL_FREE_SEEDS} seed: {item.quantity}"
+            )
             for item in compare_label_free(large)
         ),
     ]
@@ -104,46 +109,59 @@ def run() -> Outcome:
     )
 
 
-def grid(num_nodes: int, seeds: int, label_free_seeds: int) -> list[dict[str, Any]]:
-    """Return one row per (snr, h_t): predictions, and oracle temperatures averaged over seeds."""
-    rows = []
+@dataclass(frozen=True)
+class Point:
+    """One point of the grid: predictions, and what each seed measured."""
+
+    num_nodes: int
+    snr: float
+    h_target: float
+    finite_temperature: float
+    oracles: list[float | None]
+    accuracies: list[float]
+    answers: list[float | None]
+
+    def row(self, seeds: int) -> dict[str, Any]:
+        """Return the averages over the first seeds."""
+        known = [value for value in self.oracles[:seeds] if value is not None]
+        mean, spread, error = summary(known)
+        answers = self.answers[:seeds]
+        return {
+            "num_nodes": self.num_nodes,
+            "seeds": seeds,
+            "snr": self.snr,
+            "h_target": self.h_target,
+            "closed_temperature": 1 / float(theory.slope(self.h_target, H_SOURCE, self.snr)),
+            "finite_temperature": self.finite_temperature,
+            "oracle_seeds": len(known),
+            "oracle_temperature": mean,
+            "oracle_spread": spread,
+            "oracle_error": error,
+            "accuracy": float(np.mean(self.accuracies[:seeds])),
+            **label_free_summary(answers, self.oracles[: len(answers)]),
+        }
+
+
+def grid(num_nodes: int, seeds: int, label_free_seeds: int) -> list[Point]:
+    """Measure every (snr, h_t) with several seeds, the first of them label-free too."""
+    points = []
     for snr in SNRS:
         setting = Setting(num_nodes, DEGREE, H_SOURCE, snr)
         frozen = [Frozen.train(setting, seed) for seed in range(seeds)]
         predicted = theory.finite_degree_temperature(np.array(TARGETS), H_SOURCE, snr, DEGREE)
         for h_target, finite in zip(TARGETS, np.atleast_1d(predicted), strict=True):
-            row = {
-                "num_nodes": num_nodes,
-                "snr": snr,
-                "h_target": h_target,
-                "closed_temperature": 1 / float(theory.slope(h_target, H_SOURCE, snr)),
-                "finite_temperature": float(finite),
-            }
-            rows.append(row | _measured(h_target, setting, frozen, label_free_seeds))
-    return rows
-
-
-def _measured(
-    h_target: float, setting: Setting, frozen: Sequence[Frozen], label_free_seeds: int
-) -> dict[str, Any]:
-    temperatures, accuracy, answers = [], [], []
-    for seed, classifier in enumerate(frozen):
-        target = setting.draw(h_target, seed)
-        assert target.labels is not None
-        logits = classifier.logits(target)
-        fitted = oracle(logits, target.labels)
-        temperatures += [] if fitted is None else [fitted]
-        accuracy.append(float((logits.argmax(axis=1) == target.labels).mean()))
-        if seed < label_free_seeds:
-            answers.append(label_free_temperature(logits, target.degrees, setting.snr))
-    mean, spread, error = summary(temperatures)
-    return {
-        "oracle_temperature": mean,
-        "oracle_spread": spread,
-        "oracle_error": error,
-        "accuracy": float(np.mean(accuracy)),
-        **label_free_summary(answers),
-    }
+            point = Point(num_nodes, snr, h_target, float(finite), [], [], [])
+            for seed, classifier in enumerate(frozen):
+                target = setting.draw(h_target, seed)
+                assert target.labels is not None
+                logits = classifier.logits(target)
+                point.oracles.append(oracle(logits, target.labels))
+                point.accuracies.append(float((logits.argmax(axis=1) == target.labels).mean()))
+                if seed < label_free_seeds:
+                    answer = label_free_temperature(logits, target.degrees, classifier.source_snr)
+                    point.answers.append(answer)
+            points.append(point)
+    return points
 
 
 def noise_ceiling(rows: Sequence[dict[str, Any]]) -> float:
@@ -174,7 +192,9 @@ def _draw(figure: Figure, small: Sequence[dict[str, Any]], large: Sequence[dict[
             ("label_free_temperature", "x", style.PURPLE, "label-free mixture"),
         ):
             points = [(row["oracle_temperature"], row[key]) for row in rows if row[key] is not None]
-            axes.plot(*zip(*points, strict=True), marker, color=colour, label=label, alpha=0.8)
+            axes.plot(
+                [x for x, _ in points], [y for _, y in points], marker, color=colour, label=label
+            )
         axes.set(xscale="log", yscale="log", xlabel="oracle temperature", title=f"N = {size}")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_ticks(TICKS, [f"{tick:g}" for tick in TICKS])
