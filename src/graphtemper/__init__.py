@@ -10,11 +10,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from graphtemper.card import SourceCard as SourceCard
     from graphtemper.graph import Graph as Graph
+    from graphtemper.recalibrate import recalibrate as recalibrate
 
 __version__ = "0.1.0"
 
-_OBJECTS = {"Graph": "graphtemper.graph"}
+_OBJECTS = {
+    "Graph": "graphtemper.graph",
+    "SourceCard": "graphtemper.card",
+    "recalibrate": "graphtemper.recalibrate",
+}
 _MODULES = {
     "csbm",
     "datasets",

@@ -73,6 +73,16 @@ class Observation:
         return callable(self._predictor)
 
     @property
+    def predictor(self) -> Predictor:
+        """The model itself; an error where there are only logits."""
+        if not callable(self._predictor):
+            raise InputError(
+                "this needs the model, but the observation was made from logits alone; pass a "
+                "predictor."
+            )
+        return self._predictor
+
+    @property
     def num_nodes(self) -> int:
         """Number of observed nodes, n."""
         return int(self.nodes.size)

@@ -11,7 +11,7 @@ computed once and only the operator is made anew. Any other predictor gets M rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Literal, TypeGuard, get_args
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from graphtemper._arrays import FloatArray
 from graphtemper._random import Seed, stream
+from graphtemper.edge_subsets import EdgeSubsets
 from graphtemper.errors import InputError
 from graphtemper.graph import Graph
 from graphtemper.models.linear import LinearGNN
@@ -64,9 +65,17 @@ def passes(
 
 
 def feature_noise(
-    predictor: Predictor, graph: Graph, level: float, passes: int, seed: Seed = 0
+    predictor: Predictor,
+    graph: Graph,
+    level: float,
+    passes: int,
+    seed: Seed = 0,
+    *,
+    column_std: FloatArray | None = None,
 ) -> Iterator[FloatArray]:
     """Yield the logits (N, K) under ``level`` x column std x N(0, 1), drawn ``passes`` times.
+
+    ``column_std`` replaces the graph's own standard deviations, for instance by the source's.
 
     Examples
     --------
@@ -79,8 +88,11 @@ def feature_noise(
     _check_count(passes, 1)
     shift = noise(level)
     rng = stream(seed, "feature_noise")
-    if _is_linear(predictor):
-        return _projected_noise(predictor, graph, level, passes, rng)
+    std = column_moments(graph.features)[1] if column_std is None else column_std
+    if is_linear(predictor):
+        return _projected_noise(predictor, graph, level * std, passes, rng)
+    if column_std is not None:
+        return _real_noise(predictor, graph, level * std, passes, rng)
     return (predict(predictor, shift(graph, rng)) for _ in range(passes))
 
 
@@ -100,7 +112,7 @@ def edge_dropout(
     _check_count(passes, 1)
     shift = drop(share)
     rng = stream(seed, "edge_dropout")
-    if _is_linear(predictor):
+    if is_linear(predictor):
         return _projected_dropout(predictor, graph, share, passes, rng)
     return (predict(predictor, shift(graph, rng)) for _ in range(passes))
 
@@ -124,16 +136,30 @@ def count_votes(passes: Iterable[FloatArray]) -> NDArray[np.int64]:
     return votes
 
 
-def _is_linear(predictor: Predictor) -> TypeGuard[LinearGNN]:
+def is_linear(predictor: Predictor) -> TypeGuard[LinearGNN]:
+    """Whether the predictor is a linear model whose passes can be taken on projected columns."""
     # A subclass that predicts in its own way must not be second-guessed.
     return isinstance(predictor, LinearGNN) and type(predictor).__call__ is LinearGNN.__call__
 
 
+def _real_noise(
+    predictor: Predictor, graph: Graph, std: FloatArray, passes: int, rng: Generator
+) -> Iterator[FloatArray]:
+    features = graph.features
+    dense = features if isinstance(features, np.ndarray) else features.toarray()
+    size = std.astype(np.float32)
+    for _ in range(passes):
+        draw = rng.standard_normal(dense.shape, dtype=np.float32)
+        draw *= size
+        draw += dense
+        yield predict(predictor, graph.replace(features=draw))
+
+
 def _projected_noise(
-    model: LinearGNN, graph: Graph, level: float, passes: int, rng: Generator
+    model: LinearGNN, graph: Graph, std: FloatArray, passes: int, rng: Generator
 ) -> Iterator[FloatArray]:
     clean = predict(model, graph)
-    factor = noise_factor(model, level * column_moments(graph.features)[1])
+    factor = noise_factor(model, std)
     matrix = operator(graph, model.operator)
     for _ in range(passes):
         draw = rng.standard_normal((graph.num_nodes, factor.shape[0]), dtype=np.float32)
@@ -168,11 +194,29 @@ def _by_hop(model: LinearGNN, columns: Dense) -> list[Dense]:
 def _projected_dropout(
     model: LinearGNN, graph: Graph, share: float, passes: int, rng: Generator
 ) -> Iterator[FloatArray]:
-    terms = model.project(graph.features)
-    shift = drop(share)
+    run = edge_runner(model, graph)
+    gone = round(share * graph.num_edges)
     for _ in range(passes):
-        total = horner(operator(shift(graph, rng), model.operator), terms)
-        yield checked_logits(total + model.intercept_, graph.num_nodes)
+        keep = np.ones(graph.num_edges, dtype=bool)
+        keep[rng.permutation(graph.num_edges)[:gone]] = False
+        yield run(keep)
+
+
+def edge_runner(predictor: Predictor, graph: Graph) -> Callable[[NDArray[np.bool_]], FloatArray]:
+    """Return a function from a choice of edges, (E,) bool, to the logits on those edges alone.
+
+    For a linear model X W is computed once and the operator only gets new weights.
+    """
+    if not is_linear(predictor):
+        return lambda keep: predict(predictor, graph.keep_edges(keep))
+    terms = predictor.project(graph.features)
+    subsets = EdgeSubsets(graph, predictor.operator)
+    intercept = predictor.intercept_
+
+    def run(keep: NDArray[np.bool_]) -> FloatArray:
+        return checked_logits(horner(subsets.operator(keep), terms) + intercept, graph.num_nodes)
+
+    return run
 
 
 def _check_count(count: int, fewest: int) -> None:

@@ -63,18 +63,31 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     if kind not in get_args(Operator):
         raise InputError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
     matrix = adjacency(graph)
-    degrees = graph.degrees.astype(np.float64)
     if kind == "self-loop":
         matrix = sp.csr_matrix(matrix + sp.identity(graph.num_nodes, np.float32, format="csr"))
-        degrees = degrees + 1.0
-    exponent = -1.0 if kind == "mean" else -0.5
-    left = np.zeros_like(degrees)
-    np.power(degrees, exponent, out=left, where=degrees > 0)
-    weights = np.repeat(left, np.diff(matrix.indptr))
-    if kind != "mean":
-        weights *= left[matrix.indices]
+    weights = normalised_weights(graph.degrees, matrix.indices, matrix.indptr, kind)
     matrix.data = weights.astype(np.float32)
     return matrix
+
+
+def normalised_weights(
+    degrees: NDArray[np.integer],
+    indices: NDArray[np.integer],
+    indptr: NDArray[np.integer],
+    kind: Operator,
+) -> NDArray[np.float64]:
+    """Return an operator's weight at every stored entry of a CSR structure.
+
+    ``degrees`` count neighbours; the self-loop is added here. A node of degree zero has weight
+    zero everywhere, not infinity.
+    """
+    count = degrees.astype(np.float64) + (1.0 if kind == "self-loop" else 0.0)
+    left = np.zeros_like(count)
+    np.power(count, -1.0 if kind == "mean" else -0.5, out=left, where=count > 0)
+    weights = np.repeat(left, np.diff(indptr))
+    if kind != "mean":
+        weights *= left[indices]
+    return weights
 
 
 @overload

@@ -94,7 +94,7 @@ def _chosen(graph: Graph, level: float, rng: Generator) -> NDArray[np.intp]:
 def _keep(graph: Graph, gone: NDArray[np.intp]) -> Graph:
     stays = np.ones(graph.num_edges, dtype=bool)
     stays[gone] = False
-    return graph.replace(edges=graph.edges[stays])
+    return graph.keep_edges(stays)
 
 
 def _rewire(graph: Graph, level: float, rng: Generator) -> Graph:

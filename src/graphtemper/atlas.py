@@ -1,0 +1,161 @@
+"""The atlas: how label-free signals answer when the labelled source graph is shifted in known ways.
+
+An environment is the source graph under one shift or a composition of several. For each one the
+atlas keeps what was seen without labels and what the labels then said: accuracy and temperature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper import shifts, temperature
+from graphtemper._arrays import num_cores
+from graphtemper._random import stream
+from graphtemper.errors import InputError
+from graphtemper.evidence import Probe, Reference, measure, read
+from graphtemper.graph import Graph
+from graphtemper.models import GCN
+from graphtemper.models.linear import LinearGNN
+from graphtemper.observe import Observation
+from graphtemper.predict import Predictor
+from graphtemper.shifts import Shift
+
+Progress = Callable[[int, int], None]
+
+LEVELS: dict[str, tuple[float, ...]] = {
+    "noise": (0.2, 0.4, 0.6, 0.9, 1.3, 1.8, 2.2, 3.0),
+    "heterogeneous": (0.5, 1.0, 2.0, 3.0),
+    "mask": (0.15, 0.3, 0.4, 0.6, 0.7, 0.8, 0.95),
+    "drop_columns": (0.2, 0.5, 0.8),
+    "shuffle": (0.15, 0.3, 0.4, 0.6, 0.8),
+    "scale": (0.25, 0.55, 0.75, 1.4, 1.8, 3.0),
+    "offset": (0.3, 0.8),
+    "rewire": (0.1, 0.2, 0.35, 0.6, 0.85),
+    "drop": (0.2, 0.35, 0.65, 0.8, 0.95),
+    "add": (0.3, 0.7, 1.0, 2.0, 3.0),
+    "drop_hubs": (0.3, 0.7),
+    "homophily": (-0.6, -0.3, 0.3, 0.6),
+}
+"""Strengths of the single shifts, by family."""
+COMPOSITIONS = 70
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One row of the atlas: a shift of the source, what was seen, and what was true."""
+
+    shift: str
+    families: frozenset[str]
+    signals: dict[str, float]
+    accuracy: float
+    temperature: float
+
+
+def plan(
+    seed: int = 0, exclude: Collection[str] = (), compositions: int = COMPOSITIONS
+) -> list[Shift]:
+    """Return the shifts of an atlas: every family at several strengths, then random compositions.
+
+    Families in ``exclude`` are left out of both. Compositions join two or three families at up to
+    medium strength, because that is where the unshifted ends of single families meet.
+
+    Examples
+    --------
+    >>> families = set().union(*(s.families for s in plan(exclude=("noise",))))
+    >>> "noise" in families, "rewire" in families
+    (False, True)
+    """
+    unknown = sorted(set(exclude) - set(LEVELS))
+    if unknown:
+        raise InputError(f"unknown family {unknown[0]!r}; choose from {', '.join(LEVELS)}.")
+    names = [name for name in LEVELS if name not in exclude]
+    if len(names) < 3:
+        raise InputError("an atlas needs at least three families of shifts; exclude fewer.")
+    planned = [_make(name, level) for name in names for level in LEVELS[name]]
+    rng = stream(seed, "atlas compositions")
+    for _ in range(compositions):
+        chosen = rng.choice(names, size=int(rng.integers(2, 4)), replace=False)
+        planned.append(
+            shifts.compose(*(_make(str(name), _level(str(name), rng)) for name in chosen))
+        )
+    return planned
+
+
+def _make(name: str, level: float) -> Shift:
+    made: Shift = getattr(shifts, name)(level)
+    return made
+
+
+def _level(name: str, rng: np.random.Generator) -> float:
+    levels = LEVELS[name]
+    if name in ("scale", "homophily"):  # two-sided: there is no middle between the sides
+        return float(rng.choice(levels))
+    return float(rng.uniform(levels[0], 0.5 * (levels[0] + levels[-1])))
+
+
+def survey(
+    predictor: Predictor,
+    graph: Graph,
+    nodes: NDArray[np.int64],
+    probe: Probe,
+    reference: Reference,
+    planned: Sequence[Shift],
+    *,
+    seed: int = 0,
+    known: Iterable[Environment] = (),
+    done: Callable[[Environment], None] | None = None,
+    progress: Progress | None = None,
+) -> list[Environment]:
+    """Run the predictor in every planned environment.
+
+    Environments in ``known`` (by the name of their shift) are not run again, and ``done`` is called
+    with each new one, so an interrupted survey can be taken up where it stopped. Models of this
+    package run on all cores; others one environment at a time, as they may not be safe to share.
+    """
+    finished = {item.shift: item for item in known}
+    workers = num_cores() if isinstance(predictor, LinearGNN | GCN) else 1
+    todo = [(index, shift) for index, shift in enumerate(planned) if repr(shift) not in finished]
+    count = len(planned) - len(todo)
+    if progress is not None:
+        progress(count, len(planned))
+
+    def visit(item: tuple[int, Shift]) -> Environment:
+        index, shift = item
+        return _visit(predictor, graph, nodes, probe, reference, shift, seed + 1 + index)
+
+    with ThreadPoolExecutor(workers) as pool:
+        for found in pool.map(visit, todo):
+            finished[found.shift] = found
+            count += 1
+            if done is not None:
+                done(found)
+            if progress is not None:
+                progress(count, len(planned))
+    return [finished[repr(shift)] for shift in planned]
+
+
+def _visit(
+    predictor: Predictor,
+    graph: Graph,
+    nodes: NDArray[np.int64],
+    probe: Probe,
+    reference: Reference,
+    shift: Shift,
+    seed: int,
+) -> Environment:
+    assert graph.labels is not None
+    shifted = shift(graph, seed)
+    seen = Observation(predictor, shifted, nodes, temperature=probe.temperature, seed=seed)
+    labels = graph.labels[nodes]
+    return Environment(
+        shift=repr(shift),
+        families=frozenset(shift.families),
+        signals=read(measure(seen, probe), reference),
+        accuracy=float((seen.predictions == labels).mean()),
+        temperature=temperature.solve(seen.logits, labels).temperature,
+    )

@@ -1,0 +1,329 @@
+"""The source card: the small file that travels from training to deployment.
+
+It holds aggregates only: the source temperature, how to measure (`Probe`), class moments of the
+logits, the source's own evidence, and the atlas. No row belongs to a node. JSON, versioned,
+validated on load, never a pickle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper import atlas, evidence, response, signals, temperature
+from graphtemper._arrays import FloatArray
+from graphtemper.atlas import Environment, Progress
+from graphtemper.card_format import from_json, to_json
+from graphtemper.deform import ClassMoments
+from graphtemper.errors import FileError, InputError
+from graphtemper.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
+from graphtemper.files import atomic_write
+from graphtemper.graph import Graph, Nodes, select_labelled
+from graphtemper.observe import Observation
+from graphtemper.predict import Predictor, predict
+from graphtemper.response import Kernel, Response
+from graphtemper.shifts import column_moments
+
+MAX_BYTES = 100_000
+# Fewer labelled nodes than this measure an accuracy too poorly to learn from.
+FEWEST_NODES = 50
+_FINGERPRINT_NODES = 6
+
+
+@dataclass(frozen=True, eq=False)
+class SourceCard:
+    """What deployment needs to know about a model's source graph.
+
+    Build it with `build`; read and write it with `load` and `save`.
+    """
+
+    predictor: str
+    num_classes: int
+    num_features: int
+    num_nodes: int
+    fingerprint: FloatArray | None
+    probe: Probe
+    reference: Reference
+    environments: tuple[Environment, ...]
+    kernels: dict[str, Kernel]
+    widening: dict[str, float]
+    excluded: tuple[str, ...] = ()
+
+    @classmethod
+    def build(
+        cls,
+        predictor: Predictor,
+        graph: Graph,
+        nodes: Nodes = None,
+        *,
+        seed: int = 0,
+        exclude: Collection[str] = (),
+        compositions: int = atlas.COMPOSITIONS,
+        resume: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> SourceCard:
+        """Watch a frozen model on its labelled source graph under known shifts.
+
+        Parameters
+        ----------
+        predictor, graph
+            The frozen model and the labelled graph it was trained on.
+        nodes
+            Labelled nodes that were not used for training (default: all labelled ones).
+        seed
+            Seed of the shifts; targets should not reuse it for shifts of their own.
+        exclude
+            Families of shifts to leave out, for honest evaluation.
+        compositions
+            How many random compositions to add to the single shifts.
+        resume
+            A file that keeps finished environments, so that an interrupted build goes on.
+        progress
+            Called with (environments done, environments in all).
+
+        Examples
+        --------
+        >>> from graphtemper import csbm
+        >>> from graphtemper.models import SIGN
+        >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+        >>> model = SIGN(hops=1).fit(g, range(200))
+        >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
+        >>> card.num_classes, len(card.environments)
+        (2, 56)
+        """
+        rows, labels = select_labelled(graph, nodes)
+        if rows.size < FEWEST_NODES:
+            raise InputError(
+                f"a source card needs at least {FEWEST_NODES} labelled nodes, but has {rows.size}."
+            )
+        probe = _probe(predictor, graph, rows, labels, seed)
+        seen = Observation(predictor, graph, rows, temperature=probe.temperature, seed=seed)
+        reference = Reference(
+            evidence=evidence.measure(seen, probe),
+            moments=ClassMoments.measure(seen.logits, labels),
+            accuracy=float((seen.predictions == labels).mean()),
+        )
+        planned = atlas.plan(seed, exclude, compositions)
+        journal = _Journal(resume, probe)
+        found = atlas.survey(
+            predictor,
+            graph,
+            rows,
+            probe,
+            reference,
+            planned,
+            seed=seed,
+            known=journal.read(),
+            done=journal.add,
+            progress=progress,
+        )
+        kernels, widening = {}, {}
+        for kind, names in (("model", SIGNALS), ("logits", LOGIT_SIGNALS)):
+            fitted = _fit(names, found, reference, rows.size)
+            kernels[kind], widening[kind] = fitted.kernel, fitted.widening
+        return cls(
+            predictor=getattr(predictor, "__name__", type(predictor).__name__),
+            num_classes=seen.num_classes,
+            num_features=graph.num_features,
+            num_nodes=int(rows.size),
+            fingerprint=fingerprint(predictor, graph.num_features),
+            probe=probe,
+            reference=reference,
+            environments=tuple(found),
+            kernels=kernels,
+            widening=widening,
+            excluded=tuple(sorted(exclude)),
+        )
+
+    def response(self, has_model: bool) -> Response:
+        """Return the response surface for targets with a model, or with logits alone."""
+        kind, names = ("model", SIGNALS) if has_model else ("logits", LOGIT_SIGNALS)
+        origin = evidence.read(self.reference.evidence, self.reference)
+        points, start, scale = response.standardise(
+            names, [item.signals for item in self.environments], origin
+        )
+        return Response(
+            names=tuple(names),
+            points=points,
+            values=_relative_log_odds(self.environments, self.reference.accuracy),
+            origin=start,
+            scale=scale,
+            kernel=self.kernels[kind],
+            widening=self.widening[kind],
+            reach=response.reach(points, [item.families for item in self.environments]),
+        )
+
+    def check(self, predictor: Predictor | ArrayLike, graph: Graph) -> None:
+        """Refuse a predictor or a graph that the card was not made for."""
+        if graph.num_features != self.num_features:
+            raise InputError(
+                f"the card is for graphs with {self.num_features} feature columns but this one has "
+                f"{graph.num_features}; use the card of this feature space."
+            )
+        if not callable(predictor) or self.fingerprint is None:
+            return
+        shown = fingerprint(predictor, graph.num_features)
+        if shown is None or shown.shape != self.fingerprint.shape:
+            raise InputError("the card was made for another model; build a card for this one.")
+        size = float(np.abs(self.fingerprint).max()) + 1e-6
+        if not np.allclose(shown, self.fingerprint, atol=1e-3 * size, rtol=1e-3):
+            raise InputError(
+                "the model answers a test graph differently from the model the card was made for; "
+                "build a card for this one."
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the card as JSON, atomically."""
+        text = to_json(self)
+        if len(text) > MAX_BYTES:
+            raise InputError(
+                f"the card would be {len(text)} bytes, over the {MAX_BYTES} it may have; use fewer "
+                "compositions."
+            )
+        with atomic_write(path) as stream:
+            stream.write(text.encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SourceCard:
+        """Read a card; a file that is damaged or from a newer version is refused by field."""
+        source = Path(path)
+        try:
+            size = source.stat().st_size
+            if size > 4 * MAX_BYTES:
+                raise FileError(f"{source} is {size} bytes, too large for a source card.")
+            return from_json(source.read_text("utf-8"))
+        except FileError:
+            raise
+        except (OSError, UnicodeDecodeError) as error:
+            raise FileError(f"{source} cannot be read as a source card: {error}.") from error
+        except InputError as error:
+            raise FileError(f"{source}: {error}") from error
+
+    def summary(self) -> str:
+        """Return what a person wants to know about the card, in a few lines."""
+        families = sorted(frozenset().union(*(item.families for item in self.environments)))
+        low = min(item.accuracy for item in self.environments)
+        high = max(item.accuracy for item in self.environments)
+        lines = [
+            f"{self.predictor}: {self.num_classes} classes, {self.num_features} feature columns",
+            f"accuracy {self.reference.accuracy:.3f} on {self.num_nodes} source nodes, "
+            f"temperature {self.probe.temperature:.3f}",
+            f"{len(self.environments)} environments, accuracy {low:.3f} to {high:.3f}",
+            f"families: {', '.join(families)}",
+        ]
+        if self.excluded:
+            lines.append(f"left out: {', '.join(self.excluded)}")
+        return "\n".join(lines)
+
+
+def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
+    """Return the logits on a small fixed graph, or None where the model cannot run on one.
+
+    Deterministic features on a path of six nodes: enough to tell models apart, and nothing of the
+    source's data.
+    """
+    rng = np.random.default_rng(12345)
+    features = rng.standard_normal((_FINGERPRINT_NODES, num_features), dtype=np.float32)
+    steps = np.arange(_FINGERPRINT_NODES - 1)
+    path = Graph(features=features, edges=np.column_stack([steps, steps + 1]))
+    try:
+        return np.asarray(predict(predictor, path))
+    except (InputError, RuntimeError, IndexError, ValueError):
+        return None
+
+
+def _probe(
+    predictor: Predictor,
+    graph: Graph,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    seed: int,
+) -> Probe:
+    raw = Observation(predictor, graph, rows)
+    source = temperature.solve(raw.logits, labels)
+    if source.status == "undetermined":
+        raise InputError("every node's logits are equal, so there is nothing to calibrate.")
+    seen = Observation(predictor, graph, rows, temperature=source.temperature, seed=seed)
+    accuracy = float((seen.predictions == labels).mean())
+    probabilities = seen.probabilities
+    return Probe(
+        temperature=source.temperature,
+        noise_level=_matching_noise(seen, 1.0 - accuracy),
+        column_std=column_moments(graph.features)[1],
+        confidence_threshold=signals.atc_threshold(signals.confidence(probabilities), accuracy),
+        entropy_threshold=signals.atc_threshold(-signals.entropy(probabilities), accuracy),
+        seed=seed,
+    )
+
+
+def _matching_noise(seen: Observation, error: float) -> float:
+    """Return the noise under which the source disagrees with itself as often as it is wrong."""
+    low, high = 0.02, 3.0
+    for _ in range(9):
+        middle = float(np.sqrt(low * high))
+        if 1.0 - evidence.noise_agreement(seen, middle, 6) < error:
+            low = middle
+        else:
+            high = middle
+    return float(np.sqrt(low * high))
+
+
+def _fit(
+    names: tuple[str, ...],
+    found: list[Environment],
+    reference: Reference,
+    num_nodes: int,
+) -> Response:
+    accuracy = np.clip([item.accuracy for item in found], 0.02, 0.98)
+    fitted, _ = response.fit(
+        names,
+        [item.signals for item in found],
+        _relative_log_odds(found, reference.accuracy),
+        1.0 / (num_nodes * accuracy * (1.0 - accuracy)),
+        evidence.read(reference.evidence, reference),
+        [item.families for item in found],
+    )
+    return fitted
+
+
+def _relative_log_odds(found: Collection[Environment], accuracy: float) -> FloatArray:
+    return np.array([evidence.log_odds(e.accuracy) for e in found]) - evidence.log_odds(accuracy)
+
+
+class _Journal:
+    """Finished environments, one JSON line each, keyed by how they were measured."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, probe: Probe) -> None:
+        self._path = None if path is None else Path(path)
+        self._key = f"{probe.seed}:{probe.temperature!r}:{probe.noise_level!r}"
+
+    def read(self) -> list[Environment]:
+        if self._path is None or not self._path.is_file():
+            return []
+        found = []
+        for line in self._path.read_text("utf-8").splitlines():
+            try:
+                row = json.loads(line)
+                if row.pop("key") == self._key:
+                    found.append(Environment(**{**row, "families": frozenset(row["families"])}))
+            except (ValueError, TypeError, KeyError):
+                continue  # a line that was being written when the build stopped
+        return found
+
+    def add(self, item: Environment) -> None:
+        if self._path is None:
+            return
+        row: dict[str, Any] = {**item.__dict__, "families": sorted(item.families)}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"key": self._key, **row}) + "\n")
+
+
+__all__ = ["Evidence", "SourceCard", "fingerprint"]

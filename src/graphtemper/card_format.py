@@ -1,0 +1,253 @@
+"""The card as JSON: schema, rounding, and checks that name the field."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphtemper._arrays import FloatArray
+from graphtemper.atlas import Environment
+from graphtemper.deform import ClassMoments
+from graphtemper.errors import InputError
+from graphtemper.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
+from graphtemper.response import Kernel
+
+if TYPE_CHECKING:
+    from graphtemper.card import SourceCard
+
+SCHEMA = "graphtemper.card/1"
+
+
+def to_json(card: SourceCard) -> str:
+    """Return the card's text; numbers keep seven significant digits."""
+    probe = card.probe
+    content = {
+        "schema": SCHEMA,
+        "predictor": card.predictor,
+        "num_classes": card.num_classes,
+        "num_features": card.num_features,
+        "num_nodes": card.num_nodes,
+        "fingerprint": None if card.fingerprint is None else card.fingerprint.tolist(),
+        "excluded": list(card.excluded),
+        "probe": {
+            **{key: value for key, value in probe.__dict__.items() if key != "column_std"},
+            "column_std": _pack(probe.column_std),
+        },
+        "reference": {
+            "accuracy": card.reference.accuracy,
+            "evidence": card.reference.evidence.to_dict(),
+            "moments": {
+                key: value.tolist() for key, value in card.reference.moments.__dict__.items()
+            },
+        },
+        "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
+        "widening": card.widening,
+        "environments": [
+            {**item.__dict__, "families": sorted(item.families)} for item in card.environments
+        ],
+    }
+    return json.dumps(_rounded(content), separators=(",", ":"))
+
+
+def from_json(text: str) -> SourceCard:
+    """Read a card's text; unknown extra fields are ignored, missing or odd ones are named."""
+    from graphtemper.card import SourceCard
+
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the file is not JSON, so it is not a source card.") from error
+    root = _Field("card", content)
+    schema = root["schema"].text()
+    if schema != SCHEMA:
+        raise InputError(
+            f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; use a matching "
+            "version of graphtemper."
+        )
+    classes = root["num_classes"].count(2, 100_000)
+    features = root["num_features"].count(1, 100_000_000)
+    shown = root["fingerprint"]
+    return SourceCard(
+        predictor=root["predictor"].text(),
+        num_classes=classes,
+        num_features=features,
+        num_nodes=root["num_nodes"].count(1, 10**12),
+        fingerprint=None if shown.value is None else shown.array((None, classes)),
+        probe=_probe(root["probe"], features),
+        reference=_reference(root["reference"], classes),
+        environments=tuple(_environment(item) for item in root["environments"].items(3, 5000)),
+        kernels={kind: _kernel(root["kernels"][kind]) for kind in ("model", "logits")},
+        widening={kind: root["widening"][kind].number(1.0, 1e6) for kind in ("model", "logits")},
+        excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
+    )
+
+
+def _probe(field: _Field, features: int) -> Probe:
+    return Probe(
+        temperature=field["temperature"].number(1e-300, 1e300),
+        noise_level=field["noise_level"].number(0.0, 1e6),
+        column_std=_unpack(field["column_std"], features),
+        confidence_threshold=field["confidence_threshold"].number(-1e9, 1e9),
+        entropy_threshold=field["entropy_threshold"].number(-1e9, 1e9),
+        seed=field["seed"].count(0, 2**63),
+        splits=field["splits"].count(1, 100),
+        colourings=field["colourings"].count(1, 100),
+        passes=field["passes"].count(2, 1000),
+        edge_share=field["edge_share"].number(0.0, 1.0),
+    )
+
+
+def _reference(field: _Field, classes: int) -> Reference:
+    moments, seen = field["moments"], field["evidence"]
+    square = (classes, classes)
+    plain = ("confidence", "confident_share", "certain_share", "homophily", "log_degree")
+    optional = (
+        "feature_covariance",
+        "neighbour_covariance",
+        "own_covariance",
+        "noise_agreement",
+        "source_noise_agreement",
+        "edge_agreement",
+        "snr",
+    )
+    return Reference(
+        accuracy=field["accuracy"].number(0.0, 1.0),
+        moments=ClassMoments(
+            shares=moments["shares"].array((classes,)),
+            offsets=moments["offsets"].array(square),
+            within=moments["within"].array(square),
+        ),
+        evidence=Evidence(
+            mean=seen["mean"].array((classes,)),
+            covariance=seen["covariance"].array(square),
+            predicted_shares=seen["predicted_shares"].array((classes,)),
+            mean_abs_logit=seen["mean_abs_logit"].number(0.0, 1e300),
+            **dict(_numbers(seen, plain, optional)),
+        ),
+    )
+
+
+def _numbers(
+    field: _Field, plain: tuple[str, ...], optional: tuple[str, ...]
+) -> list[tuple[str, Any]]:
+    required = [(name, field[name].number(-1e9, 1e9)) for name in plain]
+    return required + [
+        (name, None if field[name].value is None else field[name].number(-1e300, 1e300))
+        for name in optional
+    ]
+
+
+def _environment(field: _Field) -> Environment:
+    names = dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS))
+    return Environment(
+        shift=field["shift"].text(),
+        families=frozenset(item.text() for item in field["families"].items(0, 20)),
+        signals={name: field["signals"][name].number(-1e3, 1e3) for name in names},
+        accuracy=field["accuracy"].number(0.0, 1.0),
+        temperature=field["temperature"].number(0.0, 1e300),
+    )
+
+
+def _kernel(field: _Field) -> Kernel:
+    return Kernel(
+        **{name: field[name].number(1e-300, 1e300) for name in Kernel.__dataclass_fields__}
+    )
+
+
+class _Field:
+    """A JSON value that knows where it stands, so that errors can say so."""
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name, self.value = name, value
+
+    def __getitem__(self, key: str) -> _Field:
+        if not isinstance(self.value, dict):
+            raise self._odd("an object")
+        path = key if self.name == "card" else f"{self.name}.{key}"
+        if key not in self.value:
+            raise InputError(f"field {path!r} is missing; the card is damaged.")
+        return _Field(path, self.value[key])
+
+    def items(self, fewest: int, most: int) -> list[_Field]:
+        if not isinstance(self.value, list) or not fewest <= len(self.value) <= most:
+            raise self._odd(f"a list of {fewest} to {most} entries")
+        return [_Field(f"{self.name}[{i}]", value) for i, value in enumerate(self.value)]
+
+    def number(self, low: float, high: float) -> float:
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._odd("a number")
+        if not (math.isfinite(value) and low <= value <= high):
+            raise self._odd(f"between {low:g} and {high:g}")
+        return float(value)
+
+    def count(self, low: int, high: int) -> int:
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            raise self._odd("a whole number")
+        if not low <= self.value <= high:
+            raise self._odd(f"between {low} and {high}")
+        return self.value
+
+    def text(self) -> str:
+        if not isinstance(self.value, str) or len(self.value) > 1000:
+            raise self._odd("a short text")
+        return self.value
+
+    def array(self, shape: tuple[int | None, ...]) -> FloatArray:
+        try:
+            array = np.array(self.value, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise self._odd("numbers") from error
+        fits = array.ndim == len(shape) and all(
+            want is None or have == want for have, want in zip(array.shape, shape, strict=True)
+        )
+        if not fits or not np.isfinite(array).all():
+            raise self._odd(f"finite numbers of shape {shape}")
+        return array
+
+    def _odd(self, wanted: str) -> InputError:
+        return InputError(f"field {self.name!r} must be {wanted}; the card is damaged.")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def _pack(std: FloatArray) -> dict[str, Any]:
+    """Write column standard deviations as one byte each, on a logarithmic scale.
+
+    Columns may be many and the strength of a perturbation needs no more than a few percent.
+    """
+    positive = std[std > 0]
+    low, high = (
+        (float(np.log(positive.min())), float(np.log(positive.max()))) if positive.size else (0, 0)
+    )
+    width = max(high - low, 1e-12)
+    codes = np.zeros(std.size, dtype=np.uint8)
+    codes[std > 0] = 1 + np.round((np.log(positive) - low) / width * 254).astype(np.uint8)
+    return {"low": low, "high": high, "codes": base64.b64encode(codes.tobytes()).decode("ascii")}
+
+
+def _unpack(field: _Field, size: int) -> FloatArray:
+    low, high = field["low"].number(-1e3, 1e3), field["high"].number(-1e3, 1e3)
+    text = field["codes"].value
+    try:
+        codes = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"field '{field.name}.codes' is damaged.") from error
+    if codes.size != size:
+        raise InputError(f"field '{field.name}.codes' has {codes.size} columns, not {size}.")
+    values = np.exp(low + (codes.astype(np.float64) - 1.0) / 254 * max(high - low, 1e-12))
+    return np.where(codes > 0, values, 0.0)
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number a card may hold")

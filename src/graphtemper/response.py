@@ -1,0 +1,210 @@
+r"""The response: accuracy as a function of signals, learned from the atlas.
+
+A Gaussian process on the log-odds of accuracy with a linear and a smooth part,
+
+.. math:: k(x, x') = a\,x^\top x' + b\,\exp(-|x-x'|^2 / 2\ell^2),
+
+both zero at the source, so that a target that looks like the source gets the source's accuracy. The
+linear part extrapolates, the smooth part corrects near environments that were seen, and the
+variance grows away from all of them. Hyper-parameters maximise the marginal likelihood; how far the
+stated variance can be trusted is measured by leaving whole families of shifts out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from graphtemper._arrays import FloatArray
+from graphtemper.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Variances of the linear part, the smooth part and the noise, and the smooth part's length."""
+
+    linear: float
+    smooth: float
+    length: float
+    noise: float
+
+    def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the prior covariance of the response between two sets of points."""
+        distance = ((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=2)
+        near = np.exp(-0.5 * distance / self.length**2)
+        # Subtracting the value at the origin keeps the response at the source fixed.
+        at_x = np.exp(-0.5 * (x**2).sum(axis=1) / self.length**2)[:, None]
+        at_y = np.exp(-0.5 * (y**2).sum(axis=1) / self.length**2)[None, :]
+        return np.asarray(self.linear * (x @ y.T) + self.smooth * (near - at_x * at_y))
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """A fitted response surface: plain arrays, nothing that belongs to a node.
+
+    ``points`` are the environments' signals relative to the source's, divided by ``scale``;
+    ``values`` are log-odds of their accuracy relative to the source's. ``widening`` is the factor
+    by which the stated standard deviation has to grow so that intervals cover families that were
+    left out. ``reach`` is how far an environment usually lies from the nearest one of other
+    families, the unit in which `novelty` is judged.
+    """
+
+    names: tuple[str, ...]
+    points: FloatArray
+    values: FloatArray
+    origin: FloatArray
+    scale: FloatArray
+    kernel: Kernel
+    widening: float = 1.0
+    reach: float = 1.0
+
+    def predict(self, signals: dict[str, float]) -> tuple[float, float]:
+        """Return mean and standard deviation of the log-odds of accuracy relative to the source."""
+        x = self.coordinates(signals)[None, :]
+        mean, variance = _condition(self.kernel, self.points, self.values, x)
+        return float(mean[0]), float(np.sqrt(variance[0]))
+
+    def coordinates(self, signals: dict[str, float]) -> FloatArray:
+        """Return the signals' position relative to the source, in atlas standard deviations."""
+        missing = [name for name in self.names if name not in signals]
+        if missing:
+            raise InputError(f"signal {missing[0]!r} is missing; measure it first.")
+        raw = np.array([signals[name] for name in self.names])
+        return np.asarray((raw - self.origin) / self.scale)
+
+    def novelty(self, signals: dict[str, float]) -> float:
+        """Return the distance to the nearest environment, in atlas standard deviations."""
+        x = self.coordinates(signals)
+        return float(np.sqrt(((self.points - x) ** 2).sum(axis=1).min()))
+
+
+def fit(
+    names: Sequence[str],
+    signals: Sequence[dict[str, float]],
+    values: FloatArray,
+    noise: FloatArray,
+    origin: dict[str, float],
+    families: Sequence[frozenset[str]],
+    *,
+    level: float = 0.90,
+) -> tuple[Response, FloatArray]:
+    """Fit a response and return it with the residuals of left-out families.
+
+    Parameters
+    ----------
+    names
+        The signals to read.
+    signals, values
+        One dict and one value (log-odds of accuracy relative to the source's) an environment.
+    noise
+        Sampling variance of each value.
+    origin
+        The source's own signals.
+    families
+        The shift families that each environment contains.
+    level
+        Coverage that the widened intervals have on left-out families.
+    """
+    points, start, scale = standardise(names, signals, origin)
+    kernel = _likely_kernel(points, values, noise)
+    response = Response(tuple(names), points, values, start, scale, kernel)
+    residuals = _left_out(kernel, points, values, families)
+    # The interval of a left-out family should cover as often as it says, so widen until it does.
+    widening = max(1.0, float(np.quantile(residuals, level)) / normal_quantile(level))
+    return replace(response, widening=widening, reach=reach(points, families)), residuals
+
+
+def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
+    """Return the distance within which 90 % of environments have one of other families."""
+    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
+    for row, mine in enumerate(families):
+        distance[row, [bool(mine & other) for other in families]] = np.inf
+    nearest = distance.min(axis=1)
+    nearest = nearest[np.isfinite(nearest)]
+    return float(np.quantile(nearest, 0.9)) if nearest.size else 1.0
+
+
+def standardise(
+    names: Sequence[str], signals: Sequence[dict[str, float]], origin: dict[str, float]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the environments' coordinates, the source's signals and the unit of each signal."""
+    start = np.array([origin[name] for name in names])
+    raw = np.array([[row[name] for name in names] for row in signals]) - start
+    size = np.sqrt((raw**2).mean(axis=0))
+    scale = np.where(size > 1e-9, size, 1.0)
+    return raw / scale, start, scale
+
+
+def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) -> Kernel:
+    """Maximise the marginal likelihood from a few starts, on the scale of the data."""
+    from scipy.optimize import minimize
+
+    spread = float(values.var()) + 1e-6
+    width = float(np.sqrt(points.shape[1]))
+
+    def loss(log_parameters: FloatArray) -> float:
+        kernel = Kernel(*np.exp(log_parameters))
+        matrix = kernel(points, points) + np.diag(noise + kernel.noise)
+        try:
+            factor = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return 1e10
+        half = np.linalg.solve(factor, values)
+        return float(0.5 * half @ half + np.log(np.diag(factor)).sum())
+
+    bounds = [
+        (np.log(1e-4 * spread), np.log(1e2 * spread)),
+        (np.log(1e-4 * spread), np.log(1e1 * spread)),
+        (np.log(0.3 * width), np.log(10.0 * width)),
+        (np.log(1e-4 * spread), np.log(spread)),
+    ]
+    best: Any = None
+    for linear, smooth, length in ((1.0, 0.3, 1.0), (0.1, 1.0, 2.0)):
+        first = np.log([linear * spread / width, smooth * spread, length * width, 0.02 * spread])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = minimize(loss, first, method="L-BFGS-B", bounds=bounds)
+        if best is None or found.fun < best.fun:
+            best = found
+    return Kernel(*(float(value) for value in np.exp(best.x)))
+
+
+def _condition(
+    kernel: Kernel, points: FloatArray, values: FloatArray, x: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    matrix = kernel(points, points) + kernel.noise * np.eye(len(points))
+    factor = np.linalg.cholesky(matrix + 1e-9 * np.trace(matrix) * np.eye(len(points)))
+    half = np.linalg.solve(factor, kernel(points, x))
+    mean = half.T @ np.linalg.solve(factor, values)
+    prior = np.array([kernel(row[None, :], row[None, :])[0, 0] for row in x])
+    return mean, np.maximum(prior - (half**2).sum(axis=0), 0.0) + kernel.noise
+
+
+def _left_out(
+    kernel: Kernel,
+    points: FloatArray,
+    values: FloatArray,
+    families: Sequence[frozenset[str]],
+) -> FloatArray:
+    """Return standardised residuals of every environment when its families are left out."""
+    names = sorted(frozenset().union(*families))
+    total, count = np.zeros(len(values)), np.zeros(len(values))
+    for name in names:
+        out = np.array([name in family for family in families])
+        if out.all() or not out.any():
+            continue
+        mean, variance = _condition(kernel, points[~out], values[~out], points[out])
+        total[out] += np.abs(values[out] - mean) / np.sqrt(variance)
+        count[out] += 1
+    return np.asarray((total / np.maximum(count, 1))[count > 0])
+
+
+def normal_quantile(level: float) -> float:
+    """Return the half-width, in standard deviations, of a central interval of a normal."""
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + 0.5 * level))
