@@ -177,6 +177,11 @@ def test_it_takes_milliseconds():
         (lambda: finite_degree_temperature(0.7, 0.8, 1.0, 10.0, degree_target=[]), "degree_target"),
         (lambda: optimal_scale(np.nan, 1.0, 10.0), "h must be"),
         (lambda: optimal_scale(0.9, 1.0, 1e5), "degree"),
+        (lambda: optimal_scale(0.8, 1.0, 1e10), "degree must be a mean of at most"),
+        (lambda: optimal_scale(1.0, 1e4, 10.0), "degree or snr is so large"),
+        (lambda: optimal_scale(1.0, 2000.0, 1.0, self_loop=True), "degree or snr is so large"),
+        (lambda: optimal_scale(0.7, 1e10, 10.0), "snr"),
+        (lambda: finite_degree_ece([0.6, 0.7], 0.8, 1.0, 10.0, temperature=[1, 2, 3]), "shapes"),
     ],
 )
 def test_bad_input_names_the_argument(call, name):
@@ -187,3 +192,37 @@ def test_bad_input_names_the_argument(call, name):
 def test_near_one_half_the_result_is_flagged():
     with pytest.warns(IllConditionedWarning, match="h_source"):
         finite_degree_temperature(0.7, 0.51, 1.0, 10.0)
+
+
+def test_low_degrees_decide_the_scale_of_noiseless_homophilous_graphs():
+    # Without label noise g given d is N(r, 1/d), with Bayes slope 2 r d: the rarest degree 1 wins.
+    for snr in (100.0, 1000.0):
+        assert optimal_scale(1.0, snr, 10.0) == pytest.approx(2 * np.sqrt(snr), rel=1e-4)
+
+
+def test_huge_snr_is_refused_quickly():
+    start = time.perf_counter()
+    with pytest.raises(InputError):
+        finite_degree_temperature(1.0, 0.7, 1e6, 10.0)
+    assert time.perf_counter() - start < 30
+
+
+@pytest.mark.parametrize("self_loop", [False, True])
+def test_tiny_snr_reaches_its_limit(self_loop):
+    sizes = [optimal_scale(0.8, s, 10.0, self_loop=self_loop) / np.sqrt(s) for s in (1e-30, 1e-300)]
+    near = optimal_scale(0.8, 1e-7, 10.0, self_loop=self_loop) / np.sqrt(1e-7)
+    assert sizes == pytest.approx([near, near], rel=1e-6)
+    assert finite_degree_temperature(0.7, 0.8, 1e-300, 10.0, self_loop=self_loop) > 1
+
+
+def test_self_loop_source_is_judged_by_its_own_scale():
+    # The equal-degree crossing is 0.475; with Poisson degrees the scale there is small, not zero.
+    assert optimal_scale(0.475, 1.0, 20.0, self_loop=True) == pytest.approx(0.051, abs=0.001)
+    with pytest.warns(IllConditionedWarning, match="h_source"):
+        temperature = finite_degree_temperature(0.475, 0.475, 1.0, 20.0, self_loop=True)
+    assert temperature == pytest.approx(1)
+    with (
+        pytest.warns(IllConditionedWarning, match="h_source"),
+        pytest.raises(InputError, match=r"^h_source = 0\.47368 is so close"),
+    ):
+        finite_degree_temperature(0.6, 0.47368, 1.0, 20.0, self_loop=True)

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.special import ndtri
 from scipy.stats import binom, norm
 
 from graphtemper import mixture
 from graphtemper._neighbour_likelihood import NeighbourLikelihood, gaussian
-from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.errors import GraphTemperError, InputError, NotIdentifiableError
 from graphtemper.finite_degree import finite_degree_accuracy, optimal_scale
 from graphtemper.mixture import fit_binary, fit_multiclass
 
@@ -236,7 +237,7 @@ def test_too_few_nodes_are_not_identifiable_but_the_limits_can_be_moved():
     delta = two_gaussians(1.1, 1.0, 1000, seed=1)
     with pytest.raises(NotIdentifiableError, match="standard error"):
         fit_binary(delta)
-    fit = fit_binary(delta, largest_log_error=0.5)
+    fit = fit_binary(delta, largest_log_error=np.inf)
     assert fit.log_temperature_error > 0.1
 
 
@@ -299,6 +300,8 @@ def test_multiclass_not_identifiable():
         (lambda: fit_binary(np.arange(100.0), np.zeros(100)), "degrees"),
         (lambda: fit_binary(np.arange(100.0), np.ones(100), method="moments"), "degrees"),
         (lambda: fit_binary(np.arange(100.0), np.ones(100), snr=0.0), "snr"),
+        (lambda: fit_binary(np.arange(100.0), np.ones(100), snr_factor=0.5), "snr_factor"),
+        (lambda: fit_binary(np.arange(100.0), largest_log_error=-1.0), "largest_log_error"),
         (lambda: fit_binary(np.arange(100.0), method="guess"), "method"),
         (lambda: fit_multiclass(np.ones((100, 2))), "fit_binary"),
         (lambda: fit_multiclass(np.ones((10, 3))), "rows"),
@@ -311,6 +314,143 @@ def test_bad_input_names_the_argument(call, name):
         call()
 
 
-def test_accuracy_range_is_checked():
+@pytest.mark.parametrize("given", [(0.9, 0.6), (0.9,), None, "wide"])
+def test_accuracy_range_is_checked_before_the_fit(given):
+    # One Gaussian: a fit would say that nothing is identifiable.
     with pytest.raises(InputError, match="accuracy_range"):
-        fit_binary(two_gaussians(2.0, 2.0, 3000, seed=0), accuracy_range=(0.9, 0.6))
+        fit_binary(np.random.default_rng(0).standard_normal(500), accuracy_range=given)
+
+
+@pytest.mark.parametrize("method", ["likelihood", "moments", "degrees"])
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e-6, 1e-3, 1e3, 1e4, 1e6, 1e30])
+def test_the_unit_of_the_logits_does_not_matter(method, scale):
+    if method == "degrees":
+        delta, degrees, _ = neighbourhoods(0.72, 1.0, 20, 3000, 8)
+        fits = [fit_binary(unit * delta, degrees) for unit in (1.0, scale)]
+    else:
+        delta = two_gaussians(2.0, 2.0, 3000, seed=8)
+        fits = [fit_binary(unit * delta, method=method) for unit in (1.0, scale)]
+    one, other = fits
+    assert other.temperature / scale == pytest.approx(one.temperature, rel=1e-6)
+    assert other.mean_error / scale == pytest.approx(one.mean_error, rel=1e-6)
+    assert other.variance / scale**2 == pytest.approx(one.variance, rel=1e-6)
+    assert other.accuracy == pytest.approx(one.accuracy, rel=1e-6)
+    assert other.log_temperature_error == pytest.approx(one.log_temperature_error, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["likelihood", "moments", "degrees"])
+@pytest.mark.parametrize("outlier", [1e6, 1e100, 1e150, 1e300])
+def test_outliers_are_refused_in_one_sentence(method, outlier):
+    delta, degrees, _ = neighbourhoods(0.72, 1.0, 20, 1000, 8)
+    delta[7] = outlier
+    arguments = {"degrees": degrees} if method == "degrees" else {"method": method}
+    with pytest.raises(GraphTemperError):
+        fit_binary(delta, **arguments)
+
+
+def test_an_unfinished_maximisation_is_refused(monkeypatch):
+    monkeypatch.setattr("graphtemper._neighbour_likelihood._ITERATIONS", 2)
+    with pytest.raises(NotIdentifiableError, match="did not converge"):
+        fit_binary(two_gaussians(2.0, 2.0, 3000, seed=7))
+
+
+def test_uncertainty_of_the_snr_is_part_of_the_error():
+    delta, degrees, _ = neighbourhoods(0.75, 1.0, 16, 4000, 3)
+    known = fit_binary(delta, degrees, snr_factor=1.0)
+    rough = fit_binary(delta, degrees, snr_factor=2.0)
+    assert rough.temperature == known.temperature
+    change = max(
+        abs(np.log(fit_binary(delta, degrees, snr=s, snr_factor=1.0).temperature * known.slope))
+        for s in (0.5, 2.0)
+    )
+    assert rough.log_temperature_error == pytest.approx(
+        np.hypot(known.log_temperature_error, change)
+    )
+
+
+def test_a_fit_that_hinges_on_the_snr_is_refused():
+    delta, degrees, _ = neighbourhoods(0.75, 1.0, 6, 8000, 3)
+    assert fit_binary(delta, degrees, snr_factor=1.0).log_temperature_error < 0.05
+    with pytest.raises(NotIdentifiableError, match="snr more exactly"):
+        fit_binary(delta, degrees, snr_factor=4.0)
+    for snr in (0.02, 0.05):
+        with pytest.raises(NotIdentifiableError):
+            fit_binary(delta, degrees, snr=snr)
+
+
+def selected(designs, draw):
+    """Log ratio to the truth and its z-score, of the answers given only."""
+    answers = []
+    for seed, design in enumerate(designs):
+        truth, arguments = draw(design, seed)
+        try:
+            fit = fit_binary(*arguments[0], **arguments[1])
+        except NotIdentifiableError:
+            continue
+        error = np.log(fit.temperature / truth)
+        answers.append((error, error / fit.log_temperature_error))
+    return np.array(answers).reshape(-1, 2)
+
+
+def gaussian_draw(design, seed):
+    accuracy, size = design
+    mean = ndtri(accuracy)
+    return 1 / (2 * mean), ((two_gaussians(mean, 1.0, int(size), seed),), {})
+
+
+def test_answers_given_are_not_the_lucky_ones():
+    rng = np.random.default_rng(0)
+    designs = [(rng.uniform(0.7, 0.985), rng.choice([1000, 2000, 4000])) for _ in range(250)]
+    answers = selected(designs, gaussian_draw)
+    assert len(answers) > 80
+    assert abs(answers[:, 0].mean()) < 0.03
+    assert 0.8 < np.sqrt(np.mean(answers[:, 1] ** 2)) < 1.25
+
+
+@pytest.mark.parametrize(("accuracy", "size"), [(0.8, 1500), (0.76, 4000), (0.82, 1000)])
+def test_beyond_the_limit_luck_does_not_pass(accuracy, size):
+    assert len(selected([(accuracy, size)] * 80, gaussian_draw)) <= 1
+
+
+@pytest.mark.slow
+def test_answers_with_degrees_are_not_the_lucky_ones():
+    rng = np.random.default_rng(1)
+
+    def draw(_, seed):
+        h, snr = rng.uniform(0.58, 0.8), np.exp(rng.uniform(np.log(0.3), np.log(4.0)))
+        degree, size = rng.uniform(8.0, 40.0), int(rng.choice([1500, 4000]))
+        delta, degrees, _ = neighbourhoods(h, snr, degree, size, seed)
+        known = {"snr": snr, "snr_factor": 1.0}
+        return 1 / optimal_scale(h, snr, degree), ((delta, degrees), known)
+
+    answers = selected(range(200), draw)
+    assert len(answers) > 60
+    assert abs(answers[:, 0].mean()) < 0.03
+    assert 0.8 < np.sqrt(np.mean(answers[:, 1] ** 2)) < 1.25
+
+
+@pytest.mark.parametrize("h", [0.612, 0.7, 0.79])
+def test_many_nodes_are_answered(h):
+    delta, degrees, _ = neighbourhoods(h, 1.0, 25, 20_000, 0)
+    assert 0.78 < finite_degree_accuracy(h, 1.0, 25) < 0.986
+    assert fit_binary(delta, degrees).temperature == pytest.approx(
+        1 / optimal_scale(h, 1.0, 25), rel=0.1
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e200])
+def test_multiclass_does_not_depend_on_the_unit(scale):
+    logits, _ = simplex_logits(3, 4.0, 1.6, 2000, seed=1)
+    one, other = fit_multiclass(logits), fit_multiclass(scale * logits)
+    assert other.temperature / scale == pytest.approx(one.temperature, rel=1e-6)
+    np.testing.assert_allclose(other.means / scale, one.means, rtol=1e-6, atol=1e-9)
+
+
+def test_multiclass_refuses_in_one_sentence():
+    labels = np.random.default_rng(0).integers(0, 3, 300)
+    with pytest.raises(NotIdentifiableError, match="do not vary within"):
+        fit_multiclass(np.eye(3)[labels])
+    with pytest.raises(InputError, match="max_iterations"):
+        fit_multiclass(simplex_logits(3, 4.0, 1.6, 300, seed=1)[0], max_iterations=0)
+    with pytest.raises(InputError, match="max_iterations"):
+        fit_multiclass(simplex_logits(3, 4.0, 1.6, 300, seed=1)[0], max_iterations=1.5)

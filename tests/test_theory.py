@@ -275,3 +275,61 @@ def test_away_from_the_zero_crossing_there_is_no_warning():
         warnings.simplefilter("error")
         theory.slope(0.51, 0.53, 1.0)
         theory.signal_ratio(0.7, 0.5, 4)
+
+
+PAIR, TRIPLE = np.array([0.6, 0.7]), np.array([0.7, 0.8, 0.9])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: theory.aggregated_moments(PAIR, TRIPLE, 10),
+        lambda: theory.slope(PAIR, TRIPLE, 1.0),
+        lambda: theory.slope(0.6, 0.8, PAIR, degree_ratio=TRIPLE),
+        lambda: theory.slope_limit_low_snr(PAIR, TRIPLE),
+        lambda: theory.slope_limit_high_snr(PAIR, TRIPLE),
+        lambda: theory.slope_self_loop(0.6, 0.8, PAIR, TRIPLE),
+        lambda: theory.signal_coefficient(PAIR, [2, 3, 4]),
+        lambda: theory.signal_ratio(PAIR, TRIPLE, 2),
+        lambda: theory.slope_covariate(PAIR, 1.0, TRIPLE),
+        lambda: theory.temperature_covariate(PAIR, 1.0, TRIPLE),
+        lambda: theory.ece_bound(PAIR, TRIPLE),
+        lambda: theory.confidence_accuracy_curve(PAIR, TRIPLE),
+        lambda: theory.slope_from_moments(PAIR, TRIPLE),
+        lambda: theory.population_accuracy(PAIR, TRIPLE),
+        lambda: theory.mean_abs_logit(PAIR, TRIPLE),
+        lambda: theory.population_gap(PAIR, TRIPLE),
+        lambda: theory.population_ece(PAIR, 1.0, temperature=TRIPLE),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named(call):
+    with pytest.raises(InputError, match=r"shapes do not fit together \(.*\(2,\).*\(3,\)"):
+        call()
+
+
+def test_self_loop_slope_is_finite_for_huge_arguments():
+    closed = theory.slope_limit_high_snr(0.6, 0.8)
+    assert theory.slope_self_loop(0.6, 0.8, 1e300, 1e10) == pytest.approx(closed)
+    assert theory.slope_self_loop(0.6, 0.8, 1.0, 1e308) == pytest.approx(theory.slope(0.6, 0.8, 1))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: theory.optimal_temperature(1e-320),
+        lambda: theory.slope(0.9, 0.6, 1.0, degree_ratio=1.7e308),
+        lambda: theory.slope_from_moments(1e300, 1e-300),
+        lambda: theory.self_loop_zero_crossing(1e-320),
+        lambda: theory.aggregated_moments(0.6, 1.0, 1.0, sigma=1e200),
+        lambda: theory.ece_bound(1e300, 1e300),
+    ],
+)
+def test_overflow_is_an_error_not_an_infinity(call):
+    with pytest.raises(InputError, match="double precision"):
+        call()
+
+
+def test_the_warning_points_at_the_caller():
+    with pytest.warns(IllConditionedWarning) as caught:
+        theory.slope(0.7, 0.52, 1.0)
+    assert caught[0].filename == __file__

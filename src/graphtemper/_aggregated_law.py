@@ -24,6 +24,8 @@ _STEP = 0.7
 # The NLL is decided by nodes near the decision boundary. Beyond this (negative log) chance of being
 # there, double precision cannot hold their share.
 _LARGEST_RATE = 600.0
+# Longest tables: Poisson mean degree, and grid points on each side of zero.
+_LARGEST_MEAN_DEGREE, _LARGEST_GRID = 1e6, 50_000
 
 
 class Degrees(NamedTuple):
@@ -51,6 +53,11 @@ def read_degrees(name: str, degree: ArrayLike) -> Degrees:
     given = domain.finite(name, degree)
     if given.ndim == 0:
         mean = float(domain.positive(name, given))
+        if mean > _LARGEST_MEAN_DEGREE:
+            raise InputError(
+                f"{name} must be a mean of at most {_LARGEST_MEAN_DEGREE:g} for an exact table; "
+                f"got {mean:g}; use theory.slope, the closed form for large degrees."
+            )
         count = np.arange(np.ceil(mean + 10.0 * np.sqrt(mean) + 20.0))
         return Degrees(np.exp(xlogy(count, mean) - mean - gammaln(count + 1.0)), smooth=True)
     if given.ndim != 1 or given.size == 0 or np.any(given < 0.0) or given.sum() <= 0.0:
@@ -72,7 +79,9 @@ def aggregated_law(
     """
     signal, loops = np.sqrt(snr), int(self_loop)
     tilt, rate = _tilt(h, signal)
-    count, mass = _degree_window(degrees, rate)
+    # The node's own features, when they join the mean, are tilted with the rest.
+    own = max(0.0, tilt * signal - 0.5 * tilt**2) if self_loop else np.inf
+    count, mass = _degree_window(degrees, rate, own)
     isolated = 0.0
     if count[0] + loops == 0:
         isolated, count, mass = float(mass[0]), count[1:], mass[1:]
@@ -92,6 +101,11 @@ def aggregated_law(
     step = _STEP / min(float(precisions[-1]), np.sqrt(typical + 3.0 * np.sqrt(typical) + loops))
     # The sigmoid has to be resolved too; near the optimum its scale is 2 d tilt.
     step = min(step, 1.0 / (2.0 * (typical + loops) * max(abs(tilt), 1e-6)))
+    if reach / step > _LARGEST_GRID:
+        raise InputError(
+            "snr (or degree) is so large that no table resolves the aggregated coordinate; use a "
+            "smaller one, or theory.slope_limit_high_snr."
+        )
     half = np.arange(0.5, np.ceil(reach / step)) * step
     values = np.concatenate([-half[::-1], half])
     weights = np.zeros(values.size)
@@ -122,7 +136,9 @@ def _tilt(h: float, signal: float) -> tuple[float, float]:
         tilt = signal if h == 1.0 else -signal
     else:
         lean = np.arctanh(2.0 * h - 1.0)
-        tilt = brentq(lambda t: t - signal * np.tanh(lean - t * signal), -signal, signal)
+        tilt = brentq(
+            lambda t: t - signal * np.tanh(lean - t * signal), -signal, signal, xtol=1e-13 * signal
+        )
     log_mean = np.logaddexp(
         np.log(h) - tilt * signal if h > 0.0 else -np.inf,
         np.log1p(-h) + tilt * signal if h < 1.0 else -np.inf,
@@ -130,17 +146,26 @@ def _tilt(h: float, signal: float) -> tuple[float, float]:
     return float(tilt), max(0.0, float(-log_mean - 0.5 * tilt**2))
 
 
-def _degree_window(degrees: Degrees, rate: float) -> tuple[Floats, Floats]:
-    """Degrees that matter and their masses: the bulk, and what is left of it near the boundary."""
+def _degree_window(degrees: Degrees, rate: float, own: float) -> tuple[Floats, Floats]:
+    """Degrees that matter and their masses: the bulk, and what is left of it near the boundary.
+
+    ``own`` is the rate of the node's own features, infinite when they do not join the mean: then
+    a node without neighbours is at zero for ever and says nothing about the scale.
+    """
     histogram = degrees.histogram
     count = np.arange(float(histogram.size))
     present = histogram > 0.0
     logs = np.where(present, np.log(np.where(present, histogram, 1.0)), -np.inf)
     tilted = logs - rate * count
-    if np.max(tilted) < -_LARGEST_RATE:
+    if np.isfinite(own):
+        tilted -= own
+    else:
+        tilted[0] = -np.inf
+    if np.any(np.isfinite(tilted)) and np.max(tilted) < -_LARGEST_RATE:
         raise InputError(
-            "degree is so large that practically no prediction is wrong and no finite-degree scale "
-            "can be computed; use a smaller degree, or theory.slope, the closed form."
+            "degree or snr is so large that practically no prediction is wrong and no "
+            "finite-degree scale can be computed; use a smaller one, or theory.slope, the closed "
+            "form."
         )
     cut = np.log(_NEGLIGIBLE)
     wanted = np.flatnonzero((logs > logs.max() + cut) | (tilted > tilted.max() + cut))

@@ -12,6 +12,7 @@ from graphtemper.errors import NotIdentifiableError
 
 Floats = NDArray[np.float64]
 
+# Roots are looked for up to this multiple of the start.
 _LARGEST = 1e12
 
 
@@ -21,10 +22,12 @@ def increasing_root(
     """Root of an increasing function given as value and derivative.
 
     Newton's step is taken while it stays inside the bracket, bisection otherwise, so the iteration
-    cannot diverge. Without a root (the loss falls for ever) it raises `NotIdentifiableError`.
+    cannot diverge; ``start`` also sets the unit of the tolerance. Without a root (the loss falls
+    for ever) it raises `NotIdentifiableError`.
     """
     low, high = -np.inf, np.inf
-    point, reach = start, max(1.0, abs(start))
+    unit = abs(start) or 1.0
+    point, reach = start, unit
     for _ in range(200):
         value, derivative = evaluate(point)
         if value == 0.0:
@@ -42,9 +45,9 @@ def increasing_root(
             # One side is still open: walk there, twice as far each time, until the sign changes.
             proposal = point - np.copysign(reach, value)
             reach *= 2.0
-        if abs(proposal - point) <= tolerance * max(abs(point), 1e-8):
+        if abs(proposal - point) <= tolerance * max(abs(point), 1e-8 * unit):
             return proposal
-        if abs(proposal) > _LARGEST:
+        if abs(proposal) > _LARGEST * unit:
             break
         point = proposal
     raise NotIdentifiableError(

@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 # The slope divides by the source's signal coefficient c. At |c| = 0.05 an error of 0.0025 in the
 # source homophily (the standard error on about 10,000 edges is twice that) moves it by 10 %.
 ILL_CONDITIONED_SIGNAL = 0.05
+# Overflow is no warning here: `plain` turns it into an error.
+quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
 # Closer than this to the zero crossing, only rounding separates the signal from zero.
 _ZERO_SIGNAL = 1e-12
 
@@ -66,6 +68,18 @@ def one(name: str, array: Floats) -> float:
     return float(array)
 
 
+def together(**arrays: Floats) -> None:
+    """Require shapes that broadcast to one."""
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError as error:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise InputError(
+            f"The arguments' shapes do not fit together ({shapes}); use equal or broadcastable "
+            "shapes."
+        ) from error
+
+
 def require(name: str, array: Floats, valid: NDArray[np.bool_], wanted: str) -> None:
     """Raise for the first entry of ``array`` that is not valid."""
     if not np.all(valid):
@@ -73,7 +87,7 @@ def require(name: str, array: Floats, valid: NDArray[np.bool_], wanted: str) -> 
         raise InputError(f"{name} must be {wanted}; got {bad:g}.")
 
 
-def source_signal(coefficient: Floats, crossing: str, *, stacklevel: int = 3) -> None:
+def source_signal(coefficient: Floats, crossing: str) -> None:
     """Refuse a source without signal, and warn when its signal is too small to divide by safely."""
     smallest = float(np.min(np.abs(coefficient), initial=np.inf))
     if smallest <= _ZERO_SIGNAL:
@@ -87,10 +101,15 @@ def source_signal(coefficient: Floats, crossing: str, *, stacklevel: int = 3) ->
             f"{ILL_CONDITIONED_SIGNAL}): a small error in h_source moves the slope by a large "
             "factor.",
             IllConditionedWarning,
-            stacklevel=stacklevel,
+            # Past this function, the one that called it, and the next (or its `quiet` wrapper).
+            stacklevel=4,
         )
 
 
 def plain(result: Floats) -> float | Floats:
-    """Scalars in, float out; arrays in, array out."""
+    """Scalars in, float out; arrays in, array out; never NaN or infinity."""
+    if not np.all(np.isfinite(result)):
+        raise InputError(
+            "The result is outside the range of double precision; use less extreme arguments."
+        )
     return float(result) if np.ndim(result) == 0 else result

@@ -22,6 +22,9 @@ Floats = NDArray[np.float64]
 # below 0.04 (at snr 1 and homophily 0.9), and the cost no longer grows.
 LARGEST_EXACT_DEGREE = 128
 _TINY = 1e-300
+_ITERATIONS = 200
+# Largest gain (in log likelihood) still to be had from a full step at a converged point.
+_DECREMENT = 1e-4
 
 
 class Evaluation(NamedTuple):
@@ -182,18 +185,32 @@ def _large_degree(
     return Evaluation(log_likelihood, scores, posterior)
 
 
-def maximise(
-    likelihood: Callable[[Floats], Evaluation], start: Floats, weights: Floats
-) -> tuple[Floats, Evaluation, Floats]:
-    """Damped scoring with the outer product of scores; its inverse is the covariance returned."""
+class Maximum(NamedTuple):
+    """Where the iteration ended; the inverse of the summed score products is the covariance."""
+
+    point: Floats
+    evaluation: Evaluation
+    covariance: Floats
+    converged: bool
+
+
+def maximise(likelihood: Callable[[Floats], Evaluation], start: Floats, weights: Floats) -> Maximum:
+    """Damped scoring with the outer product of scores.
+
+    Steps are at most 1 in every coordinate, so values have to come in units of their own spread.
+    It has converged when a full step would raise the log likelihood by less than 1e-4, a
+    hundredth of a standard error; whoever needs the maximum has to look at ``converged``.
+    """
     point, current = start, likelihood(start)
     value = float(np.dot(weights, current.log_likelihood))
     damping = 1e-3
-    for _ in range(100):
-        gradient, information = weights @ current.scores, _information(current, weights)
-        ridge = damping * np.diag(np.diag(information)) + 1e-12 * np.eye(point.size)
+    for _ in range(_ITERATIONS):
+        gradient, matrix = weights @ current.scores, information(current, weights)
+        scale = np.diag(matrix)
+        if not (np.isfinite(value) and np.all(np.isfinite(matrix)) and np.all(scale > 0.0)):
+            break
         # Bounded steps: far from the optimum the local model is not to be trusted.
-        step = np.clip(np.linalg.solve(information + ridge, gradient), -1.0, 1.0)
+        step = np.clip(_solve(matrix + damping * np.diag(scale), gradient), -1.0, 1.0)
         proposal = likelihood(point + step)
         gain = float(np.dot(weights, proposal.log_likelihood)) - value
         if not gain >= -1e-9:
@@ -203,14 +220,26 @@ def maximise(
             continue
         point, current, value = point + step, proposal, value + gain
         damping /= 8.0
-        if gain < 1e-6:
+        if gain < 1e-6 and damping < 1.0:
             break
-    covariance: Floats = np.linalg.pinv(_information(current, weights), hermitian=True).astype(
-        np.float64
+    matrix = information(current, weights)
+    if not np.all(np.isfinite(matrix)):
+        return Maximum(point, current, np.full(matrix.shape, np.inf), converged=False)
+    covariance: Floats = np.linalg.pinv(matrix, hermitian=True).astype(np.float64)
+    gradient = weights @ current.scores
+    return Maximum(
+        point, current, covariance, bool(0.5 * gradient @ covariance @ gradient < _DECREMENT)
     )
-    return point, current, covariance
 
 
-def _information(evaluation: Evaluation, weights: Floats) -> Floats:
+def information(evaluation: Evaluation, weights: Floats) -> Floats:
+    """Weighted sum of the outer products of the scores."""
     scores = evaluation.scores
     return np.asarray(scores.T @ (scores * weights[:, None]), dtype=np.float64)
+
+
+def _solve(matrix: Floats, right: Floats) -> Floats:
+    """Solve after scaling the diagonal to one, by least squares when singular."""
+    root = np.sqrt(np.diag(matrix))
+    solution = np.linalg.lstsq(matrix / np.outer(root, root), right / root, rcond=1e-14)[0]
+    return np.asarray(solution / root, dtype=np.float64)

@@ -78,14 +78,17 @@ def fit_multiclass(logits: ArrayLike, *, max_iterations: int = 500) -> ClassMixt
     >>> abs(fit.slope / (4.0 / 1.5**2) - 1.0) < 0.05
     True
     """
-    values, predicted = _logits(logits)
+    iterations = domain.one("max_iterations", domain.positive("max_iterations", max_iterations))
+    if iterations != np.floor(iterations):
+        raise InputError(f"max_iterations must be a whole number; got {max_iterations!r}.")
+    values, unit, predicted = _logits(logits)
     num_classes = values.shape[1]
     # The centred logits live in K - 1 dimensions; an orthonormal basis makes the covariance full.
     basis = helmert(num_classes)
     points = values @ basis.T
     start = _start(points, predicted, num_classes)
     posterior, means, shares, precision, log_likelihood = _tied_mixture(
-        points, start, max_iterations
+        points, start, int(iterations)
     )
     _refuse_one_gaussian(points, log_likelihood, num_classes)
     class_means = means @ basis
@@ -105,8 +108,8 @@ def fit_multiclass(logits: ArrayLike, *, max_iterations: int = 500) -> ClassMixt
     accuracy = float(np.mean(posterior[np.arange(predicted.size), predicted]))
     if accuracy > LARGEST_ACCURACY:
         raise _undetermined(f"at the fitted accuracy {accuracy:.3f} errors are too rare")
-    temperature = _temperature(values, posterior)
-    return ClassMixtureFit(class_means, shares, separation, temperature, accuracy, posterior)
+    temperature = unit * _temperature(values, posterior)
+    return ClassMixtureFit(unit * class_means, shares, separation, temperature, accuracy, posterior)
 
 
 def _tied_mixture(
@@ -118,17 +121,22 @@ def _tied_mixture(
 
     means, shares, covariance = start
     ridge = 1e-6 * float(np.trace(covariance)) / covariance.shape[0]
-    model = GaussianMixture(
-        n_components=means.shape[0],
-        covariance_type="tied",
-        means_init=means,
-        weights_init=shares,
-        precisions_init=np.linalg.inv(covariance + ridge * np.eye(covariance.shape[0])),
-        reg_covar=ridge,
-        tol=1e-7,
-        max_iter=max_iterations,
-        random_state=0,
-    ).fit(points)
+    if not ridge > 1e-14:
+        raise _undetermined("they do not vary within the predicted classes")
+    try:
+        model = GaussianMixture(
+            n_components=means.shape[0],
+            covariance_type="tied",
+            means_init=means,
+            weights_init=shares,
+            precisions_init=np.linalg.inv(covariance + ridge * np.eye(covariance.shape[0])),
+            reg_covar=ridge,
+            tol=1e-7,
+            max_iter=max_iterations,
+            random_state=0,
+        ).fit(points)
+    except (ValueError, np.linalg.LinAlgError) as error:
+        raise _undetermined("the fit of one Gaussian for each class broke down") from error
     total = float(model.score(points)) * points.shape[0]
     return (
         np.asarray(model.predict_proba(points), dtype=np.float64),
@@ -183,7 +191,8 @@ def _undetermined(reason: str) -> NotIdentifiableError:
     )
 
 
-def _logits(logits: ArrayLike) -> tuple[Floats, NDArray[np.intp]]:
+def _logits(logits: ArrayLike) -> tuple[Floats, float, NDArray[np.intp]]:
+    """Centred logits in units of their standard deviation, that unit, and the predictions."""
     values = domain.finite("logits", logits)
     if values.ndim != 2 or values.shape[1] < 3:
         raise InputError(
@@ -196,9 +205,16 @@ def _logits(logits: ArrayLike) -> tuple[Floats, NDArray[np.intp]]:
             f"logits must have at least {fewest} rows ({_FEWEST_NODES_PER_CLASS} a class); "
             f"got {values.shape[0]}."
         )
+    largest = float(np.max(np.abs(values)))
+    values = values / (largest or 1.0)
     values = values - values.mean(axis=1, keepdims=True)
-    if np.linalg.matrix_rank(values) < values.shape[1] - 1:
+    spread = float(values.std())
+    if spread <= 1e-12 or np.linalg.matrix_rank(values) < values.shape[1] - 1:
         raise InputError(
             "logits vary in fewer than K - 1 directions, so the classes cannot be separated."
         )
-    return values, values.argmax(axis=1)
+    if not 1e-300 <= largest * spread <= 1e300:
+        raise InputError(
+            f"logits of up to {largest:g} are outside double precision; change their unit."
+        )
+    return values / spread, largest * spread, values.argmax(axis=1)

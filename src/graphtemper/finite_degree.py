@@ -6,8 +6,10 @@ Here its exact law given the class is used instead. In units of sigma (so r = sq
     g | y = +1, d, k  ~  N(r (2k - d)/d, 1/d),   k ~ Binomial(d, h),   d ~ Poisson or a histogram,
 
 and a node without neighbours has g = 0. With ``self_loop`` the node's own features join the mean:
-N(r (1 + 2k - d)/(d + 1), 1/(d + 1)). The law is tabulated once on a uniform grid; everything else
-is a sum over that grid.
+N(r (1 + 2k - d)/(d + 1), 1/(d + 1)). That is the row-normalised operator D^-1 (A + I). The paper's
+self-loop operator (``prop:sl``, `graphtemper.theory.slope_self_loop`, ``SGC("self-loop")``) is the
+symmetric one; the two agree when all degrees are equal, otherwise this is an approximation of it.
+The law is tabulated once on a uniform grid; everything else is a sum over that grid.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from graphtemper import _domain as domain
 from graphtemper._aggregated_law import Degrees, aggregated_law, read_degrees
 from graphtemper._convex import binary_scale
 from graphtemper.errors import InputError
+
+# Below this snr the law is a Gaussian of mean zero for double precision, and its limit is used.
+_TINY_SNR = 1e-10
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +51,9 @@ def optimal_scale(
     degree grows with 2h - 1 of the order of 1/sqrt(degree) it approaches
     2 d (2h-1) sqrt(snr) / (1 + 4 h (1-h) snr), the scale in the proof of ``thm:kappa`` (at a
     fixed h see `finite_degree_temperature`); without self-loops zero at h = 1/2, negative below.
+    As snr -> 0 it is 2 E[g] / E[g^2], used below snr = 1e-10. With ``self_loop`` the operator is
+    D^-1 (A + I), an approximation of the symmetric one when degrees differ. Degrees or snr for
+    which no prediction near the boundary is left in double precision raise `InputError`.
 
     Examples
     --------
@@ -80,7 +88,9 @@ def finite_degree_temperature(
     theorem says nothing: for equal degrees the limit is then tilt(h_s) / tilt(h_t), with tilt the
     root of t = r tanh(atanh(2h-1) - r t), which differs from the closed form by a few percent.
     A target whose optimal scale is zero or has the other sign than the source's has no positive
-    temperature and raises `InputError`.
+    temperature and raises `InputError`; so does a source without signal. A source signal
+    coefficient E[g] / r below 0.05 gives an `IllConditionedWarning`. ``self_loop`` is the
+    row-normalised operator D^-1 (A + I), an approximation of the symmetric one.
 
     Examples
     --------
@@ -90,11 +100,17 @@ def finite_degree_temperature(
     1.0
     """
     target = domain.homophily("h_target", h_target)
-    source_scale, target_degree, ratio = _source(
+    source_scale, coefficient, target_degree, ratio = _source(
         h_source, snr, degree, degree_target, self_loop=self_loop
     )
     scales = _scales(target, ratio, target_degree, self_loop)
     agree = scales * np.sign(source_scale) > 1e-9 * abs(source_scale)
+    if not np.all(agree) and abs(coefficient) < domain.ILL_CONDITIONED_SIGNAL:
+        raise InputError(
+            f"h_source = {float(h_source):g} is so close to the zero crossing (signal coefficient "
+            f"{coefficient:.1g}) that h_target lies beyond it, where no positive temperature "
+            "exists; use a source graph with another homophily."
+        )
     domain.require(
         "h_target",
         target,
@@ -111,7 +127,8 @@ def finite_degree_accuracy(
     """Accuracy of the sign of the aggregated coordinate under the exact mixture.
 
     Formula: Pr(g > 0 | y = +1), with isolated nodes counted as one half. Assumptions: those of
-    `optimal_scale`. Limits: Phi(m/s) of ``lem:agg`` as the degree grows.
+    `optimal_scale`, whose note on ``self_loop`` applies. Limits: Phi(m/s) of ``lem:agg`` as the
+    degree grows.
 
     Examples
     --------
@@ -157,7 +174,8 @@ def finite_degree_ece(
     """
     target = domain.homophily("h_target", h_target)
     temperatures = domain.positive("temperature", temperature)
-    source_scale, target_degree, ratio = _source(
+    domain.together(h_target=target, temperature=temperatures)
+    source_scale, _, target_degree, ratio = _source(
         h_source, snr, degree, degree_target, self_loop=self_loop
     )
     target, temperatures = np.broadcast_arrays(target, temperatures)
@@ -177,18 +195,37 @@ def finite_degree_ece(
 
 
 def _scales(h: Floats, snr: float, degrees: Degrees, self_loop: bool) -> Floats:
+    if not self_loop and not np.any(degrees.histogram[1:] > 0.0):
+        raise InputError(
+            "degree describes only isolated nodes, which carry no signal; "
+            "give a histogram with some degrees above 0."
+        )
+
     def scale(value: float) -> float:
         if value == 0.5 and not self_loop:
             return 0.0
+        if snr < _TINY_SNR:
+            count, share = _joined(degrees, self_loop)
+            signal = np.sqrt(snr) * _signal_coefficient(value, degrees, self_loop)
+            return float(2.0 * signal / np.dot(share, 1.0 / count))
         law = aggregated_law(value, snr, degrees, self_loop=self_loop)
-        if law.values.size == 0:
-            raise InputError(
-                "degree describes only isolated nodes, which carry no signal; "
-                "give a histogram with some degrees above 0."
-            )
         return binary_scale(law.values, 1.0, law.weights)
 
     return _each(scale, h)
+
+
+def _joined(degrees: Degrees, self_loop: bool) -> tuple[Floats, Floats]:
+    """Numbers of nodes averaged, at least one, and their probabilities."""
+    loops = int(self_loop)
+    count = np.arange(float(degrees.histogram.size)) + loops
+    return count[1 - loops :], degrees.histogram[1 - loops :]
+
+
+def _signal_coefficient(h: float, degrees: Degrees, self_loop: bool) -> float:
+    """E[g] / r given class +1; the optimal scale has its sign and vanishes with it."""
+    count, share = _joined(degrees, self_loop)
+    loops = int(self_loop)
+    return float(np.dot(share, (loops + (count - loops) * (2.0 * h - 1.0)) / count))
 
 
 def _source(
@@ -198,19 +235,17 @@ def _source(
     degree_target: ArrayLike | None,
     *,
     self_loop: bool,
-) -> tuple[float, Degrees, float]:
-    """Source scale, target degree histogram and checked snr."""
-    source = np.asarray(domain.one("h_source", domain.homophily("h_source", h_source)))
+) -> tuple[float, float, Degrees, float]:
+    """Source scale, its signal coefficient, target degree histogram and checked snr."""
+    source = domain.one("h_source", domain.homophily("h_source", h_source))
     ratio = domain.one("snr", domain.positive("snr", snr))
     degrees = read_degrees("degree", degree)
-    if self_loop:
-        mean_degree = float(np.dot(degrees.histogram, np.arange(degrees.histogram.size)))
-        crossing, shift = "(1 - 1/degree)/2", 1.0 / max(mean_degree, 1e-12)
-    else:
-        crossing, shift = "1/2", 0.0
-    domain.source_signal(2.0 * source - 1.0 + shift, crossing, stacklevel=4)
     target = degrees if degree_target is None else read_degrees("degree_target", degree_target)
-    return float(_scales(source, ratio, degrees, self_loop)), target, ratio
+    scale = float(_scales(np.asarray(source), ratio, degrees, self_loop))
+    crossing = "the self-loop operator's zero crossing, near (1 - 1/degree)/2"
+    coefficient = _signal_coefficient(source, degrees, self_loop)
+    domain.source_signal(np.asarray(coefficient), crossing if self_loop else "1/2")
+    return scale, coefficient, target, ratio
 
 
 def _each(function: Callable[[float], float], values: Floats) -> Floats:

@@ -20,6 +20,7 @@ _UNIT = (0.5 * (_NODES + 1.0)) ** 2
 _UNIT_WEIGHTS = _WEIGHTS * 0.5 * (_NODES + 1.0)
 
 
+@domain.quiet
 def slope_from_moments(mean: ArrayLike, variance: ArrayLike) -> float | Floats:
     """Calibration slope of decision values N(+-mean, variance) (``thm:kappa``).
 
@@ -32,9 +33,11 @@ def slope_from_moments(mean: ArrayLike, variance: ArrayLike) -> float | Floats:
     1.5
     """
     mean_, variance_ = domain.finite("mean", mean), domain.positive("variance", variance)
+    domain.together(mean=mean_, variance=variance_)
     return domain.plain(2.0 * mean_ / variance_)
 
 
+@domain.quiet
 def population_accuracy(mean: ArrayLike, variance: ArrayLike) -> float | Floats:
     """Accuracy of decision values N(+-mean, variance) (follows from ``thm:kappa``).
 
@@ -47,9 +50,11 @@ def population_accuracy(mean: ArrayLike, variance: ArrayLike) -> float | Floats:
     0.8413
     """
     mean_, variance_ = domain.finite("mean", mean), domain.positive("variance", variance)
+    domain.together(mean=mean_, variance=variance_)
     return domain.plain(ndtr(mean_ / np.sqrt(variance_)))
 
 
+@domain.quiet
 def mean_abs_logit(mean: ArrayLike, variance: ArrayLike) -> float | Floats:
     """Mean of |delta| for delta ~ N(+-mean, variance), the input of ``prop:bound``.
 
@@ -62,6 +67,7 @@ def mean_abs_logit(mean: ArrayLike, variance: ArrayLike) -> float | Floats:
     0.7979
     """
     mean_, variance_ = domain.finite("mean", mean), domain.positive("variance", variance)
+    domain.together(mean=mean_, variance=variance_)
     spread = np.sqrt(variance_)
     centre = mean_ * (2.0 * ndtr(mean_ / spread) - 1.0)
     return domain.plain(
@@ -69,6 +75,7 @@ def mean_abs_logit(mean: ArrayLike, variance: ArrayLike) -> float | Floats:
     )
 
 
+@domain.quiet
 def population_gap(
     mean: ArrayLike, variance: ArrayLike, *, temperature: ArrayLike = 1.0
 ) -> float | Floats:
@@ -84,13 +91,16 @@ def population_gap(
     (0.104546, 0.0)
     """
     mean_, variance_ = domain.finite("mean", mean), domain.positive("variance", variance)
-    scale = 1.0 / domain.positive("temperature", temperature)
+    divisor = domain.positive("temperature", temperature)
+    domain.together(mean=mean_, variance=variance_, temperature=divisor)
+    scale = 1.0 / divisor
     kappa = 2.0 * mean_ / variance_
     magnitude, weight = _folded_rule(*np.broadcast_arrays(mean_, variance_))
     difference = expit(scale[..., None] * magnitude) - expit(kappa[..., None] * magnitude)
     return domain.plain(np.sum(weight * difference, axis=-1))
 
 
+@domain.quiet
 def population_ece(
     mean: ArrayLike, variance: ArrayLike, *, temperature: ArrayLike = 1.0
 ) -> float | Floats:

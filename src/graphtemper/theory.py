@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 
+@domain.quiet
 def aggregated_moments(
     h: ArrayLike, snr: ArrayLike, degree: ArrayLike, *, sigma: ArrayLike = 1.0
 ) -> tuple[float | Floats, float | Floats]:
@@ -68,12 +69,14 @@ def aggregated_moments(
     """
     h_, snr_ = domain.homophily("h", h), domain.positive("snr", snr)
     degree_, sigma_ = domain.positive("degree", degree), domain.positive("sigma", sigma)
+    domain.together(h=h_, snr=snr_, degree=degree_, sigma=sigma_)
     mean = (2.0 * h_ - 1.0) * sigma_ * np.sqrt(snr_)
     variance = sigma_**2 * _noise(h_, snr_) / degree_
     mean, variance = np.broadcast_arrays(mean, variance)
     return domain.plain(mean.copy()), domain.plain(variance.copy())
 
 
+@domain.quiet
 def slope(
     h_target: ArrayLike,
     h_source: ArrayLike,
@@ -108,11 +111,13 @@ def slope(
     """
     target, source = domain.homophily("h_target", h_target), domain.homophily("h_source", h_source)
     snr_, ratio = domain.positive("snr", snr), domain.positive("degree_ratio", degree_ratio)
+    domain.together(h_target=target, h_source=source, snr=snr_, degree_ratio=ratio)
     domain.source_signal(2.0 * source - 1.0, "1/2")
     numerator = (2.0 * target - 1.0) * _noise(source, snr_)
     return domain.plain(ratio * numerator / ((2.0 * source - 1.0) * _noise(target, snr_)))
 
 
+@domain.quiet
 def slope_limit_low_snr(h_target: ArrayLike, h_source: ArrayLike) -> float | Floats:
     """Limit of `slope` as snr -> 0: feature noise dominates, only the signal ratio remains.
 
@@ -126,10 +131,12 @@ def slope_limit_low_snr(h_target: ArrayLike, h_source: ArrayLike) -> float | Flo
     0.25
     """
     target, source = domain.homophily("h_target", h_target), domain.homophily("h_source", h_source)
+    domain.together(h_target=target, h_source=source)
     domain.source_signal(2.0 * source - 1.0, "1/2")
     return domain.plain((2.0 * target - 1.0) / (2.0 * source - 1.0))
 
 
+@domain.quiet
 def slope_limit_high_snr(h_target: ArrayLike, h_source: ArrayLike) -> float | Floats:
     """Limit of `slope` as snr -> infinity: only the neighbours' labels are random.
 
@@ -143,6 +150,7 @@ def slope_limit_high_snr(h_target: ArrayLike, h_source: ArrayLike) -> float | Fl
     0.09375
     """
     target, source = domain.homophily("h_target", h_target), domain.homophily("h_source", h_source)
+    domain.together(h_target=target, h_source=source)
     domain.require(
         "h_target",
         target,
@@ -154,6 +162,7 @@ def slope_limit_high_snr(h_target: ArrayLike, h_source: ArrayLike) -> float | Fl
     return domain.plain((2.0 * target - 1.0) / (2.0 * source - 1.0) * spread)
 
 
+@domain.quiet
 def slope_self_loop(
     h_target: ArrayLike, h_source: ArrayLike, snr: ArrayLike, degree: ArrayLike
 ) -> float | Floats:
@@ -161,7 +170,9 @@ def slope_self_loop(
 
     Formula: A(h_t) B(h_s) / [A(h_s) B(h_t)], A(h) = 1 + d (2h - 1), B(h) = 4 d h (1-h) snr + d + 1.
     Assumptions: those of `slope`, and all degrees replaced by the expected degree d, the same on
-    both graphs. Limits: `slope` as degree -> infinity; 1 as degree -> 0 (features alone).
+    both graphs; then the row-normalised operator of ``finite_degree_temperature(self_loop=True)``
+    is the same one, while with differing degrees it is an approximation. Limits: `slope` as
+    degree -> infinity; 1 as degree -> 0 (features alone).
     Undefined at h_source = (1 - 1/d)/2, see `self_loop_zero_crossing`; warns when
     |2 h_source - 1 + 1/d| < 0.05.
 
@@ -172,17 +183,20 @@ def slope_self_loop(
     """
     target, source = domain.homophily("h_target", h_target), domain.homophily("h_source", h_source)
     snr_, degree_ = domain.positive("snr", snr), domain.positive("degree", degree)
+    domain.together(h_target=target, h_source=source, snr=snr_, degree=degree_)
     domain.source_signal(2.0 * source - 1.0 + 1.0 / degree_, "(1 - 1/degree)/2")
 
+    # A(h) and B(h) over d, so that no product overflows.
     def signal(h: Floats) -> Floats:
-        return 1.0 + degree_ * (2.0 * h - 1.0)
+        return 1.0 / degree_ + (2.0 * h - 1.0)
 
     def spread(h: Floats) -> Floats:
-        return 4.0 * degree_ * h * (1.0 - h) * snr_ + degree_ + 1.0
+        return 4.0 * h * (1.0 - h) * snr_ + 1.0 + 1.0 / degree_
 
-    return domain.plain(signal(target) * spread(source) / (signal(source) * spread(target)))
+    return domain.plain(signal(target) / signal(source) * (spread(source) / spread(target)))
 
 
+@domain.quiet
 def self_loop_zero_crossing(degree: ArrayLike) -> float | Floats:
     """Homophily at which the self-loop operator loses its signal (``prop:sl``).
 
@@ -197,6 +211,7 @@ def self_loop_zero_crossing(degree: ArrayLike) -> float | Floats:
     return domain.plain(0.5 * (1.0 - 1.0 / domain.positive("degree", degree)))
 
 
+@domain.quiet
 def signal_coefficient(h: ArrayLike, num_classes: ArrayLike) -> float | Floats:
     """Factor by which aggregation scales each class mean, with K classes (``prop:K``).
 
@@ -210,9 +225,11 @@ def signal_coefficient(h: ArrayLike, num_classes: ArrayLike) -> float | Floats:
     (0.6000000000000001, 0.75)
     """
     h_, classes = domain.homophily("h", h), domain.class_count("num_classes", num_classes)
+    domain.together(h=h_, num_classes=classes)
     return domain.plain((h_ * classes - 1.0) / (classes - 1.0))
 
 
+@domain.quiet
 def signal_ratio(
     h_target: ArrayLike, h_source: ArrayLike, num_classes: ArrayLike
 ) -> float | Floats:
@@ -227,12 +244,16 @@ def signal_ratio(
     >>> round(signal_ratio(0.6, 0.8, 5), 6)
     0.666667
     """
-    target = np.asarray(signal_coefficient(domain.homophily("h_target", h_target), num_classes))
-    source = np.asarray(signal_coefficient(domain.homophily("h_source", h_source), num_classes))
+    target, source = domain.homophily("h_target", h_target), domain.homophily("h_source", h_source)
+    classes = domain.class_count("num_classes", num_classes)
+    domain.together(h_target=target, h_source=source, num_classes=classes)
+    target = np.asarray(signal_coefficient(target, classes))
+    source = np.asarray(signal_coefficient(source, classes))
     domain.source_signal(source, "1/num_classes")
     return domain.plain(target / source)
 
 
+@domain.quiet
 def slope_covariate(h: ArrayLike, snr: ArrayLike, gamma: ArrayLike) -> float | Floats:
     """Calibration slope when only the feature noise grows (``prop:cov``).
 
@@ -248,9 +269,11 @@ def slope_covariate(h: ArrayLike, snr: ArrayLike, gamma: ArrayLike) -> float | F
     """
     h_, snr_ = domain.homophily("h", h), domain.positive("snr", snr)
     extra = domain.non_negative("gamma", gamma)
+    domain.together(h=h_, snr=snr_, gamma=extra)
     return domain.plain(_noise(h_, snr_) / (_noise(h_, snr_) + extra))
 
 
+@domain.quiet
 def temperature_covariate(h: ArrayLike, snr: ArrayLike, gamma: ArrayLike) -> float | Floats:
     """Optimal temperature when only the feature noise grows (``prop:cov``).
 
@@ -263,9 +286,12 @@ def temperature_covariate(h: ArrayLike, snr: ArrayLike, gamma: ArrayLike) -> flo
     2.0
     """
     h_, snr_ = domain.homophily("h", h), domain.positive("snr", snr)
-    return domain.plain(1.0 + domain.non_negative("gamma", gamma) / _noise(h_, snr_))
+    extra = domain.non_negative("gamma", gamma)
+    domain.together(h=h_, snr=snr_, gamma=extra)
+    return domain.plain(1.0 + extra / _noise(h_, snr_))
 
 
+@domain.quiet
 def optimal_temperature(slope: ArrayLike) -> float | Floats:
     """NLL-optimal temperature of a slope (``thm:kappa``, ``cor:global``).
 
@@ -304,12 +330,13 @@ def direction(slope: ArrayLike, *, tolerance: float = 1e-9) -> str | NDArray[np.
     ('over-confident', 'calibrated', 'under-confident')
     """
     slope_ = domain.finite("slope", slope)
-    margin = float(domain.non_negative("tolerance", tolerance))
+    margin = domain.one("tolerance", domain.non_negative("tolerance", tolerance))
     words: NDArray[np.str_] = np.where(slope_ < 1.0, "over-confident", "under-confident")
     words = np.where(np.abs(slope_ - 1.0) <= margin, "calibrated", words)
     return str(words) if words.ndim == 0 else words
 
 
+@domain.quiet
 def ece_bound(slope: ArrayLike, mean_abs_logit: ArrayLike) -> float | Floats:
     """Upper bound of the population ECE (``prop:bound``).
 
@@ -324,11 +351,12 @@ def ece_bound(slope: ArrayLike, mean_abs_logit: ArrayLike) -> float | Floats:
     0.25
     """
     slope_ = domain.finite("slope", slope)
-    return domain.plain(
-        0.25 * np.abs(slope_ - 1.0) * domain.non_negative("mean_abs_logit", mean_abs_logit)
-    )
+    size = domain.non_negative("mean_abs_logit", mean_abs_logit)
+    domain.together(slope=slope_, mean_abs_logit=size)
+    return domain.plain(0.25 * np.abs(slope_ - 1.0) * size)
 
 
+@domain.quiet
 def confidence_accuracy_curve(
     t: ArrayLike, slope: ArrayLike
 ) -> tuple[float | Floats, float | Floats]:
@@ -344,6 +372,7 @@ def confidence_accuracy_curve(
     (0.8808, 0.7311)
     """
     t_, slope_ = domain.non_negative("t", t), domain.finite("slope", slope)
+    domain.together(t=t_, slope=slope_)
     confidence, accuracy = np.broadcast_arrays(expit(t_), expit(slope_ * t_))
     return domain.plain(confidence.copy()), domain.plain(accuracy.copy())
 
