@@ -97,9 +97,39 @@ def test_same_seed_same_bytes():
         ({"num_classes": 1}, "num_classes must be at least 2"),
         ({"num_classes": 4, "num_features": 2}, "num_features must be at least"),
         ({"num_nodes": 1}, "num_nodes must be at least"),
+        ({"num_nodes": 100.0}, "num_nodes must be a whole number"),
+        ({"num_nodes": "100"}, "num_nodes must be a whole number"),
+        ({"num_nodes": 10**12}, "num_nodes must be a whole number"),
+        ({"num_classes": 2.5}, "num_classes must be a whole number"),
+        ({"num_features": 2.5}, "num_features must be a whole number"),
+        ({"degree": None}, "degree must be a real number"),
+        ({"degree": np.nan}, "degree must be"),
+        ({"homophily": "0.7"}, "homophily must be a real number"),
+        ({"snr": None}, "snr must be a real number"),
+        ({"snr": 1e300}, "snr 1e\\+300 at noise 1 puts class means at 1e\\+150"),
+        ({"noise": 1e-300}, "noise must lie between"),
+        ({"noise": 1e300}, "noise must lie between"),
+        ({"noise": "1"}, "noise must be a real number"),
+        ({"seed": -1}, "seed must be"),
+        ({"seed": 1.5}, "seed must be"),
+        ({"seed": "1"}, "seed must be"),
     ],
 )
 def test_bad_arguments(arguments, message):
     good = {"num_nodes": 100, "degree": 5, "homophily": 0.7, "snr": 1.0}
     with pytest.raises(InputError, match=message):
         csbm.sample(**(good | arguments))
+
+
+@pytest.mark.parametrize(("snr", "noise"), [(1e74, 1.0), (1.0, 1e-37), (1.0, 1e37), (1e-300, 1.0)])
+def test_features_are_finite_and_noisy_at_the_ends_of_the_domain(snr, noise):
+    g = csbm.sample(200, degree=5, homophily=0.7, snr=snr, noise=noise)
+    assert np.isfinite(g.features).all()
+    assert (g.features != 0).all()
+
+
+def test_a_class_without_nodes_is_still_a_class():
+    graphs = [csbm.sample(6, 1, 0.5, 1.0, num_classes=6, seed=seed) for seed in range(5)]
+    assert any(g.labels.max() < 5 for g in graphs)
+    assert {g.num_classes for g in graphs} == {6}
+    assert graphs[0].class_names == ("0", "1", "2", "3", "4", "5")

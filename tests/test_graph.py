@@ -90,6 +90,20 @@ def test_the_callers_array_stays_writable():
         ({"train_masks": [[True, False]]}, r"train_masks must have shape \(S, 4\)"),
         ({"val_masks": [[0, 1, 1, 0]]}, "val_masks must be boolean"),
         ({"feature_names": ["one"]}, "feature_names has 1 entries for 2 columns"),
+        ({"features": [[1.0, 2.0], [1.0]]}, "features cannot be read as an array"),
+        ({"features": np.ones((4, 2), complex)}, "features must be .* real numbers, not complex"),
+        ({"features": sp.csr_matrix(np.ones((4, 2), complex))}, "real numbers, not complex"),
+        ({"features": sp.coo_array(np.ones(4))}, r"\(N, F\) array, but has shape \(4,\)"),
+        ({"features": [["1", "2"]] * 4}, "features must be a numeric"),
+        ({"edges": [[0, 1], [1]]}, "edges cannot be read as an array"),
+        ({"labels": [[0], [1, 2], 0, 0]}, "labels cannot be read as an array"),
+        ({"labels": np.array([2**64 - 1, 0, 0, 0], np.uint64)}, r"labels\[0\] is 184467.*int64"),
+        ({"train_masks": [[True], [True, False]]}, "train_masks cannot be read as an array"),
+        ({"class_names": 3}, "class_names must be a list of names, not int"),
+        ({"class_names": "yes"}, "class_names must be a list of names, not str"),
+        ({"class_names": np.array(3)}, "class_names must be a list of names"),
+        ({"class_names": ["a"]}, r"labels\[1\] is 1, which has no name: class_names has 1 entries"),
+        ({"class_names": []}, r"labels\[0\] is 0, which has no name"),
     ],
 )
 def test_bad_arrays_name_the_key_and_the_first_bad_entry(changes, message):
@@ -114,6 +128,29 @@ def test_replace_checks_what_changed():
         g.replace(features=np.zeros((3, 2)))
     with pytest.raises(InputError, match="no field 'weight'"):
         g.replace(weight=1)
+    with pytest.raises(InputError, match=r"but has shape \(\)"):
+        g.replace(features=1.0)
+    with pytest.raises(InputError, match="features cannot be read as an array"):
+        g.replace(features=[[1.0], [1.0, 2.0]])
+    with pytest.raises(InputError, match=r"labels\[3\] is 2, which has no name"):
+        g.replace(labels=[0, 1, -1, 2])
+    with pytest.raises(InputError, match=r"labels\[1\] is 1, which has no name"):
+        g.replace(class_names=("only",))
+    assert g.replace(labels=[0, 1, -1, 2], class_names=None).num_classes == 3
+
+
+def test_replace_keeps_no_stale_column_names():
+    g = small(feature_names=["left", "right"])
+    assert g.replace(features=np.ones((4, 2))).feature_names == ("left", "right")
+    with pytest.raises(InputError, match="features has 1 columns but the graph names 2"):
+        g.replace(features=np.ones((4, 1)))
+    assert g.replace(features=np.ones((4, 1)), feature_names=["one"]).feature_names == ("one",)
+    assert g.replace(features=np.ones((4, 1)), feature_names=None).feature_names is None
+
+
+def test_names_may_come_from_any_iterable():
+    assert small(class_names=np.array(["a", "b"])).class_names == ("a", "b")
+    assert small(class_names=(name for name in "ab")).class_names == ("a", "b")
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=40))
@@ -164,6 +201,30 @@ GOOD = {"features": np.zeros((3, 2), np.float32), "edges": np.array([[0, 1]])}
             ),
             r"features_indptr\[2\] is smaller",
         ),
+        (
+            archive(
+                edges=GOOD["edges"],
+                features_data=np.ones(1),
+                features_indices=np.array([0]),
+                features_indptr=np.array([0, 2, 1, 1], np.uint64),
+                features_shape=np.array([3, 2]),
+            ),
+            r"features_indptr\[2\] is smaller",
+        ),
+        (
+            archive(
+                edges=GOOD["edges"],
+                features_data=np.array(["a"]),
+                features_indices=np.array([0]),
+                features_indptr=np.array([0, 1, 1, 1]),
+                features_shape=np.array([3, 2]),
+            ),
+            "features_data must hold real numbers",
+        ),
+        (
+            archive(**GOOD, labels=np.array([0, 1, 0]), class_names=np.array(["a"])),
+            r"labels\[1\] is 1, which has no name",
+        ),
     ],
 )
 def test_bad_files_are_refused_in_one_sentence(tmp_path, content, message):
@@ -211,6 +272,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
         ([], "no node is selected"),
         ([False] * 4, "no node is selected"),
         ([[0]], "one-dimensional"),
+        ([0, [1]], "nodes cannot be read as an array"),
     ],
 )
 def test_bad_node_selections(nodes, message):

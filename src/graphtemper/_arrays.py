@@ -1,7 +1,8 @@
-"""Checks of array arguments, and cache-sized blocks of rows, shared by temperature and metrics."""
+"""Checks of arguments, and cache-sized blocks of rows, shared by several rooms of the package."""
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,9 +24,86 @@ MIN_BLOCKS_FOR_THREADS = 4
 MAX_THREADS = 8
 
 
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array; rows of unequal length are an `InputError`.
+
+    Examples
+    --------
+    >>> as_array([[1, 2], [3]], "logits")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: logits cannot be read as an array; pass rows of equal length.
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise InputError(
+            f"{name} cannot be read as an array; pass rows of equal length."
+        ) from error
+
+
+def check_number(value: Any, name: str) -> float:
+    """Return one real number, possibly infinite or NaN, as a float.
+
+    Examples
+    --------
+    >>> check_number("2", "tol")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: tol must be a real number, not '2'.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise InputError(f"{name} must be a real number, not {_short(value)}.")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise InputError(f"{name} is too large for float64, not a usable number.") from error
+
+
+def check_whole(value: Any, name: str, least: int, most: int | None = None) -> int:
+    """Return a whole number in ``least ... most``.
+
+    Examples
+    --------
+    >>> check_whole(2.5, "hops", 0)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: hops must be a whole number of at least 0, not 2.5.
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if whole and value >= least and (most is None or value <= most):
+        return int(value)
+    limit = "" if most is None else f" and at most {most}"
+    raise InputError(
+        f"{name} must be a whole number of at least {least}{limit}, not {_short(value)}."
+    )
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """Return NumPy's generator for a seed; a generator is used as it is.
+
+    Examples
+    --------
+    >>> generator(-1)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: seed must be a whole number of at least 0, not -1.
+    """
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_whole(seed, "seed", 0))
+
+
+def _short(value: Any) -> str:
+    # One line of bounded length: the value may be an array or a whole file's text.
+    try:
+        words = " ".join(repr(value).split())
+    except ValueError:  # an integer too long to print
+        words = "a very large number"
+    return words if len(words) <= 60 else words[:57] + "..."
+
+
 def check_matrix(values: ArrayLike, name: str, *, allow_empty: bool = False) -> NDArray[Any]:
     """Return ``values`` as an (n, K) array of float32 or float64 without copying what is one."""
-    array = np.asarray(values)
+    array = as_array(values, name)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
     if array.ndim == 1:
@@ -44,7 +122,7 @@ def check_matrix(values: ArrayLike, name: str, *, allow_empty: bool = False) -> 
 
 def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[np.intp]:
     """Return ``labels`` as (n,) class indices in 0 ... K-1."""
-    array = np.asarray(labels)
+    array = as_array(labels, "labels")
     if array.shape != (num_rows,):
         raise InputError(f"labels must have shape ({num_rows},), one a row, not {array.shape}.")
     if array.dtype.kind not in "iu":

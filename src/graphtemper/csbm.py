@@ -13,8 +13,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper._arrays import check_number, check_whole, generator
 from graphtemper.errors import InputError
 from graphtemper.graph import Graph
+
+# Features are float32: noise and class means between these bounds neither vanish nor overflow.
+SMALLEST, LARGEST = 1e-37, 1e37
+# Edges hold node numbers as int32.
+MAX_NODES = 2**31 - 1
 
 
 def sample(
@@ -39,7 +45,8 @@ def sample(
     num_nodes, degree, homophily, snr
         N, the expected degree d, the edge homophily h in [0, 1] and :math:`\rho=r^2/\sigma^2`.
     num_classes, num_features
-        K >= 2 and F >= K - 1 (default K - 1).
+        K >= 2 and F >= K - 1 (default K - 1). The graph has K class names, "0" to "K - 1", so
+        ``num_classes`` is K also where a class happens to get no node.
     seed
         An integer or a generator; the same integer gives the same graph.
     noise
@@ -54,18 +61,39 @@ def sample(
     >>> bool(abs(same.mean() - 0.8) < 0.02)
     True
     """
-    rng = np.random.default_rng(seed)
-    if not (np.isfinite(snr) and snr > 0):
-        raise InputError(f"snr must be a positive number, not {snr}.")
-    if not (np.isfinite(noise) and noise > 0):
-        raise InputError(f"noise must be a positive number, not {noise}.")
+    rng = generator(seed)
     same, different = block_probabilities(num_nodes, degree, homophily, num_classes)
-    means = simplex_means(num_classes, num_features, radius=noise * math.sqrt(snr))
+    means = simplex_means(num_classes, num_features, radius=_radius(snr, noise))
     labels = rng.integers(num_classes, size=num_nodes)
     edges = sample_edges(labels, same, different, rng)
     return Graph._from_valid(
-        features=sample_features(labels, means, noise, rng), edges=edges, labels=labels, name="csbm"
+        features=sample_features(labels, means, noise, rng),
+        edges=edges,
+        labels=labels,
+        name="csbm",
+        class_names=tuple(str(label) for label in range(num_classes)),
     )
+
+
+def _radius(snr: float, noise: float) -> float:
+    """Return the norm of the class means, after checking that features will fit float32."""
+    ratio, sigma = check_number(snr, "snr"), check_number(noise, "noise")
+    if not 0 < ratio < math.inf:
+        raise InputError(f"snr must be a positive number, not {ratio}.")
+    if not 0 < sigma < math.inf:
+        raise InputError(f"noise must be a positive number, not {sigma}.")
+    if not SMALLEST <= sigma <= LARGEST:
+        raise InputError(
+            f"noise must lie between {SMALLEST:g} and {LARGEST:g}, because features are float32, "
+            f"not {sigma:g}."
+        )
+    radius = sigma * math.sqrt(ratio)
+    if radius > LARGEST:
+        raise InputError(
+            f"snr {ratio:g} at noise {sigma:g} puts class means at {radius:g}, beyond the "
+            f"{LARGEST:g} that float32 features allow; lower the snr or the noise."
+        )
+    return radius
 
 
 def block_probabilities(
@@ -81,13 +109,13 @@ def block_probabilities(
     >>> round(p / (p + q), 6), round(p * 499 + q * 500, 6)
     (0.75, 20.0)
     """
-    if num_classes < 2:
-        raise InputError(f"num_classes must be at least 2, not {num_classes}.")
+    _check_classes(num_classes)
+    check_whole(num_nodes, "num_nodes", 1, MAX_NODES)
     if num_nodes < num_classes:
         raise InputError(f"num_nodes must be at least the {num_classes} classes, not {num_nodes}.")
-    if not 0 <= homophily <= 1:
+    if not 0 <= check_number(homophily, "homophily") <= 1:
         raise InputError(f"homophily must be in [0, 1], not {homophily}.")
-    if not (np.isfinite(degree) and degree >= 0):
+    if not 0 <= check_number(degree, "degree") < math.inf:
         raise InputError(f"degree must be a non-negative number, not {degree}.")
     per_class = num_nodes / num_classes
     # p = h s and q = (1 - h) s / (K - 1) share the homophily; s sets the degree.
@@ -116,9 +144,10 @@ def simplex_means(
     >>> bool(np.allclose(means.sum(axis=0), 0)), bool(np.allclose((means**2).sum(axis=1), 4))
     (True, True)
     """
-    if num_classes < 2:
-        raise InputError(f"num_classes must be at least 2, not {num_classes}.")
-    width = num_classes - 1 if num_features is None else num_features
+    _check_classes(num_classes)
+    width = (
+        num_classes - 1 if num_features is None else check_whole(num_features, "num_features", 1)
+    )
     if width < num_classes - 1:
         raise InputError(
             f"num_features must be at least num_classes - 1 = {num_classes - 1}, not {width}."
@@ -131,6 +160,11 @@ def simplex_means(
         means[axis, axis] = -height
         means[axis + 1 :, axis] = height / rest
     return means * radius
+
+
+def _check_classes(num_classes: int) -> None:
+    if check_whole(num_classes, "num_classes", 1) < 2:
+        raise InputError(f"num_classes must be at least 2, not {num_classes}.")
 
 
 def sample_features(

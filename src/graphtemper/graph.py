@@ -12,11 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper._arrays import as_array
 from graphtemper.errors import FileError, InputError, MissingExtraError
 from graphtemper.files import read_npz, write_npz
 from graphtemper.graph_checks import (
     CSR_KEYS,
     Features,
+    check_labels_are_named,
     checked_edges,
     checked_features,
     checked_integers,
@@ -57,7 +59,7 @@ class Graph:
     time : (N,) int array, optional
         An order in time, where the data set has one.
     name, class_names, feature_names : optional
-        What people call the graph, its classes and its columns.
+        What people call the graph, its classes and its columns. Class names cover every label.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Graph:
         for field in fields(self):
             if field.name != "features":
                 object.__setattr__(self, field.name, self._checked(field.name))
+        check_labels_are_named(self.labels, self.class_names)
 
     def _checked(self, field: str) -> Any:
         value = getattr(self, field)
@@ -149,20 +152,48 @@ class Graph:
         unknown = set(changes) - {field.name for field in fields(self)}
         if unknown:
             raise InputError(f"a Graph has no field {sorted(unknown)[0]!r}.")
-        features = changes.get("features")
-        if features is not None and np.shape(features)[0] != self.num_nodes:
-            raise InputError(
-                f"features has {np.shape(features)[0]} rows but the graph has {self.num_nodes} "
-                "nodes; build a new Graph to change the nodes."
-            )
+        if "features" in changes:
+            changes["features"] = self._checked_columns(changes)
         new = object.__new__(Graph)
         for field in fields(self):
             object.__setattr__(new, field.name, changes.get(field.name, getattr(self, field.name)))
-        if "features" in changes:
-            object.__setattr__(new, "features", checked_features(new.features))
         for name in changes:
             if name != "features":
                 object.__setattr__(new, name, new._checked(name))
+        if "labels" in changes or "class_names" in changes:
+            check_labels_are_named(new.labels, new.class_names)
+        return new
+
+    def _checked_columns(self, changes: dict[str, Any]) -> Features:
+        """Return the new features of `replace`: one row a node, and no stale column names."""
+        features = checked_features(changes["features"])
+        rows, columns = (int(size) for size in features.shape)
+        if rows != self.num_nodes:
+            raise InputError(
+                f"features has {rows} rows but the graph has {self.num_nodes} nodes; build a new "
+                "Graph to change the nodes."
+            )
+        named = self.feature_names is not None and "feature_names" not in changes
+        if named and columns != self.num_features:
+            raise InputError(
+                f"features has {columns} columns but the graph names {self.num_features}; "
+                "replace feature_names too, or set it to None."
+            )
+        return features
+
+    def keep_edges(self, keep: NDArray[np.bool_]) -> Graph:
+        """Return the graph with the edges where ``keep`` is true; nothing needs checking again.
+
+        Examples
+        --------
+        >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+        >>> g.keep_edges(np.array([False, True])).edges.tolist()
+        [[1, 2]]
+        """
+        new = object.__new__(Graph)
+        for field in fields(self):
+            object.__setattr__(new, field.name, getattr(self, field.name))
+        object.__setattr__(new, "edges", read_only(self.edges[keep]))
         return new
 
     @classmethod
@@ -290,7 +321,7 @@ def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:
     """
     if nodes is None:
         return np.arange(num_nodes)
-    array = np.asarray(nodes)
+    array = as_array(nodes, "nodes")
     if array.ndim != 1:
         raise InputError(f"nodes must be one-dimensional, but has shape {array.shape}.")
     if array.dtype == bool:

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper._arrays import as_array
 from graphtemper.errors import InputError
 
 Features = NDArray[np.float32] | sp.csr_matrix
@@ -27,14 +28,18 @@ def checked_features(features: Any) -> Features:
     """Check and convert features to float32, dense or CSR."""
     if sp.issparse(features):
         return checked_sparse(features)
+    array = as_array(features, "features")
+    if array.dtype.kind not in "fiubO":
+        raise InputError(
+            f"features must be a numeric (N, F) array of real numbers, not {array.dtype}."
+        )
+    if array.ndim != 2:
+        raise InputError(f"features must be a real (N, F) array, but has shape {array.shape}.")
     try:
-        array = np.asarray(features)
         with np.errstate(over="ignore"):
             dense = np.ascontiguousarray(array, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError("features must be a numeric (N, F) array.") from error
-    if np.iscomplexobj(array) or array.ndim != 2:
-        raise InputError(f"features must be a real (N, F) array, but has shape {array.shape}.")
     if dense.shape[0] == 0 or dense.shape[1] == 0:
         raise InputError(
             f"features is empty, shape {dense.shape}; a graph needs a node and a column."
@@ -50,11 +55,16 @@ def checked_features(features: Any) -> Features:
 
 def checked_sparse(features: Any) -> sp.csr_matrix:
     """Check and convert sparse features to canonical float32 CSR."""
+    if len(features.shape) != 2:
+        raise InputError(f"features must be a real (N, F) array, but has shape {features.shape}.")
+    if features.dtype.kind not in "fiub":
+        raise InputError(f"features must hold real numbers, not {features.dtype}.")
     if features.shape[0] == 0 or features.shape[1] == 0:
         raise InputError(
             f"features is empty, shape {features.shape}; a graph needs a node and a column."
         )
-    matrix = sp.csr_matrix(features, dtype=np.float32)
+    with np.errstate(over="ignore"):  # what does not fit float32 is named below
+        matrix = sp.csr_matrix(features, dtype=np.float32)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -76,7 +86,7 @@ def checked_sparse(features: Any) -> sp.csr_matrix:
 
 def checked_pairs(edges: Any, num_nodes: int) -> NDArray[np.integer[Any]]:
     """Check that edges are an integer (E, 2) array of existing nodes."""
-    array = np.asarray(edges)
+    array = as_array(edges, "edges")
     if array.size == 0:
         return np.empty((0, 2), dtype=np.int32)
     if array.ndim != 2 or array.shape[1] != 2:
@@ -116,11 +126,14 @@ def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
 
 def checked_integers(values: Any, key: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Check for an integer array of the given shape."""
-    array = np.asarray(values)
+    array = as_array(values, key)
     if array.shape != shape:
         raise InputError(f"{key} must have shape {shape}, but has shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer):
         raise InputError(f"{key} must be integers, not {array.dtype}.")
+    large = np.flatnonzero(array > np.iinfo(np.int64).max)  # only unsigned integers can be
+    if large.size:
+        raise InputError(f"{key}[{large[0]}] is {array[large[0]]}, which does not fit int64.")
     return array.astype(np.int64)
 
 
@@ -139,7 +152,7 @@ def checked_labels(labels: Any, num_nodes: int) -> NDArray[np.int64]:
 
 def checked_masks(masks: Any, key: str, num_nodes: int) -> NDArray[np.bool_]:
     """Check boolean split masks of shape (S, N)."""
-    array = np.atleast_2d(np.asarray(masks))
+    array = np.atleast_2d(as_array(masks, key))
     if array.dtype != bool:
         raise InputError(f"{key} must be boolean, not {array.dtype}.")
     if array.ndim != 2 or array.shape[1] != num_nodes:
@@ -149,10 +162,24 @@ def checked_masks(masks: Any, key: str, num_nodes: int) -> NDArray[np.bool_]:
 
 def checked_names(values: Sequence[str], key: str, num_features: int) -> tuple[str, ...]:
     """Check the names of classes or columns."""
+    if isinstance(values, str) or not np.iterable(values):
+        raise InputError(f"{key} must be a list of names, not {type(values).__name__}.")
     names = tuple(str(value) for value in values)
     if key == "feature_names" and len(names) != num_features:
         raise InputError(f"feature_names has {len(names)} entries for {num_features} columns.")
     return names
+
+
+def check_labels_are_named(labels: NDArray[np.int64] | None, names: Sequence[str] | None) -> None:
+    """Check that every label has a class name, where there are names."""
+    if labels is None or names is None:
+        return
+    bad = np.flatnonzero(labels >= len(names))
+    if bad.size:
+        raise InputError(
+            f"labels[{bad[0]}] is {labels[bad[0]]}, which has no name: class_names has "
+            f"{len(names)} entries; name every class."
+        )
 
 
 def required(arrays: dict[str, NDArray[Any]], key: str) -> NDArray[Any]:
@@ -184,6 +211,9 @@ def features_from_arrays(arrays: dict[str, NDArray[Any]]) -> Features:
         raise InputError(
             "features_indptr does not fit features_shape, features_indices and features_data."
         )
+    if data.dtype.kind not in "fiub":
+        raise InputError(f"features_data must hold real numbers, not {data.dtype}.")
+    indptr = indptr.astype(np.int64)  # unsigned differences are never negative
     bad = np.flatnonzero(np.diff(indptr) < 0)
     if bad.size:
         raise InputError(f"features_indptr[{bad[0] + 1}] is smaller than the entry before it.")

@@ -21,9 +21,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray, check_labels, check_matrix, map_blocks
+from graphtemper._arrays import (
+    FloatArray,
+    as_array,
+    check_labels,
+    check_matrix,
+    check_number,
+    map_blocks,
+)
 from graphtemper._inverse_temperature import (
-    MATCH_BOUNDS,
+    LOG_LIMIT,
     RELATIVE_BOUNDS,
     Derivatives,
     Optimum,
@@ -47,6 +54,9 @@ __all__ = [
     "solve",
 ]
 
+# The largest difference between the accuracy and the mean confidence that matches it.
+MATCH_TOLERANCE = 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class TemperatureFit:
@@ -64,8 +74,9 @@ class TemperatureFit:
         Passes over all rows (the warm start on a subsample not counted).
     status : str
         ``"optimal"``: the unique minimiser. ``"at lower bound"``: the likelihood still grows as
-        T -> 0 (every node is right, or nearly so). ``"at upper bound"``: it grows as T ->
-        infinity (the logits point away from the labels, or say nothing about them).
+        T -> 0 (no node has a logit above its label's). ``"at upper bound"``: it grows as T ->
+        infinity, or up to temperatures beyond the bound where all probabilities are uniform (the
+        logits point away from the labels, or say nothing about them).
         ``"undetermined"``: every node's logits are all equal, so no T changes anything; T is 1.
     """
 
@@ -103,13 +114,12 @@ def apply(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatArray:
            [0.7311, 0.2689]])
     """
     z = check_matrix(logits, "logits", allow_empty=True)
-    inverse = 1.0 / _check_temperature(temperature, len(z))
+    scale = _check_temperature(temperature, len(z))
     out = np.empty(z.shape)
 
     def write(rows: slice) -> None:
-        beta = inverse if inverse.ndim == 0 else inverse[rows]
-        with np.errstate(under="ignore", over="ignore"):  # e^-inf = 0 is the right limit
-            weights = np.exp(gaps(z, rows) * beta)
+        with np.errstate(under="ignore", over="ignore"):
+            weights = _unnormalised(z, rows, scale)
             weights /= weights.sum(axis=0)
         out[rows] = weights.T
 
@@ -136,12 +146,11 @@ def mean_confidence(logits: ArrayLike, temperature: ArrayLike = 1.0) -> float:
     0.9314
     """
     z = check_matrix(logits, "logits")
-    inverse = 1.0 / _check_temperature(temperature, len(z))
+    scale = _check_temperature(temperature, len(z))
 
     def total(rows: slice) -> float:
-        beta = inverse if inverse.ndim == 0 else inverse[rows]
         with np.errstate(under="ignore", over="ignore"):
-            return float((1.0 / np.exp(gaps(z, rows) * beta).sum(axis=0)).sum())
+            return float((1.0 / _unnormalised(z, rows, scale).sum(axis=0)).sum())
 
     return sum(map_blocks(total, *z.shape)) / len(z)
 
@@ -164,9 +173,9 @@ def fit(logits: ArrayLike, labels: ArrayLike) -> float:
     -------
     float
         The temperature. When no finite positive optimum exists the answer is still defined, and
-        a `GraphTemperWarning` says so: the nearest end of `RELATIVE_BOUNDS` (times the logit
-        spread) if every node is right (T -> 0) or the logits point away from the labels
-        (T -> infinity), and 1 if every node's logits are all equal.
+        a `GraphTemperWarning` says so: the nearest end of `RELATIVE_BOUNDS` (in units of the
+        logits' distances) if every node is right (T -> 0) or the logits point away from the
+        labels (T -> infinity), and 1 if every node's logits are all equal.
 
     See Also
     --------
@@ -247,7 +256,7 @@ def match_confidence(logits: ArrayLike, accuracy: float) -> float:
     Raises
     ------
     InputError
-        If no T reaches ``accuracy``; the message gives the reachable range.
+        If no T that float64 can hold reaches ``accuracy``; the message gives the reachable range.
 
     Examples
     --------
@@ -256,7 +265,7 @@ def match_confidence(logits: ArrayLike, accuracy: float) -> float:
     0.8
     """
     z = check_matrix(logits, "logits")
-    target = float(accuracy)
+    target = check_number(accuracy, "accuracy")
     summary = summarise(z, None)
     low, high = 1.0 / z.shape[1], summary.confidence_limit
     if summary.spread == 0.0:
@@ -265,20 +274,34 @@ def match_confidence(logits: ArrayLike, accuracy: float) -> float:
             f"so the mean confidence is {low:g} at every temperature."
         )
     if not low < target < high:
-        ties = " (nodes with tied largest logits keep it below 1)" if high < 1.0 else ""
-        raise InputError(
-            f"accuracy {target:g} cannot be matched: with these logits the mean confidence lies "
-            f"strictly between {low:g} and {high:g}{ties}; pass an accuracy inside that range."
-        )
+        raise _out_of_reach(target, low, high)
 
     def residual(log_beta: float) -> Derivatives:
         confidence, slope, bend = confidence_derivatives(z, exp(log_beta))
         return Derivatives(confidence - target, slope, bend)
 
-    start = -log(summary.spread)
-    bounds = (start + log(MATCH_BOUNDS[0]), start + log(MATCH_BOUNDS[1]))
-    log_beta, _, _ = find_root(residual, start, bounds, tolerance=1e-15)
+    bounds = (-LOG_LIMIT, LOG_LIMIT)
+    log_beta, _, _ = find_root(residual, -log(summary.spread), bounds, tolerance=1e-15)
+    if not abs(residual(log_beta).value) < MATCH_TOLERANCE:
+        # Only logits that differ by less than the smallest temperature get here.
+        raise _out_of_reach(target, low, residual(LOG_LIMIT).value + target)
     return exp(-log_beta)
+
+
+def _out_of_reach(target: float, low: float, high: float) -> InputError:
+    ties = " (nodes with tied largest logits keep it below 1)" if high < 1.0 else ""
+    return InputError(
+        f"accuracy {target:g} cannot be matched: with these logits the mean confidence lies "
+        f"strictly between {low:g} and {high:g}{ties}; pass an accuracy inside that range."
+    )
+
+
+def _unnormalised(z: NDArray[Any], rows: slice, temperature: FloatArray) -> FloatArray:
+    # Dividing, not multiplying by 1/T: at the smallest temperatures 1/T is inf, and 0 * inf NaN,
+    # while a gap of 0 stays 0 and any other ends at e^-inf = 0, the right limit.
+    u = gaps(z, rows)
+    u /= temperature if temperature.ndim == 0 else temperature[rows]
+    return np.exp(u, out=u)
 
 
 def _check_pair(logits: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -287,7 +310,7 @@ def _check_pair(logits: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDA
 
 
 def _check_temperature(temperature: ArrayLike, rows: int) -> FloatArray:
-    array = np.asarray(temperature)
+    array = as_array(temperature, "temperature")
     if array.dtype.kind not in "fiu":
         raise InputError(f"temperature must be a real number, but its type is {array.dtype}.")
     values = array.astype(np.float64)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 from torchmetrics.functional.classification import multiclass_calibration_error
 from torchmetrics.functional.classification.calibration_error import _ce_compute
 
@@ -172,6 +171,14 @@ def test_any_split_in_any_order_adds_up_to_the_whole(sample, seed, cuts, random)
     assert_same(parts[0], metrics.bin_probabilities(p, labels))
 
 
+def test_the_built_in_sum_adds_up_statistics(sample):
+    p, labels = sample(0, n=90)
+    parts = [metrics.bin_probabilities(p[i::3], labels[i::3]) for i in range(3)]
+    assert_same(sum(parts), metrics.bin_probabilities(p, labels))
+    with pytest.raises(TypeError):
+        sum(parts, 1)
+
+
 def test_a_stream_with_edges_from_equal_mass_bins(sample):
     p, labels = sample(4)
     whole = metrics.bin_probabilities(p, labels, 6, scheme="mass")
@@ -250,28 +257,6 @@ def test_degree_ece_is_blind_to_who_is_confident_inside_a_group(sample):
     assert abs(metrics.ece(q, shuffled) - metrics.ece(p, labels)) > 0.02
 
 
-def test_reliability_bands_are_exact_binomial_intervals(sample):
-    p, labels = sample(9, n=200, num_classes=2)
-    curve = metrics.reliability_curve(p, labels, bins=20, level=0.9)
-    assert (curve.count > 0).all()
-    assert curve.count.sum() == 200
-    for count, accuracy, low, high in zip(
-        curve.count, curve.accuracy, curve.low, curve.high, strict=True
-    ):
-        peer = binomtest(round(count * accuracy), count).proportion_ci(0.9)
-        assert (low, high) == pytest.approx((peer.low, peer.high), abs=1e-9)
-
-
-def test_reliability_bands_at_no_and_only_errors():
-    p = [[0.1, 0.9]] * 3 + [[0.4, 0.6]] * 3
-    curve = metrics.reliability_curve(p, [1, 1, 1, 0, 0, 0])
-    np.testing.assert_array_equal(curve.accuracy, [0, 1])
-    assert curve.low[0] == 0
-    assert curve.high[1] == 1
-    assert curve.high[0] == pytest.approx(1 - 0.025 ** (1 / 3))
-    assert curve.low[1] == pytest.approx(0.025 ** (1 / 3))
-
-
 # --- noise ----------------------------------------------------------------------------------
 
 
@@ -305,30 +290,19 @@ def test_debiasing_removes_the_bias_of_the_squared_error():
     assert np.mean(raw) > 20 * error
 
 
-def test_basic_bootstrap_covers_the_true_error():
-    # Confidence 0.9 everywhere against accuracy 0.7: the true ECE is 0.2.
-    rng = np.random.default_rng(1)
-    hits = 0
-    for trial in range(60):
-        labels = (rng.random(300) < 0.7).astype(int)
-        interval = metrics.bootstrap(
-            metrics.ece, [[0.1, 0.9]] * 300, labels, resamples=100, seed=trial
-        )
-        assert interval.low <= interval.value <= interval.high
-        hits += interval.low < 0.2 < interval.high
-    assert 50 <= hits < 60
-
-
-def test_bootstrap_is_seeded_and_its_methods_mirror_each_other(sample):
-    p, labels = sample(10, n=200)
-    kwargs = {"resamples": 50, "seed": 3}
-    basic = metrics.bootstrap(metrics.brier, p, labels, **kwargs)
-    assert basic == metrics.bootstrap(metrics.brier, p, labels, **kwargs)
-    assert basic != metrics.bootstrap(metrics.brier, p, labels, resamples=50, seed=4)
-    plain = metrics.bootstrap(metrics.brier, p, labels, method="percentile", **kwargs)
-    assert plain.low + basic.high == pytest.approx(2 * basic.value)
-    assert plain.high + basic.low == pytest.approx(2 * basic.value)
-    assert basic.high - basic.low > 0
+def test_debiasing_assumes_one_accuracy_a_bin():
+    # Two nodes of one bin, right with 0.2 and 0.9: the noise term exceeds the variance of the
+    # accuracy by (variance of the probabilities) / (n - 1), as the docstring says.
+    chance, noise, accuracy = [], [], []
+    for labels in np.ndindex(2, 2):
+        chance.append(np.prod(np.where(labels, [0.2, 0.9], [0.8, 0.1])))
+        accuracy.append(np.mean(labels))
+        noise.append(accuracy[-1] * (1 - accuracy[-1]))
+        square = (0.7 - accuracy[-1]) ** 2 - noise[-1]
+        debiased = metrics.debiased_ece([[0.3, 0.7]] * 2, labels)
+        assert debiased == pytest.approx(np.sqrt(max(square, 0)))
+    variance = np.dot(chance, np.square(accuracy)) - 0.55**2
+    assert np.dot(chance, noise) == pytest.approx(variance + np.var([0.2, 0.9]))
 
 
 # --- bad input ------------------------------------------------------------------------------
@@ -368,6 +342,8 @@ ALL = [
         (GOOD, [0, 2], r"labels\[1\] is 2"),
         (GOOD, [0, -1], r"labels\[1\] is -1"),
         (GOOD, [0.0, 1.0], "integer"),
+        ([[0.5, 0.5], [1.0]], [0, 1], "probabilities cannot be read as an array"),
+        (GOOD, [[0], [0, 1]], "labels cannot be read as an array"),
     ],
 )
 def test_every_metric_rejects(p, labels, message):
@@ -402,9 +378,13 @@ def test_rounding_of_single_precision_is_accepted():
         (lambda: metrics.degree_ece(GOOD, [0, 1], [1]), "degree must hold 2"),
         (lambda: metrics.degree_ece(GOOD, [0, 1], [1, np.nan]), r"degree\[1\]"),
         (lambda: metrics.degree_ece(GOOD, [0, 1], [1, 2], groups=0), "groups must be"),
-        (lambda: metrics.reliability_curve(GOOD, [0, 1], level=1.0), "level"),
-        (lambda: metrics.bootstrap(metrics.ece, GOOD, [0, 1], resamples=0), "resamples"),
-        (lambda: metrics.bootstrap(metrics.ece, GOOD, [0, 1], method="x"), "'basic'"),
+        (lambda: metrics.ece(GOOD, [0, 1], bins=10**12), "bins must be.*at most 100000, not 10"),
+        (lambda: metrics.classwise_ece(GOOD, [0, 1], bins=10**12), "bins must be"),
+        (lambda: metrics.brier_decomposition(GOOD, [0, 1], bins=10**12), "bins must be"),
+        (lambda: metrics.degree_ece(GOOD, [0, 1], [1, 2], groups=10**12), "groups must be"),
+        (lambda: metrics.degree_ece(GOOD, [0, 1], [[1], [1, 2]]), "degree cannot be read"),
+        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=[0, [1]]), "edges cannot be read"),
+        (lambda: metrics.bin_probabilities(GOOD, [0, 1], edges=["0", "1"]), "edges must hold"),
         (lambda: metrics.accumulate([]), "chunks is empty"),
     ],
 )

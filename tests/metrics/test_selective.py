@@ -72,7 +72,14 @@ def test_error_auroc_needs_both_kinds(labels, word):
         metrics.error_auroc([[0.1, 0.9], [0.2, 0.8]], labels)
 
 
-@pytest.mark.parametrize("coverage", [0.0, 1.5, -1.0, np.nan])
+@pytest.mark.parametrize("coverage", [1e-12, 1e-300])
+def test_the_smallest_coverage_keeps_one_node(coverage):
+    p = [[0.1, 0.9], [0.3, 0.7]]
+    assert metrics.risk_at_coverage(p, [1, 0], coverage) == 0.0
+    assert metrics.risk_at_coverage(p, [0, 1], coverage) == 1.0
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.5, -1.0, np.nan, None, "0.5"])
 def test_bad_coverage(coverage):
     with pytest.raises(InputError, match="coverage"):
         metrics.risk_at_coverage([[0.1, 0.9]], [1], coverage)

@@ -194,8 +194,18 @@ def test_damaged_files_are_refused(model, tmp_path):
     refused("'header' is missing", header=None)
     refused("not that of a saved model", header=np.array("{"))
     refused("not that of a saved model", header=np.array("[]"))
-    refused("not that of a saved model", header=header(hidden="many"))
-    refused("not that of a saved model", header=header(surprise=1))
+    refused("not that of a saved model", header=np.array("[" * 100_000))
+    refused("hidden must be a whole number", header=header(hidden="many"))
+    refused("hidden must be a whole number", header=header(hidden=np.inf))
+    refused("hidden must be a whole number", header=header(hidden=32.0))
+    refused("lr must be a real number", header=header(lr=None))
+    refused("loss must be the name", header=header(loss=["focal"]))
+    refused("gamma must be a real number", header=header(loss="focal", gamma="3"))
+    refused("seed must be a whole number", header=header(seed="0"))
+    refused("not that of a saved model: 'surprise' is unknown", header=header(surprise=1))
+    refused("'weights_2' is missing", header=header(layers=10**9))
+    refused("two classes", weights_1=good["weights_1"][:, :1], bias_1=good["bias_1"][:1])
+    refused("fit float32", weights_0=np.full(good["weights_0"].shape, 1e300))
     refused("unknown format", header=header(format="graphtemper.other/1"))
     refused("'bias_1' is missing", bias_1=None)
     refused("'weights_2' is missing", header=header(layers=3))
@@ -219,6 +229,14 @@ def test_damaged_files_are_refused(model, tmp_path):
         {"gamma": 2.0},
         {"loss": "focal", "gamma": 0.0},
         {"seed": -1},
+        {"hidden": "8"},
+        {"layers": np.inf},
+        {"epochs": np.nan},
+        {"lr": "0.1"},
+        {"dropout": None},
+        {"loss": ["focal"]},
+        {"loss": "focal", "gamma": "3"},
+        {"seed": 1.0},
     ],
 )
 def test_wrong_settings(wrong):

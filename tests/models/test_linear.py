@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -82,7 +84,15 @@ def test_save_and_load(graph, tmp_path, kind):
     loaded = models.load(tmp_path / "m.npz")
     assert type(loaded) is kind
     assert loaded.get_params() == model.get_params()
+    assert loaded.converged_ is model.converged_ is True
     assert loaded(graph).tobytes() == model(graph).tobytes()
+
+
+def test_a_model_that_did_not_converge_says_so_after_loading(graph, tmp_path):
+    SIGN(C=np.inf, max_iter=1).fit(graph).save(tmp_path / "m.npz")
+    loaded = models.load(tmp_path / "m.npz")
+    assert loaded.converged_ is False
+    assert np.isinf(loaded.C)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +104,13 @@ def test_save_and_load(graph, tmp_path, kind):
         ({"header": np.array('{"format": "graphtemper.linear/1", "model": "os"}')}, "header"),
         ({"weights": np.zeros((1, 6, 3))}, "disagree"),
         ({"intercept": np.array([0, np.nan, 0])}, "finite real numbers"),
+        ({"weights": np.full((3, 6, 3), 1e300)}, "fit float32"),
+        ({"intercept": np.full(3, 1e300)}, "fit float32"),
+        ({"weights": np.zeros((3, 6, 0)), "intercept": np.zeros(0)}, "two classes"),
+        ({"weights": np.zeros((3, 6, 1)), "intercept": np.zeros(1)}, "two classes"),
+        ({"weights": np.zeros((3, 0, 3))}, "a feature column"),
+        ({"header": np.array("[" * 100_000)}, "header"),
+        ({"header": np.array('{"a":' * 100_000)}, "header"),
     ],
 )
 def test_damaged_model_files(graph, tmp_path, change, message):
@@ -103,6 +120,72 @@ def test_damaged_model_files(graph, tmp_path, change, message):
     write_npz(tmp_path / "m.npz", {k: v for k, v in arrays.items() if v is not None})
     with pytest.raises(FileError, match=message):
         models.load(tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("kind", [SIGN, SGC])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hops": 10**9}, "hops must be a whole number"),
+        ({"hops": 2.0}, "hops must be a whole number"),
+        ({"hops": 2.5}, "hops must be a whole number"),
+        ({"hops": True}, "hops must be a whole number"),
+        ({"operator": "evil"}, "unknown operator 'evil'"),
+        ({"operator": ["mean"]}, "unknown operator"),
+        ({"C": "2"}, "C must be a real number"),
+        ({"max_iter": "abc"}, "max_iter must be a whole number"),
+        ({"tol": None}, "tol must be a real number"),
+        ({"converged": 1}, "converged must be true or false"),
+        ({"converged": "..."}, "converged must be true or false"),
+        ({"model": ["SIGN"]}, "header"),
+        ({"surprise": 1}, "'surprise' is unknown"),
+    ],
+)
+def test_every_header_field_is_checked(graph, tmp_path, kind, change, message):
+    kind().fit(graph).save(tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz") as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays["header"]))
+    write_npz(tmp_path / "m.npz", arrays | {"header": np.array(json.dumps(header | change))})
+    with pytest.raises(FileError, match=message) as caught:
+        models.load(tmp_path / "m.npz")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["hops", "operator", "C", "max_iter", "tol", "model", "converged"])
+def test_every_header_field_is_required(graph, tmp_path, key):
+    SGC().fit(graph).save(tmp_path / "m.npz")
+    with np.load(tmp_path / "m.npz") as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays["header"]))
+    header.pop(key)
+    write_npz(tmp_path / "m.npz", arrays | {"header": np.array(json.dumps(header))})
+    with pytest.raises(FileError, match="the header is not that of a saved model"):
+        models.load(tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("kind", [SIGN, SGC])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"hops": 2.5},
+        {"hops": "2"},
+        {"hops": 10**9},
+        {"C": "2"},
+        {"C": np.nan},
+        {"max_iter": -1},
+        {"max_iter": 0},
+        {"max_iter": 1.5},
+        {"tol": np.nan},
+        {"tol": -1.0},
+        {"tol": None},
+        {"operator": "evil"},
+        {"operator": None},
+    ],
+)
+def test_wrong_settings_are_refused_at_construction(kind, wrong):
+    with pytest.raises(InputError):
+        kind(**wrong)
 
 
 def test_bad_input(graph):

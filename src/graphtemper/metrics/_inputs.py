@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray, check_labels, check_matrix, map_blocks
+from graphtemper._arrays import FloatArray, check_labels, check_matrix, check_whole, map_blocks
 from graphtemper.errors import InputError
 
 # Wide enough for half-precision softmax output, far too narrow for logits or one-vs-rest scores.
 SUM_TOLERANCE = 1e-3
+# More bins, groups or resamples than this is a slip, and would only fill the memory.
+MAX_COUNT = 100_000
 
 
 def check_pair(
@@ -60,10 +62,8 @@ def top_label(probabilities: ArrayLike, labels: ArrayLike) -> tuple[FloatArray, 
 
 
 def check_count(value: int, name: str) -> int:
-    """Return a positive whole number, or say what was passed instead."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, not {value!r}.")
-    return int(value)
+    """Return a positive whole number of at most `MAX_COUNT`, or say what was passed instead."""
+    return check_whole(value, name, 1, MAX_COUNT)
 
 
 def _raise_bad_row(block: NDArray[Any], first_row: int) -> None:

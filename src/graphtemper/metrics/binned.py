@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray, map_blocks
+from graphtemper._arrays import FloatArray, as_array, map_blocks
 from graphtemper.errors import InputError
 from graphtemper.metrics._inputs import (
     check_count,
@@ -43,7 +43,7 @@ EDGE_GUARD = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedStatistics:
-    """Sums a bin; two of them with the same bins add up with ``+``.
+    """Sums a bin; those with the same bins add up with ``+`` and ``sum``.
 
     Attributes
     ----------
@@ -62,8 +62,8 @@ class BinnedStatistics:
     --------
     >>> left = bin_probabilities([[0.2, 0.8]], [1], bins=5)
     >>> right = bin_probabilities([[0.3, 0.7]], [0], bins=5)
-    >>> round((left + right).ece, 3)
-    0.25
+    >>> round((left + right).ece, 3), round(sum([left, right]).ece, 3)
+    (0.25, 0.25)
     """
 
     edges: FloatArray
@@ -87,6 +87,10 @@ class BinnedStatistics:
             self.correct_sum + other.correct_sum,
             self.variance_sum + other.variance_sum,
         )
+
+    def __radd__(self, other: int) -> BinnedStatistics:
+        """Start from nothing, so that the built-in ``sum`` works."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
     @property
     def total(self) -> int:
@@ -145,7 +149,7 @@ def bin_probabilities(
     probabilities : (n, K) array
     labels : (n,) integer array
     bins : int
-        Number of bins.
+        Number of bins, at most 100,000.
     scheme : {"width", "mass"}
         Bins of equal width, or bins that hold (as nearly as ties allow) equally many nodes.
     closed : {"right", "left"}
@@ -236,7 +240,10 @@ def _equal_mass_edges(confidence: FloatArray, bins: int) -> FloatArray:
 
 
 def _check_edges(edges: ArrayLike) -> FloatArray:
-    grid = np.array(edges, dtype=np.float64)
+    array = as_array(edges, "edges")
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"edges must hold real numbers, but their type is {array.dtype}.")
+    grid = array.astype(np.float64)
     if grid.ndim != 1 or len(grid) < 2 or grid[0] != 0.0 or grid[-1] != 1.0:
         raise InputError("edges must be a list of numbers that starts at 0 and ends at 1.")
     if not (np.diff(grid) > 0.0).all():

@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._arrays import check_matrix, map_blocks
+from graphtemper._arrays import as_array, check_matrix, map_blocks
 from graphtemper.errors import InputError
 from graphtemper.metrics._inputs import (
     check_count,
@@ -100,9 +100,13 @@ def debiased_ece(
     .. math:: \sqrt{\max\Big(0, \sum_b \frac{n_b}{n}
               \Big[(\bar c_b - a_b)^2 - \frac{a_b (1 - a_b)}{n_b - 1}\Big]\Big)}
 
-    The bracket is an unbiased estimate of the squared gap of a bin (at given confidences, bins
-    with at least two nodes), so a calibrated model scores about 0 where `ece` scores its noise
-    floor. It is in root-mean-square units: without noise it is at least as large as `ece`.
+    The bracket is an unbiased estimate of the squared gap of a bin with at least two nodes if
+    the nodes of a bin are exchangeable: independent, each right with the same probability. Where
+    that probability varies inside a bin, given the confidences, :math:`a_b(1-a_b)/(n_b-1)` is
+    larger than the variance of :math:`a_b` by (variance of the probabilities) / :math:`(n_b-1)`
+    and a little too much is taken off; nodes that err together vary more, and too little is.
+    A calibrated model scores about 0 where `ece` scores its noise floor. The number is in
+    root-mean-square units: without noise it is at least as large as `ece`.
 
     Parameters
     ----------
@@ -224,7 +228,7 @@ def degree_ece(
     0.45
     """
     confidence, correct = top_label(probabilities, labels)
-    values = np.asarray(degree)
+    values = as_array(degree, "degree")
     if values.shape != confidence.shape or values.dtype.kind not in "iuf":
         raise InputError(
             f"degree must hold {len(confidence)} numbers, one a node, "

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray
+from graphtemper._arrays import FloatArray, check_number
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.metrics._inputs import top_label
 
@@ -87,21 +87,23 @@ def risk_at_coverage(probabilities: ArrayLike, labels: ArrayLike, coverage: floa
     probabilities : (n, K) array
     labels : (n,) integer array
     coverage : float
-        In (0, 1]; ceil(coverage n) nodes are kept, and a tie at the cut counts in proportion.
+        In (0, 1]; ceil(coverage n) nodes are kept, at least one, and a tie at the cut counts in
+        proportion.
 
     Examples
     --------
     >>> risk_at_coverage([[0.1, 0.9], [0.3, 0.7], [0.2, 0.8]], [1, 0, 1], coverage=0.5)
     0.0
     """
-    if not 0.0 < coverage <= 1.0:
+    share = check_number(coverage, "coverage")
+    if not 0.0 < share <= 1.0:
         raise InputError(f"coverage must lie in (0, 1], not {coverage!r}.")
     ties = _ties(probabilities, labels)
     # Rounding first: 0.07 * 100 is 7.000000000000001, and keeping 8 nodes would be wrong.
-    kept = int(np.ceil(np.round(coverage * ties.size.sum(), 9)))
+    kept = max(int(np.ceil(np.round(share * ties.size.sum(), 9))), 1)
     before = np.cumsum(ties.size) - ties.size
-    share = np.clip(kept - before, 0, ties.size) / ties.size
-    return float((share * ties.errors).sum() / kept)
+    taken = np.clip(kept - before, 0, ties.size) / ties.size
+    return float((taken * ties.errors).sum() / kept)
 
 
 class _Ties(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray
+from graphtemper._arrays import FloatArray, check_number, generator
 from graphtemper.errors import InputError
 from graphtemper.metrics._inputs import (
     check_count,
@@ -119,6 +119,7 @@ def bootstrap(
     ECE-like metrics are biased upwards, and resampling adds the bias once more; the basic
     interval takes it off, so it is the default. It may reach below 0, which only says that 0 is
     not excluded. Nodes are resampled as if independent; on a graph the interval is optimistic.
+    An infinite metric, such as `nll` with a label of probability 0, has no interval.
 
     Parameters
     ----------
@@ -135,6 +136,11 @@ def bootstrap(
     -------
     Interval
 
+    Raises
+    ------
+    InputError
+        If the metric is infinite or NaN on these nodes or on a resample.
+
     References
     ----------
     Davison & Hinkley, "Bootstrap Methods and their Application", 1997.
@@ -150,19 +156,30 @@ def bootstrap(
     p, y = check_pair(probabilities, labels)
     check_choice(method, ("basic", "percentile"), "method")
     tail = 0.5 * (1.0 - _check_level(level))
-    generator = np.random.default_rng(seed)
-    value = float(metric(p, y))
+    rng = generator(seed)
+    value = _finite(metric(p, y), "these nodes")
     samples = np.empty(check_count(resamples, "resamples"))
     for i in range(len(samples)):
-        rows = generator.integers(len(p), size=len(p))
-        samples[i] = metric(p[rows], y[rows])
+        rows = rng.integers(len(p), size=len(p))
+        samples[i] = _finite(metric(p[rows], y[rows]), "a resample of these nodes")
     low, high = map(float, np.quantile(samples, [tail, 1.0 - tail]))
     if method == "basic":
         low, high = 2.0 * value - high, 2.0 * value - low
     return Interval(value, low, high)
 
 
+def _finite(value: float, where: str) -> float:
+    number = float(value)
+    if not np.isfinite(number):
+        raise InputError(
+            f"the metric is {number} on {where}, so it has no bootstrap interval; "
+            "use a metric that is finite there."
+        )
+    return number
+
+
 def _check_level(level: float) -> float:
-    if not 0.0 < level < 1.0:
+    number = check_number(level, "level")
+    if not 0.0 < number < 1.0:
         raise InputError(f"level must lie strictly between 0 and 1, not {level!r}.")
-    return float(level)
+    return number

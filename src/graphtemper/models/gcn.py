@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper._arrays import check_number, check_whole
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph import Graph, Nodes, select_labelled
 from graphtemper.models.losses import named
-from graphtemper.models.saved import finite_array, save
+from graphtemper.models.saved import check_fields, finite_array, save
 from graphtemper.propagate import multiply, operator
 
 FORMAT = "graphtemper.gcn/1"
@@ -75,27 +76,24 @@ class GCN:
         gamma: float | None = None,
         seed: int = 0,
     ) -> None:
-        for name, count in (("hidden", hidden), ("layers", layers), ("epochs", epochs)):
-            if count < 1 or count != int(count):
-                raise InputError(f"{name} must be a whole number of 1 or more, not {count}.")
-        if not 0 < lr < float("inf"):
+        self.hidden = check_whole(hidden, "hidden", 1)
+        self.layers = check_whole(layers, "layers", 1)
+        self.epochs = check_whole(epochs, "epochs", 1)
+        self.lr = check_number(lr, "lr")
+        if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be positive and finite, not {lr}.")
-        if not 0 <= weight_decay < float("inf"):
+        self.weight_decay = check_number(weight_decay, "weight_decay")
+        if not 0 <= self.weight_decay < float("inf"):
             raise InputError(f"weight_decay must be 0 or more and finite, not {weight_decay}.")
-        if not 0 <= dropout < 1:
+        self.dropout = check_number(dropout, "dropout")
+        if not 0 <= self.dropout < 1:
             raise InputError(f"dropout must be in [0, 1), not {dropout}.")
-        if not 0 <= seed < 2**63 or seed != int(seed):
-            raise InputError(f"seed must be a whole number of 0 or more, not {seed}.")
-        named(loss, gamma)
-        self.hidden = int(hidden)
-        self.layers = int(layers)
-        self.epochs = int(epochs)
-        self.lr = float(lr)
-        self.weight_decay = float(weight_decay)
-        self.dropout = float(dropout)
+        if not isinstance(loss, str):
+            raise InputError(f"loss must be the name of a loss, not {type(loss).__name__}.")
         self.loss = loss
-        self.gamma = gamma
-        self.seed = int(seed)
+        self.gamma = None if gamma is None else check_number(gamma, "gamma")
+        named(self.loss, self.gamma)
+        self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
 
     def get_params(self) -> dict[str, Any]:
         """Return the constructor's arguments, as scikit-learn estimators do."""
@@ -192,11 +190,14 @@ class GCN:
 
 def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GCN:
     """Rebuild a saved model from its header and arrays; `graphtemper.models.load` calls this."""
+    check_fields(header, GCN().get_params())
     model = GCN(**header)
     model.layers_ = [_layer(arrays, depth) for depth in range(model.layers)]
     for depth, (weights, _) in enumerate(model.layers_[1:], start=1):
         if weights.shape[0] != model.hidden or model.layers_[depth - 1][0].shape[1] != model.hidden:
             raise InputError(f"weights_{depth} does not fit {model.hidden} hidden units.")
+    if model.layers_[-1][1].size < 2:
+        raise InputError("the last layer has one output; a classifier needs two classes or more.")
     return model
 
 

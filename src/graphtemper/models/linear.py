@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper._arrays import check_number, check_whole
 from graphtemper.errors import InputError
 from graphtemper.graph import Graph, Nodes, select_labelled, select_nodes
-from graphtemper.models.saved import finite_array, save
+from graphtemper.models.saved import check_fields, finite_array, save
 from graphtemper.propagate import Dense, Operator, horner, multiply, operator
 
 FORMAT = "graphtemper.linear/1"
+# Far beyond the diameter of any graph people classify; a model keeps one array a hop.
+MAX_HOPS = 1000
 
 
 class LinearGNN:
@@ -28,15 +31,15 @@ class LinearGNN:
     Parameters
     ----------
     hops : int
-        How often features are propagated.
+        How often features are propagated; 0 to 1000.
     operator : {"self-loop", "symmetric", "mean"}
         The aggregation operator S; see `graphtemper.propagate.operator`.
     C : float
         Inverse strength of the L2 penalty, as in scikit-learn; ``inf`` means none.
     max_iter : int
-        Most iterations of the solver (L-BFGS).
+        Most iterations of the solver (L-BFGS), at least 1.
     tol : float
-        The solver stops when no component of the mean loss's gradient is larger.
+        The solver stops when no component of the mean loss's gradient is larger; 0 or more.
 
     Attributes
     ----------
@@ -56,15 +59,18 @@ class LinearGNN:
         max_iter: int = 1000,
         tol: float = 1e-6,
     ) -> None:
-        if hops < 0:
-            raise InputError(f"hops must be 0 or more, not {hops}.")
-        if not C > 0:
-            raise InputError(f"C must be positive (inf for no penalty), not {C}.")
-        self.hops = hops
+        self.hops = check_whole(hops, "hops", 0, MAX_HOPS)
+        if operator not in get_args(Operator):
+            names = ", ".join(get_args(Operator))
+            raise InputError(f"unknown operator {operator!r}; use one of {names}.")
         self.operator: Operator = operator
-        self.C = C
-        self.max_iter = max_iter
-        self.tol = tol
+        self.C = check_number(C, "C")
+        if not self.C > 0:
+            raise InputError(f"C must be positive (inf for no penalty), not {C}.")
+        self.max_iter = check_whole(max_iter, "max_iter", 1)
+        self.tol = check_number(tol, "tol")
+        if not 0 <= self.tol < np.inf:
+            raise InputError(f"tol must be 0 or more and finite, not {tol}.")
 
     @property
     def hops_used(self) -> tuple[int, ...]:
@@ -162,8 +168,9 @@ class LinearGNN:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as ``.npz`` (no pickle); `graphtemper.models.load` reads it."""
         self._check_fitted()
-        header = {"format": FORMAT, "model": type(self).__name__, **self.get_params()}
-        save(path, header, {"weights": self.weights_, "intercept": self.intercept_})
+        header = {"format": FORMAT, "model": type(self).__name__, "converged": self.converged_}
+        arrays = {"weights": self.weights_, "intercept": self.intercept_}
+        save(path, header | self.get_params(), arrays)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "weights_"):
@@ -208,15 +215,26 @@ class SIGN(LinearGNN):
 
 def from_arrays(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearGNN:
     """Rebuild a saved model from its header and arrays; `graphtemper.models.load` calls this."""
-    model = {"SGC": SGC, "SIGN": SIGN}[header.pop("model")](**header)
+    model_class = {"SGC": SGC, "SIGN": SIGN}[header.pop("model")]
+    converged = header.pop("converged")
+    if not isinstance(converged, bool):
+        raise InputError(f"converged must be true or false, not {converged!r}.")
+    check_fields(header, model_class().get_params())
+    model = model_class(**header)
     weights, intercept = (finite_array(arrays, key) for key in ("weights", "intercept"))
     if (
         weights.ndim != 3
         or weights.shape[0] != len(model.hops_used)
         or intercept.shape != weights.shape[2:]
     ):
-        raise InputError(f"weights {weights.shape} and intercept {intercept.shape} disagree.")
+        raise InputError(
+            f"weights {weights.shape} and intercept {intercept.shape} disagree with each other or "
+            f"with {model.hops} hops."
+        )
+    if weights.shape[1] < 1 or weights.shape[2] < 2:
+        raise InputError(f"weights {weights.shape} need a feature column and two classes or more.")
     model.weights_, model.intercept_ = weights.astype(np.float64), intercept.astype(np.float64)
+    model.converged_ = converged
     return model
 
 

@@ -28,14 +28,30 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, N
     try:
         header = json.loads(str(arrays.pop("header")))
         return str(header.pop("format")), header, arrays
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(f"{path}: the header is not that of a saved model.") from error
 
 
+def check_fields(header: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Check that a header names exactly the constructor's arguments.
+
+    Examples
+    --------
+    >>> check_fields({"hops": 2}, {"hops": 2, "tol": 1e-6})
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the header is not that of a saved model: 'tol' is missing.
+    """
+    for key in sorted(expected.keys() ^ header.keys()):
+        word = "missing" if key in expected else "unknown"
+        raise InputError(f"the header is not that of a saved model: {key!r} is {word}.")
+
+
 def finite_array(arrays: dict[str, NDArray[Any]], key: str) -> NDArray[Any]:
-    """Return the array at a key after checking that it holds finite real numbers."""
+    """Return the array at a key after checking that it is finite, as float32 too."""
     if key not in arrays:
         raise InputError(f"key {key!r} is missing; this is not a saved model.")
-    if arrays[key].dtype.kind != "f" or not np.isfinite(arrays[key]).all():
-        raise InputError(f"{key} must hold finite real numbers.")
-    return arrays[key]
+    array = arrays[key]
+    with np.errstate(over="ignore"):  # prediction is in float32, where large numbers are inf
+        if array.dtype.kind != "f" or not np.isfinite(array.astype(np.float32)).all():
+            raise InputError(f"{key} must hold finite real numbers that fit float32.")
+    return array
