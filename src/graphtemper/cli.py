@@ -76,8 +76,8 @@ def paper(
     Parameters
     ----------
     figure
-        concept, slope, extensions, bound, temperature, synthetic, real, sweep, rewiring, audit,
-        or all.
+        concept, slope, extensions, bound, temperature, label-free, synthetic, real, sweep,
+        rewiring, audit, or all.
     out
         Folder for the files.
     results

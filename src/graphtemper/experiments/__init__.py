@@ -17,6 +17,7 @@ FIGURES = {
     "extensions": "graphtemper.experiments.extensions",
     "bound": "graphtemper.experiments.bound",
     "temperature": "graphtemper.experiments.temperature_grid",
+    "label-free": "graphtemper.experiments.label_free",
     "synthetic": "graphtemper.experiments.synthetic",
     "real": "graphtemper.experiments.real",
     "sweep": "graphtemper.experiments.sweep",

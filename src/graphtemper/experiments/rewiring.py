@@ -115,9 +115,10 @@ def _draw(figure: Figure, names: Sequence[str], rows: Sequence[dict[str, Any]]) 
             values = [row["ece"] for row in part]
             axes.plot(REWIRE_LEVELS, values, line, color=colour, linewidth=weight)
             if known and method == "uncalibrated":
-                axes.annotate(name, (REWIRE_LEVELS[-1], values[-1]), color=colour, ha="right")
+                place = (REWIRE_LEVELS[-1], values[-1])
+                axes.annotate(name, place, color=colour, ha="right", bbox=style.LABEL)
     axes.axhline(CLAIM, color="black", linewidth=0.8)
-    axes.annotate("claimed for the oracle", (0.0, CLAIM), va="bottom", fontsize=8)
+    axes.annotate("claimed for the oracle", (0.3, CLAIM), va="bottom", fontsize=8, bbox=style.LABEL)
     axes.set(
         xlabel="share of edges rewired",
         ylabel="ECE",

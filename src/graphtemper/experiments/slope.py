@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from graphtemper.experiments.label_free import compare as compare_label_free
 from graphtemper.experiments.outcome import Comparison, Outcome
 from graphtemper.experiments.slope_grid import SEEDS, SETTING, TARGETS, measured
 from graphtemper.report import style
@@ -93,7 +92,6 @@ def _compare(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
                 for row in off_finite
             ),
         ),
-        *compare_label_free(rows),
     ]
 
 
@@ -115,11 +113,6 @@ def _draw(figure: Figure, rows: Sequence[dict[str, Any]]) -> None:
         fmt="o",
         color=style.RED,
         label="measured 1/T (2 s.e.)",
-    )
-    free = [(row["h_target"], row["label_free_temperature"]) for row in rows]
-    known = [(x, 1 / t) for x, t in free if t is not None]
-    left.plot(
-        [x for x, _ in known], [y for _, y in known], "x", color=style.PURPLE, label="label-free"
     )
     left.axhline(1, color=style.GREY, linewidth=0.8)
     left.set(xlabel="target homophily", ylabel="slope", title="Slope")

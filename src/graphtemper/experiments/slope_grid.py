@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from graphtemper import metrics, mixture, temperature, theory
-from graphtemper.errors import NotIdentifiableError
+from graphtemper import metrics, temperature, theory
 from graphtemper.experiments.frozen_binary import Frozen, Setting, measure, summary
 
 SETTING = Setting(num_nodes=4000, degree=25, h_source=0.8, snr=1.0)
@@ -40,46 +37,10 @@ def _row(h_target: float, frozen: list[Frozen]) -> dict[str, Any]:
         run["slope"] = 1 / run["oracle_temperature"]
         for name, value in (("closed", 1 / closed), ("finite", finite)):
             run[f"ece_{name}"] = metrics.ece(temperature.apply(logits, value), target.labels)
-        run["label_free"] = label_free_temperature(logits, target.degrees, classifier.source_snr)
         runs.append(run)
     row: dict[str, Any] = {"h_target": h_target, "closed_slope": closed, "finite_slope": 1 / finite}
     for key in ("accuracy", "slope", "ece", "ece_oracle", "ece_closed", "ece_finite"):
         row[key], row[f"{key}_spread"], row[f"{key}_error"] = summary([run[key] for run in runs])
     row["noise_floor"] = float(np.mean([run["noise_floor"] for run in runs]))
     row["mean_abs_logit"] = float(np.mean([run["mean_abs_logit"] for run in runs]))
-    row |= label_free_summary(
-        [run["label_free"] for run in runs], [run["oracle_temperature"] for run in runs]
-    )
     return row
-
-
-def label_free_temperature(
-    logits: NDArray[np.float64], degrees: NDArray[np.int64], snr: float
-) -> float | None:
-    """Return the temperature that the unlabelled logits reveal, or None if they do not.
-
-    ``snr`` is the features' signal-to-noise ratio as estimated on the labelled source.
-    """
-    try:
-        return mixture.fit_binary(logits[:, 1] - logits[:, 0], degrees, snr=snr).temperature
-    except NotIdentifiableError:
-        return None
-
-
-def label_free_summary(
-    answers: Sequence[float | None], oracles: Sequence[float | None]
-) -> dict[str, Any]:
-    """Summarise the seeds' label-free temperatures, beside the oracle's on the same seeds."""
-    pairs = [
-        (answer, truth)
-        for answer, truth in zip(answers, oracles, strict=True)
-        if answer is not None and truth is not None
-    ]
-    mean, spread, _ = summary([answer for answer, _ in pairs]) if pairs else (None, None, None)
-    return {
-        "label_free_temperature": mean,
-        "label_free_spread": spread,
-        "label_free_oracle": float(np.mean([truth for _, truth in pairs])) if pairs else None,
-        "label_free_answers": sum(answer is not None for answer in answers),
-        "label_free_seeds": len(answers),
-    }

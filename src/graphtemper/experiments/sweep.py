@@ -142,7 +142,9 @@ def _draw(
             linewidth=weight,
         )
         if known:
-            left.annotate(name, (level[-1], line[-1]["gap"]), color=colour, ha="right", va="bottom")
+            left.annotate(
+                name, (level[-1], line[-1]["gap"]), color=colour, ha="right", bbox=style.LABEL
+            )
     left.axhline(0, color="black", linewidth=0.8)
     left.set(xlabel="noise level", ylabel="confidence - accuracy", title="Gap (corrected logits)")
     right.set(xlabel="noise level", ylabel="ECE", title="After the oracle temperature")

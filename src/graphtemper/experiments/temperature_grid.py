@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphtemper import theory
 from graphtemper.experiments.frozen_binary import Frozen, Setting, oracle, summary
-from graphtemper.experiments.label_free import compare as compare_label_free
 from graphtemper.experiments.outcome import Comparison, Outcome
-from graphtemper.experiments.slope_grid import label_free_summary, label_free_temperature
 from graphtemper.report import style
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ H_SOURCE, DEGREE = 0.75, 16
 TARGETS = tuple(round(float(h), 4) for h in np.linspace(0.57, 0.88, 7))
 SNRS = (0.5, 1.0, 2.0)
 NUM_NODES, SEEDS, MORE_SEEDS = 1500, 4, 16
-LARGE_NODES, LARGE_SEEDS, LARGE_LABEL_FREE_SEEDS = 20_000, 4, 1
+LARGE_NODES, LARGE_SEEDS = 20_000, 4
 # The published scatter keeps only oracle temperatures in this range.
 KEPT = (0.3, 6.0)
 TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4)
@@ -30,12 +28,9 @@ TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4)
 
 def run() -> Outcome:
     """Predict the oracle temperature on the paper's grid, with more seeds, and on larger graphs."""
-    small = grid(NUM_NODES, MORE_SEEDS, label_free_seeds=SEEDS)
+    small = grid(NUM_NODES, MORE_SEEDS)
     rows, more = ([point.row(seeds) for point in small] for seeds in (SEEDS, MORE_SEEDS))
-    large = [
-        point.row(LARGE_SEEDS)
-        for point in grid(LARGE_NODES, LARGE_SEEDS, label_free_seeds=LARGE_LABEL_FREE_SEEDS)
-    ]
+    large = [point.row(LARGE_SEEDS) for point in grid(LARGE_NODES, LARGE_SEEDS)]
     kept, kept_more, kept_large = (
         [row for row in part if KEPT[0] < row["oracle_temperature"] < KEPT[1]]
         for part in (rows, more, large)
@@ -84,13 +79,6 @@ def run() -> Outcome:
             finite_mae <= 0.03,
             note=f"closed form at that size: {closed_large:.3f}",
         ),
-        *compare_label_free(rows),
-        *(
-            replace(
-                item, quantity=f"N = {LARGE_NODES}, {LARGE_LABEL_FREE_SEEDS} seed: {item.quantity}"
-            )
-            for item in compare_label_free(large)
-        ),
     ]
     return Outcome(
         name="temperature",
@@ -119,13 +107,11 @@ class Point:
     finite_temperature: float
     oracles: list[float | None]
     accuracies: list[float]
-    answers: list[float | None]
 
     def row(self, seeds: int) -> dict[str, Any]:
         """Return the averages over the first seeds."""
         known = [value for value in self.oracles[:seeds] if value is not None]
         mean, spread, error = summary(known)
-        answers = self.answers[:seeds]
         return {
             "num_nodes": self.num_nodes,
             "seeds": seeds,
@@ -138,28 +124,24 @@ class Point:
             "oracle_spread": spread,
             "oracle_error": error,
             "accuracy": float(np.mean(self.accuracies[:seeds])),
-            **label_free_summary(answers, self.oracles[: len(answers)]),
         }
 
 
-def grid(num_nodes: int, seeds: int, label_free_seeds: int) -> list[Point]:
-    """Measure every (snr, h_t) with several seeds, the first of them label-free too."""
+def grid(num_nodes: int, seeds: int) -> list[Point]:
+    """Measure every (snr, h_t) with several seeds."""
     points = []
     for snr in SNRS:
         setting = Setting(num_nodes, DEGREE, H_SOURCE, snr)
         frozen = [Frozen.train(setting, seed) for seed in range(seeds)]
         predicted = theory.finite_degree_temperature(np.array(TARGETS), H_SOURCE, snr, DEGREE)
         for h_target, finite in zip(TARGETS, np.atleast_1d(predicted), strict=True):
-            point = Point(num_nodes, snr, h_target, float(finite), [], [], [])
+            point = Point(num_nodes, snr, h_target, float(finite), [], [])
             for seed, classifier in enumerate(frozen):
                 target = setting.draw(h_target, seed)
                 assert target.labels is not None
                 logits = classifier.logits(target)
                 point.oracles.append(oracle(logits, target.labels))
                 point.accuracies.append(float((logits.argmax(axis=1) == target.labels).mean()))
-                if seed < label_free_seeds:
-                    answer = label_free_temperature(logits, target.degrees, classifier.source_snr)
-                    point.answers.append(answer)
             points.append(point)
     return points
 
@@ -189,7 +171,6 @@ def _draw(figure: Figure, small: Sequence[dict[str, Any]], large: Sequence[dict[
         for key, marker, colour, label in (
             ("closed_temperature", "s", style.BLUE, "Theorem 1"),
             ("finite_temperature", "^", style.GREEN, "finite degree"),
-            ("label_free_temperature", "x", style.PURPLE, "label-free mixture"),
         ):
             points = [(row["oracle_temperature"], row[key]) for row in rows if row[key] is not None]
             axes.plot(

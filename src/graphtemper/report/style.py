@@ -42,6 +42,10 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
+# For text that has to stand on lines.
+LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
+
+
 def draw(
     path: Path, content: Callable[[Figure], None], *, width: float = 7.0, height: float = 3.2
 ) -> Path:
