@@ -16,7 +16,8 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[plots]'
 	@touch $@
 
-# torch first and by itself: the plain name would pull the CUDA build.
+# torch first, at the version of the constraints: asked for by another package, pip may take a newer
+# build with gigabytes of CUDA libraries.
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[test]'

@@ -237,3 +237,13 @@ def test_constant_signals_are_zero(model, threshold, graph):
     assert not columns["edge instability"].any()
     result = stac_per_node.recalibrate(Observation(model, alone), threshold)
     assert np.isfinite(result.temperature).all()
+
+
+def test_near_ties_do_not_move_the_bounds():
+    from graphtemper import temperature
+
+    gaps = np.where(np.arange(200) % 2, 1e-16, 6.0)
+    logits = np.column_stack([np.zeros(200), gaps])
+    upper, reason = stac.nearest_temperature(logits, 0.5)
+    assert "upper bound" in reason
+    assert temperature.apply(logits, upper).max() < 0.5 + 1e-5

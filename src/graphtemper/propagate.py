@@ -1,9 +1,9 @@
 """Normalised operators S and products S^k X: the package's only sparse-product code.
 
 The kernel is SciPy's CSR product, run in row blocks on as many threads as there are cores
-(SciPy releases the interpreter lock inside it). Against the alternatives measured by
-``benchmarks/sparse_product.py`` it is within a small factor of numba and torch and needs neither.
-Each output row is computed by one thread in one order, so the bytes do not depend on the threads.
+(SciPy releases the interpreter lock inside it). ``benchmarks/run.py`` compares it with one thread
+and with torch. Each output row is computed by one thread in one order, so the bytes do not depend
+on the threads.
 """
 
 from __future__ import annotations

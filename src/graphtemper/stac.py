@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from graphtemper import signals
 from graphtemper import temperature as temperatures
 from graphtemper._arrays import FloatArray
-from graphtemper._inverse_temperature import summarise
+from graphtemper._inverse_temperature import smallest_contribution, summarise
 from graphtemper.errors import InputError
 from graphtemper.estimators.atc import ATC
 from graphtemper.graph import Graph, Nodes
@@ -273,9 +273,9 @@ def nearest_temperature(logits: FloatArray, accuracy: float) -> tuple[float, str
     """Return the temperature that matches the accuracy, or the nearest defined one and why.
 
     Mean confidence runs from 1/K (T -> infinity) to 1 (T -> 0; less where top logits tie). For an
-    accuracy at or beyond an end the answer is that end of `temperature.RELATIVE_BOUNDS` times the
-    typical logit spread, where probabilities are uniform, or one-hot, to six digits. Where all
-    logits are equal no T changes anything, and T is 1.
+    accuracy at or beyond an end the answer is a bound (`temperature.RELATIVE_BOUNDS` times the
+    largest spread, or the smallest gap) where every node's probabilities are uniform, or one-hot,
+    to six digits. Where all logits are equal no T changes anything, and T is 1.
 
     Examples
     --------
@@ -289,12 +289,13 @@ def nearest_temperature(logits: FloatArray, accuracy: float) -> tuple[float, str
     chance = 1.0 / logits.shape[1]
     if summary.spread == 0.0:
         return 1.0, "every node's logits are all equal, so T = 1"
-    lower, upper = (bound * summary.spread for bound in temperatures.RELATIVE_BOUNDS)
+    upper = temperatures.RELATIVE_BOUNDS[1] * summary.largest_spread
     if accuracy <= chance:
         return upper, f"accuracy {accuracy:.4g} is not above 1/K = {chance:.4g}, " + (
             "so T is its upper bound"
         )
     if accuracy >= summary.confidence_limit:
+        lower = temperatures.RELATIVE_BOUNDS[0] * smallest_contribution(logits)
         return lower, f"no temperature gives a mean confidence of {accuracy:.4g}, " + (
             "so T is its lower bound"
         )

@@ -70,7 +70,10 @@ def measured(setting: Setting, targets: Sequence[float], seeds: int) -> list[dic
             truth = oracle(logits, target.labels)
             try:
                 fitted = mixture.fit_binary(
-                    logits[:, 1] - logits[:, 0], target.degrees, snr=classifier.source_snr
+                    logits[:, 1] - logits[:, 0],
+                    target.degrees,
+                    snr=classifier.source_snr,
+                    snr_factor=1.0,
                 )
             except NotIdentifiableError:
                 continue
