@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphtemper.card import SourceCard as SourceCard
     from graphtemper.graph import Graph as Graph
-    from graphtemper.recalibrate import recalibrate as recalibrate
+    from graphtemper.recalibration import recalibrate as recalibrate
 
 __version__ = "0.1.0"
 
 _OBJECTS = {
     "Graph": "graphtemper.graph",
     "SourceCard": "graphtemper.card",
-    "recalibrate": "graphtemper.recalibrate",
+    "recalibrate": "graphtemper.recalibration",
 }
 _MODULES = {
     "csbm",
