@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import shifts, temperature
-from graphtemper._arrays import num_cores
+from graphtemper._arrays import check_whole, num_cores
 from graphtemper._random import stream
 from graphtemper.errors import InputError
 from graphtemper.evidence import Probe, Reference, measure, read
@@ -70,6 +70,9 @@ def plan(
     >>> "noise" in families, "rewire" in families
     (False, True)
     """
+    if isinstance(exclude, str):
+        raise InputError(f"exclude must be a list of families, such as [{exclude!r}], not a text.")
+    check_whole(compositions, "compositions", 0)
     unknown = sorted(set(exclude) - set(LEVELS))
     if unknown:
         raise InputError(f"unknown family {unknown[0]!r}; choose from {', '.join(LEVELS)}.")
@@ -119,14 +122,15 @@ def survey(
     """
     finished = {item.shift: item for item in known}
     workers = num_cores() if isinstance(predictor, LinearGNN | GCN) else 1
-    todo = [(index, shift) for index, shift in enumerate(planned) if repr(shift) not in finished]
+    todo = [shift for shift in planned if repr(shift) not in finished]
     count = len(planned) - len(todo)
     if progress is not None:
         progress(count, len(planned))
 
-    def visit(item: tuple[int, Shift]) -> Environment:
-        index, shift = item
-        return _visit(predictor, graph, nodes, probe, reference, shift, seed + 1 + index)
+    def visit(shift: Shift) -> Environment:
+        return _visit(
+            predictor, graph, nodes, probe, reference, shift, environment_seed(seed, shift)
+        )
 
     with ThreadPoolExecutor(workers) as pool:
         for found in pool.map(visit, todo):
@@ -137,6 +141,15 @@ def survey(
             if progress is not None:
                 progress(count, len(planned))
     return [finished[repr(shift)] for shift in planned]
+
+
+def environment_seed(seed: int, shift: Shift) -> int:
+    """Return the seed of one environment: the same in every plan, and no small number.
+
+    Shifts draw from (seed, family), so an atlas that counted its seeds from ``seed`` would hold the
+    very draws of a target that was made with a small seed.
+    """
+    return int(stream(seed, f"atlas {shift!r}").integers(2**62))
 
 
 def _visit(

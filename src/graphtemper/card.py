@@ -12,15 +12,15 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import atlas, evidence, response, signals, temperature
-from graphtemper._arrays import FloatArray
+from graphtemper._arrays import FloatArray, check_whole
 from graphtemper.atlas import Environment, Progress
-from graphtemper.card_format import from_json, to_json
+from graphtemper.card_format import as_stored, from_json, read_environment, to_json
 from graphtemper.deform import ClassMoments
 from graphtemper.errors import FileError, InputError
 from graphtemper.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
@@ -52,6 +52,7 @@ class SourceCard:
     probe: Probe
     reference: Reference
     environments: tuple[Environment, ...]
+    names: dict[str, tuple[str, ...]]
     kernels: dict[str, Kernel]
     widening: dict[str, float]
     excluded: tuple[str, ...] = ()
@@ -80,7 +81,7 @@ class SourceCard:
         seed
             Seed of the shifts; targets should not reuse it for shifts of their own.
         exclude
-            Families of shifts to leave out, for honest evaluation.
+            Families of shifts to leave out, also from compositions, for honest evaluation.
         compositions
             How many random compositions to add to the single shifts.
         resume
@@ -98,6 +99,8 @@ class SourceCard:
         >>> card.num_classes, len(card.environments)
         (2, 56)
         """
+        check_whole(seed, "seed", 0, 2**62)
+        planned = atlas.plan(seed, exclude, compositions)
         rows, labels = select_labelled(graph, nodes)
         if rows.size < FEWEST_NODES:
             raise InputError(
@@ -110,7 +113,6 @@ class SourceCard:
             moments=ClassMoments.measure(seen.logits, labels),
             accuracy=float((seen.predictions == labels).mean()),
         )
-        planned = atlas.plan(seed, exclude, compositions)
         journal = _Journal(resume, probe)
         found = atlas.survey(
             predictor,
@@ -125,11 +127,12 @@ class SourceCard:
             progress=progress,
         )
         kernels, widening = {}, {}
-        for kind, names in (("model", SIGNALS), ("logits", LOGIT_SIGNALS)):
-            fitted = _fit(names, found, reference, rows.size)
+        names = {"model": evidence.readable(reference.evidence), "logits": LOGIT_SIGNALS}
+        for kind, chosen in names.items():
+            fitted = _fit(chosen, found, reference, rows.size)
             kernels[kind], widening[kind] = fitted.kernel, fitted.widening
-        return cls(
-            predictor=getattr(predictor, "__name__", type(predictor).__name__),
+        card = cls(
+            predictor=getattr(predictor, "__name__", type(predictor).__name__)[:200],
             num_classes=seen.num_classes,
             num_features=graph.num_features,
             num_nodes=int(rows.size),
@@ -137,14 +140,18 @@ class SourceCard:
             probe=probe,
             reference=reference,
             environments=tuple(found),
+            names=names,
             kernels=kernels,
             widening=widening,
-            excluded=tuple(sorted(exclude)),
+            excluded=tuple(sorted(set(exclude))),
         )
+        # Rounded as in the file, so that a card answers alike before and after it has travelled.
+        return from_json(to_json(card))
 
     def response(self, has_model: bool) -> Response:
         """Return the response surface for targets with a model, or with logits alone."""
-        kind, names = ("model", SIGNALS) if has_model else ("logits", LOGIT_SIGNALS)
+        kind = "model" if has_model else "logits"
+        names = self.names[kind]
         origin = evidence.read(self.reference.evidence, self.reference)
         points, start, scale = response.standardise(
             names, [item.signals for item in self.environments], origin
@@ -153,6 +160,7 @@ class SourceCard:
             names=tuple(names),
             points=points,
             values=_relative_log_odds(self.environments, self.reference.accuracy),
+            noise=_sampling_variance(self.environments, self.num_nodes),
             origin=start,
             scale=scale,
             kernel=self.kernels[kind],
@@ -184,8 +192,9 @@ class SourceCard:
         text = to_json(self)
         if len(text) > MAX_BYTES:
             raise InputError(
-                f"the card would be {len(text)} bytes, over the {MAX_BYTES} it may have; use fewer "
-                "compositions."
+                f"the card would be {len(text)} bytes, over the {MAX_BYTES} it may have with "
+                f"{self.num_classes} classes, {self.num_features} feature columns and "
+                f"{len(self.environments)} environments; use fewer compositions."
             )
         with atomic_write(path) as stream:
             stream.write(text.encode("utf-8"))
@@ -217,7 +226,11 @@ class SourceCard:
             f"temperature {self.probe.temperature:.3f}",
             f"{len(self.environments)} environments, accuracy {low:.3f} to {high:.3f}",
             f"families: {', '.join(families)}",
+            f"signals: {', '.join(self.names['model'])}",
         ]
+        unread = [name for name in SIGNALS if name not in self.names["model"]]
+        if unread:
+            lines.append(f"not readable at this source: {', '.join(unread)}")
         if self.excluded:
             lines.append(f"left out: {', '.join(self.excluded)}")
         return "\n".join(lines)
@@ -227,7 +240,8 @@ def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
     """Return the logits on a small fixed graph, or None where the model cannot run on one.
 
     Deterministic features on a path of six nodes: enough to tell models apart, and nothing of the
-    source's data.
+    source's data. A model may refuse that graph in its own way, for instance because it looks up
+    nodes that it knows.
     """
     rng = np.random.default_rng(12345)
     features = rng.standard_normal((_FINGERPRINT_NODES, num_features), dtype=np.float32)
@@ -235,7 +249,7 @@ def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
     path = Graph(features=features, edges=np.column_stack([steps, steps + 1]))
     try:
         return np.asarray(predict(predictor, path))
-    except (InputError, RuntimeError, IndexError, ValueError):
+    except Exception:
         return None
 
 
@@ -256,7 +270,7 @@ def _probe(
     return Probe(
         temperature=source.temperature,
         noise_level=_matching_noise(seen, 1.0 - accuracy),
-        column_std=column_moments(graph.features)[1],
+        column_std=as_stored(column_moments(graph.features)[1]),
         confidence_threshold=signals.atc_threshold(signals.confidence(probabilities), accuracy),
         entropy_threshold=signals.atc_threshold(-signals.entropy(probabilities), accuracy),
         seed=seed,
@@ -281,12 +295,11 @@ def _fit(
     reference: Reference,
     num_nodes: int,
 ) -> Response:
-    accuracy = np.clip([item.accuracy for item in found], 0.02, 0.98)
     fitted, _ = response.fit(
         names,
         [item.signals for item in found],
         _relative_log_odds(found, reference.accuracy),
-        1.0 / (num_nodes * accuracy * (1.0 - accuracy)),
+        _sampling_variance(found, num_nodes),
         evidence.read(reference.evidence, reference),
         [item.families for item in found],
     )
@@ -295,6 +308,12 @@ def _fit(
 
 def _relative_log_odds(found: Collection[Environment], accuracy: float) -> FloatArray:
     return np.array([evidence.log_odds(e.accuracy) for e in found]) - evidence.log_odds(accuracy)
+
+
+def _sampling_variance(found: Collection[Environment], num_nodes: int) -> FloatArray:
+    """Return the variance of each environment's log-odds, as of an accuracy on so many nodes."""
+    accuracy = np.clip([item.accuracy for item in found], 0.02, 0.98)
+    return np.asarray(1.0 / (num_nodes * accuracy * (1.0 - accuracy)))
 
 
 class _Journal:
@@ -308,12 +327,12 @@ class _Journal:
         if self._path is None or not self._path.is_file():
             return []
         found = []
-        for line in self._path.read_text("utf-8").splitlines():
+        for line in self._path.read_text("utf-8", errors="replace").splitlines():
             try:
                 row = json.loads(line)
-                if row.pop("key") == self._key:
-                    found.append(Environment(**{**row, "families": frozenset(row["families"])}))
-            except (ValueError, TypeError, KeyError):
+                if isinstance(row, dict) and row.get("key") == self._key:
+                    found.append(read_environment(row))
+            except (ValueError, RecursionError):
                 continue  # a line that was being written when the build stopped
         return found
 
@@ -321,9 +340,21 @@ class _Journal:
         if self._path is None:
             return
         row: dict[str, Any] = {**item.__dict__, "families": sorted(item.families)}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"key": self._key, **row}) + "\n")
+        line = json.dumps({"key": self._key, **row}).encode() + b"\n"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a+b") as stream:
+                stream.write(line if self._ends_whole(stream) else b"\n" + line)
+        except OSError as error:
+            raise FileError(f"cannot write {self._path}: {error.strerror or error}.") from error
+
+    @staticmethod
+    def _ends_whole(stream: IO[bytes]) -> bool:
+        """Whether the last line is complete; a build that was killed may have left half of one."""
+        if not stream.seek(0, os.SEEK_END):
+            return True
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) == b"\n"
 
 
 __all__ = ["Evidence", "SourceCard", "fingerprint"]

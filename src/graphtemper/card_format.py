@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from graphtemper.card import SourceCard
 
 SCHEMA = "graphtemper.card/1"
+# Largest moment of source logits, which are in units of the source temperature.
+_LARGEST = 1e30
 
 
 def to_json(card: SourceCard) -> str:
@@ -44,6 +46,7 @@ def to_json(card: SourceCard) -> str:
                 key: value.tolist() for key, value in card.reference.moments.__dict__.items()
             },
         },
+        "names": {kind: list(names) for kind, names in card.names.items()},
         "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
         "widening": card.widening,
         "environments": [
@@ -80,6 +83,10 @@ def from_json(text: str) -> SourceCard:
         probe=_probe(root["probe"], features),
         reference=_reference(root["reference"], classes),
         environments=tuple(_environment(item) for item in root["environments"].items(3, 5000)),
+        names={
+            "model": _names(root["names"]["model"], SIGNALS),
+            "logits": _names(root["names"]["logits"], LOGIT_SIGNALS),
+        },
         kernels={kind: _kernel(root["kernels"][kind]) for kind in ("model", "logits")},
         widening={kind: root["widening"][kind].number(1.0, 1e6) for kind in ("model", "logits")},
         excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
@@ -88,7 +95,7 @@ def from_json(text: str) -> SourceCard:
 
 def _probe(field: _Field, features: int) -> Probe:
     return Probe(
-        temperature=field["temperature"].number(1e-300, 1e300),
+        temperature=field["temperature"].number(1e-150, 1e150),
         noise_level=field["noise_level"].number(0.0, 1e6),
         column_std=_unpack(field["column_std"], features),
         confidence_threshold=field["confidence_threshold"].number(-1e9, 1e9),
@@ -105,40 +112,39 @@ def _reference(field: _Field, classes: int) -> Reference:
     moments, seen = field["moments"], field["evidence"]
     square = (classes, classes)
     plain = ("confidence", "confident_share", "certain_share", "homophily", "log_degree")
-    optional = (
+    with_model = (
         "feature_covariance",
         "neighbour_covariance",
         "own_covariance",
+        "feature_error",
+        "neighbour_error",
+        "own_error",
         "noise_agreement",
         "source_noise_agreement",
         "edge_agreement",
-        "snr",
     )
     return Reference(
         accuracy=field["accuracy"].number(0.0, 1.0),
         moments=ClassMoments(
-            shares=moments["shares"].array((classes,)),
+            shares=moments["shares"].shares(classes),
             offsets=moments["offsets"].array(square),
             within=moments["within"].array(square),
         ),
         evidence=Evidence(
             mean=seen["mean"].array((classes,)),
             covariance=seen["covariance"].array(square),
-            predicted_shares=seen["predicted_shares"].array((classes,)),
-            mean_abs_logit=seen["mean_abs_logit"].number(0.0, 1e300),
-            **dict(_numbers(seen, plain, optional)),
+            predicted_shares=seen["predicted_shares"].shares(classes),
+            mean_abs_logit=seen["mean_abs_logit"].number(0.0, _LARGEST),
+            snr=None if seen["snr"].value is None else seen["snr"].number(-1e300, 1e300),
+            **{name: seen[name].number(-1e9, 1e9) for name in plain},
+            **{name: seen[name].number(-_LARGEST, _LARGEST) for name in with_model},
         ),
     )
 
 
-def _numbers(
-    field: _Field, plain: tuple[str, ...], optional: tuple[str, ...]
-) -> list[tuple[str, Any]]:
-    required = [(name, field[name].number(-1e9, 1e9)) for name in plain]
-    return required + [
-        (name, None if field[name].value is None else field[name].number(-1e300, 1e300))
-        for name in optional
-    ]
+def read_environment(row: dict[str, Any]) -> Environment:
+    """Return the environment in a row of a resume file, or an `InputError` that names the field."""
+    return _environment(_Field("environment", row))
 
 
 def _environment(field: _Field) -> Environment:
@@ -152,10 +158,19 @@ def _environment(field: _Field) -> Environment:
     )
 
 
+def _names(field: _Field, known: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(item.text() for item in field.items(1, 20))
+    for name in names:
+        if name not in known or names.count(name) > 1:
+            raise InputError(
+                f"field {field.name!r} holds {name!r}, which is not a signal to read there or is "
+                "there twice."
+            )
+    return names
+
+
 def _kernel(field: _Field) -> Kernel:
-    return Kernel(
-        **{name: field[name].number(1e-300, 1e300) for name in Kernel.__dataclass_fields__}
-    )
+    return Kernel(**{name: field[name].number(1e-12, 1e9) for name in Kernel.__dataclass_fields__})
 
 
 class _Field:
@@ -181,7 +196,8 @@ class _Field:
         value = self.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._odd("a number")
-        if not (math.isfinite(value) and low <= value <= high):
+        # Whole numbers of any length are compared exactly; NaN fails every comparison.
+        if not low <= value <= high:
             raise self._odd(f"between {low:g} and {high:g}")
         return float(value)
 
@@ -198,19 +214,36 @@ class _Field:
         return self.value
 
     def array(self, shape: tuple[int | None, ...]) -> FloatArray:
+        wanted = " x ".join("any" if size is None else str(size) for size in shape)
+        for value in _leaves(self.value):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise self._odd(f"{wanted} numbers")
+            if not abs(value) <= _LARGEST:
+                raise self._odd(f"{wanted} numbers of at most {_LARGEST:g}")
         try:
             array = np.array(self.value, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise self._odd("numbers") from error
-        fits = array.ndim == len(shape) and all(
-            want is None or have == want for have, want in zip(array.shape, shape, strict=True)
-        )
-        if not fits or not np.isfinite(array).all():
-            raise self._odd(f"finite numbers of shape {shape}")
+        except ValueError as error:  # rows of unequal length
+            raise self._odd(f"{wanted} numbers") from error
+        if array.ndim != len(shape) or any(
+            size is not None and have != size for have, size in zip(array.shape, shape, strict=True)
+        ):
+            raise self._odd(f"{wanted} numbers")
         return array
+
+    def shares(self, classes: int) -> FloatArray:
+        values = self.array((classes,))
+        if values.min() < 0.0 or abs(values.sum() - 1.0) > 1e-3:
+            raise self._odd("shares that are not negative and sum to 1")
+        return values
 
     def _odd(self, wanted: str) -> InputError:
         return InputError(f"field {self.name!r} must be {wanted}; the card is damaged.")
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield what nested lists hold; lists deeper than a matrix count as what they are."""
+    for row in value if isinstance(value, list) else [value]:
+        yield from row if isinstance(row, list) else [row]
 
 
 def _rounded(value: Any) -> Any:
@@ -219,6 +252,17 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
     return float(f"{value:.7g}") if isinstance(value, float) else value
+
+
+def as_stored(std: FloatArray) -> FloatArray:
+    """Return column standard deviations as a card keeps them.
+
+    Examples
+    --------
+    >>> as_stored(np.array([0.0, 1.0, 3.0])).round(4).tolist()
+    [0.0, 1.0, 3.0]
+    """
+    return _unpack(_Field("column_std", _rounded(_pack(std))), std.size)
 
 
 def _pack(std: FloatArray) -> dict[str, Any]:
@@ -237,12 +281,17 @@ def _pack(std: FloatArray) -> dict[str, Any]:
 
 
 def _unpack(field: _Field, size: int) -> FloatArray:
-    low, high = field["low"].number(-1e3, 1e3), field["high"].number(-1e3, 1e3)
+    # Beyond these, the columns are not ones of single-precision features.
+    low, high = (field[end].number(-110.0, 110.0) for end in ("low", "high"))
+    if high < low:
+        raise InputError(f"field '{field.name}.high' must not be below 'low'.")
     text = field["codes"].value
     try:
         codes = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
     except (ValueError, TypeError) as error:
-        raise InputError(f"field '{field.name}.codes' is damaged.") from error
+        raise InputError(
+            f"field '{field.name}.codes' must be base64; the card is damaged."
+        ) from error
     if codes.size != size:
         raise InputError(f"field '{field.name}.codes' has {codes.size} columns, not {size}.")
     values = np.exp(low + (codes.astype(np.float64) - 1.0) / 254 * max(high - low, 1e-12))

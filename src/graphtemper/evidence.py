@@ -18,6 +18,7 @@ from graphtemper import perturb, signals, split_views
 from graphtemper._arrays import FloatArray
 from graphtemper._random import stream
 from graphtemper.deform import ClassMoments, deform
+from graphtemper.errors import InputError
 from graphtemper.observe import Observation
 from graphtemper.shifts import column_moments
 
@@ -35,6 +36,12 @@ LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 
 # Log-odds are taken of accuracies inside this range; beyond, a finite sample says nothing more.
 _RANGE = (0.005, 0.995)
+# What the source must show for a signal that is read against it.
+_LEAST_STANDARD_ERRORS = 5.0
+_LEAST_SHARE_OF_VARIANCE = 1e-6
+_LEAST_EDGE_AGREEMENT = 0.03
+# Larger logits, in units of the source temperature, have no finite variance in float64.
+_LARGEST_LOGIT = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +80,9 @@ class Evidence:
     feature_covariance: float | None = None
     neighbour_covariance: float | None = None
     own_covariance: float | None = None
+    feature_error: float | None = None
+    neighbour_error: float | None = None
+    own_error: float | None = None
     noise_agreement: float | None = None
     source_noise_agreement: float | None = None
     edge_agreement: float | None = None
@@ -92,6 +102,7 @@ def measure(seen: Observation, probe: Probe) -> Evidence:
     With the default probe 12 half-views, 18 neighbour views, 12 noisy passes and 6 dropout passes,
     all of K columns for a linear model.
     """
+    _check_size(seen)
     z = split_views.centred(seen.logits)
     p = seen.probabilities
     confidence, entropy = signals.confidence(p), signals.entropy(p)
@@ -110,12 +121,23 @@ def measure(seen: Observation, probe: Probe) -> Evidence:
     return _with_model(seen, probe, basic) if seen.has_model else basic
 
 
+def _check_size(seen: Observation) -> None:
+    with np.errstate(over="ignore"):
+        largest = np.abs(seen.logits).max(axis=1)
+    if not (largest < _LARGEST_LOGIT).all():
+        row = int(np.argmax(~(largest < _LARGEST_LOGIT)))
+        raise InputError(
+            f"the logits of node {seen.nodes[row]} reach {largest[row]:.3g} times the source "
+            "temperature, too large to measure; check the model's scale."
+        )
+
+
 def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
     graph, nodes, predictor = seen.graph, seen.nodes, seen.predictor
     mean, _ = column_moments(graph.features)
     halves = split_views.column_halves(graph.num_features, probe.splits, probe.seed)
     feature = [
-        split_views.cross_covariance(u[nodes], v[nodes])
+        split_views.node_products(u[nodes], v[nodes])
         for u, v in split_views.feature_views(predictor, graph, halves, mean)
     ]
     neighbour, own = [], []
@@ -124,15 +146,15 @@ def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
         first, second, both = (
             view[nodes] for view in (views.first, views.second, views.own_and_first)
         )
-        neighbour.append(split_views.cross_covariance(first, second))
-        own.append(split_views.cross_covariance(both, second))
+        neighbour.append(split_views.node_products(first, second))
+        own.append(split_views.node_products(both, second))
     scale = probe.temperature**2
     return Evidence(
         **{
             **basic.__dict__,
-            "feature_covariance": float(np.mean(feature)) / scale,
-            "neighbour_covariance": float(np.mean(neighbour)) / scale,
-            "own_covariance": float(np.mean(own)) / scale,
+            **_mean_and_error("feature", feature, scale),
+            **_mean_and_error("neighbour", neighbour, scale),
+            **_mean_and_error("own", own, scale),
             "noise_agreement": noise_agreement(seen, probe.noise_level, probe.passes),
             "source_noise_agreement": noise_agreement(
                 seen, probe.noise_level, probe.passes, probe.column_std
@@ -141,6 +163,18 @@ def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
             "snr": _snr(seen),
         }
     )
+
+
+def _mean_and_error(name: str, products: list[FloatArray], scale: float) -> dict[str, float]:
+    """Average over splits first: a node's splits are not independent, its neighbours nearly are."""
+    values = np.mean(products, axis=0) / scale
+    error = float(values.std() / np.sqrt(values.size))
+    if not np.isfinite(error):
+        raise InputError(
+            "the model's logits overflow when it sees only a part of its input; check the scale of "
+            "the features."
+        )
+    return {f"{name}_covariance": float(values.mean()), f"{name}_error": error}
 
 
 def noise_agreement(
@@ -184,9 +218,10 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
 
 
 def _snr(seen: Observation) -> float | None:
-    if np.unique(seen.all_predictions).size < 2:
+    try:
+        return signals.snr_estimate(seen.graph.features, seen.all_predictions)
+    except InputError:  # one predicted class, as many as nodes, or features that do not vary
         return None
-    return signals.snr_estimate(seen.graph.features, seen.all_predictions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +234,11 @@ class Reference:
 
 
 def read(evidence: Evidence, reference: Reference) -> dict[str, float]:
-    """Return the signals of an observation; those that take a model are missing without one."""
+    """Return the signals of an observation; those that take a model are missing without one.
+
+    A split whose views share nothing at the source already is not used: its signal is the source's
+    accuracy, whatever the target.
+    """
     source, moments = reference.evidence, reference.moments
     found = {
         "confidence": log_odds(evidence.confidence),
@@ -209,24 +248,60 @@ def read(evidence: Evidence, reference: Reference) -> dict[str, float]:
     gains = signal_gains(evidence, source)
     if gains is None:
         return found
-    accuracies = {
-        "feature-split accuracy": gains["feature"],
-        "neighbour-split accuracy": gains["neighbour"],
-    }
-    for name, value in accuracies.items():
-        deformed = deform(moments, value, evidence.mean, evidence.covariance)
-        found[name] = log_odds(deformed.accuracy)
+    for split in ("feature", "neighbour"):
+        accuracy = (
+            deform(moments, gains[split], evidence.mean, evidence.covariance).accuracy
+            if split in gains
+            else reference.accuracy
+        )
+        found[f"{split}-split accuracy"] = log_odds(accuracy)
     found["noise agreement"] = log_odds(evidence.noise_agreement)
     found["source-noise agreement"] = log_odds(evidence.source_noise_agreement)
     found["edge agreement"] = log_odds(_edge_accuracy(evidence, reference))
     return found
 
 
+def readable(source: Evidence) -> tuple[str, ...]:
+    """Return the signals that can be read against this source.
+
+    A gain is a ratio to the source's own cross-covariance. Where columns carry no redundancy (a few
+    columns, one-hot codes, rotated components) or neighbours say nothing, that is zero up to its
+    error and the ratio would be noise; then the signal is not used at all. The same holds for
+    agreement across held-out edges where the source shows none.
+    """
+    splits = _shared_splits(source)
+    usable = {
+        "feature-split accuracy": "feature" in splits,
+        "neighbour-split accuracy": splits >= {"neighbour", "own"},
+        "edge agreement": (source.edge_agreement or 0.0) > _LEAST_EDGE_AGREEMENT,
+    }
+    return tuple(name for name in SIGNALS if usable.get(name, True))
+
+
+def _shared_splits(source: Evidence) -> set[str]:
+    """Return the splits whose views share something at the source, beyond chance and rounding."""
+    splits = {
+        "feature": (source.feature_covariance, source.feature_error),
+        "neighbour": (source.neighbour_covariance, source.neighbour_error),
+        "own": (source.own_covariance, source.own_error),
+    }
+    least = _LEAST_SHARE_OF_VARIANCE * float(np.trace(source.covariance))
+    return {
+        name
+        for name, (value, error) in splits.items()
+        if value is not None
+        and error is not None
+        and value > max(_LEAST_STANDARD_ERRORS * error, least)
+    }
+
+
 def signal_gains(evidence: Evidence, source: Evidence) -> dict[str, float] | None:
     """Return the signal gains of a target against the source, or None without a model.
 
     The neighbour gain divides what the node and its neighbours share by what two sets of neighbours
-    share, so that it is the gain of the whole model and not of its neighbour part.
+    share, so that it is the gain of the whole model and not of its neighbour part. A gain whose
+    source covariance is not clearly positive (few or unredundant columns, a model that does not
+    read neighbours) is left out.
     """
     pairs = (
         (evidence.feature_covariance, source.feature_covariance),
@@ -235,10 +310,17 @@ def signal_gains(evidence: Evidence, source: Evidence) -> dict[str, float] | Non
     )
     if any(value is None for pair in pairs for value in pair):
         return None
-    feature, structure = (split_views.gain(float(t or 0), float(s or 0)) for t, s in pairs[:2])
-    own = max(float(pairs[2][0] or 0), 1e-12) / max(float(pairs[2][1] or 0), 1e-12)
-    neighbour = float(np.clip(own / structure, *split_views.GAIN_RANGE))
-    return {"feature": feature, "structure": structure, "neighbour": neighbour}
+    feature, neighbours, own = ((float(t or 0.0), float(s or 0.0)) for t, s in pairs)
+    splits = _shared_splits(source)
+    gains = {}
+    if "feature" in splits:
+        gains["feature"] = split_views.gain(*feature)
+    if "neighbour" in splits:
+        gains["structure"] = split_views.gain(*neighbours)
+        if "own" in splits:
+            ratio = max(own[0], 0.0) / own[1] / gains["structure"]
+            gains["neighbour"] = float(np.clip(ratio, *split_views.GAIN_RANGE))
+    return gains
 
 
 def _edge_accuracy(evidence: Evidence, reference: Reference) -> float:

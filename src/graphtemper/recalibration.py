@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import evidence, stac, theory
 from graphtemper import temperature as temperatures
@@ -67,7 +67,7 @@ class Recalibration:
     signals: dict[str, float]
     gains: dict[str, float]
     nearest: list[tuple[str, float]]
-    nodes: FloatArray
+    nodes: NDArray[np.int64]
     mean_confidence: tuple[float, float]
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,9 +145,10 @@ def recalibrate(
     response = card.response(seen.has_model)
     accuracy = _estimate(response, signals, card, seen.num_nodes)
     matched, note = stac.nearest_temperature(seen.logits, accuracy.value)
-    verdict, reasons = _judge(response, signals, accuracy, note, card)
+    flat = float(np.ptp(seen.logits, axis=1).max()) == 0.0
+    verdict, reasons = _judge(response, signals, accuracy, note, flat)
     relative = 1.0 if verdict == "abstain" else matched
-    probabilities = temperatures.apply(seen.logits, relative)
+    probabilities = _keep_argmax(temperatures.apply(seen.logits, relative), seen.predictions)
     before = float(seen.probabilities.max(axis=1).mean())
     reasons = [_direction(before, accuracy), *reasons]
     return Recalibration(
@@ -161,9 +162,16 @@ def recalibrate(
         signals=signals | _plain(shown),
         gains=evidence.signal_gains(shown, card.reference.evidence) or {},
         nearest=_nearest(response, signals, card),
-        nodes=np.asarray(seen.nodes),
+        nodes=seen.nodes,
         mean_confidence=(before, float(probabilities.max(axis=1).mean())),
     )
+
+
+def _keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> FloatArray:
+    """Keep the prediction on top where a large temperature rounds a small lead to a tie."""
+    rows = np.flatnonzero(probabilities.argmax(axis=1) != predictions)
+    probabilities[rows, predictions[rows]] = np.nextafter(probabilities[rows].max(axis=1), 2.0)
+    return probabilities
 
 
 def _estimate(
@@ -188,12 +196,12 @@ def _judge(
     signals: dict[str, float],
     accuracy: Estimate,
     note: str,
-    card: SourceCard,
+    flat: bool,
 ) -> tuple[Verdict, list[str]]:
     """Say whether the estimate can be trusted, from its width and from how new the target looks."""
     reasons = _unseen(response, signals)
     width = 0.5 * (accuracy.high - accuracy.low)
-    novelty = response.novelty(signals) / max(response.reach, 1e-9)
+    novelty = response.novelty(signals) / response.reach
     verdict: Verdict = "trust"
     if width > CAUTION_WIDTH:
         verdict = "caution"
@@ -210,7 +218,7 @@ def _judge(
     if note:
         verdict = "caution"
         reasons.append(f"{note}.")
-    if width > ABSTAIN_WIDTH or novelty > ABSTAIN_NOVELTY:
+    if width > ABSTAIN_WIDTH or novelty > ABSTAIN_NOVELTY or flat:
         verdict = "abstain"
         reasons.append(
             "the source temperature is kept; labels of about "

@@ -18,9 +18,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphtemper._arrays import FloatArray
 from graphtemper.errors import InputError
+
+# A signal that moves less than this, in log-odds, in all environments is constant but for rounding.
+_LEAST_SIZE = 1e-4
+# Environments nearer than this, in atlas standard deviations, cannot be told apart.
+_LEAST_REACH = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +53,8 @@ class Response:
     """A fitted response surface: plain arrays, nothing that belongs to a node.
 
     ``points`` are the environments' signals relative to the source's, divided by ``scale``;
-    ``values`` are log-odds of their accuracy relative to the source's. ``widening`` is the factor
+    ``values`` are log-odds of their accuracy relative to the source's, with sampling variances
+    ``noise``. ``widening`` is the factor
     by which the stated standard deviation has to grow so that intervals cover families that were
     left out. ``reach`` is how far an environment usually lies from the nearest one of other
     families, the unit in which `novelty` is judged.
@@ -56,6 +63,7 @@ class Response:
     names: tuple[str, ...]
     points: FloatArray
     values: FloatArray
+    noise: FloatArray
     origin: FloatArray
     scale: FloatArray
     kernel: Kernel
@@ -65,7 +73,7 @@ class Response:
     def predict(self, signals: dict[str, float]) -> tuple[float, float]:
         """Return mean and standard deviation of the log-odds of accuracy relative to the source."""
         x = self.coordinates(signals)[None, :]
-        mean, variance = _condition(self.kernel, self.points, self.values, x)
+        mean, variance = _condition(self.kernel, self.points, self.values, self.noise, x)
         return float(mean[0]), float(np.sqrt(variance[0]))
 
     def coordinates(self, signals: dict[str, float]) -> FloatArray:
@@ -111,8 +119,10 @@ def fit(
     """
     points, start, scale = standardise(names, signals, origin)
     kernel = _likely_kernel(points, values, noise)
-    response = Response(tuple(names), points, values, start, scale, kernel)
-    residuals = _left_out(kernel, points, values, families)
+    response = Response(tuple(names), points, values, noise, start, scale, kernel)
+    residuals = _left_out(kernel, points, values, noise, families)
+    if not residuals.size:
+        raise InputError("a response needs at least two families of shifts, to leave one out.")
     # The interval of a left-out family should cover as often as it says, so widen until it does.
     widening = max(1.0, float(np.quantile(residuals, level)) / normal_quantile(level))
     return replace(response, widening=widening, reach=reach(points, families)), residuals
@@ -123,19 +133,23 @@ def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
     distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
     for row, mine in enumerate(families):
         distance[row, [bool(mine & other) for other in families]] = np.inf
+    np.fill_diagonal(distance, np.inf)
     nearest = distance.min(axis=1)
     nearest = nearest[np.isfinite(nearest)]
-    return float(np.quantile(nearest, 0.9)) if nearest.size else 1.0
+    return max(float(np.quantile(nearest, 0.9)), _LEAST_REACH) if nearest.size else 1.0
 
 
 def standardise(
     names: Sequence[str], signals: Sequence[dict[str, float]], origin: dict[str, float]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the environments' coordinates, the source's signals and the unit of each signal."""
+    missing = [name for name in names for row in (origin, *signals) if name not in row]
+    if missing:
+        raise InputError(f"signal {missing[0]!r} is missing; measure it first.")
     start = np.array([origin[name] for name in names])
     raw = np.array([[row[name] for name in names] for row in signals]) - start
     size = np.sqrt((raw**2).mean(axis=0))
-    scale = np.where(size > 1e-9, size, 1.0)
+    scale = np.where(size > _LEAST_SIZE, size, 1.0)
     return raw / scale, start, scale
 
 
@@ -153,7 +167,7 @@ def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) ->
             factor = np.linalg.cholesky(matrix)
         except np.linalg.LinAlgError:
             return 1e10
-        half = np.linalg.solve(factor, values)
+        half = _solve_lower(factor, values)
         return float(0.5 * half @ half + np.log(np.diag(factor)).sum())
 
     bounds = [
@@ -174,31 +188,42 @@ def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) ->
 
 
 def _condition(
-    kernel: Kernel, points: FloatArray, values: FloatArray, x: FloatArray
+    kernel: Kernel, points: FloatArray, values: FloatArray, noise: FloatArray, x: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    matrix = kernel(points, points) + kernel.noise * np.eye(len(points))
+    """Return mean and variance at x; the sampling noise of the values counts as in the fit."""
+    matrix = kernel(points, points) + np.diag(noise + kernel.noise)
     factor = np.linalg.cholesky(matrix + 1e-9 * np.trace(matrix) * np.eye(len(points)))
-    half = np.linalg.solve(factor, kernel(points, x))
-    mean = half.T @ np.linalg.solve(factor, values)
+    half = _solve_lower(factor, kernel(points, x))
+    mean = half.T @ _solve_lower(factor, values)
     prior = np.array([kernel(row[None, :], row[None, :])[0, 0] for row in x])
     return mean, np.maximum(prior - (half**2).sum(axis=0), 0.0) + kernel.noise
+
+
+def _solve_lower(factor: NDArray[np.floating[Any]], right: FloatArray) -> FloatArray:
+    from scipy.linalg import solve_triangular
+
+    return np.asarray(solve_triangular(factor, right, lower=True, check_finite=False))
 
 
 def _left_out(
     kernel: Kernel,
     points: FloatArray,
     values: FloatArray,
+    noise: FloatArray,
     families: Sequence[frozenset[str]],
 ) -> FloatArray:
-    """Return standardised residuals of every environment when its families are left out."""
+    """Return standardised residuals of every environment when its families are left out.
+
+    What is left out was itself measured on a sample, which is no fault of the prediction.
+    """
     names = sorted(frozenset().union(*families))
     total, count = np.zeros(len(values)), np.zeros(len(values))
     for name in names:
         out = np.array([name in family for family in families])
         if out.all() or not out.any():
             continue
-        mean, variance = _condition(kernel, points[~out], values[~out], points[out])
-        total[out] += np.abs(values[out] - mean) / np.sqrt(variance)
+        mean, variance = _condition(kernel, points[~out], values[~out], noise[~out], points[out])
+        total[out] += np.abs(values[out] - mean) / np.sqrt(variance + noise[out])
         count[out] += 1
     return np.asarray((total / np.maximum(count, 1))[count > 0])
 

@@ -185,8 +185,16 @@ def cross_covariance(first: FloatArray, second: FloatArray) -> float:
     >>> cross_covariance(u, u), cross_covariance(u, -u)
     (2.0, -2.0)
     """
+    return float(node_products(first, second).mean())
+
+
+def node_products(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return each node's share of the cross-covariance, (n,); their mean is the covariance.
+
+    Their spread over nodes gives its standard error.
+    """
     u, v = (centred(view) for view in (first, second))
-    return float(((u - u.mean(axis=0)) * (v - v.mean(axis=0))).sum() / len(u))
+    return np.asarray(((u - u.mean(axis=0)) * (v - v.mean(axis=0))).sum(axis=1))
 
 
 def centred(logits: FloatArray) -> FloatArray:
