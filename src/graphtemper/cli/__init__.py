@@ -1,0 +1,52 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+from cyclopts import App, CycloptsError
+
+from graphtemper import __version__
+from graphtemper.cli.data import data
+from graphtemper.cli.deploy import card, diagnose, recalibrate
+from graphtemper.cli.research import bench, demo, paper
+from graphtemper.errors import GraphTemperError
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+app = App(
+    name="graphtemper",
+    help="Honest confidence for graph neural networks on graphs that changed.",
+    version=__version__,
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # `main` says what was kept
+)
+for command in (demo, card, recalibrate, diagnose, paper, bench, data):
+    app.command(command)
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        app(sys.argv[1:], exit_on_error=False, print_error=False, result_action="return_value")
+    except (GraphTemperError, CycloptsError) as error:
+        sentence = " ".join(str(error).split())
+        print(f"graphtemper: {sentence}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    except KeyboardInterrupt as error:
+        print(f"graphtemper: {str(error) or 'interrupted.'}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except (OSError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
+        if os.environ.get("GRAPHTEMPER_DEBUG"):
+            raise
+        sentence = " ".join(str(error).split()) or type(error).__name__
+        print(f"graphtemper: {sentence} (set GRAPHTEMPER_DEBUG=1 to see where).", file=sys.stderr)
+        sys.exit(BAD_INPUT)

@@ -1,0 +1,88 @@
+"""`graphtemper data`: list, fetch and inspect graphs."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+from graphtemper.cli.output import Json, console, print_json, say, table
+
+data = App(name="data", help="List, fetch and inspect graphs.")
+
+
+@data.command(name="list")
+def list_data(*, as_json: Json = False) -> None:
+    """List the known graphs, their licences, and which of them are on this machine.
+
+    Parameters
+    ----------
+    as_json
+        Print JSON for machines.
+    """
+    from dataclasses import asdict
+
+    from graphtemper import datasets
+
+    entries = []
+    for name, entry in datasets.CATALOGUE.items():
+        path = datasets.find(name)
+        entries.append(asdict(entry) | {"path": None if path is None else str(path)})
+    if as_json:
+        print_json(entries)
+        return
+    columns = {"name": "name", "nodes": "N", "edges": "E", "features": "F", "classes": "K"}
+    columns |= {"homophily": "h", "licence": "licence"}
+    rows = [
+        {head: entry[key] for key, head in columns.items()}
+        | {"here": "yes" if entry["path"] else "no"}
+        for entry in entries
+    ]
+    console().print(table("Graphs (what they are, credits, paths: --json)", rows))
+
+
+@data.command(name="fetch")
+def fetch_data(name: str, *, as_json: Json = False) -> None:
+    """Download a graph of the paper into the user's cache, verified by its git blob id.
+
+    Parameters
+    ----------
+    name
+        roman_empire, amazon_ratings, questions, minesweeper or tolokers.
+    as_json
+        Print JSON for machines.
+    """
+    from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
+
+    from graphtemper import datasets
+
+    columns = ("{task.description}", DownloadColumn(), TimeRemainingColumn())
+    errors = console(stderr=True)
+    quiet = as_json or not errors.is_terminal
+    with Progress(*columns, console=errors, disable=quiet) as bar:
+        task = bar.add_task(name, total=None)
+        path = datasets.fetch(
+            name, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
+    if as_json:
+        print_json({"name": name, "path": str(path)})
+    else:
+        say(f"{name}: {path}")
+
+
+@data.command(name="inspect")
+def inspect_data(graph: str, *, as_json: Json = False) -> None:
+    """Say what is in a graph: sizes, class shares, homophily, splits.
+
+    Parameters
+    ----------
+    graph
+        A name from `data list`, or the path of an .npz file.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper import datasets
+
+    found = datasets.inspect(graph)
+    if as_json:
+        print_json(found)
+        return
+    console().print(table(str(graph), [{"what": k, "value": str(v)} for k, v in found.items()]))

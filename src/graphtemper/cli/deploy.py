@@ -1,0 +1,315 @@
+"""`graphtemper card`, `recalibrate` and `diagnose`: from training to deployment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from graphtemper.cli.diagnosis import diagnosis, diagnosis_rows
+from graphtemper.cli.output import Json, print_json, print_rows, progress, say, tell, working
+from graphtemper.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from graphtemper.card import SourceCard
+    from graphtemper.recalibration import Recalibration
+
+Families = Annotated[list[str], Parameter(negative="")]
+STYLES = {"trust": "bold green", "caution": "bold yellow", "abstain": "bold red"}
+# Temperatures closer than this to the source's are the same to a reader.
+_SAME = 0.02
+
+card = App(name="card", help="Build a source card from a labelled graph, or read one.")
+
+
+@card.command(name="build")
+def build_card(
+    graph: str,
+    *,
+    predict: str,
+    out: Path = Path("model.card.json"),
+    nodes: Path | None = None,
+    split: str | None = None,
+    seed: int = 0,
+    exclude: Families | None = None,
+    resume: Path | None = None,
+    as_json: Json = False,
+) -> None:
+    """Watch a frozen model on its labelled source graph under known shifts.
+
+    Parameters
+    ----------
+    graph
+        The labelled source: a name from `data list`, or the path of an .npz file.
+    predict
+        The model: package.module:callable (the predictor itself, graph -> logits; not a function
+        that makes one), or the path of a saved model (.npz).
+    out
+        The card.
+    nodes
+        File with one node index a line: labelled nodes that were not used for training.
+    split
+        A split stored in the graph instead, as in val:0.
+    seed
+        Seed of the shifts.
+    exclude
+        A family of shifts to leave out; may be repeated.
+    resume
+        File that keeps finished environments; OUT.part unless given, and then removed at the end.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper import SourceCard
+    from graphtemper.predictors import choose_nodes, load_graph, resolve
+
+    source = load_graph(graph)
+    chosen = choose_nodes(source, nodes, split, labelled=True)
+    predictor = resolve(predict)
+    journal = out.with_name(f"{out.name}.part") if resume is None else resume
+    try:
+        with progress(as_json) as show:
+            made = SourceCard.build(
+                predictor,
+                source,
+                chosen,
+                seed=seed,
+                exclude=tuple(exclude or ()),
+                resume=journal,
+                progress=lambda done, total: show("environments", done, total),
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; finished environments are kept in {journal}: run the same command again "
+            "to go on."
+        ) from None
+    made.save(out)
+    if resume is None:
+        journal.unlink(missing_ok=True)
+    if as_json:
+        print_json(_card_facts(made) | {"card": str(out)})
+        return
+    tell(made.summary())
+    say(f"Card: {out}")
+
+
+@card.command(name="show")
+def show_card(path: Path, *, as_json: Json = False) -> None:
+    """Say what is in a source card.
+
+    Parameters
+    ----------
+    path
+        The card.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper import SourceCard
+
+    found = SourceCard.load(path)
+    if as_json:
+        print_json(_card_facts(found))
+    else:
+        tell(found.summary())
+
+
+def recalibrate(
+    graph: str,
+    *,
+    card: Path,
+    predict: str | None = None,
+    logits: Path | None = None,
+    out: Path = Path("recalibrated.npz"),
+    nodes: Path | None = None,
+    split: str | None = None,
+    seed: int = 0,
+    as_json: Json = False,
+) -> None:
+    """Make a model's probabilities on an unlabelled graph honest, and say how far to trust them.
+
+    Parameters
+    ----------
+    graph
+        The target: a name from `data list`, or the path of an .npz file. Labels are not read.
+    card
+        The model's source card.
+    predict
+        The model: package.module:callable (the predictor itself), or a saved model (.npz).
+    logits
+        Its logits instead: .npz with the key `logits`, or .npy. Fewer signals, wider interval.
+    out
+        Result: .npz with probabilities, nodes, temperature, accuracy and verdict; or .parquet.
+    nodes
+        File with one node index a line; all nodes unless given.
+    split
+        A split stored in the graph instead, as in test:0.
+    seed
+        Seed of the perturbed passes.
+    as_json
+        Print JSON for machines.
+    """
+    _check_result_path(out)
+    result, source = _run(graph, card, predict, logits, nodes, split, seed, as_json)
+    _write(out, result)
+    if as_json:
+        print_json(result.to_dict() | {"out": str(out)})
+        return
+    _print_answer(result, source.probe.temperature)
+    say(f"Written: {out} ({len(result.probabilities)} nodes)")
+
+
+def diagnose(
+    graph: str,
+    *,
+    card: Path,
+    predict: str | None = None,
+    logits: Path | None = None,
+    nodes: Path | None = None,
+    split: str | None = None,
+    seed: int = 0,
+    as_json: Json = False,
+) -> None:
+    """Say what happened to a model on an unlabelled graph: how far, in which direction, and why.
+
+    Parameters
+    ----------
+    graph
+        The target: a name from `data list`, or the path of an .npz file. Labels are not read.
+    card
+        The model's source card.
+    predict
+        The model: package.module:callable (the predictor itself), or a saved model (.npz).
+    logits
+        Its logits instead: .npz with the key `logits`, or .npy.
+    nodes
+        File with one node index a line; all nodes unless given.
+    split
+        A split stored in the graph instead, as in test:0.
+    seed
+        Seed of the perturbed passes.
+    as_json
+        Print JSON for machines.
+    """
+    result, source = _run(graph, card, predict, logits, nodes, split, seed, as_json)
+    facts = diagnosis(result, source)
+    if as_json:
+        print_json(result.to_dict() | facts)
+        return
+    _print_answer(result, source.probe.temperature)
+    print_rows(diagnosis_rows(result, facts))
+
+
+def _run(
+    graph: str,
+    card: Path,
+    predict: str | None,
+    logits: Path | None,
+    nodes: Path | None,
+    split: str | None,
+    seed: int,
+    quiet: bool,
+) -> tuple[Recalibration, SourceCard]:
+    from graphtemper import SourceCard
+    from graphtemper import recalibrate as job
+    from graphtemper.predictors import choose_nodes, load_graph, read_logits, resolve
+
+    if (predict is None) == (logits is None):
+        raise InputError("name the model with --predict or its logits with --logits, one of them.")
+    source = SourceCard.load(card)
+    target = load_graph(graph)
+    chosen = choose_nodes(target, nodes, split)
+    predictor: Any = None
+    if predict is not None:
+        predictor = resolve(predict)
+    elif logits is not None:
+        predictor = read_logits(logits, target.num_nodes)
+    with working("measuring", quiet):
+        return job(predictor, target, source, chosen, seed=seed), source
+
+
+def _check_result_path(out: Path) -> None:
+    if out.suffix not in (".npz", ".parquet"):
+        raise InputError(f"cannot write {out}; the result is an .npz or a .parquet file.")
+    if out.suffix == ".parquet":
+        _pyarrow()
+
+
+def _pyarrow() -> Any:
+    from importlib import import_module
+
+    try:
+        import_module("pyarrow.parquet")
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError(
+            "a .parquet result needs pyarrow; run pip install pyarrow, or write an .npz."
+        ) from error
+
+
+def _write(out: Path, result: Recalibration) -> None:
+    import numpy as np
+
+    from graphtemper.files import atomic_write, write_npz
+
+    nodes = np.asarray(result.nodes, dtype=np.int64)
+    if out.suffix == ".npz":
+        accuracy = result.accuracy
+        arrays: dict[str, Any] = {
+            "probabilities": result.probabilities,
+            "nodes": nodes,
+            "temperature": np.array(result.temperature),
+            "accuracy": np.array([accuracy.value, accuracy.low, accuracy.high]),
+            "verdict": np.array(result.verdict),
+        }
+        write_npz(out, arrays)
+        return
+    import json
+
+    pyarrow = _pyarrow()
+    columns = {"node": nodes} | {
+        f"probability_{k}": column for k, column in enumerate(result.probabilities.T)
+    }
+    facts = {"graphtemper": json.dumps(result.to_dict())}
+    made = pyarrow.table(columns).replace_schema_metadata(facts)
+    with atomic_write(out) as stream:
+        pyarrow.parquet.write_table(made, stream)
+
+
+def _print_answer(result: Recalibration, source_temperature: float) -> None:
+    accuracy, (before, after) = result.accuracy, result.mean_confidence
+    tell(f"Verdict: {result.verdict}", STYLES[result.verdict])
+    rows = {
+        "Accuracy": f"{accuracy.value:.1%} (90 % interval {accuracy.low:.1%} to "
+        f"{accuracy.high:.1%})",
+        "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
+        "Temperature": _temperature(result, source_temperature),
+    }
+    print_rows(rows)
+    for reason in result.reasons:
+        tell(f"- {reason}")
+
+
+def _temperature(result: Recalibration, source: float) -> str:
+    import numpy as np
+
+    value = float(np.mean(result.temperature))
+    if result.verdict == "abstain":
+        return f"{value:.3g}, the source's own: nothing is changed"
+    if abs(value / source - 1.0) < _SAME:
+        return f"{value:.3g}, as at the source: confidence stays as it is"
+    word = "lowered" if value > source else "raised"
+    return f"{value:.3g} (source {source:.3g}): confidence is {word}"
+
+
+def _card_facts(card: SourceCard) -> dict[str, Any]:
+    return {
+        "predictor": card.predictor,
+        "num_classes": card.num_classes,
+        "num_features": card.num_features,
+        "num_nodes": card.num_nodes,
+        "accuracy": card.reference.accuracy,
+        "temperature": card.probe.temperature,
+        "environments": len(card.environments),
+        "families": sorted(frozenset().union(*(item.families for item in card.environments))),
+        "excluded": list(card.excluded),
+    }

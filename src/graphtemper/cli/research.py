@@ -1,0 +1,171 @@
+"""`graphtemper demo`, `paper` and `bench`: the experiments."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from graphtemper.cli.output import Json, console, print_json, progress, say, table, tell, working
+
+Quick = Annotated[bool, Parameter(negative="")]
+
+
+def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = False) -> None:
+    """Run the main job end to end on an embedded graph: train, card, shift, recalibrate, table.
+
+    Parameters
+    ----------
+    out
+        Folder for the picture.
+    seed
+        Seed of everything that is drawn.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper.experiments import demo as job
+    from graphtemper.report.style import draw
+
+    with progress(as_json) as show:
+        result = job.run(seed, progress=lambda done, total: show("source card", done, total))
+    picture = draw(out / "demo.png", lambda figure: job.draw(figure, result))
+    if as_json:
+        print_json(result.to_dict() | {"picture": str(picture)})
+        return
+    console().print(table("The same predictions at three temperatures", result.scores))
+    accuracy = result.accuracy
+    tell(
+        f"Accuracy: estimated {accuracy.value:.3f} ({accuracy.low:.3f} to {accuracy.high:.3f}), "
+        f"true {result.true_accuracy:.3f}"
+    )
+    tell(f"Verdict: {result.verdict}")
+    for reason in result.reasons:
+        tell(f"- {reason}")
+    say(f"Picture: {picture}")
+
+
+def paper(
+    figure: str = "all",
+    *,
+    out: Path = Path("artifacts/paper"),
+    results: Path | None = None,
+    as_json: Json = False,
+) -> None:
+    """Reproduce one figure of the paper, or all: published beside measured.
+
+    Writes FIGURE.png, FIGURE.csv and FIGURE.json, a Markdown page of everything in the folder, and
+    beside it the claim-by-claim audit.
+
+    Parameters
+    ----------
+    figure
+        concept, slope, extensions, bound, temperature, label-free, synthetic, real, sweep,
+        rewiring, audit, or all.
+    out
+        Folder for the files.
+    results
+        The Markdown page; results.md in the folder unless given.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper import experiments
+    from graphtemper.experiments.audit_page import render as render_audit
+    from graphtemper.experiments.outcome import render_results, write_text
+
+    names = list(experiments.FIGURES) if figure == "all" else [figure]
+    outcomes = []
+    for name in names:
+        with working(f"paper {name}", as_json):
+            outcome = experiments.run(name)
+            outcome.write(out)
+        outcomes.append(outcome)
+        if not as_json:
+            rows = [_comparison_row(item) for item in outcome.to_dict()["comparisons"]]
+            console().print(table(outcome.title, rows))
+    page = results or out / "results.md"
+    link = _relative(out, page.parent)
+    write_text(page, render_results(out, experiments.FIGURES, link))
+    write_text(page.with_name("audit.md"), render_audit(out))
+    if as_json:
+        print_json([outcome.to_dict() for outcome in outcomes])
+    else:
+        say(f"Files: {out}\nPage: {page}")
+
+
+bench = App(name="bench", help="Compare methods on real graphs under known shifts.")
+
+
+@bench.command(name="atlas")
+def bench_atlas(
+    *,
+    graphs: str | None = None,
+    models: str = "SIGN",
+    seeds: int = 3,
+    quick: Quick = False,
+    out: Path = Path("artifacts/atlas_bench"),
+    as_json: Json = False,
+) -> None:
+    """Put the atlas on trial: sixteen shifts of every graph, families known and unknown.
+
+    Finished cells are kept in OUT/cells and not measured again. Writes atlas_bench.md, .json,
+    .csv and .png.
+
+    Parameters
+    ----------
+    graphs
+        Names from `data list` or paths, joined by commas; every large graph here unless given.
+    models
+        SIGN, GCN (needs torch), or both, joined by commas.
+    seeds
+        How many splits to average over.
+    quick
+        One seed, two small graphs, a small atlas: to see that it runs.
+    out
+        Folder for the files.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper.experiments import atlas_bench as job
+    from graphtemper.experiments.outcome import write_text
+
+    names = None if graphs is None else _listed(graphs)
+    try:
+        with progress(as_json) as show:
+            found = job.run(out, names, _listed(models), seeds, quick=quick, progress=show)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; finished cells are kept in {out / 'cells'}: run the same command again "
+            "to go on."
+        ) from None
+    found.write(out)
+    write_text(out / "atlas_bench.md", job.render(found))
+    if as_json:
+        print_json(found.to_dict())
+        return
+    shown = [row for row in found.rows if row["graph"] == "average"]
+    for model in dict.fromkeys(row["model"] for row in shown):
+        mine = [row for row in found.rows if row["model"] == model]
+        console().print(table(f"{model}: average over graphs", job.averages(mine)))
+        console().print(table(f"{model}: the atlas, graph by graph", job.atlas_rows(mine)))
+    say(f"Files: {out}")
+
+
+def _listed(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _comparison_row(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "quantity": item["quantity"],
+        "published": item["published"],
+        "measured": item["measured"],
+        "bar": item["bar"],
+        "met": {True: "yes", False: "NO", None: "-"}[item["met"]],
+    }
+
+
+def _relative(folder: Path, start: Path) -> str:
+    relative = os.path.relpath(folder, start)
+    return "" if relative == "." else relative.replace(os.sep, "/") + "/"
