@@ -227,6 +227,8 @@ def test_a_card_that_was_interrupted_goes_on(deployed):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A background job inherits "ignore" for this signal; a person's terminal does not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     part = folder / "again.card.json.part"
     deadline = time.monotonic() + 60
