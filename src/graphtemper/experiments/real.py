@@ -40,7 +40,10 @@ TOLERANCE, STAC_TOLERANCE = 0.003, 0.01
 def run(names: Sequence[str] | None = None) -> Outcome:
     """Measure every graph that is present, in both modes, and say which are not."""
     here, absent = present(names)
-    rows = [row for row in measured(here) if row["shift"].startswith("noise")]
+    # The other noise levels belong to the sweep.
+    rows = [
+        row for row in pick(measured(here), level=STAC_LEVEL) if row["shift"].startswith("noise")
+    ]
     table = pick(rows, shift="noise", level=STAC_LEVEL)
     comparisons = [
         item
