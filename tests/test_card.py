@@ -9,6 +9,7 @@ from graphtemper.card import MAX_BYTES, fingerprint
 from graphtemper.card_format import as_stored, to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.models import SGC, SIGN
+from graphtemper.share_drift import SKETCH_SIZE
 
 NODES = np.arange(150, 300)
 # What a card does with an atlas does not depend on its size.
@@ -96,7 +97,8 @@ def test_a_card_answers_alike_before_and_after_it_has_travelled(card, model, tmp
 def test_a_card_is_small_and_holds_no_row_of_a_node(card, text):
     assert len(text) < MAX_BYTES
     content = json.loads(text)
-    allowed = {3, 6, len(card.environments)}  # classes, the fixed path of six nodes, the atlas
+    # Classes, a covariance with its error, the fixed path of six nodes, the sketch, the atlas.
+    allowed = {3, 2, 6, SKETCH_SIZE, len(card.environments)}
 
     def check(value, where):
         if isinstance(value, dict):
@@ -201,7 +203,11 @@ EDITS = [
     (("reference", "moments", "offsets", 0, 0), [1.0], "'reference.moments.offsets'"),
     (("reference", "moments", "within"), 1.0, "'reference.moments.within'"),
     (("reference", "evidence", "covariance", 0, 0), 1e300, "'reference.evidence.covariance'"),
-    (("reference", "evidence", "feature_covariance"), None, "feature_covariance'"),
+    (("reference", "evidence", "feature"), None, "evidence.feature'"),
+    (("reference", "evidence", "held"), [1.0], "evidence.held'"),
+    (("population", "sketch"), [0.0], "population.sketch'"),
+    (("population", "separation"), 0.0, "population.separation'"),
+    (("population", "recalls"), ..., "population.recalls'"),
     (("reference", "evidence", "edge_agreement"), ..., "edge_agreement' is missing"),
     (("reference", "evidence", "predicted_shares"), [0.5, 0.5], "predicted_shares'"),
     (("names", "model"), [], "'names.model'"),

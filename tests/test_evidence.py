@@ -5,7 +5,7 @@ import pytest
 
 from graphtemper import Graph, SourceCard, csbm, evidence, shifts
 from graphtemper.errors import InputError
-from graphtemper.evidence import LOGIT_SIGNALS, SIGNALS
+from graphtemper.evidence import LEAD, LOGIT_SIGNALS, SIGNALS
 from graphtemper.models import SGC, SIGN
 from graphtemper.observe import Observation
 
@@ -42,7 +42,8 @@ def test_logits_alone_show_what_needs_no_model(card, graph, model):
     part = _measure(card, model(graph), graph)
     assert set(evidence.read(part, card.reference)) == set(LOGIT_SIGNALS)
     assert set(evidence.read(full, card.reference)) == {*SIGNALS, *LOGIT_SIGNALS}
-    assert part.feature_covariance is None
+    assert part.feature is None
+    assert part.held is None
     for name in ("confidence", "confident_share", "certain_share", "homophily", "log_degree"):
         assert getattr(part, name) == pytest.approx(getattr(full, name))
     np.testing.assert_allclose(part.covariance, full.covariance)
@@ -50,21 +51,24 @@ def test_logits_alone_show_what_needs_no_model(card, graph, model):
 
 
 def test_the_source_read_against_itself_has_gains_of_one(card):
-    gains = evidence.signal_gains(card.reference.evidence, card.reference.evidence)
-    assert gains == {"feature": 1.0, "structure": 1.0, "neighbour": pytest.approx(1.0)}
+    gains = evidence.gains(card.reference.evidence, card.reference.evidence)
+    assert gains is not None
+    assert {"signal", "model", "own", "homophily", "spread"} <= set(gains.to_dict())
+    assert list(gains.to_dict().values()) == pytest.approx([1.0] * len(gains.to_dict()))
     found = evidence.read(card.reference.evidence, card.reference)
     source = evidence.log_odds(card.reference.accuracy)
-    for name in ("feature-split accuracy", "neighbour-split accuracy", "edge agreement"):
+    for name in (LEAD, "edge agreement"):
         assert found[name] == pytest.approx(source, abs=0.25)
+    for name in ("homophily gain", "predicted shares", "logit spread"):
+        assert found[name] == pytest.approx(0.0, abs=1e-9)
 
 
-def test_split_accuracies_follow_noise_where_confidence_does_not(card, graph, model):
+def test_the_signal_accuracy_follows_noise_where_confidence_does_not(card, graph, model):
     """Noise makes logits larger and answers worse: confidence is the wrong way to look at it."""
     noisy = shifts.noise(2.0)(graph, 5)
     truth = evidence.log_odds((model(noisy).argmax(axis=1) == graph.labels).mean())
     found = evidence.read(_measure(card, model, noisy), card.reference)
-    assert found["feature-split accuracy"] == pytest.approx(truth, abs=0.4)
-    assert found["neighbour-split accuracy"] == pytest.approx(truth, abs=0.4)
+    assert found[LEAD] == pytest.approx(truth, abs=0.4)
     assert found["confidence"] > truth + 0.8
 
 
@@ -72,25 +76,34 @@ def test_the_expected_standard_error_is_the_spread_over_graphs():
     model = SGC(hops=1, operator="mean").fit(_graph())
     card = SourceCard.build(model, _graph(), range(450, 900), compositions=0)
     shown = [_measure(card, model, _graph(seed=s)) for s in range(10, 34)]
-    for name in ("feature", "neighbour"):
-        values = [getattr(item, f"{name}_covariance") for item in shown]
-        stated = np.mean([getattr(item, f"{name}_error") for item in shown])
+    for name in ("feature", "own_feature", "edge", "wedge", "held"):
+        values = [getattr(item, name).value for item in shown]
+        stated = np.mean([getattr(item, name).error for item in shown])
         # Nodes share neighbours, so the stated error is a little small; a factor of 2 is chance.
         assert 0.5 < np.std(values) / stated < 2.5
 
 
-def test_a_split_that_shows_nothing_at_the_source_is_not_read():
-    """One column has no halves, and a model without hops has no neighbours."""
-    g = _graph(num_classes=2, num_features=1)
+def test_a_view_that_shows_nothing_at_the_source_is_not_read():
+    """One column has no halves, and random edges bear no witness."""
+    g = _graph(num_classes=2, num_features=1, homophily=0.5)
     alone = SIGN(hops=0).fit(g, range(450))
     card = SourceCard.build(alone, g, range(450, 900), compositions=0)
-    assert not {"feature-split accuracy", "neighbour-split accuracy"} & set(card.names["model"])
-    assert evidence.signal_gains(card.reference.evidence, card.reference.evidence) == {}
+    assert not {LEAD, "homophily gain", "edge agreement"} & set(card.names["model"])
     seen = [_measure(card, alone, target) for target in (g, shifts.noise(2.0)(g, 3))]
     first, second = (evidence.read(item, card.reference) for item in seen)
-    assert first["feature-split accuracy"] == second["feature-split accuracy"]
+    assert first[LEAD] == second[LEAD]
     assert first["confidence"] != second["confidence"]
-    assert "not readable at this source: feature-split accuracy" in card.summary()
+    assert "not readable at this source: signal accuracy" in card.summary()
+
+
+def test_without_halves_the_witnesses_lead(graph):
+    """One-hot columns exclude each other, so no two halves share anything but neighbours do."""
+    g = _graph(num_classes=2, num_features=1)
+    alone = SIGN(hops=1).fit(g, range(450))
+    card = SourceCard.build(alone, g, range(450, 900), compositions=0)
+    gains = evidence.gains(_measure(card, alone, shifts.scale(0.5)(g, 1)), card.reference.evidence)
+    assert gains.halves is None
+    assert np.exp(gains.signal) == pytest.approx(0.5, abs=0.1)
 
 
 def test_held_out_agreement_reads_classes_and_not_messages(card, model):

@@ -295,7 +295,7 @@ def test_a_model_that_fails_on_a_part_of_its_input_says_so(card, model, target):
 
     def fragile(graph):
         logits = np.array(model(graph), np.float64)
-        if graph.num_nodes == 600 and np.unique(graph.features, axis=0).shape[0] < 600:
+        if graph.num_nodes == 600 and np.abs(graph.features - target.features).max() > 0.1:
             logits[3] = np.inf
         return logits
 

@@ -14,7 +14,8 @@ def _as_dicts(points):
 
 def _response(points, values, kernel, **other):
     noise = other.pop("noise", np.zeros(len(values)))
-    return Response(NAMES, points, values, noise, np.zeros(2), np.ones(2), kernel, **other)
+    prior = other.pop("prior", np.zeros(2))
+    return Response(NAMES, points, values, noise, np.zeros(2), np.ones(2), prior, kernel, **other)
 
 
 @pytest.fixture
@@ -93,10 +94,11 @@ def test_a_linear_response_is_recovered_and_extrapolated():
     origin = {"a": 0.2, "b": -1.0}
     moved = raw - [0.2, -1.0]
     values = 0.7 * moved[:, 0] - 0.2 * moved[:, 1] + 0.01 * rng.standard_normal(60)
-    fitted, residuals = response.fit(
+    fitted, left_out = response.fit(
         NAMES, _as_dicts(raw), values, np.full(60, 1e-4), origin, _families(60)
     )
-    assert residuals.shape == (60,)
+    assert sorted(left_out.rows) == list(range(60))
+    np.testing.assert_allclose(left_out.predicted, values[left_out.rows], atol=0.1)
     for a, b in ((0.0, 0.0), (1.0, 2.0), (4.0, -8.0)):
         found, _ = fitted.predict({"a": 0.2 + a, "b": -1.0 + b})
         assert found == pytest.approx(0.7 * a - 0.2 * b, abs=0.12)
@@ -116,11 +118,11 @@ def test_widening_covers_families_that_were_left_out():
             points.append([level, level * rng.normal(1.0, 0.3)])
             values.append(-level + bend * level + 0.02 * rng.standard_normal())
     values = np.array(values)
-    fitted, residuals = response.fit(
+    fitted, left_out = response.fit(
         NAMES, _as_dicts(points), values, np.full(100, 4e-4), {"a": 0.0, "b": 0.0}, families
     )
     assert fitted.widening >= 1.0
-    covered = (residuals <= fitted.widening * response.normal_quantile(0.9)).mean()
+    covered = (left_out.standardised <= fitted.widening * response.normal_quantile(0.9)).mean()
     assert covered >= 0.89
     # Two thirds of the families price the interval of the others.
     seen = np.array([int(next(iter(f))[1:]) < 14 for f in families])
@@ -146,8 +148,9 @@ def test_left_out_residuals_do_not_use_the_family_they_judge():
     families = [frozenset({"odd"} if i < 10 else {f"f{i % 3}"}) for i in range(40)]
     values = points[:, 0] + np.where(np.arange(40) < 10, 3.0, 0.0)
     kernel = Kernel(1.0, 1.0, 1.5, 0.01)
-    residuals = response._left_out(kernel, points, values, np.zeros(len(values)), families)
-    assert np.median(residuals[:10]) > 3.0 * np.median(residuals[10:])
+    found = response._left_out(kernel, points, values, np.zeros(len(values)), families)
+    odd = found.rows < 10
+    assert np.median(found.standardised[odd]) > 3.0 * np.median(found.standardised[~odd])
 
 
 def test_compositions_are_left_out_with_each_of_their_families():
@@ -162,7 +165,7 @@ def test_compositions_are_left_out_with_each_of_their_families():
         known = (points[rows], values[rows], np.zeros(2))
         mean, variance = response._condition(kernel, *known, points[[2]])
         by_hand.append(abs(3.5 - mean[0]) / np.sqrt(variance[0]))
-    assert found[2] == pytest.approx(np.mean(by_hand))
+    assert sorted(found.standardised[found.rows == 2]) == pytest.approx(sorted(by_hand))
 
 
 def test_reach_is_the_distance_to_other_families():
@@ -191,3 +194,53 @@ def test_missing_signals_and_lone_families_are_refused(points):
     origin = {"a": 0.0, "b": 0.0}
     with pytest.raises(InputError, match="two families"):
         response.fit(NAMES, rows, points[:, 0], np.ones(30), origin, _families(30, kinds=1))
+
+
+def test_far_from_everything_the_leading_signal_is_believed():
+    """With nothing learned the response is the lead; near environments it is what they say."""
+    points = np.array([[1.0, 0.0], [0.0, 1.0]])
+    fitted = _response(
+        points, np.array([1.5, 0.0]), Kernel(1e-9, 1.0, 0.5, 1e-6), prior=np.array([1.0, 0.0])
+    )
+    assert fitted.predict({"a": 9.0, "b": 9.0})[0] == pytest.approx(9.0, abs=1e-3)
+    assert fitted.predict({"a": 1.0, "b": 0.0})[0] == pytest.approx(1.5, abs=1e-2)
+
+
+def test_the_lead_keeps_its_own_units():
+    rng = np.random.default_rng(3)
+    raw = rng.standard_normal((40, 2)) * [3.0, 0.2]
+    values = raw[:, 0] + 0.05 * rng.standard_normal(40)
+    fitted, _ = response.fit(
+        NAMES,
+        _as_dicts(raw),
+        values,
+        np.full(40, 1e-4),
+        {"a": 0.0, "b": 0.0},
+        _families(40),
+        lead="a",
+    )
+    assert fitted.prior @ (1.0 / fitted.scale) == pytest.approx(1.0)
+    assert fitted.predict({"a": 20.0, "b": 0.0})[0] == pytest.approx(20.0, abs=1.0)
+
+
+def test_the_likelihoods_gradient_is_that_of_finite_differences(points):
+    values = np.sin(points[:, 0]) + 0.1 * points[:, 1]
+    loss = response._Likelihood(points, values, np.full(30, 0.01))
+    at = np.log([0.7, 0.4, 1.3, 0.05])
+    _, gradient = loss(at)
+    for i, step in enumerate(1e-5 * np.eye(4)):
+        slope = (loss(at + step)[0] - loss(at - step)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(slope, rel=1e-4, abs=1e-6)
+
+
+def test_the_likelihood_is_that_of_the_normal_density(points):
+    from scipy.stats import multivariate_normal
+
+    values = np.cos(points[:, 1])
+    kernel = Kernel(0.7, 0.4, 1.3, 0.05)
+    matrix = kernel(points, points) + 0.06 * np.eye(30)
+    found, _ = response._Likelihood(points, values, np.full(30, 0.01))(
+        np.log([0.7, 0.4, 1.3, 0.05])
+    )
+    exact = -multivariate_normal(np.zeros(30), matrix).logpdf(values)
+    assert found + 15 * np.log(2 * np.pi) == pytest.approx(exact, rel=1e-9)

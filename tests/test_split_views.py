@@ -1,27 +1,23 @@
 """Split views against generic runs, against what they must not see, and against theory.
 
-In a binary CSBM, a one-hop mean model aggregates (2h-1) r of signal. Two disjoint neighbour sets
-are independent given the class, so their gain is (2h_t-1)/(2h_s-1) at every degree. Two feature
-halves read the same neighbours, so chance in who they are counts as signal:
-(2h-1)^2 + 4h(1-h) E[1/d] replaces (2h-1)^2.
+In a binary CSBM, a one-hop mean model aggregates (2h-1) r of signal. Two feature halves read the
+same neighbours, so chance in who they are counts as signal: (2h-1)^2 + 4h(1-h) E[1/d] replaces
+(2h-1)^2. Witnesses do not share neighbours; see `test_witness`.
 """
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphtemper import csbm, shifts, theory
-from graphtemper.deform import ClassMoments, deform
+from graphtemper import csbm, shifts
 from graphtemper.models import SGC, SIGN
 from graphtemper.shifts import column_moments
 from graphtemper.split_views import (
     GAIN_RANGE,
-    centred,
     column_halves,
     cross_covariance,
     feature_views,
     gain,
-    neighbour_views,
 )
 
 
@@ -63,55 +59,22 @@ def test_a_linear_models_views_equal_those_of_real_runs(num_classes, sparse):
     for model in _models(g):
         fast = list(feature_views(model, g, halves, mean))
         slow = list(feature_views(lambda graph, m=model: m(graph), g, halves, mean))
-        np.testing.assert_allclose(np.array(fast), np.array(slow), atol=1e-4)
-        quick = neighbour_views(model, g, mean, seed=5)
-        real = neighbour_views(lambda graph, m=model: m(graph), g, mean, seed=5)
-        for name in ("first", "second", "own_and_first"):
-            np.testing.assert_allclose(getattr(quick, name), getattr(real, name), atol=1e-4)
+        # Own views differ by design where the operator leaves the node itself out.
+        same = slice(None) if model.operator == "self-loop" else slice(2)
+        for quick, real in zip(fast, slow, strict=True):
+            np.testing.assert_allclose(np.array(quick[same]), np.array(real[same]), atol=1e-4)
 
 
 def test_a_feature_view_sees_its_half_alone():
     g = _small()
     model, mean = _models(g)[0], column_moments(g.features)[0]
     half = column_halves(g.num_features, 1, seed=0)
-    ((first, second),) = feature_views(model, g, half, mean)
+    (before,) = feature_views(model, g, half, mean)
     changed = np.where(half[0], g.features, g.features[::-1] * 3.0)
-    ((again, other),) = feature_views(model, g.replace(features=changed), half, mean)
-    np.testing.assert_allclose(again, first, atol=1e-5)
-    assert np.abs(other - second).max() > 0.1
-
-
-def _depends(view, model, graph, mean, node):
-    """Return the nodes whose features a node's logits in a view depend on."""
-    base = getattr(neighbour_views(model, graph, mean, 5), view)[node]
-    found = set()
-    for other in range(graph.num_nodes):
-        features = graph.features.copy()
-        features[other] += 10.0
-        now = getattr(neighbour_views(model, graph.replace(features=features), mean, 5), view)
-        if np.abs(now[node] - base).max() > 1e-4:
-            found.add(other)
-    return found
-
-
-def test_neighbour_views_share_neither_the_node_nor_a_neighbour():
-    g = csbm.sample(40, degree=8, homophily=0.7, snr=1.0, num_features=4, seed=4)
-    model = SIGN(hops=2).fit(g)
-    mean = column_moments(g.features)[0]
-    neighbours = [set(g.edges[(g.edges == v).any(axis=1)].ravel()) - {v} for v in range(40)]
-    met = 0
-    for node in (0, 3, 11, 25):
-        first, second, both = (
-            _depends(view, model, g, mean, node) for view in ("first", "second", "own_and_first")
-        )
-        assert node not in first | second
-        assert not first & second
-        assert first | second <= neighbours[node]
-        assert node in both
-        assert first <= both
-        assert not (both - {node}) & second
-        met += bool(first and second)
-    assert met >= 2
+    (after,) = feature_views(model, g.replace(features=changed), half, mean)
+    for seen, hidden in (("first", "second"), ("own_first", "own_second")):
+        np.testing.assert_allclose(getattr(after, seen), getattr(before, seen), atol=1e-5)
+        assert np.abs(getattr(after, hidden) - getattr(before, hidden)).max() > 0.1
 
 
 def test_cross_covariance_is_blind_to_noise_in_one_half_and_to_order():
@@ -161,30 +124,15 @@ def model(source):
 def _feature_covariance(model, graph):
     mean = column_moments(graph.features)[0]
     halves = column_halves(graph.num_features, 6, seed=0)
-    return np.mean([cross_covariance(*pair) for pair in feature_views(model, graph, halves, mean)])
-
-
-def _neighbour_covariance(model, graph):
-    mean = column_moments(graph.features)[0]
-    views = [neighbour_views(model, graph, mean, seed) for seed in range(2)]
+    views = feature_views(model, graph, halves, mean)
     return np.mean([cross_covariance(view.first, view.second) for view in views])
 
 
-@pytest.mark.parametrize("measure", [_feature_covariance, _neighbour_covariance])
-def test_noise_leaves_the_gain_alone(source, model, measure):
+def test_noise_leaves_the_gain_alone(source, model):
     noisy = shifts.noise(1.5)(source, 7)
     assert np.var(model(noisy)[:, 1]) > 1.3 * np.var(model(source)[:, 1])
-    assert gain(measure(model, noisy), measure(model, source)) == pytest.approx(1.0, abs=0.05)
-
-
-def test_the_neighbour_gain_is_the_ratio_of_signals(source, model):
-    known = _neighbour_covariance(model, source)
-    found = [gain(_neighbour_covariance(model, _rotated(H_TARGET, s)), known) for s in range(2, 7)]
-    expected = (2 * H_TARGET - 1) / (2 * H_SOURCE - 1)
-    error = np.std(found, ddof=1)
-    assert error < 0.08
-    # Five targets share one source, whose error is about that of one of them.
-    assert abs(np.mean(found) - expected) < 3 * error * np.sqrt(1 + 1 / 5)
+    found = gain(_feature_covariance(model, noisy), _feature_covariance(model, source))
+    assert found == pytest.approx(1.0, abs=0.05)
 
 
 def test_the_feature_gain_counts_chance_in_the_neighbourhood_as_signal(source, model):
@@ -198,20 +146,3 @@ def test_the_feature_gain_counts_chance_in_the_neighbourhood_as_signal(source, m
     found = [gain(_feature_covariance(model, _rotated(H_TARGET, s)), known) for s in range(2, 5)]
     assert np.mean(found) == pytest.approx(np.sqrt(signal(H_TARGET) / signal(H_SOURCE)), abs=0.04)
     assert np.mean(found) > (2 * H_TARGET - 1) / (2 * H_SOURCE - 1) + 0.02
-
-
-def test_the_deformed_temperature_is_that_of_the_finite_degree_theory(source, model):
-    """Within 10 %: the deformation is Gaussian, the theory an exact mixture."""
-    moments = ClassMoments.measure(model(source), source.labels)
-    known = _neighbour_covariance(model, source)
-    same = centred(model(source))
-    base = deform(moments, 1.0, same.mean(axis=0), np.cov(same.T, bias=True)).temperature
-    found = []
-    for seed in range(2, 7):
-        target = _rotated(H_TARGET, seed)
-        seen = centred(model(target))
-        g = gain(_neighbour_covariance(model, target), known)
-        moved = deform(moments, g, seen.mean(axis=0), np.cov(seen.T, bias=True))
-        found.append(moved.temperature / base)
-    expected = theory.finite_degree_temperature(H_TARGET, H_SOURCE, SNR, DEGREE)
-    assert np.mean(found) == pytest.approx(expected, rel=0.10)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import numbers
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -162,3 +164,14 @@ def num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep linear algebra to one thread: small matrices, or work that already runs on all cores.
+
+    On busy cores a library's own threads wait for each other 10 to 40 times as long as they work.
+    """
+    threadpoolctl = importlib.import_module("threadpoolctl")  # untyped
+    with threadpoolctl.threadpool_limits(1):
+        yield

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import shifts, temperature
-from graphtemper._arrays import check_whole, num_cores
+from graphtemper._arrays import check_whole, num_cores, one_blas_thread
 from graphtemper._random import stream
 from graphtemper.errors import InputError
 from graphtemper.evidence import Probe, Reference, measure, read
@@ -132,7 +132,7 @@ def survey(
             predictor, graph, nodes, probe, reference, shift, environment_seed(seed, shift)
         )
 
-    with ThreadPoolExecutor(workers) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
         for found in pool.map(visit, todo):
             finished[found.shift] = found
             count += 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,17 +18,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import atlas, evidence, response, signals, temperature
-from graphtemper._arrays import FloatArray, check_whole
+from graphtemper._arrays import FloatArray, check_whole, one_blas_thread
 from graphtemper.atlas import Environment, Progress
 from graphtemper.card_format import as_stored, from_json, read_environment, to_json
 from graphtemper.deform import ClassMoments
 from graphtemper.errors import FileError, InputError
-from graphtemper.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
+from graphtemper.evidence import (
+    FEW_SIGNALS,
+    LEAD,
+    LOGIT_SIGNALS,
+    SIGNALS,
+    Evidence,
+    Probe,
+    Reference,
+)
 from graphtemper.files import atomic_write
 from graphtemper.graph import Graph, Nodes, select_labelled
 from graphtemper.observe import Observation
 from graphtemper.predict import Predictor, predict
 from graphtemper.response import Kernel, Response
+from graphtemper.share_drift import Population
 from graphtemper.shifts import column_moments
 
 MAX_BYTES = 100_000
@@ -51,6 +60,7 @@ class SourceCard:
     fingerprint: FloatArray | None
     probe: Probe
     reference: Reference
+    population: Population
     environments: tuple[Environment, ...]
     names: dict[str, tuple[str, ...]]
     kernels: dict[str, Kernel]
@@ -126,11 +136,7 @@ class SourceCard:
             done=journal.add,
             progress=progress,
         )
-        kernels, widening = {}, {}
-        names = {"model": evidence.readable(reference.evidence), "logits": LOGIT_SIGNALS}
-        for kind, chosen in names.items():
-            fitted = _fit(chosen, found, reference, rows.size)
-            kernels[kind], widening[kind] = fitted.kernel, fitted.widening
+        fitted = _fit(found, reference, rows.size)
         card = cls(
             predictor=getattr(predictor, "__name__", type(predictor).__name__)[:200],
             num_classes=seen.num_classes,
@@ -139,10 +145,13 @@ class SourceCard:
             fingerprint=fingerprint(predictor, graph.num_features),
             probe=probe,
             reference=reference,
+            population=Population.measure(
+                graph, rows, labels, seen.predictions, seen.num_classes, probe.column_std
+            ),
             environments=tuple(found),
-            names=names,
-            kernels=kernels,
-            widening=widening,
+            names={kind: item.names for kind, item in fitted.items()},
+            kernels={kind: item.kernel for kind, item in fitted.items()},
+            widening={kind: item.widening for kind, item in fitted.items()},
             excluded=tuple(sorted(set(exclude))),
         )
         # Rounded as in the file, so that a card answers alike before and after it has travelled.
@@ -163,9 +172,27 @@ class SourceCard:
             noise=_sampling_variance(self.environments, self.num_nodes),
             origin=start,
             scale=scale,
+            prior=response.prior_weights(names, scale, LEAD),
             kernel=self.kernels[kind],
             widening=self.widening[kind],
             reach=response.reach(points, [item.families for item in self.environments]),
+        )
+
+    def without(self, family: str) -> SourceCard:
+        """Return the card that has never seen a family of shifts, for honest evaluation.
+
+        The same as building with ``exclude=(family,)`` but for which compositions are drawn, at
+        the cost of a fit.
+        """
+        kept = [item for item in self.environments if family not in item.families]
+        fitted = _fit(kept, self.reference, self.num_nodes)
+        return replace(
+            self,
+            environments=tuple(kept),
+            names={kind: item.names for kind, item in fitted.items()},
+            kernels={kind: item.kernel for kind, item in fitted.items()},
+            widening={kind: item.widening for kind, item in fitted.items()},
+            excluded=tuple(sorted({*self.excluded, family})),
         )
 
     def check(self, predictor: Predictor | ArrayLike, graph: Graph) -> None:
@@ -228,7 +255,8 @@ class SourceCard:
             f"families: {', '.join(families)}",
             f"signals: {', '.join(self.names['model'])}",
         ]
-        unread = [name for name in SIGNALS if name not in self.names["model"]]
+        can_read = evidence.readable(self.reference.evidence)
+        unread = [name for name in SIGNALS if name not in can_read]
         if unread:
             lines.append(f"not readable at this source: {', '.join(unread)}")
         if self.excluded:
@@ -289,20 +317,37 @@ def _matching_noise(seen: Observation, error: float) -> float:
     return float(np.sqrt(low * high))
 
 
-def _fit(
-    names: tuple[str, ...],
-    found: list[Environment],
-    reference: Reference,
-    num_nodes: int,
-) -> Response:
-    fitted, _ = response.fit(
-        names,
-        [item.signals for item in found],
-        _relative_log_odds(found, reference.accuracy),
-        _sampling_variance(found, num_nodes),
-        evidence.read(reference.evidence, reference),
-        [item.families for item in found],
-    )
+def _fit(found: Sequence[Environment], reference: Reference, num_nodes: int) -> dict[str, Response]:
+    """Fit the response to each kind of target; which signals it reads is settled by the atlas.
+
+    A short and a long list of signals are tried, and the one with the smaller error on families of
+    shifts that are left out is kept: it is chosen to extrapolate, on source labels alone.
+    """
+    readable = evidence.readable(reference.evidence)
+    lists: dict[str, list[tuple[str, ...]]] = {
+        "model": [readable, tuple(name for name in readable if name in FEW_SIGNALS)],
+        "logits": [LOGIT_SIGNALS],
+    }
+    start = evidence.log_odds(reference.accuracy)
+    truth = np.array([item.accuracy for item in found])
+    fitted = {}
+    for kind, choices in lists.items():
+        errors, responses = [], []
+        for names in dict.fromkeys(choices):
+            with one_blas_thread():
+                surface, left_out = response.fit(
+                    names,
+                    [item.signals for item in found],
+                    _relative_log_odds(found, reference.accuracy),
+                    _sampling_variance(found, num_nodes),
+                    evidence.read(reference.evidence, reference),
+                    [item.families for item in found],
+                    lead=LEAD,
+                )
+            predicted = 1.0 / (1.0 + np.exp(-(start + left_out.predicted)))
+            errors.append(float(np.abs(predicted - truth[left_out.rows]).mean()))
+            responses.append(surface)
+        fitted[kind] = responses[int(np.argmin(errors))]
     return fitted
 
 

@@ -15,11 +15,14 @@ from graphtemper.deform import ClassMoments
 from graphtemper.errors import InputError
 from graphtemper.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
 from graphtemper.response import Kernel
+from graphtemper.share_drift import SKETCH_SIZE, Population
+from graphtemper.witness import Covariance
 
 if TYPE_CHECKING:
     from graphtemper.card import SourceCard
 
 SCHEMA = "graphtemper.card/1"
+_COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
 # Largest moment of source logits, which are in units of the source temperature.
 _LARGEST = 1e30
 
@@ -45,6 +48,10 @@ def to_json(card: SourceCard) -> str:
             "moments": {
                 key: value.tolist() for key, value in card.reference.moments.__dict__.items()
             },
+        },
+        "population": {
+            key: value.tolist() if isinstance(value, np.ndarray) else value
+            for key, value in card.population.__dict__.items()
         },
         "names": {kind: list(names) for kind, names in card.names.items()},
         "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
@@ -82,6 +89,7 @@ def from_json(text: str) -> SourceCard:
         fingerprint=None if shown.value is None else shown.array((None, classes)),
         probe=_probe(root["probe"], features),
         reference=_reference(root["reference"], classes),
+        population=_population(root["population"], classes),
         environments=tuple(_environment(item) for item in root["environments"].items(3, 5000)),
         names={
             "model": _names(root["names"]["model"], SIGNALS),
@@ -102,7 +110,6 @@ def _probe(field: _Field, features: int) -> Probe:
         entropy_threshold=field["entropy_threshold"].number(-1e9, 1e9),
         seed=field["seed"].count(0, 2**63),
         splits=field["splits"].count(1, 100),
-        colourings=field["colourings"].count(1, 100),
         passes=field["passes"].count(2, 1000),
         edge_share=field["edge_share"].number(0.0, 1.0),
     )
@@ -112,17 +119,11 @@ def _reference(field: _Field, classes: int) -> Reference:
     moments, seen = field["moments"], field["evidence"]
     square = (classes, classes)
     plain = ("confidence", "confident_share", "certain_share", "homophily", "log_degree")
-    with_model = (
-        "feature_covariance",
-        "neighbour_covariance",
-        "own_covariance",
-        "feature_error",
-        "neighbour_error",
-        "own_error",
-        "noise_agreement",
-        "source_noise_agreement",
-        "edge_agreement",
-    )
+    agreements = ("noise_agreement", "source_noise_agreement", "edge_agreement")
+    numbers: dict[str, Any] = {name: seen[name].number(-1e9, 1e9) for name in (*plain, *agreements)}
+    covariances: dict[str, Any] = {
+        name: Covariance(*seen[name].array((2,)).tolist()) for name in _COVARIANCES
+    }
     return Reference(
         accuracy=field["accuracy"].number(0.0, 1.0),
         moments=ClassMoments(
@@ -136,9 +137,18 @@ def _reference(field: _Field, classes: int) -> Reference:
             predicted_shares=seen["predicted_shares"].shares(classes),
             mean_abs_logit=seen["mean_abs_logit"].number(0.0, _LARGEST),
             snr=None if seen["snr"].value is None else seen["snr"].number(-1e300, 1e300),
-            **{name: seen[name].number(-1e9, 1e9) for name in plain},
-            **{name: seen[name].number(-_LARGEST, _LARGEST) for name in with_model},
+            **numbers,
+            **covariances,
         ),
+    )
+
+
+def _population(field: _Field, classes: int) -> Population:
+    return Population(
+        sketch=field["sketch"].array((SKETCH_SIZE,)),
+        num_nodes=field["num_nodes"].count(1, 10**12),
+        separation=field["separation"].number(1e-6, 1e6),
+        recalls=field["recalls"].array((classes,)),
     )
 
 

@@ -1,45 +1,55 @@
 """Evidence: everything the atlas measures of one observation, as plain numbers without labels.
 
 A `Probe` fixes at the source how to measure (temperature, noise strength, splits), so that source
-and target are measured alike. `Evidence` is what one graph shows; `signals` compares it with the
-source's and turns it into the few numbers that the atlas learns from. Each of these is an accuracy
-on the scale of log-odds, relative to the same number at the source.
+and target are measured alike. `Evidence` is what one graph shows; `read` compares it with the
+source's and turns it into the few numbers that the atlas learns from. The leading one is the
+accuracy that the signal gain implies; the others are accuracies, agreements and sizes on a scale of
+log-odds or logarithms.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import perturb, signals, split_views
+from graphtemper import perturb, signals, split_views, witness
 from graphtemper._arrays import FloatArray
 from graphtemper._random import stream
 from graphtemper.deform import ClassMoments, deform
 from graphtemper.errors import InputError
+from graphtemper.gains import Gains, read_gains
 from graphtemper.observe import Observation
 from graphtemper.shifts import column_moments
+from graphtemper.witness import Covariance, HeldOut, ratio_of_sums
 
+LEAD = "signal accuracy"
+"""The signal that already is an estimate; the atlas learns what it misses."""
 SIGNALS = (
-    "feature-split accuracy",
-    "neighbour-split accuracy",
+    LEAD,
     "noise agreement",
     "source-noise agreement",
     "confidence",
     "edge agreement",
+    "predicted homophily",
+    "homophily gain",
+    "predicted shares",
+    "logit spread",
 )
-"""What the atlas reads when the model can be run."""
+"""What the atlas can read when the model can be run."""
+FEW_SIGNALS = SIGNALS[:5]
+"""The first of them; which list a card reads is settled by leaving families of shifts out."""
 LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 """What it reads when there are only logits."""
 
 # Log-odds are taken of accuracies inside this range; beyond, a finite sample says nothing more.
 _RANGE = (0.005, 0.995)
-# What the source must show for a signal that is read against it.
-_LEAST_STANDARD_ERRORS = 5.0
-_LEAST_SHARE_OF_VARIANCE = 1e-6
+# What the source must show for agreement across held-out edges to be read against it.
 _LEAST_EDGE_AGREEMENT = 0.03
+# A deformed source that is no better than this above guessing gives no scale.
+_LEAST_LEAD = 0.02
 # Larger logits, in units of the source temperature, have no finite variance in float64.
 _LARGEST_LOGIT = 1e100
 
@@ -59,7 +69,6 @@ class Probe:
     entropy_threshold: float
     seed: int
     splits: int = 6
-    colourings: int = 2
     passes: int = 6
     edge_share: float = 0.3
 
@@ -77,12 +86,11 @@ class Evidence:
     homophily: float
     log_degree: float
     mean_abs_logit: float
-    feature_covariance: float | None = None
-    neighbour_covariance: float | None = None
-    own_covariance: float | None = None
-    feature_error: float | None = None
-    neighbour_error: float | None = None
-    own_error: float | None = None
+    feature: Covariance | None = None
+    own_feature: Covariance | None = None
+    edge: Covariance | None = None
+    wedge: Covariance | None = None
+    held: Covariance | None = None
     noise_agreement: float | None = None
     source_noise_agreement: float | None = None
     edge_agreement: float | None = None
@@ -99,8 +107,8 @@ class Evidence:
 def measure(seen: Observation, probe: Probe) -> Evidence:
     """Measure an observation: one clean pass, split views, noisy passes and edge dropout.
 
-    With the default probe 12 half-views, 18 neighbour views, 12 noisy passes and 6 dropout passes,
-    all of K columns for a linear model.
+    With the default probe 12 half-views, 12 noisy passes and 6 dropout passes, all of K columns for
+    a linear model.
     """
     _check_size(seen)
     z = split_views.centred(seen.logits)
@@ -133,48 +141,42 @@ def _check_size(seen: Observation) -> None:
 
 
 def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
-    graph, nodes, predictor = seen.graph, seen.nodes, seen.predictor
-    mean, _ = column_moments(graph.features)
-    halves = split_views.column_halves(graph.num_features, probe.splits, probe.seed)
-    feature = [
-        split_views.node_products(u[nodes], v[nodes])
-        for u, v in split_views.feature_views(predictor, graph, halves, mean)
-    ]
-    neighbour, own = [], []
-    for colouring in range(probe.colourings):
-        views = split_views.neighbour_views(predictor, graph, mean, probe.seed + colouring)
-        first, second, both = (
-            view[nodes] for view in (views.first, views.second, views.own_and_first)
-        )
-        neighbour.append(split_views.node_products(first, second))
-        own.append(split_views.node_products(both, second))
-    scale = probe.temperature**2
-    return Evidence(
-        **{
-            **basic.__dict__,
-            **_mean_and_error("feature", feature, scale),
-            **_mean_and_error("neighbour", neighbour, scale),
-            **_mean_and_error("own", own, scale),
-            "noise_agreement": noise_agreement(seen, probe.noise_level, probe.passes),
-            "source_noise_agreement": noise_agreement(
-                seen, probe.noise_level, probe.passes, probe.column_std
-            ),
-            "edge_agreement": _held_out_agreement(seen, probe),
-            "snr": _snr(seen),
-        }
+    graph, nodes = seen.graph, seen.nodes
+    own = witness.own_view(seen.predictor, graph) / probe.temperature
+    edge, wedge = witness.edges_and_wedges(own, graph, nodes)
+    feature, own_feature = _halves(seen, probe)
+    held_out = HeldOut(own, graph, nodes)
+    agreement = _held_out_agreement(seen, probe, held_out)
+    return replace(
+        basic,
+        feature=feature,
+        own_feature=own_feature,
+        edge=edge,
+        wedge=wedge,
+        held=held_out.covariance,
+        noise_agreement=noise_agreement(seen, probe.noise_level, probe.passes),
+        source_noise_agreement=noise_agreement(
+            seen, probe.noise_level, probe.passes, probe.column_std
+        ),
+        edge_agreement=agreement,
+        snr=_snr(seen),
     )
 
 
-def _mean_and_error(name: str, products: list[FloatArray], scale: float) -> dict[str, float]:
-    """Average over splits first: a node's splits are not independent, its neighbours nearly are."""
-    values = np.mean(products, axis=0) / scale
-    error = float(values.std() / np.sqrt(values.size))
-    if not np.isfinite(error):
-        raise InputError(
-            "the model's logits overflow when it sees only a part of its input; check the scale of "
-            "the features."
-        )
-    return {f"{name}_covariance": float(values.mean()), f"{name}_error": error}
+def _halves(seen: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
+    """Return the covariance between halves of the columns, of the model and of its own view."""
+    graph, nodes = seen.graph, seen.nodes
+    mean, _ = column_moments(graph.features)
+    halves = split_views.column_halves(graph.num_features, probe.splits, probe.seed)
+    whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for views in split_views.feature_views(seen.predictor, graph, halves, mean):
+            first, second, own_first, own_second = (view[nodes] for view in views)
+            whole += split_views.node_products(first, second)
+            alone += split_views.node_products(own_first, own_second)
+    # Averaged over splits first: a node's splits are not independent, its neighbours nearly are.
+    ones = np.full(nodes.size, probe.splits * probe.temperature**2)
+    return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)
 
 
 def noise_agreement(
@@ -188,11 +190,11 @@ def noise_agreement(
     return 1.0 - signals.pairwise_disagreement(votes)
 
 
-def _held_out_agreement(seen: Observation, probe: Probe) -> float:
+def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut) -> float:
     r"""Return Cohen's kappa of the two predictions across an edge that the model did not see.
 
     Predictions on the two ends of a used edge agree because they share messages; on a dropped edge
-    only because their classes do, and they are right.
+    only because their classes do, and they are right. The same passes feed the witnesses.
     """
     edges = seen.graph.edges
     if not len(edges):
@@ -204,7 +206,9 @@ def _held_out_agreement(seen: Observation, probe: Probe) -> float:
         keep = rng.random(len(edges)) >= probe.edge_share
         if keep.all():
             keep[rng.integers(len(edges))] = False
-        predicted = run(keep).argmax(axis=1)
+        logits = run(keep)
+        held_out.add(logits / probe.temperature, edges[~keep])
+        predicted = logits.argmax(axis=1)
         pairs = predicted[edges[~keep]]
         shares = np.bincount(pairs.ravel(), minlength=seen.num_classes) / pairs.size
         chance = float((shares**2).sum())
@@ -233,94 +237,68 @@ class Reference:
     accuracy: float
 
 
-def read(evidence: Evidence, reference: Reference) -> dict[str, float]:
-    """Return the signals of an observation; those that take a model are missing without one.
+def gains(evidence: Evidence, source: Evidence) -> Gains | None:
+    """Return the signal gains of a target against the source, or None without a model."""
+    if evidence.held is None or source.held is None:
+        return None
+    return read_gains(evidence, source)
 
-    A split whose views share nothing at the source already is not used: its signal is the source's
-    accuracy, whatever the target.
-    """
-    source, moments = reference.evidence, reference.moments
+
+def read(evidence: Evidence, reference: Reference) -> dict[str, float]:
+    """Return the signals of an observation; those that take a model are missing without one."""
+    source = reference.evidence
     found = {
         "confidence": log_odds(evidence.confidence),
         "confident share": log_odds(evidence.confident_share),
         "certain share": log_odds(evidence.certain_share),
     }
-    gains = signal_gains(evidence, source)
-    if gains is None:
+    seen = gains(evidence, source)
+    if seen is None:
         return found
-    for split in ("feature", "neighbour"):
-        accuracy = (
-            deform(moments, gains[split], evidence.mean, evidence.covariance).accuracy
-            if split in gains
-            else reference.accuracy
-        )
-        found[f"{split}-split accuracy"] = log_odds(accuracy)
-    found["noise agreement"] = log_odds(evidence.noise_agreement)
-    found["source-noise agreement"] = log_odds(evidence.source_noise_agreement)
-    found["edge agreement"] = log_odds(_edge_accuracy(evidence, reference))
-    return found
+    moved = float(np.abs(evidence.predicted_shares - source.predicted_shares).sum())
+    return found | {
+        LEAD: log_odds(_signal_accuracy(evidence, reference, seen)),
+        "noise agreement": log_odds(evidence.noise_agreement),
+        "source-noise agreement": log_odds(evidence.source_noise_agreement),
+        "edge agreement": log_odds(_edge_accuracy(evidence, reference)),
+        "predicted homophily": log_odds(evidence.homophily),
+        "homophily gain": seen.homophily,
+        "predicted shares": moved,
+        "logit spread": seen.spread,
+    }
+
+
+def _signal_accuracy(evidence: Evidence, reference: Reference, seen: Gains) -> float:
+    r"""Return the accuracy of the source's classes deformed to the target; the source's if unread.
+
+    The deformation is Gaussian and may be off at the source already. Its lead over guessing is
+    scaled to the source's true one:
+    :math:`c + (a_t - c)(A_s - c)/(a_s - c)` with deformed accuracies a and chance c.
+    """
+    if seen.signal is None:
+        return reference.accuracy
+    source, moments = reference.evidence, reference.moments
+    chance = float((moments.shares**2).sum())
+    gain = float(np.exp(seen.signal))
+    now = deform(moments, gain, evidence.mean, evidence.covariance).accuracy
+    then = deform(moments, 1.0, source.mean, source.covariance).accuracy
+    scale = (reference.accuracy - chance) / max(then - chance, _LEAST_LEAD)
+    return chance + (now - chance) * scale
 
 
 def readable(source: Evidence) -> tuple[str, ...]:
     """Return the signals that can be read against this source.
 
-    A gain is a ratio to the source's own cross-covariance. Where columns carry no redundancy (a few
-    columns, one-hot codes, rotated components) or neighbours say nothing, that is zero up to its
-    error and the ratio would be noise; then the signal is not used at all. The same holds for
-    agreement across held-out edges where the source shows none.
+    Agreement across held-out edges and the homophily gain compare with what the source shows; where
+    it shows none, they would be noise, and are not used at all.
     """
-    splits = _shared_splits(source)
+    seen = gains(source, source)
     usable = {
-        "feature-split accuracy": "feature" in splits,
-        "neighbour-split accuracy": splits >= {"neighbour", "own"},
+        LEAD: seen is not None and seen.signal is not None,
         "edge agreement": (source.edge_agreement or 0.0) > _LEAST_EDGE_AGREEMENT,
+        "homophily gain": seen is not None and seen.has_witnesses,
     }
     return tuple(name for name in SIGNALS if usable.get(name, True))
-
-
-def _shared_splits(source: Evidence) -> set[str]:
-    """Return the splits whose views share something at the source, beyond chance and rounding."""
-    splits = {
-        "feature": (source.feature_covariance, source.feature_error),
-        "neighbour": (source.neighbour_covariance, source.neighbour_error),
-        "own": (source.own_covariance, source.own_error),
-    }
-    least = _LEAST_SHARE_OF_VARIANCE * float(np.trace(source.covariance))
-    return {
-        name
-        for name, (value, error) in splits.items()
-        if value is not None
-        and error is not None
-        and value > max(_LEAST_STANDARD_ERRORS * error, least)
-    }
-
-
-def signal_gains(evidence: Evidence, source: Evidence) -> dict[str, float] | None:
-    """Return the signal gains of a target against the source, or None without a model.
-
-    The neighbour gain divides what the node and its neighbours share by what two sets of neighbours
-    share, so that it is the gain of the whole model and not of its neighbour part. A gain whose
-    source covariance is not clearly positive (few or unredundant columns, a model that does not
-    read neighbours) is left out.
-    """
-    pairs = (
-        (evidence.feature_covariance, source.feature_covariance),
-        (evidence.neighbour_covariance, source.neighbour_covariance),
-        (evidence.own_covariance, source.own_covariance),
-    )
-    if any(value is None for pair in pairs for value in pair):
-        return None
-    feature, neighbours, own = ((float(t or 0.0), float(s or 0.0)) for t, s in pairs)
-    splits = _shared_splits(source)
-    gains = {}
-    if "feature" in splits:
-        gains["feature"] = split_views.gain(*feature)
-    if "neighbour" in splits:
-        gains["structure"] = split_views.gain(*neighbours)
-        if "own" in splits:
-            ratio = max(own[0], 0.0) / own[1] / gains["structure"]
-            gains["neighbour"] = float(np.clip(ratio, *split_views.GAIN_RANGE))
-    return gains
 
 
 def _edge_accuracy(evidence: Evidence, reference: Reference) -> float:

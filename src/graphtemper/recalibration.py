@@ -28,7 +28,7 @@ Verdict = Literal["trust", "caution", "abstain"]
 
 LEVEL = 0.90
 # Half-widths of the accuracy interval above which an answer deserves caution, or is not given.
-CAUTION_WIDTH, ABSTAIN_WIDTH = 0.08, 0.20
+CAUTION_WIDTH, ABSTAIN_WIDTH = 0.06, 0.20
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
 CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
 
@@ -143,12 +143,14 @@ def recalibrate(
     shown = evidence.measure(seen, card.probe)
     signals = evidence.read(shown, card.reference)
     response = card.response(seen.has_model)
-    accuracy = _estimate(response, signals, card, seen.num_nodes)
+    drift = card.population.drift(seen.graph, card.probe.column_std)
+    accuracy = _estimate(response, signals, card, seen.num_nodes, drift)
     matched, note = stac.nearest_temperature(seen.logits, accuracy.value)
     flat = float(np.ptp(seen.logits, axis=1).max()) == 0.0
     verdict, reasons = _judge(response, signals, accuracy, note, flat)
     relative = 1.0 if verdict == "abstain" else matched
     probabilities = _keep_argmax(temperatures.apply(seen.logits, relative), seen.predictions)
+    gains = evidence.gains(shown, card.reference.evidence)
     before = float(seen.probabilities.max(axis=1).mean())
     reasons = [_direction(before, accuracy), *reasons]
     return Recalibration(
@@ -160,7 +162,7 @@ def recalibrate(
         slope=1.0 / relative,
         severity_bound=float(theory.ece_bound(1.0 / matched, shown.mean_abs_logit)),
         signals=signals | _plain(shown),
-        gains=evidence.signal_gains(shown, card.reference.evidence) or {},
+        gains={} if gains is None else gains.to_dict(),
         nearest=_nearest(response, signals, card),
         nodes=seen.nodes,
         mean_confidence=(before, float(probabilities.max(axis=1).mean())),
@@ -175,16 +177,34 @@ def _keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> Fl
 
 
 def _estimate(
-    response: Response, signals: dict[str, float], card: SourceCard, num_nodes: int
+    response: Response,
+    signals: dict[str, float],
+    card: SourceCard,
+    num_nodes: int,
+    drift: float,
 ) -> Estimate:
-    """Turn the response into an accuracy; the interval adds the sampling error of n nodes."""
+    """Turn the response into an accuracy with an interval.
+
+    Beside the response's own deviation the interval counts the sampling error of the n nodes here
+    and of those the card was made of, and the class shares that may have moved unseen.
+    """
     mean, deviation = response.predict(signals)
     centre = evidence.log_odds(card.reference.accuracy) + mean
     value = _share(centre)
-    sampling = 1.0 / (num_nodes * max(value * (1.0 - value), 0.01))
-    spread = float(np.sqrt((response.widening * deviation) ** 2 + sampling))
-    reach = normal_quantile(LEVEL) * spread
+    slope = max(value * (1.0 - value), 0.01)
+    variance = (
+        (response.widening * deviation) ** 2
+        + _sampling(value, num_nodes)
+        + _sampling(card.reference.accuracy, card.num_nodes)
+        + (card.population.accuracy_deviation(drift) / slope) ** 2
+    )
+    reach = normal_quantile(LEVEL) * float(np.sqrt(variance))
     return Estimate(value, _share(centre - reach), _share(centre + reach), "atlas")
+
+
+def _sampling(accuracy: float, num_nodes: int) -> float:
+    """Return the variance of the log-odds of an accuracy counted on so many nodes."""
+    return 1.0 / (num_nodes * max(accuracy * (1.0 - accuracy), 0.01))
 
 
 def _share(log_odds: float) -> float:

@@ -1,6 +1,7 @@
 r"""The response: accuracy as a function of signals, learned from the atlas.
 
-A Gaussian process on the log-odds of accuracy with a linear and a smooth part,
+A Gaussian process on the log-odds of accuracy. Its mean is the leading signal, which is an estimate
+by itself; what that one misses is learned with a linear and a smooth part,
 
 .. math:: k(x, x') = a\,x^\top x' + b\,\exp(-|x-x'|^2 / 2\ell^2),
 
@@ -54,10 +55,10 @@ class Response:
 
     ``points`` are the environments' signals relative to the source's, divided by ``scale``;
     ``values`` are log-odds of their accuracy relative to the source's, with sampling variances
-    ``noise``. ``widening`` is the factor
-    by which the stated standard deviation has to grow so that intervals cover families that were
-    left out. ``reach`` is how far an environment usually lies from the nearest one of other
-    families, the unit in which `novelty` is judged.
+    ``noise``. ``prior`` are the weights of the points that the response has before it has learned
+    anything. ``widening`` is the factor by which the stated standard deviation has to grow so that
+    intervals cover families that were left out. ``reach`` is how far an environment usually lies
+    from the nearest one of other families, the unit in which `novelty` is judged.
     """
 
     names: tuple[str, ...]
@@ -66,15 +67,17 @@ class Response:
     noise: FloatArray
     origin: FloatArray
     scale: FloatArray
+    prior: FloatArray
     kernel: Kernel
     widening: float = 1.0
     reach: float = 1.0
 
     def predict(self, signals: dict[str, float]) -> tuple[float, float]:
         """Return mean and standard deviation of the log-odds of accuracy relative to the source."""
-        x = self.coordinates(signals)[None, :]
-        mean, variance = _condition(self.kernel, self.points, self.values, self.noise, x)
-        return float(mean[0]), float(np.sqrt(variance[0]))
+        x = self.coordinates(signals)
+        missed = self.values - self.points @ self.prior
+        mean, variance = _condition(self.kernel, self.points, missed, self.noise, x[None, :])
+        return float(mean[0] + x @ self.prior), float(np.sqrt(variance[0]))
 
     def coordinates(self, signals: dict[str, float]) -> FloatArray:
         """Return the signals' position relative to the source, in atlas standard deviations."""
@@ -90,6 +93,19 @@ class Response:
         return float(np.sqrt(((self.points - x) ** 2).sum(axis=1).min()))
 
 
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """What the response says of environments when a whole family of theirs is left out.
+
+    ``rows`` are environments, one entry for each of their families, ``predicted`` their values and
+    ``standardised`` the residuals in stated standard deviations.
+    """
+
+    rows: NDArray[np.int64]
+    predicted: FloatArray
+    standardised: FloatArray
+
+
 def fit(
     names: Sequence[str],
     signals: Sequence[dict[str, float]],
@@ -98,9 +114,10 @@ def fit(
     origin: dict[str, float],
     families: Sequence[frozenset[str]],
     *,
+    lead: str | None = None,
     level: float = 0.90,
-) -> tuple[Response, FloatArray]:
-    """Fit a response and return it with the residuals of left-out families.
+) -> tuple[Response, LeftOut]:
+    """Fit a response and return it with what it says of left-out families.
 
     Parameters
     ----------
@@ -114,18 +131,34 @@ def fit(
         The source's own signals.
     families
         The shift families that each environment contains.
+    lead
+        The signal that is an estimate by itself.
     level
         Coverage that the widened intervals have on left-out families.
     """
     points, start, scale = standardise(names, signals, origin)
-    kernel = _likely_kernel(points, values, noise)
-    response = Response(tuple(names), points, values, noise, start, scale, kernel)
-    residuals = _left_out(kernel, points, values, noise, families)
-    if not residuals.size:
+    prior = prior_weights(names, scale, lead)
+    missed = values - points @ prior
+    kernel = _likely_kernel(points, missed, noise)
+    response = Response(tuple(names), points, values, noise, start, scale, prior, kernel)
+    found = _left_out(kernel, points, missed, noise, families)
+    if not found.rows.size:
         raise InputError("a response needs at least two families of shifts, to leave one out.")
     # The interval of a left-out family should cover as often as it says, so widen until it does.
-    widening = max(1.0, float(np.quantile(residuals, level)) / normal_quantile(level))
-    return replace(response, widening=widening, reach=reach(points, families)), residuals
+    widening = max(1.0, float(np.quantile(found.standardised, level)) / normal_quantile(level))
+    response = replace(response, widening=widening, reach=reach(points, families))
+    return response, replace(found, predicted=found.predicted + (points @ prior)[found.rows])
+
+
+def prior_weights(names: Sequence[str], scale: FloatArray, lead: str | None) -> FloatArray:
+    """Return weights of standardised signals under which the leading one counts as it is.
+
+    Examples
+    --------
+    >>> prior_weights(("a", "b"), np.array([2.0, 3.0]), "b").tolist()
+    [0.0, 3.0]
+    """
+    return np.where([name == lead for name in names], scale, 0.0)
 
 
 def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
@@ -159,17 +192,7 @@ def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) ->
 
     spread = float(values.var()) + 1e-6
     width = float(np.sqrt(points.shape[1]))
-
-    def loss(log_parameters: FloatArray) -> float:
-        kernel = Kernel(*np.exp(log_parameters))
-        matrix = kernel(points, points) + np.diag(noise + kernel.noise)
-        try:
-            factor = np.linalg.cholesky(matrix)
-        except np.linalg.LinAlgError:
-            return 1e10
-        half = _solve_lower(factor, values)
-        return float(0.5 * half @ half + np.log(np.diag(factor)).sum())
-
+    loss = _Likelihood(points, values, noise)
     bounds = [
         (np.log(1e-4 * spread), np.log(1e2 * spread)),
         (np.log(1e-4 * spread), np.log(1e1 * spread)),
@@ -181,10 +204,45 @@ def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) ->
         first = np.log([linear * spread / width, smooth * spread, length * width, 0.02 * spread])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = minimize(loss, first, method="L-BFGS-B", bounds=bounds)
+            found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds)
         if best is None or found.fun < best.fun:
             best = found
     return Kernel(*(float(value) for value in np.exp(best.x)))
+
+
+class _Likelihood:
+    """Negative log marginal likelihood of the kernel's logarithms, with its gradient."""
+
+    def __init__(self, points: FloatArray, values: FloatArray, noise: FloatArray) -> None:
+        self._values, self._noise = values, noise
+        self._products = points @ points.T
+        square = np.diag(self._products)
+        self._from_origin = square[:, None] + square[None, :]
+        self._distance = self._from_origin - 2.0 * self._products
+
+    def __call__(self, log_parameters: FloatArray) -> tuple[float, FloatArray]:
+        linear, smooth, length, noise = np.exp(log_parameters)
+        near = np.exp(-0.5 * self._distance / length**2)
+        origin = np.exp(-0.5 * self._from_origin / length**2)
+        matrix = linear * self._products + smooth * (near - origin)
+        matrix[np.diag_indices_from(matrix)] += self._noise + noise
+        try:
+            factor = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return 1e10, np.zeros(4)
+        half = _solve_lower(factor, np.eye(len(matrix)))
+        inverse = half.T @ half
+        weights = inverse @ self._values
+        slope = 0.5 * (inverse - np.outer(weights, weights))
+        stretch = (near * self._distance - origin * self._from_origin) / length**2
+        gradient = [
+            linear * float((slope * self._products).sum()),
+            smooth * float((slope * (near - origin)).sum()),
+            smooth * float((slope * stretch).sum()),
+            noise * float(np.trace(slope)),
+        ]
+        value = 0.5 * float(self._values @ weights) + float(np.log(np.diag(factor)).sum())
+        return value, np.array(gradient)
 
 
 def _condition(
@@ -211,21 +269,21 @@ def _left_out(
     values: FloatArray,
     noise: FloatArray,
     families: Sequence[frozenset[str]],
-) -> FloatArray:
-    """Return standardised residuals of every environment when its families are left out.
-
-    What is left out was itself measured on a sample, which is no fault of the prediction.
-    """
-    names = sorted(frozenset().union(*families))
-    total, count = np.zeros(len(values)), np.zeros(len(values))
-    for name in names:
+) -> LeftOut:
+    """Predict every environment once for each of its families, from those without that family."""
+    rows, means, residuals = [], [], []
+    for name in sorted(frozenset().union(*families)):
         out = np.array([name in family for family in families])
         if out.all() or not out.any():
             continue
         mean, variance = _condition(kernel, points[~out], values[~out], noise[~out], points[out])
-        total[out] += np.abs(values[out] - mean) / np.sqrt(variance + noise[out])
-        count[out] += 1
-    return np.asarray((total / np.maximum(count, 1))[count > 0])
+        rows.append(np.flatnonzero(out))
+        means.append(mean)
+        # What is left out was itself measured on a sample, which is no fault of the prediction.
+        residuals.append(np.abs(values[out] - mean) / np.sqrt(variance + noise[out]))
+    if not rows:
+        return LeftOut(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+    return LeftOut(np.concatenate(rows), np.concatenate(means), np.concatenate(residuals))
 
 
 def normal_quantile(level: float) -> float:

@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import atlas, datasets, metrics, recalibrate, shifts, stac, temperature
-from graphtemper import card as cards
 from graphtemper._arrays import FloatArray
 from graphtemper.card import SourceCard
 from graphtemper.errors import InputError
@@ -252,18 +251,7 @@ def hide_labels(graph: Graph, nodes: Indices) -> Graph:
 
 def without(card: SourceCard, family: str) -> SourceCard:
     """Return the card that has never seen a family: fewer environments, responses fitted anew."""
-    kept = [item for item in card.environments if family not in item.families]
-    fitted = {
-        kind: cards._fit(names, kept, card.reference, card.num_nodes)
-        for kind, names in card.names.items()
-    }
-    return replace(
-        card,
-        environments=tuple(kept),
-        kernels={kind: item.kernel for kind, item in fitted.items()},
-        widening={kind: item.widening for kind, item in fitted.items()},
-        excluded=tuple(sorted({*card.excluded, family})),
-    )
+    return card.without(family)
 
 
 def _atlas(
