@@ -314,27 +314,77 @@ def test_parquet_needs_pyarrow(call, deployed):
 def test_bench_says_what_it_does_not_know(call, tmp_path):
     check_refusal(call("bench", "atlas", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "atlas", "--graphs", "nonsense", "--out", tmp_path, cwd=tmp_path))
+    check_refusal(call("bench", "natural", "--groups", "mars", "--out", tmp_path, cwd=tmp_path))
+    check_refusal(call("bench", "controls", "--seeds", "0", "--out", tmp_path, cwd=tmp_path))
+    refused = call("bench", "paper-setting", "--graphs", "x.npz", "--out", tmp_path, cwd=tmp_path)
+    check_refusal(refused)
 
 
-def test_bench_from_finished_cells(call, tmp_path):
-    """Cells as a run leaves them; what is tested is the way from there to tables and files."""
-    from graphtemper.experiments import atlas_bench as bench
-
-    head = {"schema": bench.SCHEMA, "graph": "g", "model": "SIGN", "seed": 1, "compositions": 10}
+def scored(method):
+    """Return the scores of one method as a cell holds them."""
     numbers = {"temperature": 1.0, "ece": 0.02, "nll": 0.5, "accuracy": 0.8, "estimate": 0.8}
-    rows = [
-        {"shift": repr(shift), "method": method, **numbers, "low": 0.7, "high": 0.9}
-        | {"verdict": "trust" if method.startswith("atlas") else None}
-        for shift in bench.SHIFTS
-        for method in bench.METHODS
-    ]
-    (tmp_path / "cells").mkdir()
-    (tmp_path / "cells" / "g-SIGN-1.json").write_text(json.dumps(head | {"rows": rows}))
-    result = call("bench", "atlas", "--quick", "--graphs", "g.npz", "--out", tmp_path, cwd=tmp_path)
+    numbers |= {"low": 0.7, "high": 0.9, "nodes": 100, "card_nodes": 100}
+    return numbers | {"method": method, "verdict": "trust" if "atlas" in method else None}
+
+
+def cell(folder, title, rows, **head):
+    (folder / "cells").mkdir(exist_ok=True)
+    text = json.dumps({"compositions": 10, "rows": rows, **head})
+    (folder / "cells" / f"{title}.json").write_text(text)
+
+
+def atlas_cells(folder):
+    from graphtemper.experiments.atlas import known_shifts, summary
+
+    names = [known_shifts.title(shift) for shift in known_shifts.SHIFTS]
+    rows = [{"shift": name, **scored(method)} for name in names for method in summary.METHODS]
+    cell(folder, "g-SIGN-1", rows, schema=known_shifts.SCHEMA, graph="g", model="SIGN", seed=1)
+    return ("atlas", "--graphs", "g.npz"), "atlas_bench"
+
+
+def natural_cells(folder):
+    from graphtemper import datasets
+    from graphtemper.experiments.atlas import natural
+    from graphtemper.experiments.atlas.trial import METHODS
+
+    if not all(datasets.find(f"county_{year}") for year in (2012, 2016)):
+        pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
+    rows = [{"target": "county_2016", **scored(method)} for method in METHODS]
+    head = {"schema": natural.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
+    cell(folder, "county_2012-SIGN-1", rows, group="counties", **head)
+    return ("natural", "--groups", "counties"), "natural_shifts"
+
+
+def control_cells(folder):
+    from graphtemper.experiments.atlas import controls
+    from graphtemper.experiments.atlas.trial import METHODS
+
+    names = [control.name for control in controls.CONTROLS]
+    rows = [{"control": name, **scored(method)} for name in names for method in METHODS]
+    cell(folder, "g-SIGN-1", rows, schema=controls.SCHEMA, graph="g", model="SIGN", seed=1)
+    return ("controls", "--graphs", "g.npz"), "controls"
+
+
+def paper_cells(folder):
+    from graphtemper.experiments.atlas import paper_setting
+
+    rows = [{"split": 0, **scored(method)} for method in paper_setting.METHODS]
+    cell(folder, "g", rows, schema=paper_setting.SCHEMA, graph="g", splits=1)
+    return ("paper-setting", "--graphs", "g.npz"), "paper_setting"
+
+
+@pytest.mark.parametrize("make", [atlas_cells, natural_cells, control_cells, paper_cells])
+def test_bench_from_finished_cells(call, tmp_path, make):
+    """Cells as a run leaves them; what is tested is the way from there to tables and files."""
+    arguments, name = make(tmp_path)
+    result = call("bench", *arguments, "--quick", "--out", tmp_path, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.split("Files:")[0].splitlines()) <= 80
+    assert "…" not in result.stdout
     names = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
-    assert names == [f"atlas_bench.{kind}" for kind in ("csv", "json", "md", "png")]
+    assert names == [f"{name}.{kind}" for kind in ("csv", "json", "md", "png")]
+    told = call("bench", *arguments, "--quick", "--json", "--out", tmp_path, cwd=tmp_path)
+    assert json.loads(told.stdout)["name"] == name
 
 
 def check_refusal(result):

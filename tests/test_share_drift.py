@@ -8,6 +8,7 @@ from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.share_drift import LARGEST_DRIFT, Population, class_separation, column_sketch
+from graphtemper.shifts import column_moments
 
 N = 8000
 
@@ -28,13 +29,17 @@ def _measured(graph, predictions):
     return Population.measure(graph, rows, graph.labels, predictions, 2, std), std
 
 
+def _drift(found, graph, std):
+    return found.drift(*column_moments(graph.features), graph.num_nodes, std)
+
+
 def test_the_drift_is_the_change_of_the_shares_where_only_they_change():
     source = _population(0.2, 1)
     found, std = _measured(source, np.zeros(N, dtype=np.int64))
     for share in (0.2, 0.3, 0.4):
-        drift = found.drift(_population(share, 2), std)
+        drift = _drift(found, _population(share, 2), std)
         assert drift == pytest.approx(share - 0.2, abs=0.03)
-    assert found.drift(_population(0.9, 3), std) == LARGEST_DRIFT
+    assert _drift(found, _population(0.9, 3), std) == LARGEST_DRIFT
 
 
 def test_a_model_that_answers_one_class_is_as_wrong_as_shares_move():
@@ -60,14 +65,14 @@ def test_a_model_that_answers_one_class_is_as_wrong_as_shares_move():
 def test_corruption_that_keeps_the_population_leaves_no_room(shift):
     source = _population(0.3, 1)
     found, std = _measured(source, source.labels)
-    assert found.drift(shift(source, 5), std) < 0.02
+    assert _drift(found, shift(source, 5), std) < 0.02
 
 
 def test_classes_that_do_not_differ_leave_all_the_room():
     source = _population(0.3, 1, gap=0.0)
     found, std = _measured(source, source.labels)
     moved = source.replace(features=source.features + np.float32(0.1))
-    assert found.drift(moved, std) == LARGEST_DRIFT
+    assert _drift(found, moved, std) == LARGEST_DRIFT
 
 
 def test_sparse_and_dense_features_are_alike():
@@ -76,9 +81,6 @@ def test_sparse_and_dense_features_are_alike():
     y = rng.integers(3, size=300)
     std = x.std(axis=0).astype(np.float64)
     std[7] = 0.0
-    np.testing.assert_allclose(
-        column_sketch(sp.csr_matrix(x), std), column_sketch(x, std), atol=1e-6
-    )
     assert class_separation(sp.csr_matrix(x), y, 3, std) == pytest.approx(
         class_separation(x, y, 3, std), rel=1e-5
     )
@@ -88,9 +90,8 @@ def test_a_sketch_is_the_same_however_many_columns_there_are():
     """The mean square of a difference is that of the columns, within the sketch's error of 12 %."""
     rng = np.random.default_rng(4)
     for width in (10, 5000):
-        x = rng.standard_normal((20, width))
-        delta = rng.standard_normal(width)
-        moved = column_sketch(x + delta, np.ones(width)) - column_sketch(x, np.ones(width))
+        mean, delta = rng.standard_normal((2, width))
+        moved = column_sketch(mean + delta, np.ones(width)) - column_sketch(mean, np.ones(width))
         assert (moved**2).mean() == pytest.approx((delta**2).mean(), rel=0.5)
 
 

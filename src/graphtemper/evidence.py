@@ -22,7 +22,6 @@ from graphtemper.deform import ClassMoments, deform
 from graphtemper.errors import InputError
 from graphtemper.gains import Gains, read_gains
 from graphtemper.observe import Observation
-from graphtemper.shifts import column_moments
 from graphtemper.witness import Covariance, HeldOut, ratio_of_sums
 
 LEAD = "signal accuracy"
@@ -166,7 +165,7 @@ def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
 def _halves(seen: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
     """Return the covariance between halves of the columns, of the model and of its own view."""
     graph, nodes = seen.graph, seen.nodes
-    mean, _ = column_moments(graph.features)
+    mean, _ = seen.column_moments
     halves = split_views.column_halves(graph.num_features, probe.splits, probe.seed)
     whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -183,8 +182,9 @@ def noise_agreement(
     seen: Observation, level: float, passes: int, column_std: FloatArray | None = None
 ) -> float:
     """Return how often two noisy passes agree, over the observed nodes."""
+    std = seen.column_moments[1] if column_std is None else column_std
     runs = perturb.feature_noise(
-        seen.predictor, seen.graph, level, passes, seen.seed, column_std=column_std
+        seen.predictor, seen.graph, level, passes, seen.seed, column_std=std
     )
     votes = perturb.count_votes(logits[seen.nodes] for logits in runs)
     return 1.0 - signals.pairwise_disagreement(votes)

@@ -17,6 +17,7 @@ from graphtemper.graph import Graph, Nodes, select_nodes
 from graphtemper.perturb import Kind
 from graphtemper.predict import Predictor, checked_logits, predict
 from graphtemper.propagate import adjacency
+from graphtemper.shifts import column_moments
 
 
 class Observation:
@@ -81,6 +82,11 @@ class Observation:
                 "predictor."
             )
         return self._predictor
+
+    @cached_property
+    def column_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the graph's feature columns."""
+        return column_moments(self.graph.features)
 
     @property
     def num_nodes(self) -> int:

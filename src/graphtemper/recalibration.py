@@ -143,7 +143,7 @@ def recalibrate(
     shown = evidence.measure(seen, card.probe)
     signals = evidence.read(shown, card.reference)
     response = card.response(seen.has_model)
-    drift = card.population.drift(seen.graph, card.probe.column_std)
+    drift = card.population.drift(*seen.column_moments, seen.graph.num_nodes, card.probe.column_std)
     accuracy = _estimate(response, signals, card, seen.num_nodes, drift)
     matched, note = stac.nearest_temperature(seen.logits, accuracy.value)
     flat = float(np.ptp(seen.logits, axis=1).max()) == 0.0

@@ -63,21 +63,25 @@ class Population:
         right = np.bincount(labels[predictions == labels], minlength=num_classes)
         overall = float((predictions == labels).mean())
         return cls(
-            sketch=column_sketch(graph.features, column_std),
+            sketch=column_sketch(column_moments(graph.features)[0], column_std),
             num_nodes=graph.num_nodes,
             separation=class_separation(graph.features[nodes], labels, num_classes, column_std),
             recalls=np.where(counts > 0, right / np.maximum(counts, 1), overall),
         )
 
-    def drift(self, graph: Graph, column_std: FloatArray) -> float:
-        """Return the standard deviation of class shares that the target's column means allow."""
-        moved = column_sketch(graph.features, column_std) - self.sketch
-        spread = column_moments(graph.features)[1]
+    def drift(
+        self, mean: FloatArray, spread: FloatArray, num_nodes: int, column_std: FloatArray
+    ) -> float:
+        """Return the standard deviation of class shares that the target's column means allow.
+
+        ``mean`` and ``spread`` are the moments of the target's columns over its nodes.
+        """
+        moved = column_sketch(mean, column_std) - self.sketch
         used = column_std > 0.0
         if not used.any():
             return 0.0
         ratio = float((spread[used] ** 2 / column_std[used] ** 2).mean())
-        chance = 1.0 / self.num_nodes + ratio / graph.num_nodes
+        chance = 1.0 / self.num_nodes + ratio / num_nodes
         # A mean of m squared normals scatters by sqrt(2 / m); three of those are still chance.
         chance *= 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), SKETCH_SIZE)))
         excess = max(float((moved**2).mean()) - chance, 0.0)
@@ -90,7 +94,7 @@ class Population:
         return drift * float(np.sqrt(size / (size - 1) * spread))
 
 
-def column_sketch(features: Features, column_std: FloatArray) -> FloatArray:
+def column_sketch(mean: FloatArray, column_std: FloatArray) -> FloatArray:
     """Return random signed sums of the standardised column means, over the root of their number.
 
     The mean square of a difference of two sketches estimates that of the columns' differences, so
@@ -99,13 +103,11 @@ def column_sketch(features: Features, column_std: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.standard_normal((50, 400))
-    >>> moved = column_sketch(x + 0.3, np.ones(400)) - column_sketch(x, np.ones(400))
+    >>> mean = np.random.default_rng(0).standard_normal(400)
+    >>> moved = column_sketch(mean + 0.3, np.ones(400)) - column_sketch(mean, np.ones(400))
     >>> bool(abs(np.sqrt((moved**2).mean()) - 0.3) < 0.1)
     True
     """
-    mean = column_moments(features)[0]
     used = column_std > 0.0
     scaled = np.where(used, mean, 0.0) / np.where(used, column_std, 1.0)
     total = np.zeros(SKETCH_SIZE)

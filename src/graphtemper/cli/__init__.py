@@ -9,9 +9,10 @@ import sys
 from cyclopts import App, CycloptsError
 
 from graphtemper import __version__
+from graphtemper.cli.bench import bench
 from graphtemper.cli.data import data
 from graphtemper.cli.deploy import card, diagnose, recalibrate
-from graphtemper.cli.research import bench, demo, paper
+from graphtemper.cli.research import demo, paper
 from graphtemper.errors import GraphTemperError
 
 BAD_INPUT, INTERRUPTED = 2, 130

@@ -1,16 +1,12 @@
-"""`graphtemper demo`, `paper` and `bench`: the experiments."""
+"""`graphtemper demo` and `paper`: the experiments."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
-
-from cyclopts import App, Parameter
+from typing import Any
 
 from graphtemper.cli.output import Json, console, print_json, progress, say, table, tell, working
-
-Quick = Annotated[bool, Parameter(negative="")]
 
 
 def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = False) -> None:
@@ -92,68 +88,6 @@ def paper(
         print_json([outcome.to_dict() for outcome in outcomes])
     else:
         say(f"Files: {out}\nPage: {page}")
-
-
-bench = App(name="bench", help="Compare methods on real graphs under known shifts.")
-
-
-@bench.command(name="atlas")
-def bench_atlas(
-    *,
-    graphs: str | None = None,
-    models: str = "SIGN",
-    seeds: int = 3,
-    quick: Quick = False,
-    out: Path = Path("artifacts/atlas_bench"),
-    as_json: Json = False,
-) -> None:
-    """Put the atlas on trial: sixteen shifts of every graph, families known and unknown.
-
-    Finished cells are kept in OUT/cells and not measured again. Writes atlas_bench.md, .json,
-    .csv and .png.
-
-    Parameters
-    ----------
-    graphs
-        Names from `data list` or paths, joined by commas; every large graph here unless given.
-    models
-        SIGN, GCN (needs torch), or both, joined by commas.
-    seeds
-        How many splits to average over.
-    quick
-        One seed, two small graphs, a small atlas: to see that it runs.
-    out
-        Folder for the files.
-    as_json
-        Print JSON for machines.
-    """
-    from graphtemper.experiments import atlas_bench as job
-    from graphtemper.experiments.outcome import write_text
-
-    names = None if graphs is None else _listed(graphs)
-    try:
-        with progress(as_json) as show:
-            found = job.run(out, names, _listed(models), seeds, quick=quick, progress=show)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; finished cells are kept in {out / 'cells'}: run the same command again "
-            "to go on."
-        ) from None
-    found.write(out)
-    write_text(out / "atlas_bench.md", job.render(found))
-    if as_json:
-        print_json(found.to_dict())
-        return
-    shown = [row for row in found.rows if row["graph"] == "average"]
-    for model in dict.fromkeys(row["model"] for row in shown):
-        mine = [row for row in found.rows if row["model"] == model]
-        console().print(table(f"{model}: average over graphs", job.averages(mine)))
-        console().print(table(f"{model}: the atlas, graph by graph", job.atlas_rows(mine)))
-    say(f"Files: {out}")
-
-
-def _listed(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _comparison_row(item: dict[str, Any]) -> dict[str, Any]:

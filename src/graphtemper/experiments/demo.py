@@ -13,7 +13,7 @@ from graphtemper._random import stream
 from graphtemper.atlas import Progress
 from graphtemper.errors import InputError
 from graphtemper.estimators import Estimate
-from graphtemper.experiments.atlas_bench import hide_labels
+from graphtemper.experiments.atlas.trial import hide_labels
 from graphtemper.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.report import style

@@ -155,9 +155,12 @@ def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
         return mean, np.sqrt((squares + (count - stored) * mean**2) / count)
     mean = np.asarray(features.mean(axis=0, dtype=np.float64))
     total = np.zeros(width)
+    near = mean.astype(features.dtype)
     for rows in _blocks(count, width):
-        total += ((features[rows] - mean) ** 2).sum(axis=0)
-    return mean, np.sqrt(total / count)
+        deviation = features[rows] - near
+        total += np.square(deviation, out=deviation).sum(axis=0, dtype=np.float64)
+    # Deviations were taken from the mean as rounded to the features' own precision.
+    return mean, np.sqrt(np.maximum(total / count - (mean - near) ** 2, 0.0))
 
 
 def _blocks(count: int, width: int) -> Iterator[slice]:
