@@ -7,6 +7,8 @@ A shift changes features or edges. Labels, masks and the order of the nodes neve
 ``noise(l)``       adds l x column std x N(0, 1) to every entry
 ``mask(l)``        replaces a share l of the entries by the column mean
 ``shuffle(l)``     permutes whole feature rows among a random share l of the nodes
+``blend(l)``       mixes a share l of a random other node's features into each node's
+``smooth(l)``      mixes a share l of the neighbours' mean into each node's features
 ``scale(l)``       multiplies the deviation from the column mean by l
 ``offset(l)``      adds l x column std x N(0, 1), one number a column, to all nodes alike
 ``drop_columns``   sets a random share l of the columns to zero
@@ -35,12 +37,14 @@ from graphtemper.shifts.features import (
     scale,
     shuffle,
 )
+from graphtemper.shifts.mixing import blend, smooth
 from graphtemper.shifts.nodes import resample_classes, subpopulation
 from graphtemper.shifts.structure import add, drop, drop_hubs, homophily, rewire
 
 __all__ = [
     "Shift",
     "add",
+    "blend",
     "column_moments",
     "compose",
     "drop",
@@ -55,5 +59,6 @@ __all__ = [
     "rewire",
     "scale",
     "shuffle",
+    "smooth",
     "subpopulation",
 ]
