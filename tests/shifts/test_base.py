@@ -13,6 +13,8 @@ EVERY = [
     shifts.shuffle(0.5),
     shifts.scale(2.0),
     shifts.offset(0.5),
+    shifts.blend(0.4),
+    shifts.smooth(0.6),
     shifts.drop_columns(0.5),
     shifts.heterogeneous(1.0),
     shifts.heterogeneous(1.0, "region"),
@@ -69,7 +71,9 @@ def test_shifts_travel_to_other_processes(graph, shift):
 
 
 @pytest.mark.parametrize(
-    "family", ["noise", "mask", "shuffle", "scale", "rewire", "drop", "add", "heterogeneous"]
+    "family",
+    ["noise", "mask", "shuffle", "scale", "blend", "smooth", "rewire", "drop", "add"]
+    + ["heterogeneous"],
 )
 def test_the_neutral_level_changes_nothing(graph, family):
     shift = getattr(shifts, family)(NEUTRAL.get(family, 0.0))

@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphtemper import Graph, csbm, shifts
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(400, degree=6, homophily=0.7, snr=1.0, num_features=5, seed=2)
+
+
+def test_a_blend_is_a_mixture_with_one_other_node(graph):
+    mixed = shifts.blend(0.3)(graph, 4).features
+    partner = (mixed - 0.7 * graph.features) / 0.3
+    distance = ((partner[:, None, :] - graph.features[None, :, :]) ** 2).sum(axis=2)
+    nearest = distance.argmin(axis=1)
+    assert distance.min(axis=1).max() < 1e-6
+    assert sorted(nearest) == list(range(400))
+    np.testing.assert_allclose(mixed.mean(axis=0), graph.features.mean(axis=0), atol=1e-5)
+
+
+def test_smoothing_is_the_mean_of_the_neighbours():
+    g = Graph(features=[[0.0], [2.0], [6.0], [9.0]], edges=[[0, 1], [1, 2]])
+    assert shifts.smooth(1.0)(g).features.ravel().tolist() == [2.0, 3.0, 2.0, 9.0]
+    assert shifts.smooth(1.0)(g, 1).features.tolist() == shifts.smooth(1.0)(g, 2).features.tolist()
+
+
+@pytest.mark.parametrize("shift", [shifts.blend(0.4), shifts.smooth(0.4)], ids=repr)
+def test_sparse_stays_sparse(graph, shift):
+    sparse = graph.replace(features=sp.csr_matrix(np.where(graph.features > 1, 1.0, 0.0)))
+    dense = graph.replace(features=np.where(graph.features > 1, 1.0, 0.0))
+    mixed = shift(sparse, 3).features
+    assert sp.issparse(mixed)
+    np.testing.assert_allclose(mixed.toarray(), shift(dense, 3).features, atol=1e-6)
