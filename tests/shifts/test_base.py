@@ -72,7 +72,18 @@ def test_shifts_travel_to_other_processes(graph, shift):
 
 @pytest.mark.parametrize(
     "family",
-    ["noise", "mask", "shuffle", "scale", "blend", "smooth", "rewire", "drop", "add", "heterogeneous"],
+    [
+        "noise",
+        "mask",
+        "shuffle",
+        "scale",
+        "blend",
+        "smooth",
+        "rewire",
+        "drop",
+        "add",
+        "heterogeneous",
+    ],
 )
 def test_the_neutral_level_changes_nothing(graph, family):
     shift = getattr(shifts, family)(NEUTRAL.get(family, 0.0))
