@@ -98,7 +98,7 @@ def test_a_card_is_small_and_holds_no_row_of_a_node(card, text):
     assert len(text) < MAX_BYTES
     content = json.loads(text)
     # Classes, a covariance with its error, the fixed path of six nodes, the sketch, the atlas.
-    allowed = {3, 2, 6, SKETCH_SIZE, len(card.environments)}
+    allowed = {3, 2, 6, SKETCH_SIZE, len(card.environments), len(content["signals"])}
 
     def check(value, where):
         if isinstance(value, dict):
@@ -155,7 +155,7 @@ def test_labels_outside_the_chosen_nodes_are_never_read(card, graph, model):
 
 EDITS = [
     (("schema",), ..., "'schema' is missing"),
-    (("schema",), "graphtemper.card/2", "'schema' is 'graphtemper.card/2'"),
+    (("schema",), "graphtemper.card/9", "'schema' is 'graphtemper.card/9'"),
     (("schema",), 1, "'schema'"),
     (("predictor",), 5, "'predictor'"),
     (("num_classes",), ..., "'num_classes' is missing"),
@@ -201,7 +201,10 @@ EDITS = [
     (("reference", "moments", "offsets", 0, 0), 10**400, "'reference.moments.offsets'"),
     (("reference", "moments", "offsets", 0, 0), None, "'reference.moments.offsets'"),
     (("reference", "moments", "offsets", 0, 0), [1.0], "'reference.moments.offsets'"),
-    (("reference", "moments", "within"), 1.0, "'reference.moments.within'"),
+    (("reference", "evidence", "held"), [1.0, -1.0], "evidence.held' has a negative error"),
+    (("reference", "evidence", "covariance", 0, 0), -1.0, "evidence.covariance'"),
+    (("population", "recalls"), [5.0, 0.0, 0.0], "population.recalls'"),
+    (("signals",), ["confidence"], "'signals' lacks"),
     (("reference", "evidence", "covariance", 0, 0), 1e300, "'reference.evidence.covariance'"),
     (("reference", "evidence", "feature"), None, "evidence.feature'"),
     (("reference", "evidence", "held"), [1.0], "evidence.held'"),
@@ -224,8 +227,8 @@ EDITS = [
     (("environments", 2), None, r"'environments\[2\]'"),
     (("environments", 2, "accuracy"), -0.1, r"'environments\[2\].accuracy'"),
     (("environments", 2, "families"), "noise", r"'environments\[2\].families'"),
-    (("environments", 2, "signals", "confidence"), ..., r"signals.confidence' is missing"),
-    (("environments", 2, "signals", "confidence"), 1e9, r"'environments\[2\].signals.confidence'"),
+    (("environments", 2, "signals"), [0.5], r"'environments\[2\].signals' must be a list"),
+    (("environments", 2, "signals", 3), 1e9, r"'environments\[2\].signals\[3\]'"),
 ]
 
 
@@ -259,7 +262,9 @@ def test_unknown_fields_are_ignored(card, text, tmp_path):
     content["later"] = {"deep": [1, {"er": None}]}
     content["probe"]["later"] = 3
     content["environments"][0]["later"] = "x"
-    content["environments"][0]["signals"]["later"] = 0.5
+    content["signals"].append("later")
+    for row in content["environments"]:
+        row["signals"].append(0.5)
     SourceCard.load(_write(tmp_path, content)).save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_text() == text
 
@@ -361,7 +366,7 @@ def test_odd_arguments_are_refused_before_any_work(graph, model):
 
 def test_a_card_that_would_be_too_large_is_not_written(card, tmp_path):
     with pytest.raises(InputError, match="environments"):
-        replace(card, environments=card.environments * 40).save(tmp_path / "large.json")
+        replace(card, environments=card.environments * 90).save(tmp_path / "large.json")
     assert not list(tmp_path.iterdir())
 
 

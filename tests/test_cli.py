@@ -205,6 +205,49 @@ def test_diagnose(call, deployed):
     assert sorted(folder.iterdir()) == before
 
 
+def test_labels_are_suggested_filled_in_and_used(call, deployed, tmp_path):
+    folder, _ = deployed
+    model = ("--predict", "model.npz", "--card", "model.card.json", "--nodes", "nodes.txt")
+    table = tmp_path / "labels.csv"
+    asked = ("suggest-labels", "target.npz", *model, "--count", "30", "--out", table)
+    result = call(*asked, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "(30 nodes)" in result.stdout
+    check_refusal(call(*asked, cwd=folder))  # a table that may hold labels is not overwritten
+    answers = ("recalibrate", "target.npz", *model, "--out", tmp_path / "r.npz", "--json")
+    empty = call(*answers, "--labels", table, cwd=folder)
+    check_refusal(empty)
+    assert "line 2: the class of node" in empty.stderr
+    truth = Graph.load(folder / "target.npz").labels
+    head, *lines = table.read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    assert {int(node) for node, _, _ in rows} <= set(range(320, 400))
+    filled = [f"{node},{truth[int(node)]},{weight}" for node, _, weight in rows]
+    table.write_text("\n".join([head, *filled]))
+    plain = json.loads(call(*answers, cwd=folder).stdout)
+    found = json.loads(call(*answers, "--labels", table, cwd=folder).stdout)
+    assert (plain["num_labels"], found["num_labels"]) == (0, 30)
+    widths = [x["accuracy"]["high"] - x["accuracy"]["low"] for x in (plain, found)]
+    assert widths[1] < widths[0]
+    text = call(*answers[:-1], "--labels", table, cwd=folder)
+    assert "of 30 labelled nodes" in " ".join(text.stdout.split())
+    assert max(len(line) for line in text.stdout.split("Written")[0].splitlines()) <= 80
+    listed = call(*asked[:-1], tmp_path / "other.csv", "--json", cwd=folder)
+    assert [str(node) for node in json.loads(listed.stdout)["nodes"]] == [row[0] for row in rows]
+
+
+def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):
+    folder, _ = deployed
+    (tmp_path / "labels.csv").write_text("node,class\n3,0\n")
+    result = call(
+        *("recalibrate", "target.npz", *GOOD, "--nodes", "nodes.txt"),
+        *("--labels", tmp_path / "labels.csv"),
+        cwd=folder,
+    )
+    check_refusal(result)
+    assert "node 3, which is not among the chosen nodes" in result.stderr
+
+
 def test_theory_says_where_it_does_not_apply():
     from graphtemper.cli.diagnosis import theory_slope
 
@@ -243,7 +286,7 @@ def test_a_card_that_was_interrupted_goes_on(deployed):
     )
     assert not (folder / "again.card.json").exists()
     facts = json.loads(run(*arguments, "--json", cwd=folder).stdout)
-    assert facts["environments"] == 126
+    assert facts["environments"] == 132
     assert not part.exists()
 
 
@@ -432,7 +475,8 @@ def test_version_and_help(call):
 
     assert call("--version", cwd=".").stdout.strip() == graphtemper.__version__
     text = call("--help", cwd=".").stdout
-    for command in ("demo", "card", "recalibrate", "diagnose", "paper", "bench", "data"):
+    commands = ("demo", "card", "recalibrate", "diagnose", "suggest-labels")
+    for command in (*commands, "paper", "bench", "data"):
         assert command in text
 
 

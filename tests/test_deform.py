@@ -3,6 +3,7 @@ import pytest
 
 from graphtemper import temperature
 from graphtemper.deform import DRAWS, ClassMoments, deform
+from graphtemper.metrics.binned import bin_probabilities
 from graphtemper.split_views import centred
 
 
@@ -34,7 +35,10 @@ def test_no_deformation_gives_the_sources_accuracy_and_temperature(num_classes):
 def test_moments_split_the_covariance_into_between_and_within():
     logits, labels = _gaussian(4, shares=[0.1, 0.2, 0.3, 0.4])
     moments = ClassMoments.measure(logits, labels)
-    np.testing.assert_allclose(moments.between + moments.within, _moments(logits)[1], atol=1e-10)
+    z = centred(logits)
+    residual = z - z.mean(axis=0) - moments.offsets[labels]
+    within = residual.T @ residual / len(z)
+    np.testing.assert_allclose(moments.between + within, _moments(logits)[1], atol=1e-10)
     np.testing.assert_allclose(moments.shares, np.bincount(labels) / len(labels))
     np.testing.assert_allclose(moments.shares @ moments.offsets, 0.0, atol=1e-12)
 
@@ -123,3 +127,14 @@ def test_the_answer_is_a_smooth_function_without_chance():
     near = deform(moments, 0.9 + 1e-9, mean, covariance)
     np.testing.assert_allclose(near.logits, again[0].logits, atol=1e-6)
     assert abs(len(near.labels) - DRAWS) <= 3
+
+
+def test_the_predicted_reliability_is_that_of_the_real_sample():
+    logits, labels = _gaussian(3)
+    same = deform(ClassMoments.measure(logits, labels), 1.0, *_moments(logits))
+    real = bin_probabilities(temperature.apply(logits, 1.5), labels)
+    predicted = same.reliability(temperature=1.5)
+    full = (real.count > 500) & (predicted.count > 100)
+    assert full.sum() >= 4
+    one, other = (part.correct_sum[full] / part.count[full] for part in (predicted, real))
+    np.testing.assert_allclose(one, other, atol=0.1)

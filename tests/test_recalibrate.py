@@ -9,7 +9,8 @@ from graphtemper import temperature as temperatures
 from graphtemper.errors import GraphTemperError, InputError
 from graphtemper.estimators.base import Estimate
 from graphtemper.models import SIGN
-from graphtemper.recalibration import LEVEL, _judge, _keep_argmax, labels_needed
+from graphtemper.recalibration import _keep_argmax
+from graphtemper.verdict import LEVEL, judge, labels_needed
 
 NUM_CLASSES = 3
 VERDICTS = ("trust", "caution", "abstain")
@@ -222,8 +223,9 @@ def test_equal_logits_are_an_abstention_however_sure_the_estimate(card, target):
     response = card.response(has_model=False)
     signals = dict(zip(response.names, response.origin, strict=True))
     sure = Estimate(0.8, 0.79, 0.81, "atlas")
-    assert _judge(response, signals, sure, "", False)[0] == "trust"
-    assert _judge(response, signals, sure, "every logit is equal", True)[0] == "abstain"
+    assert judge(response, signals, sure, "", False, False)[0] == "trust"
+    assert judge(response, signals, sure, "", False, True)[0] == "abstain"
+    assert judge(response, signals, sure, "every logit is equal", True, False)[0] == "abstain"
 
 
 def test_one_predicted_class_is_answered_with_care(card, target):

@@ -64,13 +64,12 @@ def test_edges_and_wedges_equal_sums_over_pairs():
     own = np.random.default_rng(0).standard_normal((g.num_nodes, 3))
     nodes = np.arange(10, 60)
     views = own - own.mean(axis=1, keepdims=True)
-    here = views - views[nodes].mean(axis=0)
     around = views - g.degrees @ views / g.degrees.sum()
     neighbours = [[] for _ in range(g.num_nodes)]
     for i, j in g.edges:
         neighbours[i].append(j)
         neighbours[j].append(i)
-    edge = [here[i] @ around[j] for i in nodes for j in neighbours[i]]
+    edge = [around[i] @ around[j] for i in nodes for j in neighbours[i]]
     pairs, weight = 0.0, 0.0
     for i in nodes:
         mine = neighbours[i]
@@ -97,7 +96,7 @@ def test_held_out_products_equal_sums_over_edges():
             g.edges[rng.random(len(g.edges)) < 0.4],
         )
         z = centred(logits)
-        z = z - z[nodes].mean(axis=0)
+        z = z - g.degrees @ z / g.degrees.sum()
         for i, j in gone:
             for a, b in ((i, j), (j, i)):
                 if a < 40:
@@ -206,3 +205,28 @@ def test_heterophilous_edges_are_witnesses_too():
     card = SourceCard.build(model, g, range(3000, 6000), compositions=0)
     assert card.reference.evidence.edge.value < 0.0
     assert np.exp(_gains(card, model, t).homophily) == pytest.approx(0.5, rel=0.2)
+
+
+def test_which_nodes_are_looked_at_does_not_look_like_lost_signal(source, model, card):
+    """Nine in ten observed nodes are of one class; nothing else has changed."""
+    rng = np.random.default_rng(3)
+    first, second = (rng.permutation(np.flatnonzero(source.labels == k)) for k in (0, 1))
+    nodes = np.sort(np.concatenate([first[:1800], second[:200]]))
+    seen = Observation(model, source, nodes, temperature=card.probe.temperature)
+    found = evidence.gains(evidence.measure(seen, card.probe), card.reference.evidence)
+    assert np.exp(found.own) == pytest.approx(1.0, abs=0.1)
+    assert np.exp(found.model) == pytest.approx(1.0, abs=0.1)
+    assert np.exp(found.homophily) == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_model_that_needs_an_edge_has_no_own_view():
+    g = _small()
+    model = SIGN(hops=1).fit(g, range(80))
+
+    def needs_edges(graph):
+        if not graph.num_edges:
+            raise ValueError("no edges")
+        return model(graph)
+
+    assert not own_view(needs_edges, g).any()
+    assert own_view(needs_edges, g).shape == (g.num_nodes, 3)

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphtemper.card import SourceCard as SourceCard
     from graphtemper.graph import Graph as Graph
+    from graphtemper.labelling import LabelPlan as LabelPlan
+    from graphtemper.labelling import suggest_labels as suggest_labels
     from graphtemper.recalibration import recalibrate as recalibrate
 
 __version__ = "0.1.0"
 
 _OBJECTS = {
     "Graph": "graphtemper.graph",
+    "LabelPlan": "graphtemper.labelling",
     "SourceCard": "graphtemper.card",
     "recalibrate": "graphtemper.recalibration",
+    "suggest_labels": "graphtemper.labelling",
 }
 _MODULES = {
     "csbm",

@@ -7,12 +7,10 @@ validated on load, never a pickle.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import atlas, evidence, response, signals, temperature
 from graphtemper._arrays import FloatArray, check_whole, one_blas_thread
 from graphtemper.atlas import Environment, Progress
-from graphtemper.card_format import as_stored, from_json, read_environment, to_json
+from graphtemper.card_format import as_stored, from_json, to_json
+from graphtemper.card_journal import Journal
 from graphtemper.deform import ClassMoments
 from graphtemper.errors import FileError, InputError
 from graphtemper.evidence import (
@@ -107,7 +106,7 @@ class SourceCard:
         >>> model = SIGN(hops=1).fit(g, range(200))
         >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
         >>> card.num_classes, len(card.environments)
-        (2, 56)
+        (2, 62)
         """
         check_whole(seed, "seed", 0, 2**62)
         planned = atlas.plan(seed, exclude, compositions)
@@ -123,7 +122,7 @@ class SourceCard:
             moments=ClassMoments.measure(seen.logits, labels),
             accuracy=float((seen.predictions == labels).mean()),
         )
-        journal = _Journal(resume, probe)
+        journal = Journal(resume, probe)
         found = atlas.survey(
             predictor,
             graph,
@@ -184,6 +183,8 @@ class SourceCard:
         The same as building with ``exclude=(family,)`` but for which compositions are drawn, at
         the cost of a fit.
         """
+        if family not in atlas.LEVELS:
+            raise InputError(f"unknown family {family!r}; choose from {', '.join(atlas.LEVELS)}.")
         kept = [item for item in self.environments if family not in item.families]
         fitted = _fit(kept, self.reference, self.num_nodes)
         return replace(
@@ -359,47 +360,6 @@ def _sampling_variance(found: Collection[Environment], num_nodes: int) -> FloatA
     """Return the variance of each environment's log-odds, as of an accuracy on so many nodes."""
     accuracy = np.clip([item.accuracy for item in found], 0.02, 0.98)
     return np.asarray(1.0 / (num_nodes * accuracy * (1.0 - accuracy)))
-
-
-class _Journal:
-    """Finished environments, one JSON line each, keyed by how they were measured."""
-
-    def __init__(self, path: str | os.PathLike[str] | None, probe: Probe) -> None:
-        self._path = None if path is None else Path(path)
-        self._key = f"{probe.seed}:{probe.temperature!r}:{probe.noise_level!r}"
-
-    def read(self) -> list[Environment]:
-        if self._path is None or not self._path.is_file():
-            return []
-        found = []
-        for line in self._path.read_text("utf-8", errors="replace").splitlines():
-            try:
-                row = json.loads(line)
-                if isinstance(row, dict) and row.get("key") == self._key:
-                    found.append(read_environment(row))
-            except (ValueError, RecursionError):
-                continue  # a line that was being written when the build stopped
-        return found
-
-    def add(self, item: Environment) -> None:
-        if self._path is None:
-            return
-        row: dict[str, Any] = {**item.__dict__, "families": sorted(item.families)}
-        line = json.dumps({"key": self._key, **row}).encode() + b"\n"
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a+b") as stream:
-                stream.write(line if self._ends_whole(stream) else b"\n" + line)
-        except OSError as error:
-            raise FileError(f"cannot write {self._path}: {error.strerror or error}.") from error
-
-    @staticmethod
-    def _ends_whole(stream: IO[bytes]) -> bool:
-        """Whether the last line is complete; a build that was killed may have left half of one."""
-        if not stream.seek(0, os.SEEK_END):
-            return True
-        stream.seek(-1, os.SEEK_END)
-        return stream.read(1) == b"\n"
 
 
 __all__ = ["Evidence", "SourceCard", "fingerprint"]

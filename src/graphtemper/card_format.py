@@ -21,14 +21,15 @@ from graphtemper.witness import Covariance
 if TYPE_CHECKING:
     from graphtemper.card import SourceCard
 
-SCHEMA = "graphtemper.card/1"
+SCHEMA = "graphtemper.card/2"
+_EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 _COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
 # Largest moment of source logits, which are in units of the source temperature.
 _LARGEST = 1e30
 
 
 def to_json(card: SourceCard) -> str:
-    """Return the card's text; numbers keep seven significant digits."""
+    """Return the card's text; numbers keep six significant digits."""
     probe = card.probe
     content = {
         "schema": SCHEMA,
@@ -56,8 +57,14 @@ def to_json(card: SourceCard) -> str:
         "names": {kind: list(names) for kind, names in card.names.items()},
         "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
         "widening": card.widening,
+        "signals": list(_EVERY),
         "environments": [
-            {**item.__dict__, "families": sorted(item.families)} for item in card.environments
+            {
+                **item.__dict__,
+                "families": sorted(item.families),
+                "signals": [item.signals[name] for name in _EVERY],
+            }
+            for item in card.environments
         ],
     }
     return json.dumps(_rounded(content), separators=(",", ":"))
@@ -90,7 +97,10 @@ def from_json(text: str) -> SourceCard:
         probe=_probe(root["probe"], features),
         reference=_reference(root["reference"], classes),
         population=_population(root["population"], classes),
-        environments=tuple(_environment(item) for item in root["environments"].items(3, 5000)),
+        environments=tuple(
+            _environment(item, _order(root["signals"]))
+            for item in root["environments"].items(3, 5000)
+        ),
         names={
             "model": _names(root["names"]["model"], SIGNALS),
             "logits": _names(root["names"]["logits"], LOGIT_SIGNALS),
@@ -118,24 +128,24 @@ def _probe(field: _Field, features: int) -> Probe:
 def _reference(field: _Field, classes: int) -> Reference:
     moments, seen = field["moments"], field["evidence"]
     square = (classes, classes)
-    plain = ("confidence", "confident_share", "certain_share", "homophily", "log_degree")
+    plain = ("confidence", "confident_share", "certain_share", "log_degree")
     agreements = ("noise_agreement", "source_noise_agreement", "edge_agreement")
     numbers: dict[str, Any] = {name: seen[name].number(-1e9, 1e9) for name in (*plain, *agreements)}
-    covariances: dict[str, Any] = {
-        name: Covariance(*seen[name].array((2,)).tolist()) for name in _COVARIANCES
-    }
+    covariances: dict[str, Any] = {name: _covariance(seen[name]) for name in _COVARIANCES}
     return Reference(
         accuracy=field["accuracy"].number(0.0, 1.0),
         moments=ClassMoments(
             shares=moments["shares"].shares(classes),
             offsets=moments["offsets"].array(square),
-            within=moments["within"].array(square),
         ),
         evidence=Evidence(
             mean=seen["mean"].array((classes,)),
-            covariance=seen["covariance"].array(square),
+            covariance=_spread(seen["covariance"], classes),
             predicted_shares=seen["predicted_shares"].shares(classes),
             mean_abs_logit=seen["mean_abs_logit"].number(0.0, _LARGEST),
+            homophily=None
+            if seen["homophily"].value is None
+            else seen["homophily"].number(0.0, 1.0),
             snr=None if seen["snr"].value is None else seen["snr"].number(-1e300, 1e300),
             **numbers,
             **covariances,
@@ -143,26 +153,69 @@ def _reference(field: _Field, classes: int) -> Reference:
     )
 
 
+def _covariance(field: _Field) -> Covariance:
+    value, error = field.array((2,)).tolist()
+    if error < 0.0:
+        raise InputError(f"field {field.name!r} has a negative error; the card is damaged.")
+    return Covariance(value, error)
+
+
+def _spread(field: _Field, classes: int) -> FloatArray:
+    """Read a covariance matrix; what is not one would give negative variances later."""
+    matrix = field.array((classes, classes))
+    size = float(np.abs(matrix).max())
+    if not np.allclose(matrix, matrix.T, atol=1e-3 * size) or (np.diag(matrix) < 0.0).any():
+        raise InputError(f"field {field.name!r} must be a covariance; the card is damaged.")
+    return matrix
+
+
+def _recalls(field: _Field, classes: int) -> FloatArray:
+    values = field.array((classes,))
+    if values.min() < 0.0 or values.max() > 1.0:
+        raise InputError(f"field {field.name!r} must lie between 0 and 1; the card is damaged.")
+    return values
+
+
 def _population(field: _Field, classes: int) -> Population:
     return Population(
         sketch=field["sketch"].array((SKETCH_SIZE,)),
         num_nodes=field["num_nodes"].count(1, 10**12),
         separation=field["separation"].number(1e-6, 1e6),
-        recalls=field["recalls"].array((classes,)),
+        recalls=_recalls(field["recalls"], classes),
     )
 
 
 def read_environment(row: dict[str, Any]) -> Environment:
     """Return the environment in a row of a resume file, or an `InputError` that names the field."""
-    return _environment(_Field("environment", row))
+    field = _Field("environment", row)
+    values = {name: field["signals"][name].number(-1e3, 1e3) for name in _EVERY}
+    return _with_signals(field, values)
 
 
-def _environment(field: _Field) -> Environment:
-    names = dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS))
+def _order(field: _Field) -> list[str]:
+    """Read which signal stands where in the rows of the environments."""
+    names = [item.text() for item in field.items(1, 100)]
+    missing = [name for name in _EVERY if name not in names]
+    if missing:
+        raise InputError(f"field {field.name!r} lacks {missing[0]!r}; the card is damaged.")
+    return names
+
+
+def _environment(field: _Field, names: list[str]) -> Environment:
+    row = field["signals"].items(len(names), len(names))
+    values = {
+        name: item.number(-1e3, 1e3)
+        for name, item in zip(names, row, strict=True)
+        if name in _EVERY  # a later version may write more
+    }
+    return _with_signals(field, values)
+
+
+def _with_signals(field: _Field, signals: dict[str, float]) -> Environment:
     return Environment(
         shift=field["shift"].text(),
         families=frozenset(item.text() for item in field["families"].items(0, 20)),
-        signals={name: field["signals"][name].number(-1e3, 1e3) for name in names},
+        signals=signals,
         accuracy=field["accuracy"].number(0.0, 1.0),
         temperature=field["temperature"].number(0.0, 1e300),
     )
@@ -261,7 +314,7 @@ def _rounded(value: Any) -> Any:
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_rounded(item) for item in value]
-    return float(f"{value:.7g}") if isinstance(value, float) else value
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def as_stored(std: FloatArray) -> FloatArray:

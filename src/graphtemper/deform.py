@@ -1,8 +1,8 @@
 r"""Deformation: the source's class-conditional logits, moved to what is seen of a target.
 
-At the source, centred logits of class k have offset :math:`m_k` from the mean and residual
-covariance W. A target shows its mean :math:`\mu_t` and covariance :math:`V_t` without labels, and a
-split view its signal gain g. Under the model that signal keeps its shape,
+At the source, centred logits of class k have offset :math:`m_k` from the mean. A target shows its
+mean :math:`\mu_t` and covariance :math:`V_t` without labels, and views of its parts give its signal
+gain g. Under the model that signal keeps its shape,
 
 .. math:: z \mid y{=}k \;\sim\; N(\mu_t + g\,m_k,\; W_t), \qquad
           W_t = V_t - g^2 \sum_k \pi_k m_k m_k^\top,
@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import temperature
+from graphtemper import temperature as temperatures
 from graphtemper._arrays import FloatArray
+from graphtemper.metrics.binned import BinnedStatistics, bin_probabilities
 from graphtemper.split_views import centred
 
 DRAWS = 4096
@@ -29,11 +30,10 @@ _FLOOR = 0.03
 
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
-    """Class shares (K,), class offsets (K, K) of centred logits, and residual covariance (K, K)."""
+    """Class shares (K,) and class offsets (K, K) of centred logits from their mean."""
 
     shares: FloatArray
     offsets: FloatArray
-    within: FloatArray
 
     @classmethod
     def measure(cls, logits: FloatArray, labels: NDArray[np.int64]) -> ClassMoments:
@@ -43,9 +43,7 @@ class ClassMoments:
         counts = np.bincount(labels, minlength=classes).astype(np.float64)
         sums = np.zeros((classes, classes))
         np.add.at(sums, labels, z - z.mean(axis=0))
-        offsets = sums / np.maximum(counts, 1.0)[:, None]
-        residual = z - z.mean(axis=0) - offsets[labels]
-        return cls(counts / counts.sum(), offsets, residual.T @ residual / len(z))
+        return cls(counts / counts.sum(), sums / np.maximum(counts, 1.0)[:, None])
 
     @property
     def between(self) -> FloatArray:
@@ -68,7 +66,11 @@ class Deformed:
     @property
     def temperature(self) -> float:
         """NLL-optimal temperature of the sample."""
-        return temperature.solve(self.logits, self.labels).temperature
+        return temperatures.solve(self.logits, self.labels).temperature
+
+    def reliability(self, temperature: float = 1.0, bins: int = 15) -> BinnedStatistics:
+        """Return the predicted reliability curve at a temperature, as binned statistics."""
+        return bin_probabilities(temperatures.apply(self.logits, temperature), self.labels, bins)
 
 
 def deform(

@@ -82,7 +82,7 @@ class Evidence:
     mean: FloatArray
     covariance: FloatArray
     predicted_shares: FloatArray
-    homophily: float
+    homophily: float | None
     log_degree: float
     mean_abs_logit: float
     feature: Covariance | None = None
@@ -170,9 +170,8 @@ def _halves(seen: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
     whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
     with np.errstate(over="ignore", invalid="ignore"):
         for views in split_views.feature_views(seen.predictor, graph, halves, mean):
-            first, second, own_first, own_second = (view[nodes] for view in views)
-            whole += split_views.node_products(first, second)
-            alone += split_views.node_products(own_first, own_second)
+            whole += split_views.node_products(views.first, views.second)[nodes]
+            alone += split_views.node_products(views.own_first, views.own_second)[nodes]
     # Averaged over splits first: a node's splits are not independent, its neighbours nearly are.
     ones = np.full(nodes.size, probe.splits * probe.temperature**2)
     return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)
@@ -217,8 +216,8 @@ def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut) -> f
     return float(np.mean(values))
 
 
-def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float:
-    return signals.predicted_homophily(predictions, edges) if len(edges) else 0.0
+def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float | None:
+    return signals.predicted_homophily(predictions, edges) if len(edges) else None
 
 
 def _snr(seen: Observation) -> float | None:

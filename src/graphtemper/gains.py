@@ -33,6 +33,7 @@ _EXPECTED_MOVE = 0.5
 # Standard errors by which witnesses must contradict the halves before they are believed.
 _CONTRADICTION = 0.5
 _LARGEST_ERROR = 50.0
+_WITNESSES = ("edge", "wedge", "held")
 _LEAST_RATIO = 1e-4
 
 
@@ -94,14 +95,15 @@ def read_gains(target: _Seen, source: _Seen) -> Gains:
     """Return the gains of a target against its source; both must have been seen with a model."""
     spread = _spread(target, source)
     halves = _halves(target, source)
-    if not _shows(source, "edge", "wedge", "held"):
-        return Gains(halves, halves, None, None, 0.0, spread)
-    edge, wedge, held = (_log_ratio(target, source, name) for name in ("edge", "wedge", "held"))
+    if not _shows(source, *_WITNESSES) or not _any(target, *_WITNESSES):
+        return Gains(
+            signal=halves, halves=halves, model=None, own=None, homophily=0.0, spread=spread
+        )
+    edge, wedge, held = (_log_ratio(target, source, name) for name in _WITNESSES)
     own = float(np.clip(edge.value - 0.5 * wedge.value, *_OWN_RANGE))
     own_error = float(np.hypot(edge.error, 0.5 * wedge.error))
     model = float(np.clip(held.value - 0.5 * wedge.value, *_RANGE))
     model_error = float(np.hypot(held.error, 0.5 * wedge.error))
-    homophily = float(np.clip(0.5 * wedge.value - own, *_HOMOPHILY_RANGE))
     if halves is None:
         signal = _drawn(model, model_error, spread)
     else:
@@ -112,10 +114,18 @@ def read_gains(target: _Seen, source: _Seen) -> Gains:
         halves=halves,
         model=model,
         own=own,
-        # Edges enter it twice, through the wedges and through the own gain.
-        homophily=_drawn(homophily, float(np.sqrt(2.0)) * own_error, 0.0),
+        homophily=_homophily(target, source, edge, wedge),
         spread=spread,
     )
+
+
+def _homophily(target: _Seen, source: _Seen, edge: Covariance, wedge: Covariance) -> float:
+    """Return the gain of the label correlation; edges that turned unlike have the least."""
+    now, then = _found(target, "edge"), _found(source, "edge")
+    if now.value * then.value < 0.0 and abs(now.value) > 2.0 * now.error:
+        return _HOMOPHILY_RANGE[0]
+    gain = float(np.clip(wedge.value - edge.value, *_HOMOPHILY_RANGE))
+    return _drawn(gain, float(np.hypot(edge.error, wedge.error)), 0.0)
 
 
 def _halves(target: _Seen, source: _Seen) -> float | None:
@@ -149,9 +159,23 @@ def _shows(source: _Seen, *names: str) -> bool:
     return True
 
 
+def _any(target: _Seen, *names: str) -> bool:
+    """Whether there was anything to see: a graph without edges or wedges has no error either."""
+    return all(_found(target, name).error > 0.0 for name in names)
+
+
+def _found(seen: _Seen, name: str) -> Covariance:
+    found: Covariance | None = getattr(seen, name)
+    return Covariance(0.0, 0.0) if found is None else found
+
+
 def _log_ratio(target: _Seen, source: _Seen, name: str) -> Covariance:
-    """Return the logarithm of target over source with its error; what is not positive is least."""
-    now, then = getattr(target, name), getattr(source, name)
-    relative = now.error / abs(now.value) if now.value and now.error else _LARGEST_ERROR
-    error = min(float(np.hypot(relative, then.error / then.value)), _LARGEST_ERROR)
-    return Covariance(float(np.log(max(now.value / then.value, _LEAST_RATIO))), error)
+    """Return the logarithm of target over source with its error.
+
+    What is smaller than its own standard error, or of the other sign, counts as one error.
+    """
+    now, then = _found(target, name), _found(source, name)
+    size = abs(then.value)
+    ratio = max(now.value / then.value, now.error / size, _LEAST_RATIO)
+    error = float(np.hypot(now.error / size / ratio, then.error / size))
+    return Covariance(float(np.log(ratio)), min(error, _LARGEST_ERROR))

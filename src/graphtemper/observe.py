@@ -84,6 +84,13 @@ class Observation:
         return self._predictor
 
     @cached_property
+    def own_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of the columns over the observed nodes alone."""
+        if self.num_nodes == self.graph.num_nodes:
+            return self.column_moments
+        return column_moments(self.graph.features[self.nodes])
+
+    @cached_property
     def column_moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the graph's feature columns."""
         return column_moments(self.graph.features)

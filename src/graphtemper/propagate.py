@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, get_args, overload
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,11 +63,23 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     """
     if kind not in get_args(Operator):
         raise InputError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
+    known = _made.setdefault(graph, {})
+    if kind not in known:
+        known[kind] = _make(graph, kind)
+    return known[kind]
+
+
+# The operators of graphs that are in use: a dozen passes over one graph build them once.
+_made: WeakKeyDictionary[Graph, dict[str, sp.csr_matrix]] = WeakKeyDictionary()
+
+
+def _make(graph: Graph, kind: Operator) -> sp.csr_matrix:
     matrix = adjacency(graph)
     if kind == "self-loop":
         matrix = sp.csr_matrix(matrix + sp.identity(graph.num_nodes, np.float32, format="csr"))
     weights = normalised_weights(graph.degrees, matrix.indices, matrix.indptr, kind)
     matrix.data = weights.astype(np.float32)
+    matrix.data.setflags(write=False)  # shared by all who ask for it
     return matrix
 
 

@@ -1,36 +1,47 @@
 """The main job: a frozen model, an unlabelled graph and a source card give honest probabilities.
 
 Reads top to bottom as the product's sentence: graph -> logits -> signals -> estimate ->
-temperature -> probabilities -> report. No label of the target is read anywhere.
+temperature -> probabilities -> report. The target graph's own labels are never read; those that a
+caller hands over are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import evidence, stac, theory
+from graphtemper import evidence, few_labels, stac, theory
 from graphtemper import temperature as temperatures
 from graphtemper._arrays import FloatArray
 from graphtemper.card import SourceCard
 from graphtemper.errors import InputError
 from graphtemper.estimators.base import Estimate
 from graphtemper.evidence import Evidence
+from graphtemper.few_labels import Labels, Learned, Prior, to_share
 from graphtemper.graph import Graph, Nodes
+from graphtemper.labelling import LabelPlan, read_labels
 from graphtemper.observe import Observation
 from graphtemper.predict import Predictor
-from graphtemper.response import Response, normal_quantile
+from graphtemper.response import Response
+from graphtemper.verdict import (
+    ABSTAIN_NOVELTY,
+    CAUTION_NOVELTY,
+    LEVEL,
+    Verdict,
+    direction,
+    judge,
+    novelty,
+)
 
-Verdict = Literal["trust", "caution", "abstain"]
-
-LEVEL = 0.90
-# Half-widths of the accuracy interval above which an answer deserves caution, or is not given.
-CAUTION_WIDTH, ABSTAIN_WIDTH = 0.06, 0.20
-# Distance to the nearest environment, in units of how far left-out families lie from the others.
-CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
+# Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
+VAGUE = 1.5
+# How far, in log-odds, a shift usually moves accuracy away from mean confidence: what is known of
+# the temperature where the atlas's own answer is not used and the source temperature is kept.
+KEPT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +55,7 @@ class Recalibration:
     probabilities : (n, K) array
         softmax(logits / temperature) of the chosen nodes.
     accuracy : Estimate
-        Estimated accuracy with a 90 % interval.
+        Estimated accuracy with a 90 % interval; a credible interval where labels were given.
     verdict, reasons
         ``trust``, ``caution`` or ``abstain``, and why, in sentences.
     slope : float
@@ -55,6 +66,8 @@ class Recalibration:
         What was measured, without labels.
     nearest : list of (family, distance)
         Which shifts of the source look most like this graph.
+    num_labels : int
+        How many labels of the target the caller gave.
     """
 
     temperature: float
@@ -69,6 +82,7 @@ class Recalibration:
     nearest: list[tuple[str, float]]
     nodes: NDArray[np.int64]
     mean_confidence: tuple[float, float]
+    num_labels: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the per-node arrays as plain Python values."""
@@ -93,6 +107,7 @@ class Recalibration:
             "gains": dict(self.gains),
             "nearest": [{"family": name, "distance": value} for name, value in self.nearest],
             "num_nodes": len(self.probabilities),
+            "num_labels": self.num_labels,
         }
 
 
@@ -103,6 +118,8 @@ def recalibrate(
     nodes: Nodes = None,
     *,
     seed: int = 0,
+    labels: Mapping[int, int] | None = None,
+    plan: LabelPlan | None = None,
 ) -> Recalibration:
     """Estimate the accuracy of a frozen model on an unlabelled graph and recalibrate it.
 
@@ -119,6 +136,13 @@ def recalibrate(
         The nodes to recalibrate (default all); nodes the model was trained on should be left out.
     seed
         Seed of the perturbed passes.
+    labels
+        Class of each target node that somebody has looked at: ``{node: class}``. The atlas is then
+        the prior and the labels the likelihood, for the accuracy and for the temperature (see
+        `graphtemper.few_labels`). None and {} give the same bytes.
+    plan
+        From `suggest_labels`, if it picked the labelled nodes: its weights are used. Without a
+        plan the labelled nodes count as drawn at random.
 
     Examples
     --------
@@ -133,6 +157,16 @@ def recalibrate(
     True
     >>> bool(abs(result.probabilities.sum(axis=1) - 1).max() < 1e-9)
     True
+
+    Fifty labels, of nodes that the first answer asks for:
+
+    >>> from graphtemper import suggest_labels
+    >>> plan = suggest_labels(result, 50)
+    >>> looked_up = {int(node): int(target.labels[node]) for node in plan.nodes}
+    >>> better = recalibrate(model, target, card, labels=looked_up, plan=plan)
+    >>> before, after = result.accuracy, better.accuracy
+    >>> better.num_labels, after.high - after.low < before.high - before.low
+    (50, True)
     """
     card.check(predictor, graph)
     seen = Observation(predictor, graph, nodes, temperature=card.probe.temperature, seed=seed)
@@ -140,19 +174,28 @@ def recalibrate(
         raise InputError(
             f"the card is for {card.num_classes} classes but the model gives {seen.num_classes}."
         )
+    given = read_labels(labels, plan, seen.nodes, graph.num_nodes, seen.num_classes)
     shown = evidence.measure(seen, card.probe)
     signals = evidence.read(shown, card.reference)
     response = card.response(seen.has_model)
-    drift = card.population.drift(*seen.column_moments, seen.graph.num_nodes, card.probe.column_std)
-    accuracy = _estimate(response, signals, card, seen.num_nodes, drift)
+    drift = card.population.drift(*seen.own_moments, seen.num_nodes, card.probe.column_std)
+    prior = _prior(response, signals, card, seen.num_nodes, drift)
+    accuracy = prior.estimate("atlas")
     matched, note = stac.nearest_temperature(seen.logits, accuracy.value)
     flat = float(np.ptp(seen.logits, axis=1).max()) == 0.0
-    verdict, reasons = _judge(response, signals, accuracy, note, flat)
+    gains = evidence.gains(shown, card.reference.evidence)
+    blind = gains is not None and gains.signal is None and evidence.LEAD in response.names
+    verdict, reasons = judge(response, signals, accuracy, note, flat, blind)
+    before = float(seen.probabilities.max(axis=1).mean())
+    if given.rows.size:
+        kept = before if verdict == "abstain" else None
+        learned = _learn(prior, novelty(response, signals), seen, given, matched, kept)
+        accuracy, matched = learned.accuracy, learned.temperature
+        note = note if flat else _below_chance(accuracy.value, seen.num_classes)
+        verdict, reasons = judge(response, signals, accuracy, note, flat, blind, learned)
     relative = 1.0 if verdict == "abstain" else matched
     probabilities = _keep_argmax(temperatures.apply(seen.logits, relative), seen.predictions)
-    gains = evidence.gains(shown, card.reference.evidence)
-    before = float(seen.probabilities.max(axis=1).mean())
-    reasons = [_direction(before, accuracy), *reasons]
+    reasons = [direction(before, accuracy), *reasons]
     return Recalibration(
         temperature=relative * card.probe.temperature,
         probabilities=probabilities,
@@ -166,6 +209,7 @@ def recalibrate(
         nearest=_nearest(response, signals, card),
         nodes=seen.nodes,
         mean_confidence=(before, float(probabilities.max(axis=1).mean())),
+        num_labels=int(given.rows.size),
     )
 
 
@@ -176,21 +220,21 @@ def _keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> Fl
     return probabilities
 
 
-def _estimate(
+def _prior(
     response: Response,
     signals: dict[str, float],
     card: SourceCard,
     num_nodes: int,
     drift: float,
-) -> Estimate:
-    """Turn the response into an accuracy with an interval.
+) -> Prior:
+    """Turn the response into a normal on the log-odds of accuracy.
 
-    Beside the response's own deviation the interval counts the sampling error of the n nodes here
-    and of those the card was made of, and the class shares that may have moved unseen.
+    Beside the response's own deviation it counts the sampling error of the n nodes here and of
+    those the card was made of, and the class shares that may have moved unseen.
     """
     mean, deviation = response.predict(signals)
     centre = evidence.log_odds(card.reference.accuracy) + mean
-    value = _share(centre)
+    value = to_share(centre)
     slope = max(value * (1.0 - value), 0.01)
     variance = (
         (response.widening * deviation) ** 2
@@ -198,92 +242,74 @@ def _estimate(
         + _sampling(card.reference.accuracy, card.num_nodes)
         + (card.population.accuracy_deviation(drift) / slope) ** 2
     )
-    reach = normal_quantile(LEVEL) * float(np.sqrt(variance))
-    return Estimate(value, _share(centre - reach), _share(centre + reach), "atlas")
+    return Prior(centre, float(np.sqrt(variance)))
+
+
+def _learn(
+    prior: Prior,
+    novelty: float,
+    seen: Observation,
+    given: Labels,
+    matched: float,
+    kept: float | None,
+) -> Learned:
+    """Let the labels speak; the further the target lies from the atlas, the more they count.
+
+    ``kept`` is the mean confidence at the source temperature where, without labels, the verdict is
+    to abstain and to keep that temperature. Labels then start from what they would replace.
+    """
+    trusted = Prior(prior.centre, _trusted(prior.deviation, novelty))
+    start = trusted if kept is None else Prior(evidence.log_odds(kept), KEPT)
+    right = seen.predictions[given.rows] == given.classes
+    accuracy = few_labels.accuracy(trusted, right, given.weights, population=seen.num_nodes)
+    temperature = few_labels.temperature(
+        start, seen.logits, given, matched if kept is None else 1.0
+    )
+    count = few_labels.effective_count(given.weights)
+    known = count * max(accuracy.value * (1.0 - accuracy.value), 0.01)
+    return Learned(
+        accuracy=accuracy,
+        temperature=temperature,
+        reason=_what_labels_say(right, accuracy, prior.estimate("atlas")),
+        count=count,
+        leads=known > trusted.deviation**-2,
+    )
+
+
+def _trusted(deviation: float, novelty: float) -> float:
+    """Return how far the atlas may be off as a prior, on a target that lies so far from it.
+
+    Without labels a new kind of target is a matter of the verdict. Beside labels it has to be a
+    number, so that an atlas that does not apply cannot outvote them: the deviation grows with the
+    distance, and where the verdict would be to abstain the atlas hardly says anything.
+    """
+    if novelty > ABSTAIN_NOVELTY:
+        return max(deviation, VAGUE)
+    return deviation * max(novelty / CAUTION_NOVELTY, 1.0)
+
+
+def _what_labels_say(right: NDArray[np.bool_], accuracy: Estimate, before: Estimate) -> str:
+    count, hits = right.size, int(right.sum())
+    nodes = "1 labelled node" if count == 1 else f"{count} labelled nodes"
+    was, now = (0.5 * (item.high - item.low) for item in (before, accuracy))
+    return (
+        f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
+        f"{now:.1%}, from the atlas alone to within {was:.1%}."
+    )
+
+
+def _below_chance(accuracy: float, num_classes: int) -> str:
+    if accuracy > 1.0 / num_classes:
+        return ""
+    return (
+        f"accuracy {accuracy:.4g} is not above 1/K = {1.0 / num_classes:.4g}, so the logits say "
+        "next to nothing about the classes"
+    )
 
 
 def _sampling(accuracy: float, num_nodes: int) -> float:
     """Return the variance of the log-odds of an accuracy counted on so many nodes."""
     return 1.0 / (num_nodes * max(accuracy * (1.0 - accuracy), 0.01))
-
-
-def _share(log_odds: float) -> float:
-    return float(1.0 / (1.0 + np.exp(-log_odds)))
-
-
-def _judge(
-    response: Response,
-    signals: dict[str, float],
-    accuracy: Estimate,
-    note: str,
-    flat: bool,
-) -> tuple[Verdict, list[str]]:
-    """Say whether the estimate can be trusted, from its width and from how new the target looks."""
-    reasons = _unseen(response, signals)
-    width = 0.5 * (accuracy.high - accuracy.low)
-    novelty = response.novelty(signals) / response.reach
-    verdict: Verdict = "trust"
-    if width > CAUTION_WIDTH:
-        verdict = "caution"
-        reasons.append(
-            f"the accuracy is only known to within {width:.0%}: between {accuracy.low:.0%} and "
-            f"{accuracy.high:.0%}."
-        )
-    if novelty > CAUTION_NOVELTY:
-        verdict = "caution"
-        reasons.append(
-            f"the graph lies {novelty:.1f} times as far from any shift in the atlas as an unknown "
-            "family usually does."
-        )
-    if note:
-        verdict = "caution"
-        reasons.append(f"{note}.")
-    if width > ABSTAIN_WIDTH or novelty > ABSTAIN_NOVELTY or flat:
-        verdict = "abstain"
-        reasons.append(
-            "the source temperature is kept; labels of about "
-            f"{labels_needed(accuracy.value)} target nodes would settle it."
-        )
-    return verdict, reasons
-
-
-def labels_needed(accuracy: float, half_width: float = CAUTION_WIDTH) -> int:
-    """Return how many labels bring a 90 % interval of the accuracy to the given half-width.
-
-    Examples
-    --------
-    >>> labels_needed(0.8, 0.08)
-    68
-    """
-    variance = max(accuracy * (1.0 - accuracy), 0.05)
-    return int(np.ceil(variance * (normal_quantile(LEVEL) / half_width) ** 2))
-
-
-def _unseen(response: Response, signals: dict[str, float]) -> list[str]:
-    """Name the signals that lie outside everything seen at the source."""
-    x = response.coordinates(signals)
-    reasons = []
-    for name, value, column in zip(response.names, x, response.points.T, strict=True):
-        low, high = min(float(column.min()), 0.0), max(float(column.max()), 0.0)
-        beyond = max(low - value, value - high)
-        if beyond > 1.0:
-            side = "below" if value < low else "above"
-            reasons.append(
-                f"{name} is {beyond:.1f} standard deviations {side} anything seen at the source."
-            )
-    return reasons
-
-
-def _direction(confidence: float, accuracy: Estimate) -> str:
-    gap = confidence - accuracy.value
-    if accuracy.low <= confidence <= accuracy.high:
-        word = "about as confident as it is right"
-    else:
-        word = "over-confident" if gap > 0 else "under-confident"
-    return (
-        f"at the source temperature the model claims {confidence:.1%} and is estimated to be right "
-        f"{accuracy.value:.1%} of the time: {word}."
-    )
 
 
 def _nearest(

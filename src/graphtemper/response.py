@@ -88,9 +88,10 @@ class Response:
         return np.asarray((raw - self.origin) / self.scale)
 
     def novelty(self, signals: dict[str, float]) -> float:
-        """Return the distance to the nearest environment, in atlas standard deviations."""
+        """Return the distance to the nearest environment or the source, in standard deviations."""
         x = self.coordinates(signals)
-        return float(np.sqrt(((self.points - x) ** 2).sum(axis=1).min()))
+        nearest = min(float(((self.points - x) ** 2).sum(axis=1).min()), float(x @ x))
+        return float(np.sqrt(nearest))
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,13 +58,13 @@ class Population:
         num_classes: int,
         column_std: FloatArray,
     ) -> Population:
-        """Measure the source graph, and its classes on labelled nodes."""
+        """Measure labelled nodes of the source graph."""
         counts = np.bincount(labels, minlength=num_classes)
         right = np.bincount(labels[predictions == labels], minlength=num_classes)
         overall = float((predictions == labels).mean())
         return cls(
-            sketch=column_sketch(column_moments(graph.features)[0], column_std),
-            num_nodes=graph.num_nodes,
+            sketch=column_sketch(column_moments(graph.features[nodes])[0], column_std),
+            num_nodes=int(nodes.size),
             separation=class_separation(graph.features[nodes], labels, num_classes, column_std),
             recalls=np.where(counts > 0, right / np.maximum(counts, 1), overall),
         )
@@ -74,18 +74,20 @@ class Population:
     ) -> float:
         """Return the standard deviation of class shares that the target's column means allow.
 
-        ``mean`` and ``spread`` are the moments of the target's columns over its nodes.
+        ``mean`` and ``spread`` are the moments of the target's columns over its observed nodes.
         """
         moved = column_sketch(mean, column_std) - self.sketch
         used = column_std > 0.0
         if not used.any():
             return 0.0
-        ratio = float((spread[used] ** 2 / column_std[used] ** 2).mean())
+        # A few nodes show less spread than they come from.
+        ratio = float(np.maximum(spread[used] ** 2 / column_std[used] ** 2, 1.0).mean())
         chance = 1.0 / self.num_nodes + ratio / num_nodes
         # A mean of m squared normals scatters by sqrt(2 / m); three of those are still chance.
         chance *= 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), SKETCH_SIZE)))
         excess = max(float((moved**2).mean()) - chance, 0.0)
-        return min(float(np.sqrt(excess)) / self.separation, LARGEST_DRIFT)
+        # Classes that differ less than chance moves the means cannot be blamed for more than it.
+        return min(float(np.sqrt(excess / (self.separation**2 + chance))), LARGEST_DRIFT)
 
     def accuracy_deviation(self, drift: float) -> float:
         """Return the standard deviation of accuracy under that drift of the class shares."""

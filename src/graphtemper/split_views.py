@@ -26,7 +26,7 @@ from graphtemper.models.linear import LinearGNN
 from graphtemper.perturb import is_linear
 from graphtemper.predict import Predictor, predict
 from graphtemper.propagate import Dense, horner, operator
-from graphtemper.witness import without_edges
+from graphtemper.witness import own_view
 
 
 class FeatureViews(NamedTuple):
@@ -73,7 +73,7 @@ def feature_views(
     for half in halves:
         parts = [graph.replace(features=np.where(seen, dense, fill)) for seen in (half, ~half)]
         whole = [predict(predictor, part) for part in parts]
-        alone = [predict(predictor, without_edges(part)) for part in parts]
+        alone = [own_view(predictor, part) for part in parts]
         yield FeatureViews(*whole, *alone)
 
 
@@ -138,9 +138,10 @@ def cross_covariance(first: FloatArray, second: FloatArray) -> float:
 
 
 def node_products(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Return each node's share of the cross-covariance, (n,); their mean is the covariance.
+    """Return each node's share of the cross-covariance, (N,); their mean is the covariance.
 
-    Their spread over nodes gives its standard error.
+    Their spread over nodes gives its standard error. Views are of the whole graph and centred
+    there, so that the products of some nodes do not depend on which others are looked at.
     """
     u, v = (centred(view) for view in (first, second))
     return np.asarray(((u - u.mean(axis=0)) * (v - v.mean(axis=0))).sum(axis=1))
@@ -150,24 +151,6 @@ def centred(logits: FloatArray) -> FloatArray:
     """Return logits with mean zero at every node."""
     values = np.asarray(logits, dtype=np.float64)
     return np.asarray(values - values.mean(axis=1, keepdims=True))
-
-
-def gain(target: float, source: float) -> float:
-    """Return the signal gain from a target's and the source's cross-covariance.
-
-    A covariance that is not positive shows no signal: the gain is the smallest that is used.
-
-    Examples
-    --------
-    >>> gain(0.25, 1.0)
-    0.5
-    """
-    ratio = target / source if source > 0 and target > 0 else 0.0
-    return float(np.clip(np.sqrt(ratio), *GAIN_RANGE))
-
-
-GAIN_RANGE = (0.03, 2.5)
-"""Gains outside are not told apart: below, no signal is left; above, the ratio is noise."""
 
 
 def _dense(graph: Graph) -> NDArray[np.float32]:

@@ -57,11 +57,19 @@ def own_view(predictor: Predictor, graph: Graph) -> FloatArray:
     True
     """
     if not is_linear(predictor):
-        return predict(predictor, without_edges(graph))
+        return _alone(predictor, graph)
     total = np.zeros((graph.num_nodes, predictor.intercept_.size))
     for term in predictor.project(graph.features):
         total += term
     return np.asarray(total + predictor.intercept_)
+
+
+def _alone(predictor: Predictor, graph: Graph) -> FloatArray:
+    """Run a model on nodes alone; one that cannot has own views that say nothing."""
+    try:
+        return predict(predictor, without_edges(graph))
+    except Exception:  # the user's own code, which may need an edge in any way it likes
+        return np.zeros_like(predict(predictor, graph))
 
 
 def without_edges(graph: Graph) -> Graph:
@@ -93,12 +101,12 @@ def edges_and_wedges(
     (0.667, -2.0)
     """
     degree = graph.degrees.astype(np.float64)
-    seen, witness = _centred(own, degree, nodes)
+    witness = _centred(own, degree)
     matrix = adjacency(graph)
     sums = np.asarray(multiply(matrix, witness), dtype=np.float64)
     squares = np.asarray(multiply(matrix, (witness**2).sum(axis=1, keepdims=True)))[:, 0]
     d = degree[nodes]
-    edge = (seen[nodes] * sums[nodes]).sum(axis=1)
+    edge = (witness[nodes] * sums[nodes]).sum(axis=1)
     pairs = (sums[nodes] ** 2).sum(axis=1) - squares[nodes]
     return (
         ratio_of_sums(edge, d),
@@ -110,14 +118,13 @@ class HeldOut:
     """Collects products of a node's logits with own views across edges the model did not see."""
 
     def __init__(self, own: FloatArray, graph: Graph, nodes: NDArray[np.int64]) -> None:
-        self._nodes = nodes
-        self._witness = _centred(own, graph.degrees.astype(np.float64), nodes)[1]
+        self._nodes, self._degree = nodes, graph.degrees.astype(np.float64)
+        self._witness = _centred(own, self._degree)
         self._sums, self._counts = np.zeros(graph.num_nodes), np.zeros(graph.num_nodes)
 
     def add(self, logits: FloatArray, edges: NDArray[np.int32]) -> None:
         """Add one pass: logits (N, K) on a graph without ``edges``."""
-        z = logits - logits.mean(axis=1, keepdims=True)
-        z = z - z[self._nodes].mean(axis=0)
+        z = _centred(logits, self._degree)
         size = self._sums.size
         for here, there in ((0, 1), (1, 0)):
             ends, others = edges[:, here], edges[:, there]
@@ -155,11 +162,12 @@ def ratio_of_sums(sums: FloatArray, weights: FloatArray) -> Covariance:
     return Covariance(value, error)
 
 
-def _centred(
-    own: FloatArray, degree: FloatArray, nodes: NDArray[np.int64]
-) -> tuple[FloatArray, FloatArray]:
-    """Return own views as of a node and as of a neighbour: each has mean zero where it is used."""
-    views = own - own.mean(axis=1, keepdims=True)
+def _centred(views: FloatArray, degree: FloatArray) -> FloatArray:
+    """Return logits with mean zero at every node and over all ends of edges.
+
+    The centre is that of the graph, whichever nodes are looked at: one that followed them would
+    take a majority among them for lost signal.
+    """
+    own = views - views.mean(axis=1, keepdims=True)
     total = float(degree.sum())
-    around = degree @ views / total if total > 0.0 else np.zeros(views.shape[1])
-    return views - views[nodes].mean(axis=0), views - around
+    return np.asarray(own - degree @ own / total if total > 0.0 else own - own.mean(axis=0))

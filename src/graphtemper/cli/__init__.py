@@ -11,7 +11,7 @@ from cyclopts import App, CycloptsError
 from graphtemper import __version__
 from graphtemper.cli.bench import bench
 from graphtemper.cli.data import data
-from graphtemper.cli.deploy import card, diagnose, recalibrate
+from graphtemper.cli.deploy import card, diagnose, recalibrate, suggest_labels
 from graphtemper.cli.research import demo, paper
 from graphtemper.errors import GraphTemperError
 
@@ -24,7 +24,7 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # `main` says what was kept
 )
-for command in (demo, card, recalibrate, diagnose, paper, bench, data):
+for command in (demo, card, recalibrate, diagnose, suggest_labels, paper, bench, data):
     app.command(command)
 
 

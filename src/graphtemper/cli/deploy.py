@@ -1,4 +1,4 @@
-"""`graphtemper card`, `recalibrate` and `diagnose`: from training to deployment."""
+"""`graphtemper card`, `recalibrate`, `diagnose`, `suggest-labels`: from training to deployment."""
 
 from __future__ import annotations
 
@@ -123,6 +123,7 @@ def recalibrate(
     nodes: Path | None = None,
     split: str | None = None,
     seed: int = 0,
+    labels: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """Make a model's probabilities on an unlabelled graph honest, and say how far to trust them.
@@ -145,11 +146,14 @@ def recalibrate(
         A split stored in the graph instead, as in test:0.
     seed
         Seed of the perturbed passes.
+    labels
+        A few labels of the target: CSV with the columns node,class, or node,class,weight as
+        `suggest-labels` writes it.
     as_json
         Print JSON for machines.
     """
     _check_result_path(out)
-    result, source = _run(graph, card, predict, logits, nodes, split, seed, as_json)
+    result, source = _run(graph, card, predict, logits, nodes, split, seed, as_json, labels)
     _write(out, result)
     if as_json:
         print_json(result.to_dict() | {"out": str(out)})
@@ -199,6 +203,61 @@ def diagnose(
     print_rows(diagnosis_rows(result, facts))
 
 
+def suggest_labels(
+    graph: str,
+    *,
+    card: Path,
+    predict: str | None = None,
+    logits: Path | None = None,
+    count: int = 50,
+    out: Path = Path("labels.csv"),
+    nodes: Path | None = None,
+    split: str | None = None,
+    seed: int = 0,
+    as_json: Json = False,
+) -> None:
+    """Pick nodes to label, spread over confidence, and write the table to fill in.
+
+    Parameters
+    ----------
+    graph
+        The target: a name from `data list`, or the path of an .npz file. Labels are not read.
+    card
+        The model's source card.
+    predict
+        The model: package.module:callable (the predictor itself), or a saved model (.npz).
+    logits
+        Its logits instead: .npz with the key `logits`, or .npy.
+    count
+        How many nodes.
+    out
+        CSV with the columns node,class,weight; the classes are empty. A file that is there already
+        is kept.
+    nodes
+        File with one node index a line; all nodes unless given.
+    split
+        A split stored in the graph instead, as in test:0.
+    seed
+        Seed of the perturbed passes and of the choice.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper import suggest_labels as pick
+    from graphtemper.label_files import write_plan
+
+    if out.exists():
+        raise InputError(f"{out} is already there and may hold labels; choose another --out.")
+    result, _ = _run(graph, card, predict, logits, nodes, split, seed, as_json)
+    plan = pick(result, count, seed)
+    write_plan(out, plan)
+    if as_json:
+        rows = {"nodes": plan.nodes.tolist(), "weights": plan.weights.tolist()}
+        print_json({"out": str(out), **rows})
+        return
+    say(f"Written: {out} ({count} nodes)")
+    tell(f"Fill in the column class, then run recalibrate with --labels {out}.")
+
+
 def _run(
     graph: str,
     card: Path,
@@ -208,9 +267,11 @@ def _run(
     split: str | None,
     seed: int,
     quiet: bool,
+    labels: Path | None = None,
 ) -> tuple[Recalibration, SourceCard]:
     from graphtemper import SourceCard
     from graphtemper import recalibrate as job
+    from graphtemper.label_files import read_label_file
     from graphtemper.predictors import choose_nodes, load_graph, read_logits, resolve
 
     if (predict is None) == (logits is None):
@@ -223,8 +284,12 @@ def _run(
         predictor = resolve(predict)
     elif logits is not None:
         predictor = read_logits(logits, target.num_nodes)
+    given, plan = None, None
+    if labels is not None:
+        given, plan = read_label_file(labels, target.num_nodes, source.num_classes)
     with working("measuring", quiet):
-        return job(predictor, target, source, chosen, seed=seed), source
+        result = job(predictor, target, source, chosen, seed=seed, labels=given, plan=plan)
+    return result, source
 
 
 def _check_result_path(out: Path) -> None:

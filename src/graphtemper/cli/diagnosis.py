@@ -41,7 +41,7 @@ def diagnosis(result: Recalibration, card: SourceCard) -> dict[str, Any]:
 
 
 def theory_slope(
-    target: float | None, source: float, snr: float | None, card: SourceCard
+    target: float | None, source: float | None, snr: float | None, card: SourceCard
 ) -> dict[str, Any]:
     """Return Theorem 1's slope from the estimates, or why it does not apply."""
     import warnings
@@ -51,7 +51,9 @@ def theory_slope(
 
     if card.num_classes != 2:
         return {"slope": None, "why": f"Theorem 1 has two classes, not {card.num_classes}"}
-    if target is None or snr is None or snr <= 0.0:
+    if target is None or source is None:
+        return {"slope": None, "why": "there are no edges to see homophily on"}
+    if snr is None or snr <= 0.0:
         return {"slope": None, "why": "no signal-to-noise ratio could be estimated"}
     try:
         with warnings.catch_warnings():

@@ -158,7 +158,7 @@ def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
     near = mean.astype(features.dtype)
     for rows in _blocks(count, width):
         deviation = features[rows] - near
-        total += np.square(deviation, out=deviation).sum(axis=0, dtype=np.float64)
+        total += np.square(deviation, dtype=np.float64).sum(axis=0)
     # Deviations were taken from the mean as rounded to the features' own precision.
     return mean, np.sqrt(np.maximum(total / count - (mean - near) ** 2, 0.0))
 
