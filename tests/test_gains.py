@@ -65,6 +65,7 @@ def test_wedges_below_their_error_do_not_blow_up(wedge):
     )
     found = read_gains(target, UNREDUNDANT).to_dict()
     assert 0.2 < found["signal"] < 1.2
+    assert found["model"] < 1.2
     assert 0.2 < found["homophily"] < 1.2
 
 
