@@ -43,6 +43,10 @@ FEW_SIGNALS = SIGNALS[:5]
 LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 """What it reads when there are only logits."""
 
+# Votes, one a node and pass, beyond which more passes are not worth their time; at least two
+# passes are needed to agree.
+ENOUGH_VOTES = 60_000
+FEWEST_PASSES = 2
 # Log-odds are taken of accuracies inside this range; beyond, a finite sample says nothing more.
 _RANGE = (0.005, 0.995)
 # What the source must show for agreement across held-out edges to be read against it.
@@ -70,6 +74,14 @@ class Probe:
     splits: int = 6
     passes: int = 6
     edge_share: float = 0.3
+
+    def passes_over(self, num_nodes: int) -> int:
+        """Return how many perturbed passes to take over so many nodes.
+
+        Agreement is averaged over nodes and passes; beyond some ten thousand nodes more passes only
+        sharpen a number that is already sharper than the atlas can read.
+        """
+        return max(FEWEST_PASSES, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +118,8 @@ class Evidence:
 def measure(seen: Observation, probe: Probe) -> Evidence:
     """Measure an observation: one clean pass, split views, noisy passes and edge dropout.
 
-    With the default probe 12 half-views, 12 noisy passes and 6 dropout passes, all of K columns for
-    a linear model.
+    With the default probe 12 half-views, and over few nodes 12 noisy passes and 6 dropout passes
+    (see `Probe.passes_over`), all of K columns for a linear model.
     """
     _check_size(seen)
     z = split_views.centred(seen.logits)
@@ -141,11 +153,12 @@ def _check_size(seen: Observation) -> None:
 
 def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
     graph, nodes = seen.graph, seen.nodes
+    passes = probe.passes_over(seen.num_nodes)
     own = witness.own_view(seen.predictor, graph) / probe.temperature
     edge, wedge = witness.edges_and_wedges(own, graph, nodes)
     feature, own_feature = _halves(seen, probe)
     held_out = HeldOut(own, graph, nodes)
-    agreement = _held_out_agreement(seen, probe, held_out)
+    agreement = _held_out_agreement(seen, probe, held_out, passes)
     return replace(
         basic,
         feature=feature,
@@ -153,10 +166,8 @@ def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
         edge=edge,
         wedge=wedge,
         held=held_out.covariance,
-        noise_agreement=noise_agreement(seen, probe.noise_level, probe.passes),
-        source_noise_agreement=noise_agreement(
-            seen, probe.noise_level, probe.passes, probe.column_std
-        ),
+        noise_agreement=noise_agreement(seen, probe.noise_level, passes),
+        source_noise_agreement=noise_agreement(seen, probe.noise_level, passes, probe.column_std),
         edge_agreement=agreement,
         snr=_snr(seen),
     )
@@ -189,7 +200,7 @@ def noise_agreement(
     return 1.0 - signals.pairwise_disagreement(votes)
 
 
-def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut) -> float:
+def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut, passes: int) -> float:
     r"""Return Cohen's kappa of the two predictions across an edge that the model did not see.
 
     Predictions on the two ends of a used edge agree because they share messages; on a dropped edge
@@ -201,7 +212,7 @@ def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut) -> f
     run = perturb.edge_runner(seen.predictor, seen.graph)
     rng = stream(seen.seed, "held-out edges")
     values = []
-    for _ in range(probe.passes):
+    for _ in range(passes):
         keep = rng.random(len(edges)) >= probe.edge_share
         if keep.all():
             keep[rng.integers(len(edges))] = False

@@ -25,7 +25,7 @@ from graphtemper.errors import InputError
 from graphtemper.graph import Graph
 from graphtemper.models.linear import LinearGNN
 from graphtemper.predict import Predictor, checked_logits, predict
-from graphtemper.propagate import Dense, horner, operator
+from graphtemper.propagate import COLUMNS_AT_ONCE, Dense, horner, operator
 from graphtemper.shifts import column_moments, drop, noise
 
 Kind = Literal["feature", "edge", "both"]
@@ -160,11 +160,18 @@ def _projected_noise(
 ) -> Iterator[FloatArray]:
     clean = predict(model, graph)
     factor = noise_factor(model, std)
+    shape = (graph.num_nodes, factor.shape[0])
     matrix = operator(graph, model.operator)
-    for _ in range(passes):
-        draw = rng.standard_normal((graph.num_nodes, factor.shape[0]), dtype=np.float32)
-        change = horner(matrix, _by_hop(model, draw @ factor))
-        yield clean + change
+    classes = clean.shape[1]
+    together = max(COLUMNS_AT_ONCE // classes, 1)
+    for start in range(0, passes, together):
+        drawn = [
+            _by_hop(model, rng.standard_normal(shape, dtype=np.float32) @ factor)
+            for _ in range(min(together, passes - start))
+        ]
+        changes = horner(matrix, [np.hstack(terms) for terms in zip(*drawn, strict=True)])
+        for first in range(0, changes.shape[1], classes):
+            yield clean + changes[:, first : first + classes]
 
 
 def noise_factor(model: LinearGNN, std: FloatArray) -> NDArray[np.float32]:

@@ -8,6 +8,7 @@ on the threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, get_args, overload
 from weakref import WeakKeyDictionary
@@ -25,6 +26,8 @@ Dense = NDArray[np.floating]
 
 # Below this many multiply-adds, starting threads costs more than it saves.
 _WORTH_THREADS = 4_000_000
+COLUMNS_AT_ONCE = 64
+"""So many columns of several passes are worth propagating together: edges are read once."""
 
 
 def adjacency(graph: Graph) -> sp.csr_matrix:
@@ -36,10 +39,7 @@ def adjacency(graph: Graph) -> sp.csr_matrix:
     >>> adjacency(g).toarray().astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
-    low, high = graph.edges[:, 0], graph.edges[:, 1]
-    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
-    ones = np.ones(rows.size, dtype=np.float32)
-    return sp.csr_matrix((ones, (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))
+    return _kept(graph, "adjacency", _adjacency)
 
 
 def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
@@ -63,24 +63,36 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     """
     if kind not in get_args(Operator):
         raise InputError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
-    known = _made.setdefault(graph, {})
-    if kind not in known:
-        known[kind] = _make(graph, kind)
-    return known[kind]
+    return _kept(graph, kind, lambda graph: _normalised(graph, kind))
 
 
-# The operators of graphs that are in use: a dozen passes over one graph build them once.
+# The matrices of graphs that are in use: a dozen passes over one graph build them once.
 _made: WeakKeyDictionary[Graph, dict[str, sp.csr_matrix]] = WeakKeyDictionary()
 
 
-def _make(graph: Graph, kind: Operator) -> sp.csr_matrix:
-    matrix = adjacency(graph)
+def _kept(graph: Graph, name: str, make: Callable[[Graph], sp.csr_matrix]) -> sp.csr_matrix:
+    known = _made.setdefault(graph, {})
+    if name not in known:
+        matrix = make(graph)
+        matrix.data.setflags(write=False)  # shared by all who ask for it
+        known[name] = matrix
+    return known[name]
+
+
+def _adjacency(graph: Graph) -> sp.csr_matrix:
+    low, high = graph.edges[:, 0], graph.edges[:, 1]
+    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
+    ones = np.ones(rows.size, dtype=np.float32)
+    return sp.csr_matrix((ones, (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def _normalised(graph: Graph, kind: Operator) -> sp.csr_matrix:
+    plain = adjacency(graph)
     if kind == "self-loop":
-        matrix = sp.csr_matrix(matrix + sp.identity(graph.num_nodes, np.float32, format="csr"))
-    weights = normalised_weights(graph.degrees, matrix.indices, matrix.indptr, kind)
-    matrix.data = weights.astype(np.float32)
-    matrix.data.setflags(write=False)  # shared by all who ask for it
-    return matrix
+        plain = sp.csr_matrix(plain + sp.identity(graph.num_nodes, np.float32, format="csr"))
+    weights = normalised_weights(graph.degrees, plain.indices, plain.indptr, kind)
+    structure = (weights.astype(np.float32), plain.indices, plain.indptr)
+    return sp.csr_matrix(structure, shape=plain.shape)
 
 
 def normalised_weights(

@@ -287,18 +287,32 @@ def snr_estimate(features: Features, predictions: ArrayLike) -> float:
     if sizes.size < 2 or count <= sizes.size:
         raise InputError("the SNR needs at least two predicted classes and more nodes than that.")
     # In float64 around the overall mean: what is left of large features after centring is small.
-    membership = sp.csr_matrix((np.ones(count), (classes, np.arange(count))))
-    wide = features.astype(np.float64)
-    centre = np.asarray(wide.mean(axis=0)).ravel()
-    sums = multiply(membership, wide)
-    means = (sums if isinstance(sums, np.ndarray) else sums.toarray()) / sizes[:, None] - centre
-    square = (
-        float(((wide - centre) ** 2).sum())
-        if isinstance(wide, np.ndarray)
-        else float((wide.data**2).sum()) - count * float((centre**2).sum())
-    )
+    sums, square = _class_deviations(features, classes, sizes)
+    means = sums / sizes[:, None]
     between = float((sizes * (means**2).sum(axis=1)).sum())
     noise = (square - between) / (width * (count - sizes.size))
     if not noise > 0.0:
         raise InputError("the features do not vary within the predicted classes; no SNR exists.")
     return float(between / (count * noise) - (sizes.size - 1) * width / count)
+
+
+def _class_deviations(
+    features: Features, classes: NDArray[np.intp], sizes: NDArray[np.intp]
+) -> tuple[FloatArray, float]:
+    """Return the sum of each class's deviations from the mean row, (K, F), and of all squares."""
+    rows, width = features.shape
+    members = sp.csr_matrix((np.ones(rows), (classes, np.arange(rows))), (sizes.size, rows))
+    if not isinstance(features, np.ndarray):
+        wide = features.astype(np.float64)
+        centre = np.asarray(wide.mean(axis=0)).ravel()
+        square = float((wide.data**2).sum()) - rows * float((centre**2).sum())
+        sums = np.asarray(multiply(members, wide).toarray())
+        return sums - sizes[:, None] * centre, square
+    centre = np.asarray(features.mean(axis=0, dtype=np.float64))
+
+    def part(block: slice) -> tuple[FloatArray, float]:
+        deviation = features[block] - centre
+        return np.asarray(members[:, block] @ deviation), float(np.vdot(deviation, deviation))
+
+    parts = map_blocks(part, rows, width)
+    return np.sum([sums for sums, _ in parts], axis=0), sum(square for _, square in parts)

@@ -25,7 +25,7 @@ from graphtemper.graph import Graph
 from graphtemper.models.linear import LinearGNN
 from graphtemper.perturb import is_linear
 from graphtemper.predict import Predictor, predict
-from graphtemper.propagate import Dense, horner, operator
+from graphtemper.propagate import COLUMNS_AT_ONCE, Dense, horner, operator
 from graphtemper.witness import own_view
 
 
@@ -80,46 +80,47 @@ def feature_views(
 def _linear_feature_views(
     model: LinearGNN, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray
 ) -> Iterator[FeatureViews]:
+    r"""Propagate the first halves of several splits at once; the second halves follow.
+
+    The model is linear, so the views of two halves sum to the view of all columns plus that of the
+    column means alone, and so do their own views.
+    """
     matrix = operator(graph, model.operator)
-    weights = model.weights_.astype(np.float32)
-    whole = model.project(graph.features)
-    fill = column_mean.astype(np.float32)
-    # A half's projection determines the other's: X W - X_h W_h, and likewise for the means.
-    mean = fill[None, :]
-    constant = model.project(mean)
-    for half in halves:
-        reader = _with_weights(model, weights * half[None, :, None])
-        masked, inside = reader.project(graph.features), reader.project(mean)
-        first = [m + (c - i) for m, c, i in zip(masked, constant, inside, strict=True)]
-        second = [w - m + i for w, m, i in zip(whole, masked, inside, strict=True)]
-        both = horner(matrix, [np.hstack(pair) for pair in zip(first, second, strict=True)])
-        classes = model.intercept_.size
-        yield FeatureViews(
-            *(
-                np.asarray(part + model.intercept_, dtype=np.float64)
-                for part in (
-                    both[:, :classes],
-                    both[:, classes:],
-                    _total(first, graph.num_nodes),
-                    _total(second, graph.num_nodes),
+    mean = column_mean.astype(np.float32)[None, :]
+    classes = model.intercept_.size
+    everything, nothing = model.project(graph.features), model.project(mean)
+    whole: list[Dense] = [x + c for x, c in zip(everything, nothing, strict=True)]
+    both, own_both = horner(matrix, whole), _total(whole)
+    step = max(COLUMNS_AT_ONCE // classes, 1)
+    for start in range(0, len(halves), step):
+        some = halves[start : start + step]
+        reader = _through_halves(model, some)
+        seen, inside = reader.project(graph.features), reader.project(mean)
+        outside = [np.tile(c, len(some)) - i for c, i in zip(nothing, inside, strict=True)]
+        first: list[Dense] = [x + c for x, c in zip(seen, outside, strict=True)]
+        views, own_views = horner(matrix, first), _total(first)
+        for position in range(len(some)):
+            part = slice(position * classes, (position + 1) * classes)
+            view, own = views[:, part], own_views[:, part]
+            yield FeatureViews(
+                *(
+                    np.asarray(values + model.intercept_, dtype=np.float64)
+                    for values in (view, both - view, own, own_both - own)
                 )
             )
-        )
 
 
-def _total(terms: Sequence[Dense], num_nodes: int) -> FloatArray:
+def _total(terms: Sequence[Dense]) -> Dense:
     """Return the sum of a linear model's terms: the node in place of its neighbours."""
-    classes = max(term.shape[1] for term in terms)
-    total = np.zeros((num_nodes, classes))
-    for term in terms:
-        total += term
-    return total
+    return np.asarray(sum(terms[1:], start=terms[0]))
 
 
-def _with_weights(model: LinearGNN, weights: NDArray[np.float32]) -> LinearGNN:
-    """Return a copy of a linear model that reads through other weights."""
+def _through_halves(model: LinearGNN, halves: NDArray[np.bool_]) -> LinearGNN:
+    """Return the model that reads each half of the columns into K logits of its own."""
     copy = type(model)(**model.get_params())
-    copy.weights_, copy.intercept_ = weights.astype(np.float64), model.intercept_
+    copy.weights_ = np.concatenate(
+        [model.weights_ * half[None, :, None] for half in halves], axis=2
+    )
     return copy
 
 
@@ -144,13 +145,14 @@ def node_products(first: FloatArray, second: FloatArray) -> FloatArray:
     there, so that the products of some nodes do not depend on which others are looked at.
     """
     u, v = (centred(view) for view in (first, second))
-    return np.asarray(((u - u.mean(axis=0)) * (v - v.mean(axis=0))).sum(axis=1))
+    return np.asarray(np.einsum("ik,ik->i", u - u.mean(axis=0), v - v.mean(axis=0)))
 
 
 def centred(logits: FloatArray) -> FloatArray:
     """Return logits with mean zero at every node."""
     values = np.asarray(logits, dtype=np.float64)
-    return np.asarray(values - values.mean(axis=1, keepdims=True))
+    share = np.full((values.shape[1], 1), 1.0 / values.shape[1])
+    return np.asarray(values - values @ share)  # a product is faster than a mean of short rows
 
 
 def _dense(graph: Graph) -> NDArray[np.float32]:
