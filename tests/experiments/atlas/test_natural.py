@@ -122,9 +122,9 @@ def test_the_same_counties_are_not_trained_on_and_scored(tmp_path):
     graph.save(tmp_path / "later.npz")
     train, val = halves(graph, 1)
     pair = Pair("counties", "x", str(tmp_path / "later.npz"), same_nodes=True)
-    ((_, _, nodes),) = natural._destinations([pair], graph, train)
+    ((_, _, nodes),) = natural.destinations([pair], graph, train)
     assert nodes.tolist() == sorted(val)
-    ((_, _, nodes),) = natural._destinations([replace(pair, same_nodes=False)], graph, train)
+    ((_, _, nodes),) = natural.destinations([replace(pair, same_nodes=False)], graph, train)
     assert nodes.size == 200
 
 

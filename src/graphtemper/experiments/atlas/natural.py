@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -102,16 +103,7 @@ def run(
         Called with the cell's name, environments done and environments in all.
     """
     check_request(models, seeds)
-    known = list(dict.fromkeys(pair.group for pair in pairs))
-    unknown = [name for name in groups or () if name not in known]
-    if unknown:
-        raise InputError(f"unknown group {unknown[0]!r}; choose from {', '.join(known)}.")
-    if groups is None and quick:
-        groups = [name for name in QUICK_GROUPS if name in known] or known
-    wanted = [pair for pair in pairs if groups is None or pair.group in groups]
-    here, missing = present(wanted)
-    if not here:
-        raise InputError("no pair of graphs is here; `graphtemper data list` shows what is.")
+    here, missing = wanted(pairs, groups, quick=quick)
     compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
     sources = dict.fromkeys(pair.source for pair in here)
     found = [
@@ -128,6 +120,22 @@ def run(
         for seed in range(1, seeds + 1)
     ]
     return natural_summary.outcome(found, missing)
+
+
+def wanted(
+    pairs: Sequence[Pair], groups: Sequence[str] | None, *, quick: bool
+) -> tuple[list[Pair], list[str]]:
+    """Return the pairs of some groups (default all) that are here, and the graphs that are not."""
+    known = list(dict.fromkeys(pair.group for pair in pairs))
+    unknown = [name for name in groups or () if name not in known]
+    if unknown:
+        raise InputError(f"unknown group {unknown[0]!r}; choose from {', '.join(known)}.")
+    if groups is None and quick:
+        groups = [name for name in QUICK_GROUPS if name in known] or known
+    here, missing = present([pair for pair in pairs if groups is None or pair.group in groups])
+    if not here:
+        raise InputError("no pair of graphs is here; `graphtemper data list` shows what is.")
+    return here, missing
 
 
 def present(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
@@ -152,21 +160,28 @@ def _cell(
     compositions: int,
     progress: Progress | None,
 ) -> Cell:
-    source = Path(pairs[0].source).stem
-    head = {
-        "schema": SCHEMA,
-        "group": pairs[0].group,
-        "source": source,
-        "model": model,
-        "seed": seed,
-        "compositions": compositions,
-    }
+    about = head(SCHEMA, pairs, model, seed, compositions)
     expected = [{"target": title(pair), "method": method} for pair in pairs for method in METHODS]
 
     def measured(show: atlas.Progress | None) -> Rows:
         return measure(pairs, model, seed, compositions, progress=show)
 
-    return cells.finish(folder, f"{source}-{model}-{seed}", head, expected, measured, progress)
+    name = f"{about['source']}-{model}-{seed}"
+    return cells.finish(folder, name, about, expected, measured, progress)
+
+
+def head(
+    schema: str, pairs: Sequence[Pair], model: str, seed: int, compositions: int
+) -> dict[str, Any]:
+    """Return what a cell of one source depends on."""
+    return {
+        "schema": schema,
+        "group": pairs[0].group,
+        "source": Path(pairs[0].source).stem,
+        "model": model,
+        "seed": seed,
+        "compositions": compositions,
+    }
 
 
 def title(pair: Pair) -> str:
@@ -189,14 +204,12 @@ def measure(
     progress: atlas.Progress | None = None,
 ) -> Rows:
     """Return one row per target and method for the pairs of one source."""
-    graph = load_graph(pairs[0].source)
-    home = early(graph) if pairs[0].in_time else graph
-    train, val = halves(home, seed)
+    graph, home, train, val = at_home(pairs[0], seed)
     source = Source.prepare(
         MODELS[model](seed), home, train, val, seed, compositions, progress=progress
     )
     rows = []
-    for pair, target, nodes in _destinations(pairs, graph, train):
+    for pair, target, nodes in destinations(pairs, graph, train):
         assert target.labels is not None
         answers = source.answers(target, nodes, TARGET_SEED + seed)
         named = {"target": title(pair), "card_nodes": source.num_nodes}
@@ -205,7 +218,14 @@ def measure(
     return rows
 
 
-def _destinations(
+def at_home(pair: Pair, seed: int) -> tuple[Graph, Graph, Indices, Indices]:
+    """Return the source's graph, the part that is known, and the nodes for training and card."""
+    graph = load_graph(pair.source)
+    home = early(graph) if pair.in_time else graph
+    return graph, home, *halves(home, seed)
+
+
+def destinations(
     pairs: Sequence[Pair], source: Graph, train: Indices
 ) -> Iterator[tuple[Pair, Graph, Indices]]:
     """Yield every pair's target and the nodes to score, one graph in memory at a time."""

@@ -23,6 +23,7 @@ from graphtemper.graph import Graph
 from graphtemper.models import GCN, SIGN
 from graphtemper.observe import Observation
 from graphtemper.predict import Predictor
+from graphtemper.recalibration import Recalibration
 
 Indices = NDArray[np.int64]
 
@@ -118,6 +119,12 @@ class Answer:
     high: float | None = None
     verdict: str | None = None
 
+    @classmethod
+    def of(cls, result: Recalibration) -> Answer:
+        """Return the answer of `recalibrate`."""
+        said = result.accuracy
+        return cls(result.temperature, said.value, said.low, said.high, result.verdict)
+
 
 @dataclass(frozen=True)
 class Peers:
@@ -210,11 +217,7 @@ class Source:
         self, target: Graph, nodes: Indices, seed: int, card: SourceCard | None = None
     ) -> Answer:
         """Return what the atlas says, from the source's card or from a thinner one."""
-        result = recalibrate(self.predictor, target, card or self.card, nodes, seed=seed)
-        accuracy = result.accuracy
-        return Answer(
-            result.temperature, accuracy.value, accuracy.low, accuracy.high, verdict=result.verdict
-        )
+        return Answer.of(recalibrate(self.predictor, target, card or self.card, nodes, seed=seed))
 
     def logits(self, target: Graph, nodes: Indices) -> FloatArray:
         """Return the frozen model's logits of some nodes, for `score`."""
