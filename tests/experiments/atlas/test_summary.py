@@ -35,7 +35,7 @@ def test_harm_is_counted_only_where_there_was_trust():
     assert found["worst_excess"] == pytest.approx(0.03)
     assert found["accuracy_error"] == pytest.approx(0.02)
     other = summary.summarise("source-T", "g", "SIGN", [small("trust")])
-    assert other["harmful"] is None
+    assert other["harmful"] == 0  # never worse than itself
     assert other["trust"] is None
 
 
