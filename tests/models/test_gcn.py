@@ -244,6 +244,21 @@ def test_wrong_settings(wrong):
         GCN(**wrong)
 
 
+def test_patience_is_the_rule_of_gat(graph):
+    from graphtemper.models._gcn_training import _Watch
+
+    watch = _Watch(2)
+    scores = [(1.0, 0.5), (0.9, 0.6), (0.8, 0.5), (0.95, 0.6), (0.9, 0.5), (0.9, 0.5)]
+    assert [watch.improved(*pair) for pair in scores] == [True, True, False, False, False, False]
+    assert watch.ended
+    model = GCN(epochs=300).fit(graph, TRAIN, VAL, patience=5)
+    assert model.best_epoch_ <= model.losses_.size < 300
+    same = GCN(epochs=model.best_epoch_).fit(graph, TRAIN)
+    np.testing.assert_array_equal(same.layers_[0][0], model.layers_[0][0])
+    with pytest.raises(InputError, match="patience needs val_nodes"):
+        GCN().fit(graph, TRAIN, patience=5)
+
+
 def test_wrong_graphs(graph, model):
     with pytest.raises(InputError, match="no labels"):
         GCN().fit(graph.replace(labels=None))

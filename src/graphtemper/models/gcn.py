@@ -51,7 +51,7 @@ class GCN:
     layers_ : list of (weights, bias)
         Arrays of shape (in, out) and (out,) for each layer.
     losses_ : (epochs,) array
-        Training loss of every epoch.
+        Training loss of every epoch (shorter where patience ended the training).
     best_epoch_ : int
         The epoch, from 1, whose weights were kept.
 
@@ -119,14 +119,17 @@ class GCN:
         nodes: Nodes = None,
         val_nodes: Nodes = None,
         *,
+        patience: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> GCN:
         """Train on the labelled nodes given (a boolean mask or indices; default all labelled).
 
         With ``val_nodes`` the weights of the epoch with the lowest loss there are kept, without
-        them those of the last epoch. The same seed gives the same weights. Torch's global random
-        state is not touched; a small graph is trained on one of its threads, and the number is
-        put back. ``progress(epoch, epochs)`` is called after every epoch.
+        them those of the last epoch. With ``patience`` too, training ends after that many epochs
+        in which both loss and accuracy there were worse than the best so far, and the weights kept
+        are those of the last epoch at which neither was. The same seed gives the same weights.
+        Torch's global random state is not touched; a small graph is trained on one of its threads,
+        and the number is put back. ``progress(epoch, epochs)`` is called after every epoch.
         """
         try:
             from graphtemper.models._gcn_training import Settings, train
@@ -135,6 +138,10 @@ class GCN:
                 "training a GCN needs torch; run pip install 'graphtemper[pyg]'."
             ) from error
 
+        if patience is not None:
+            check_whole(patience, "patience", 1)
+            if val_nodes is None:
+                raise InputError("patience needs val_nodes=..., the nodes it watches.")
         rows, labels = select_labelled(graph, nodes)
         if np.unique(labels).size < 2:
             raise InputError("the chosen nodes have one class; fit needs at least two.")
@@ -151,6 +158,7 @@ class GCN:
                 dropout=self.dropout,
                 loss=named(self.loss, self.gamma),
                 seed=self.seed,
+                patience=patience,
             ),
             progress,
         )

@@ -1,0 +1,84 @@
+"""Published calibrators behind one protocol: fit on a labelled source, apply to any graph.
+
+``fit(logits, labels, nodes, graph=...)`` and ``transform(logits, graph=...) -> probabilities``;
+`Calibrator` says what each argument means. What a method needs and whether it keeps predictions
+are data: ``needs``, ``granularity``, ``preserves_argmax``. `REGISTRY` holds them all by name, and
+``docs/calibrators.md`` shows it as a table.
+
+No module here imports torch before a method that needs it is used.
+"""
+
+from __future__ import annotations
+
+from graphtemper.calibrators.base import Calibrator, TemperatureCalibrator
+from graphtemper.calibrators.cagcn import CaGCN
+from graphtemper.calibrators.cf_gnn import CFGNN
+from graphtemper.calibrators.dirichlet import Dirichlet
+from graphtemper.calibrators.ensemble_temperature import EnsembleTemperature
+from graphtemper.calibrators.g_delta_uq import GDeltaUQ
+from graphtemper.calibrators.gats import GATS
+from graphtemper.calibrators.gda_specreg import GDASpecReg
+from graphtemper.calibrators.gets import GETS
+from graphtemper.calibrators.histogram_binning import HistogramBinning
+from graphtemper.calibrators.isotonic import Isotonic, IsotonicShared
+from graphtemper.calibrators.matrix_scaling import MatrixScaling
+from graphtemper.calibrators.rbs import RBS
+from graphtemper.calibrators.simcalib import SimCalib
+from graphtemper.calibrators.stac import STAC, STACPerNode
+from graphtemper.calibrators.temperature_scaling import TemperatureScaling
+from graphtemper.calibrators.tent import Tent
+from graphtemper.calibrators.vector_scaling import VectorScaling
+from graphtemper.calibrators.wats import WATS
+
+__all__ = [
+    "CFGNN",
+    "GATS",
+    "GETS",
+    "RBS",
+    "REGISTRY",
+    "STAC",
+    "WATS",
+    "CaGCN",
+    "Calibrator",
+    "Dirichlet",
+    "EnsembleTemperature",
+    "GDASpecReg",
+    "GDeltaUQ",
+    "HistogramBinning",
+    "Isotonic",
+    "IsotonicShared",
+    "MatrixScaling",
+    "STACPerNode",
+    "SimCalib",
+    "TemperatureCalibrator",
+    "TemperatureScaling",
+    "Tent",
+    "VectorScaling",
+]
+
+REGISTRY: dict[str, type[Calibrator]] = {
+    method.__name__: method
+    for method in (
+        TemperatureScaling,
+        VectorScaling,
+        MatrixScaling,
+        Dirichlet,
+        EnsembleTemperature,
+        Isotonic,
+        IsotonicShared,
+        HistogramBinning,
+        RBS,
+        CaGCN,
+        GATS,
+        SimCalib,
+        GETS,
+        WATS,
+        STAC,
+        STACPerNode,
+        CFGNN,
+        Tent,
+        GDeltaUQ,
+        GDASpecReg,
+    )
+}
+"""Every calibrator by its class's name: the generic ones, those of graphs, those that retrain."""

@@ -1,0 +1,162 @@
+"""Calibrators whose temperatures come from a small network on the graph."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._arrays import FloatArray, check_whole
+from graphtemper.calibrators.base import (
+    Labelled,
+    Need,
+    Seen,
+    TemperatureCalibrator,
+    check_choice,
+    check_range,
+)
+from graphtemper.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+    from graphtemper.calibrators._training import Problem, Schedule
+
+Stop = Literal["train", "calibration", "folds"]
+# A multiplier this small already makes every probability uniform.
+SMALLEST = 1e-6
+
+
+@dataclass(frozen=True)
+class Training:
+    """Settings that the networks share; see `NetworkCalibrator`."""
+
+    lr: float
+    weight_decay: float
+    epochs: int
+    patience: int
+    stop: Stop | None
+    seed: int
+
+
+class NetworkCalibrator(TemperatureCalibrator):
+    """A network gives every node a multiplier 1/T, trained on the NLL of the calibration nodes.
+
+    ``stop`` says which nodes decide when training ends: ``"train"`` those of the base model (what
+    the code of GATS, GETS and WATS does; it needs ``train_nodes``), ``"calibration"`` the same
+    nodes that are fitted (what the code of CaGCN does), ``"folds"`` three folds of the calibration
+    nodes, then all of them for the median number of epochs. None is ``"train"`` where
+    ``train_nodes`` are given and ``"folds"`` where not.
+    """
+
+    extra = "pyg"
+    needs: tuple[Need, ...] = ("labels", "graph")
+    granularity = "node"
+
+    lr: float
+    weight_decay: float
+    epochs: int
+    patience: int
+    stop: Stop | None
+    seed: int
+
+    def _set_training(self, training: Training) -> None:
+        self.lr = check_range(training.lr, "lr", 0.0, open_end=True)
+        self.weight_decay = check_range(training.weight_decay, "weight_decay", 0.0)
+        self.epochs = check_whole(training.epochs, "epochs", 1)
+        self.patience = check_whole(training.patience, "patience", 1)
+        self.stop = check_choice(training.stop, (None, *get_args(Stop)), "stop")
+        self.seed = check_whole(training.seed, "seed", 0, 2**63 - 1)
+
+    @abstractmethod
+    def _context(self, seen: Seen) -> Any:
+        """Compute what the network reads of a graph; nothing of it is kept."""
+
+    @abstractmethod
+    def _initial(self, context: Any, generator: Generator) -> list[Tensor]:
+        """Draw the initial parameters."""
+
+    @abstractmethod
+    def _multipliers(
+        self, parameters: list[Tensor], context: Any, generator: Generator | None
+    ) -> Tensor:
+        """Return 1/T of every node, (N,) or (N, K); random in training, with a generator."""
+
+    def _penalty(self, logits: Tensor, labels: Tensor) -> Tensor | float:
+        """Return what is added to the NLL of calibrated logits (n, K) in training."""
+        return 0.0
+
+    def _load(self, parameters: list[Tensor], context: Any, generator: Generator) -> Tensor | float:
+        """Return what is added to the loss whatever the labels."""
+        return 0.0
+
+    def _fit(self, seen: Seen, labelled: Labelled) -> None:
+        from graphtemper.calibrators import _training
+        from graphtemper.models._torch_sparse import threads_for
+
+        context = self._context(seen)
+        problem = self._problem(seen, context)
+        schedule = _training.Schedule(self.lr, self.weight_decay, self.epochs, self.patience)
+        with threads_for(seen.logits.size):
+            self.parameters_, self.epoch_ = self._trained(problem, schedule, labelled)
+
+    def _trained(
+        self, problem: Problem, schedule: Schedule, labelled: Labelled
+    ) -> tuple[list[NDArray[np.float32]], int]:
+        from graphtemper.calibrators._training import Part, train_in_folds, train_until
+
+        stop = self.stop or ("folds" if labelled.train_labels is None else "train")
+        if stop == "folds":
+            return train_in_folds(problem, schedule, labelled.nodes, labelled.labels, self.seed)
+        fit = Part.of(labelled.nodes, labelled.labels)
+        if stop == "calibration":
+            return train_until(problem, schedule, fit, fit, self.seed)
+        if labelled.train_nodes is None or labelled.train_labels is None:
+            raise InputError(
+                'stop="train" needs train_nodes=... with labels; pass them or use stop="folds".'
+            )
+        until = Part.of(labelled.train_nodes, labelled.train_labels)
+        return train_until(problem, schedule, fit, until, self.seed)
+
+    def _problem(self, seen: Seen, context: Any) -> Problem:
+        import torch
+
+        from graphtemper.calibrators._training import Problem
+        from graphtemper.models.losses import cross_entropy
+
+        logits = torch.from_numpy(seen.logits.astype(np.float32))
+
+        def calibrated(
+            parameters: list[Tensor], rows: Tensor, generator: Generator | None
+        ) -> Tensor:
+            scale = self._multipliers(parameters, context, generator)[rows]
+            return logits[rows] * (scale[:, None] if scale.ndim == 1 else scale)
+
+        def loss(
+            parameters: list[Tensor], rows: Tensor, labels: Tensor, generator: Generator
+        ) -> Tensor:
+            scores = calibrated(parameters, rows, generator)
+            extra = self._penalty(scores, labels) + self._load(parameters, context, generator)
+            return cross_entropy(scores, labels) + extra
+
+        def score(parameters: list[Tensor], rows: Tensor, labels: Tensor) -> Tensor:
+            return cross_entropy(calibrated(parameters, rows, None), labels)
+
+        return Problem(lambda generator: self._initial(context, generator), loss, score)
+
+    def _scales(self, seen: Seen) -> FloatArray:
+        """Return the fitted network's multipliers on a graph, (N,) or (N, K)."""
+        import torch
+
+        from graphtemper.models._torch_sparse import threads_for
+
+        parameters = [torch.from_numpy(array) for array in self.parameters_]
+        with torch.no_grad(), threads_for(seen.logits.size):
+            scale = self._multipliers(parameters, self._context(seen), None)
+        return np.maximum(scale.numpy().astype(np.float64), SMALLEST)
+
+    def _temperatures(self, seen: Seen) -> FloatArray:
+        return np.asarray(1.0 / self._scales(seen))

@@ -1,0 +1,151 @@
+"""Baselines that train a model of their own."""
+
+import numpy as np
+import pytest
+
+from graphtemper import csbm, shifts
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
+
+from graphtemper.calibrators import CFGNN, GDASpecReg, GDeltaUQ, Tent  # noqa: E402
+from graphtemper.calibrators.cf_gnn import soft_size  # noqa: E402
+from graphtemper.calibrators.g_delta_uq import damped  # noqa: E402
+from graphtemper.calibrators.gda_specreg import Critic, leading_eigenvectors  # noqa: E402
+from graphtemper.errors import InputError  # noqa: E402
+
+
+def accuracy(p, scene):
+    return (p.argmax(axis=1) == scene.labels)[scene.test].mean()
+
+
+def fitted(model, scene):
+    return model.fit(
+        scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Tent(epochs=60),
+        GDeltaUQ(epochs=40, anchors=3, lr=0.03),
+        GDASpecReg(epochs=60, components=8, lr=0.03),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_it_learns_the_task(model, scene):
+    p = fitted(model, scene).transform(scene.logits, graph=scene.graph)
+    assert accuracy(p, scene) > 0.75
+
+
+def test_the_given_logits_do_not_matter(scene):
+    tent = fitted(Tent(epochs=5), scene)
+    expected = tent.transform(scene.other_logits, graph=scene.other)
+    assert (tent.transform(0.0 * scene.other_logits, graph=scene.other) == expected).all()
+
+
+def test_tent_lowers_entropy_step_by_step(scene):
+    shifted = shifts.noise(1.0)(scene.graph)
+    entropies = []
+    for steps in (0, 5, 50):
+        tent = fitted(Tent(steps=steps, step_size=0.01, epochs=40), scene)
+        p = np.maximum(tent.transform(scene.logits, graph=shifted), 1e-12)
+        entropies.append(-(p * np.log(p)).sum(axis=1).mean())
+    assert entropies[0] > entropies[1] > entropies[2]
+
+
+def test_tent_takes_the_statistics_of_the_graph_at_hand(scene):
+    """Features in another unit and with another mean give the same predictions."""
+    tent = fitted(Tent(steps=0, epochs=40), scene)
+    doubled = scene.graph.replace(features=np.asarray(2.0 * scene.graph.features))
+    p, q = (tent.transform(scene.logits, graph=g) for g in (scene.graph, doubled))
+    np.testing.assert_allclose(p, q, atol=1e-3)
+
+
+def test_one_anchor_has_no_spread_and_sigma_halves_the_logits(scene):
+    plain = fitted(GDeltaUQ(anchors=1, epochs=5), scene)
+    halved = fitted(GDeltaUQ(anchors=1, epochs=5, rescale="sigma"), scene)
+    p = plain.transform(scene.logits, graph=scene.graph)
+    q = halved.transform(scene.logits, graph=scene.graph)
+    log_odds, half = (np.log(x[:, 1:] / x[:, :1]) for x in (p, q))
+    np.testing.assert_allclose(half, log_odds / 2, atol=1e-9)
+
+
+def test_spread_over_anchors_lowers_confidence_further():
+    passes = np.array([[[3.0, 0.0]], [[1.0, 0.0]]])
+    assert abs(damped(passes)[0, 0]) < 1.0
+
+
+def test_anchored_first_layer_is_that_of_the_joined_input(scene):
+    """x W_1 + a (W_2 - W_1) is [x - a, a] times W_1 over W_2."""
+    model = fitted(GDeltaUQ(anchors=2, epochs=1), scene)
+    parameters = [torch.from_numpy(array) for array in model.parameters_]
+    context = model._context(scene.graph)
+    fast = model._anchored(parameters, context)
+    x = np.asarray(scene.graph.features)
+    weights = np.concatenate(model.parameters_[:2])
+    for row, anchor in enumerate(model.anchors_.toarray()):
+        joined = np.concatenate([x - anchor, np.tile(anchor, (len(x), 1))], axis=1)
+        projected = torch.from_numpy((joined @ weights).astype(np.float32))
+        slow = model._head(parameters, context, projected, None)
+        torch.testing.assert_close(fast[row], slow, atol=1e-4, rtol=1e-4)
+
+
+def test_eigenvectors_are_those_of_a_dense_decomposition():
+    g = csbm.sample(60, degree=6, homophily=0.8, snr=1.0, seed=0)
+    few = leading_eigenvectors(g, 5, seed=0)
+    all_of_them = leading_eigenvectors(g, 60, seed=0)
+    np.testing.assert_allclose(np.abs(few), np.abs(all_of_them[:, :5]), atol=1e-6)
+
+
+def test_the_critic_tells_two_clouds_apart():
+    generator = torch.Generator().manual_seed(0)
+    critic = Critic(generator)
+    near = torch.randn(200, 16, generator=generator)
+    far = torch.randn(200, 16, generator=generator) + 1.0
+    for _ in range(200):
+        critic.step(near, far, generator)
+    assert critic.score(far).mean() > critic.score(near).mean() + 0.3
+
+
+def test_other_features_are_refused(scene):
+    narrow = scene.other.replace(features=np.asarray(scene.other.features)[:, :5])
+    for model in (Tent(epochs=2), GDeltaUQ(epochs=2, anchors=1), GDASpecReg(epochs=2)):
+        with pytest.raises(InputError, match="8 feature columns but the graph has 5"):
+            fitted(model, scene).transform(scene.other_logits, graph=narrow)
+
+
+def test_training_nodes_must_have_labels(scene):
+    labels = scene.labels.copy()
+    labels[scene.train[0]] = -1
+    with pytest.raises(InputError, match="training node has no label"):
+        Tent(epochs=2).fit(
+            scene.logits, labels, scene.cal, graph=scene.graph, train_nodes=scene.train
+        )
+
+
+def test_cf_gnn_sets_cover_where_nodes_are_exchangeable(scene):
+    """Over splits of one graph into threshold and test nodes, mean coverage is about the level."""
+    covered, sizes = [], []
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(np.arange(150, 500))
+        cf = CFGNN(epochs=40, warm=20, seed=seed)
+        cf.fit(scene.logits, scene.labels, order[:200], graph=scene.graph, train_nodes=scene.train)
+        sets = cf.sets(scene.logits, graph=scene.graph)[order[200:]]
+        covered.append(sets[np.arange(150), scene.labels[order[200:]]].mean())
+        sizes.append(sets.sum(axis=1).mean())
+    assert np.mean(covered) > 0.87
+    assert 1.0 <= np.mean(sizes) < 2.0
+
+
+def test_cf_gnn_size_falls_with_the_size_loss():
+    """The soft size has a gradient that makes sets smaller."""
+    p = torch.tensor([[0.5, 0.4, 0.1]] * 4, requires_grad=True)
+    size = soft_size(p, torch.full((9,), 0.3), 0.9, 0.1)
+    torch.autograd.backward([size.sum()])
+    assert (p.grad > 0).all()
+
+
+def test_cf_gnn_needs_a_few_nodes(scene):
+    with pytest.raises(InputError, match="at least eight"):
+        CFGNN().fit(scene.logits, scene.labels, scene.cal[:7], graph=scene.graph)
