@@ -3,7 +3,8 @@
 Every metric takes ``probabilities`` (n, K), rows summing to 1, and ``labels`` (n,) integers, and
 checks both. A binary score g becomes two columns with ``temperature.apply([[0, g]])``.
 Calibration is that of the top label: confidence is the largest probability of a row, and a node
-is correct if the first class that attains it is the label.
+is correct if the first class that attains it is the label. Metrics of prediction sets take
+``sets`` (n, K), boolean, in place of probabilities.
 """
 
 from graphtemper.metrics.binned import BinnedStatistics, bin_probabilities
@@ -17,6 +18,12 @@ from graphtemper.metrics.calibration_error import (
 )
 from graphtemper.metrics.proper import BrierDecomposition, brier, brier_decomposition, nll
 from graphtemper.metrics.selective import aurc, error_auroc, risk_at_coverage
+from graphtemper.metrics.sets import (
+    classwise_coverage,
+    coverage,
+    mean_set_size,
+    singleton_share,
+)
 from graphtemper.metrics.smooth import smooth_ece
 from graphtemper.metrics.streaming import accumulate
 from graphtemper.metrics.uncertainty import (
@@ -37,15 +44,19 @@ __all__ = [
     "bootstrap",
     "brier",
     "brier_decomposition",
+    "classwise_coverage",
     "classwise_ece",
+    "coverage",
     "debiased_ece",
     "degree_ece",
     "ece",
     "error_auroc",
     "mce",
+    "mean_set_size",
     "nll",
     "noise_floor",
     "reliability_curve",
     "risk_at_coverage",
+    "singleton_share",
     "smooth_ece",
 ]

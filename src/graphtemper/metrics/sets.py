@@ -1,0 +1,79 @@
+"""Prediction sets: how often they hold the true class, and how much they say."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper._arrays import FloatArray, as_array, check_labels
+from graphtemper.errors import InputError
+
+
+def coverage(sets: ArrayLike, labels: ArrayLike) -> float:
+    """Share of the nodes whose set holds the true class.
+
+    Parameters
+    ----------
+    sets : (n, K) bool array
+        Which classes are in each node's set.
+    labels : (n,) integer array
+
+    Examples
+    --------
+    >>> coverage([[True, False], [True, True], [True, False], [False, False]], [0, 1, 1, 0])
+    0.5
+    """
+    return float(_covered(sets, labels)[0].mean())
+
+
+def classwise_coverage(sets: ArrayLike, labels: ArrayLike) -> FloatArray:
+    """Coverage among the nodes of each class, (K,); NaN for a class without nodes.
+
+    Examples
+    --------
+    >>> classwise_coverage([[True, False, False], [True, True, False]], [0, 0]).tolist()
+    [1.0, nan, nan]
+    """
+    covered, truth, num_classes = _covered(sets, labels)
+    counts = np.bincount(truth, minlength=num_classes).astype(np.float64)
+    hits = np.bincount(truth, weights=covered, minlength=num_classes)
+    found = np.full(num_classes, np.nan)
+    np.divide(hits, counts, out=found, where=counts > 0)
+    return found
+
+
+def mean_set_size(sets: ArrayLike) -> float:
+    """Mean number of classes in a set; an empty set counts as 0.
+
+    Examples
+    --------
+    >>> mean_set_size([[True, False], [True, True], [False, False]])
+    1.0
+    """
+    return float(_checked(sets).sum(axis=1).mean())
+
+
+def singleton_share(sets: ArrayLike) -> float:
+    """Share of the nodes whose set is one class.
+
+    Examples
+    --------
+    >>> singleton_share([[True, False], [True, True], [False, False], [False, True]])
+    0.5
+    """
+    return float((_checked(sets).sum(axis=1) == 1).mean())
+
+
+def _covered(sets: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.intp], int]:
+    found = _checked(sets)
+    truth = check_labels(labels, *found.shape)
+    return found[np.arange(len(found)), truth], truth, found.shape[1]
+
+
+def _checked(sets: ArrayLike) -> NDArray[np.bool_]:
+    array = as_array(sets, "sets")
+    if array.dtype != bool:
+        raise InputError(f"sets must be boolean, one column a class, but is {array.dtype}.")
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
+        raise InputError(f"sets must have shape (n, K) with n >= 1, K >= 2, not {array.shape}.")
+    return array

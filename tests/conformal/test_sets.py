@@ -1,0 +1,246 @@
+"""Prediction sets: what they promise, on simulations; what travels; what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphtemper import ConformalSets, Graph, csbm, metrics, temperature
+from graphtemper.errors import InputError
+from graphtemper.models import SIGN
+
+SCORES = ("aps", "raps", "daps")
+
+
+def draw(rng, n, sharpness=2.0, num_classes=4):
+    """Probabilities of an overconfident model, and labels."""
+    z = 1.5 * rng.normal(size=(n, num_classes))
+    labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    return temperature.apply(sharpness * z), labels
+
+
+@pytest.mark.parametrize("score", ["aps", "raps"])
+def test_coverage_is_exact_where_nodes_are_exchangeable(score):
+    """Without ties the true class scores below the threshold with probability k / (n + 1)."""
+    rng, repeats, new = np.random.default_rng(1), 400, 50
+    below, covered = [], []
+    for seed in range(repeats):
+        p, labels = draw(rng, 99 + new)
+        sets = ConformalSets(score, 0.9, seed=seed).fit(p[:99], labels[:99])
+        scores = sets.scores(p[99:])[np.arange(new), labels[99:]]
+        below.append((scores <= sets.threshold_[labels[99:]]).mean())
+        covered.append(metrics.coverage(sets.predict(p[99:]), labels[99:]))
+    # Binomial error of the new nodes, and as much again as 99 nodes leave in the threshold.
+    error = np.sqrt(0.09 / new + 0.09 / 101) / np.sqrt(repeats)
+    assert abs(np.mean(below) - 0.9) < 4 * error
+    assert np.mean(covered) >= np.mean(below)  # no set is empty
+
+
+@pytest.mark.parametrize("randomised", [True, False])
+def test_random_splits_of_a_graph_are_covered_by_diffused_scores(randomised):
+    g = csbm.sample(500, degree=4, homophily=0.8, snr=1.0, num_classes=3, num_features=5, seed=2)
+    p = temperature.apply(SIGN(hops=1).fit(g, range(100))(g), 0.5)
+    rng, rest, below = np.random.default_rng(0), np.arange(100, 500), []
+    for repeat in range(200):
+        order = rng.permutation(rest)
+        new = order[199:]
+        sets = ConformalSets("daps", 0.8, seed=repeat if randomised else None)
+        sets.fit(p, g.labels, g, order[:199])
+        scores = sets.scores(p, g)[new, g.labels[new]]
+        below.append((scores <= sets.threshold_[0]).mean())
+        found = sets.predict(p, g, new)
+        assert metrics.coverage(found, g.labels[new]) >= below[-1]
+    error = np.sqrt(0.16 / 201 + 0.16 / 199) / np.sqrt(200)
+    assert abs(np.mean(below) - 0.8) < 4 * error
+
+
+def test_true_class_shares_restore_the_coverage():
+    """Under label shift alone the plain threshold fails and the weighted one holds."""
+    rng = np.random.default_rng(3)
+    p, labels = draw(rng, 40_000, sharpness=1.0)
+    p = 0.4 * p + 0.6 * np.eye(4)[np.zeros(40_000, int)]  # always thinks of class 0 first
+    keep = np.where(labels == 0, 1.0, 0.1)  # at the source class 0 is frequent
+    source = np.flatnonzero(rng.random(40_000) < keep)[:6000]
+    target = np.arange(20_000, 40_000)
+    target = target[~np.isin(target, source)]
+    # Equal shares at the target.
+    target = np.concatenate([target[labels[target] == k][:2000] for k in range(4)])
+    sets = ConformalSets(level=0.9).fit(p[source], labels[source])
+    moved = sets.for_shares([0.25] * 4)
+    plain = metrics.coverage(sets.predict(p[target]), labels[target])
+    weighted = metrics.coverage(moved.predict(p[target]), labels[target])
+    assert plain < 0.75
+    assert 0.9 - 0.02 < weighted < 0.9 + 0.03
+    # The same from the nodes themselves: one weight a node, and the new node as the heaviest.
+    weights = 0.25 / (np.bincount(labels[source]) / source.size)[labels[source]]
+    direct = ConformalSets(level=0.9).fit(p[source], labels[source], weights=weights)
+    np.testing.assert_allclose(moved.threshold_, direct.threshold_, atol=0.02)
+
+
+def test_unchanged_shares_cost_at_most_a_step():
+    p, labels = draw(np.random.default_rng(4), 3000)
+    sets = ConformalSets(level=0.9).fit(p, labels)
+    same = sets.for_shares(sets.counts_ / sets.counts_.sum())
+    more = ConformalSets(level=0.915).fit(p, labels)
+    assert (same.threshold_ >= sets.threshold_).all()
+    assert (same.threshold_ <= more.threshold_).all()
+    assert same.get_params() == sets.get_params()
+
+
+def test_a_class_that_was_never_labelled_is_in_every_set_if_the_target_has_it():
+    p, labels = draw(np.random.default_rng(5), 500)
+    known = labels != 3
+    sets = ConformalSets(level=0.8).fit(p[known], labels[known])
+    assert sets.for_shares([0.2, 0.2, 0.2, 0.4]).predict(p)[:, 3].all()
+    gone = sets.for_shares([0.3, 0.3, 0.4, 0.0])
+    assert np.isfinite(gone.threshold_).all()
+    assert not gone.predict(p)[:, 3].all()
+    with pytest.raises(InputError, match="zero for every class"):
+        sets.for_shares([0.0, 0.0, 0.0, 1.0])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from(SCORES), st.booleans(), st.integers(2, 5))
+def test_sets_grow_with_the_level_and_are_never_empty(seed, score, randomised, num_classes):
+    rng = np.random.default_rng(seed)
+    p, labels = draw(rng, 60, num_classes=num_classes)
+    steps = np.arange(59)
+    g = Graph(features=np.ones((60, 1)), edges=np.column_stack([steps, steps + 1]))
+    before = np.zeros(p.shape, dtype=bool)
+    for level in (0.05, 0.3, 0.6, 0.9, 0.99):
+        sets = ConformalSets(score, level, seed=seed if randomised else None)
+        found = sets.fit(p, labels, g, range(30)).predict(p, g)
+        assert found.any(axis=1).all()
+        assert (found >= before).all()
+        before = found
+    assert found.all()  # 30 nodes are too few for 99 %
+
+
+def test_too_few_nodes_give_all_classes():
+    p, labels = draw(np.random.default_rng(6), 9)
+    few = ConformalSets(level=0.9).fit(p[:8], labels[:8])
+    assert np.isinf(few.threshold_).all()
+    assert few.predict(p).all()
+    assert np.isfinite(ConformalSets(level=0.9).fit(p, labels).threshold_).all()
+
+
+def test_weights_of_one_change_nothing_and_unchosen_rows_are_not_read():
+    p, labels = draw(np.random.default_rng(7), 80)
+    plain = ConformalSets(seed=3).fit(p, labels, nodes=range(40))
+    hidden = np.where(np.arange(80) < 40, labels, -1)
+    weights = np.where(np.arange(80) < 40, 1.0, np.nan)
+    again = ConformalSets(seed=3).fit(p, hidden, nodes=range(40), weights=weights)
+    np.testing.assert_array_equal(plain.threshold_, again.threshold_)
+    heavy = np.where(labels == labels[0], 20.0, 1.0)
+    other = ConformalSets(seed=3).fit(p, labels, nodes=range(40), weights=heavy)
+    assert (other.threshold_ != plain.threshold_).any()
+
+
+def test_the_same_seed_gives_the_same_sets():
+    p, labels = draw(np.random.default_rng(8), 300)
+    one, same, other = (
+        ConformalSets(seed=s).fit(p[:150], labels[:150]).predict(p[150:]) for s in (1, 1, 2)
+    )
+    assert (one == same).all()
+    assert (one != other).any()
+    plain = ConformalSets(seed=None).fit(p[:150], labels[:150])
+    np.testing.assert_array_equal(plain.scores(p), plain.scores(p, stage="fit"))
+    # Without randomness the sum runs through the class itself.
+    assert plain.scores(p).min(axis=1) == pytest.approx(p.max(axis=1))
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_what_travels_gives_the_same_sets(score):
+    rng = np.random.default_rng(9)
+    p, labels = draw(rng, 200)
+    g = Graph(features=np.ones((200, 1)), edges=[[0, 1], [2, 3]])
+    sets = ConformalSets(score, 0.85, lam=0.2, k_reg=2, delta=0.25, seed=4).fit(p, labels, g)
+    again = ConformalSets.from_dict(json.loads(json.dumps(sets.to_dict(), allow_nan=False)))
+    assert again.get_params() == sets.get_params()
+    np.testing.assert_array_equal(again.predict(p, g), sets.predict(p, g))
+    shares = [0.1, 0.2, 0.3, 0.4]
+    np.testing.assert_array_equal(
+        again.for_shares(shares).threshold_, sets.for_shares(shares).threshold_
+    )
+
+
+def test_infinite_thresholds_and_missing_classes_travel_too():
+    p, labels = draw(np.random.default_rng(10), 6)
+    sets = ConformalSets(level=0.95).fit(p, np.minimum(labels, 1))
+    record = json.loads(json.dumps(sets.to_dict(), allow_nan=False))
+    assert record["threshold"] == [None] * 4
+    assert ConformalSets.from_dict(record).predict(p).all()
+
+
+def test_the_ladder_may_stay_at_home():
+    p, labels = draw(np.random.default_rng(11), 200)
+    sets = ConformalSets().fit(p, labels)
+    record = {key: value for key, value in sets.to_dict().items() if key != "ladder"}
+    thin = ConformalSets.from_dict(record)
+    np.testing.assert_array_equal(thin.predict(p), sets.predict(p))
+    with pytest.raises(InputError, match="without their ladder"):
+        thin.for_shares([0.25] * 4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema": "other"},
+        {"threshold": [0.5]},
+        {"threshold": ["a", 0.5, 0.5, 0.5]},
+        {"threshold": None},
+        {"threshold": [float("nan")] * 4},
+        {"counts": [1, 2]},
+        {"counts": [1.5] * 4},
+        {"level": 90},
+        {"score": "lac"},
+        {"ladder": [[0.1]] * 4},
+        {"ladder": [[0.1] * 100] * 3},
+        {"seed": "a"},
+    ],
+)
+def test_damaged_records_are_refused(change):
+    p, labels = draw(np.random.default_rng(12), 50)
+    record = ConformalSets().fit(p, labels).to_dict()
+    with pytest.raises(InputError, match=r"damaged|not a"):
+        ConformalSets.from_dict(record | change)
+    missing = {key: value for key, value in record.items() if key not in change}
+    if set(change) != {"ladder"}:
+        with pytest.raises(InputError, match=r"damaged|not a"):
+            ConformalSets.from_dict(missing)
+
+
+@pytest.mark.parametrize(
+    ("make", "word"),
+    [
+        (lambda: ConformalSets("lac"), "unknown score"),
+        (lambda: ConformalSets(level=1.0), "level"),
+        (lambda: ConformalSets(level=0.0), "level"),
+        (lambda: ConformalSets(lam=-1), "lam"),
+        (lambda: ConformalSets(k_reg=-1), "k_reg"),
+        (lambda: ConformalSets(delta=2), "delta"),
+        (lambda: ConformalSets(seed=-1), "seed"),
+        (lambda: ConformalSets().predict([[0.5, 0.5]]), "call fit first"),
+        (lambda: ConformalSets().to_dict(), "call fit first"),
+        (lambda: ConformalSets().for_shares([0.5, 0.5]), "call fit first"),
+        (lambda: ConformalSets().fit(np.empty((0, 2)), []), "no rows"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [0], nodes=[]), "no node"),
+        (lambda: ConformalSets().fit([[np.nan, 0.5]], [0]), "finite"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [-1]), "unlabelled"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [2]), "run from 0 to 1"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [0, 1]), "shape"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [0], weights=[1.0, 1.0]), "shape"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [0], weights=[np.nan]), "finite"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [0], weights=["a"]), "real numbers"),
+        (lambda: ConformalSets("daps").fit([[0.5, 0.5]], [0]), "pass the graph"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [0]).predict([[0.2, 0.3, 0.5]]), "2 classes"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [0]).predict([[np.nan, 0.5]]), "finite"),
+    ],
+)
+def test_bad_input_is_refused(make, word):
+    with pytest.raises(InputError, match=word):
+        make()

@@ -1,0 +1,45 @@
+"""Metrics of prediction sets against counting by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphtemper import metrics
+from graphtemper.errors import InputError
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 30), st.integers(2, 5), st.integers(0, 1000))
+def test_against_counting(n, num_classes, seed):
+    rng = np.random.default_rng(seed)
+    sets = rng.random((n, num_classes)) < 0.5
+    labels = rng.integers(num_classes, size=n)
+    hits = [bool(sets[i, labels[i]]) for i in range(n)]
+    assert metrics.coverage(sets, labels) == pytest.approx(sum(hits) / n)
+    sizes = [sum(map(bool, row)) for row in sets]
+    assert metrics.mean_set_size(sets) == pytest.approx(sum(sizes) / n)
+    assert metrics.singleton_share(sets) == pytest.approx(sizes.count(1) / n)
+    found = metrics.classwise_coverage(sets, labels)
+    for k in range(num_classes):
+        mine = [hit for hit, label in zip(hits, labels, strict=True) if label == k]
+        assert found[k] == pytest.approx(sum(mine) / len(mine) if mine else np.nan, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("sets", "labels", "word"),
+    [
+        ([[0.5, 0.5]], [0], "boolean"),
+        ([True, False], [0], "shape"),
+        (np.empty((0, 2), bool), [], "shape"),
+        ([[True, False]], [2], "run from 0 to 1"),
+        ([[True, False]], [0, 1], "shape"),
+    ],
+)
+def test_bad_input_is_refused(sets, labels, word):
+    with pytest.raises(InputError, match=word):
+        metrics.coverage(sets, labels)
+    with pytest.raises(InputError, match=word):
+        metrics.classwise_coverage(sets, labels)
