@@ -174,6 +174,19 @@ def test_recalibrate_from_code_and_from_logits(call, deployed):
     assert found["--predict"]["out"] == "r.npz"
 
 
+def test_one_temperature_per_node(call, deployed):
+    folder, _ = deployed
+    arguments = ("recalibrate", "target.npz", "--predict", "model.npz", "--card", "model.card.json")
+    told = call(*arguments, "--per-node", "--out", "each.npz", "--json", cwd=folder)
+    assert told.returncode == 0, told.stderr
+    with np.load(folder / "each.npz") as found:
+        assert found["temperature"].shape == (400,)
+        mean = found["temperature"].mean()
+    assert json.loads(told.stdout)["temperature"] == pytest.approx(mean)
+    shown = call(*arguments, "--per-node", "--out", "each.npz", cwd=folder)
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
 def test_target_labels_change_nothing(call, deployed, tmp_path):
     folder, _ = deployed
     Graph.load(folder / "target.npz").replace(labels=None).save(tmp_path / "target.npz")
@@ -249,7 +262,7 @@ def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):
 
 
 def test_theory_says_where_it_does_not_apply():
-    from graphtemper.cli.diagnosis import theory_slope
+    from graphtemper.diagnosis import theory_slope
 
     two, three = SimpleNamespace(num_classes=2), SimpleNamespace(num_classes=3)
     assert theory_slope(0.8, 0.8, 1.0, two)["slope"] == pytest.approx(1.0)
@@ -359,6 +372,7 @@ def test_bench_says_what_it_does_not_know(call, tmp_path):
     check_refusal(call("bench", "atlas", "--graphs", "nonsense", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "natural", "--groups", "mars", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "controls", "--seeds", "0", "--out", tmp_path, cwd=tmp_path))
+    check_refusal(call("bench", "sets", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
     refused = call("bench", "paper-setting", "--graphs", "x.npz", "--out", tmp_path, cwd=tmp_path)
     check_refusal(refused)
 
@@ -416,7 +430,37 @@ def paper_cells(folder):
     return ("paper-setting", "--graphs", "g.npz"), "paper_setting"
 
 
-@pytest.mark.parametrize("make", [atlas_cells, natural_cells, control_cells, paper_cells])
+def sets_cells(folder):
+    from graphtemper.experiments.atlas import known_shifts, sets
+    from graphtemper.experiments.atlas.sets_summary import LEVEL, METHODS, SCORES, SHARE_TARGETS
+
+    names = [*(known_shifts.title(shift) for shift in known_shifts.SHIFTS), *SHARE_TARGETS]
+    covered = {
+        f"{kind} {key}": 0.9 for kind in SCORES for key in ("coverage", "size", "singletons")
+    }
+    rows = [{"target": name, **scored(m), **covered} for name in names for m in METHODS]
+    head = {"schema": sets.SCHEMA, "graph": "g", "model": "SIGN", "seed": 1, "level": LEVEL}
+    cell(folder, "g-SIGN-1", rows, **head)
+    return ("sets", "--graphs", "g.npz"), "sets"
+
+
+def per_node_cells(folder):
+    from graphtemper.experiments.atlas import known_shifts, per_node
+
+    kinds = {known_shifts.title(s): "none" if s is None else s.family for s in known_shifts.SHIFTS}
+    more = {"brier": 0.3, "auroc": 0.7}
+    rows = [
+        {"shift": name, "family": kind, **scored(method), **more}
+        for name, kind in kinds.items()
+        for method in per_node.METHODS
+    ]
+    cell(folder, "g-SIGN-1", rows, schema=per_node.SCHEMA, graph="g", model="SIGN", seed=1)
+    return ("per-node", "--graphs", "g.npz"), "per_node"
+
+
+@pytest.mark.parametrize(
+    "make", [atlas_cells, natural_cells, control_cells, paper_cells, sets_cells, per_node_cells]
+)
 def test_bench_from_finished_cells(call, tmp_path, make):
     """Cells as a run leaves them; what is tested is the way from there to tables and files."""
     arguments, name = make(tmp_path)

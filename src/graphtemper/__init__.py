@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphtemper.card import SourceCard as SourceCard
+    from graphtemper.conformal import ConformalSets as ConformalSets
     from graphtemper.graph import Graph as Graph
     from graphtemper.labelling import LabelPlan as LabelPlan
     from graphtemper.labelling import suggest_labels as suggest_labels
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _OBJECTS = {
+    "ConformalSets": "graphtemper.conformal",
     "Graph": "graphtemper.graph",
     "LabelPlan": "graphtemper.labelling",
     "SourceCard": "graphtemper.card",
@@ -26,6 +28,8 @@ _OBJECTS = {
     "suggest_labels": "graphtemper.labelling",
 }
 _MODULES = {
+    "calibrators",
+    "conformal",
     "csbm",
     "datasets",
     "errors",

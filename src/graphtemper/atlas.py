@@ -26,6 +26,8 @@ from graphtemper.predict import Predictor
 from graphtemper.shifts import Shift
 
 Progress = Callable[[int, int], None]
+# Shown every environment as it is observed; called from several threads.
+Watch = Callable[[Shift, Observation], None]
 
 LEVELS: dict[str, tuple[float, ...]] = {
     "noise": (0.2, 0.4, 0.6, 0.9, 1.3, 1.8, 2.2, 3.0),
@@ -115,12 +117,15 @@ def survey(
     known: Iterable[Environment] = (),
     done: Callable[[Environment], None] | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> list[Environment]:
     """Run the predictor in every planned environment.
 
     Environments in ``known`` (by the name of their shift) are not run again, and ``done`` is called
-    with each new one, so an interrupted survey can be taken up where it stopped. Models of this
-    package run on all cores; others one environment at a time, as they may not be safe to share.
+    with each new one, so an interrupted survey can be taken up where it stopped. ``watch`` is shown
+    every environment, the known ones too, which costs those a shift and what the watcher measures.
+    Models of this package run on all cores; others one environment at a time, as they may not be
+    safe to share.
     """
     finished = {item.shift: item for item in known}
     workers = num_cores() if isinstance(predictor, LinearGNN | GCN) else 1
@@ -129,12 +134,22 @@ def survey(
     if progress is not None:
         progress(count, len(planned))
 
-    def visit(shift: Shift) -> Environment:
-        return _visit(
-            predictor, graph, nodes, probe, reference, shift, environment_seed(seed, shift)
+    def show(shift: Shift) -> Observation:
+        own_seed = environment_seed(seed, shift)
+        seen = Observation(
+            predictor, shift(graph, own_seed), nodes, temperature=probe.temperature, seed=own_seed
         )
+        if watch is not None:
+            watch(shift, seen)
+        return seen
+
+    def visit(shift: Shift) -> Environment:
+        return _record(shift, show(shift), graph, probe, reference)
 
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
+        if watch is not None:
+            for _ in pool.map(show, [shift for shift in planned if repr(shift) in finished]):
+                pass
         for found in pool.map(visit, todo):
             finished[found.shift] = found
             count += 1
@@ -154,19 +169,11 @@ def environment_seed(seed: int, shift: Shift) -> int:
     return int(stream(seed, f"atlas {shift!r}").integers(2**62))
 
 
-def _visit(
-    predictor: Predictor,
-    graph: Graph,
-    nodes: NDArray[np.int64],
-    probe: Probe,
-    reference: Reference,
-    shift: Shift,
-    seed: int,
+def _record(
+    shift: Shift, seen: Observation, graph: Graph, probe: Probe, reference: Reference
 ) -> Environment:
     assert graph.labels is not None
-    shifted = shift(graph, seed)
-    seen = Observation(predictor, shifted, nodes, temperature=probe.temperature, seed=seed)
-    labels = graph.labels[nodes]
+    labels = graph.labels[seen.nodes]
     return Environment(
         shift=repr(shift),
         families=frozenset(shift.families),

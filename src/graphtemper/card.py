@@ -20,6 +20,7 @@ from graphtemper._arrays import FloatArray, check_whole, one_blas_thread
 from graphtemper.atlas import Environment, Progress
 from graphtemper.card_format import as_stored, from_json, to_json
 from graphtemper.card_journal import Journal
+from graphtemper.class_shares.profile import ClassProfile
 from graphtemper.deform import ClassMoments
 from graphtemper.errors import FileError, InputError
 from graphtemper.evidence import (
@@ -33,6 +34,8 @@ from graphtemper.evidence import (
 )
 from graphtemper.files import atomic_write
 from graphtemper.graph import Graph, Nodes, select_labelled
+from graphtemper.node_response import NodeResponse
+from graphtemper.node_rows import AtlasNodes
 from graphtemper.observe import Observation
 from graphtemper.predict import Predictor, predict
 from graphtemper.response import Kernel, Response
@@ -65,6 +68,10 @@ class SourceCard:
     kernels: dict[str, Kernel]
     widening: dict[str, float]
     excluded: tuple[str, ...] = ()
+    class_profile: ClassProfile | None = None
+    node_responses: dict[str, NodeResponse] | None = None
+    # In memory alone: what `without` learns from again. A card that has travelled has none.
+    atlas_nodes: AtlasNodes | None = None
 
     @classmethod
     def build(
@@ -123,6 +130,7 @@ class SourceCard:
             accuracy=float((seen.predictions == labels).mean()),
         )
         journal = Journal(resume, probe)
+        watched = AtlasNodes(seen, labels, probe)
         found = atlas.survey(
             predictor,
             graph,
@@ -134,6 +142,7 @@ class SourceCard:
             known=journal.read(),
             done=journal.add,
             progress=progress,
+            watch=watched.watch,
         )
         fitted = _fit(found, reference, rows.size)
         card = cls(
@@ -152,9 +161,11 @@ class SourceCard:
             kernels={kind: item.kernel for kind, item in fitted.items()},
             widening={kind: item.widening for kind, item in fitted.items()},
             excluded=tuple(sorted(set(exclude))),
+            class_profile=ClassProfile.measure(seen.logits, labels),
+            node_responses=watched.fit(found, reference.accuracy),
         )
         # Rounded as in the file, so that a card answers alike before and after it has travelled.
-        return from_json(to_json(card))
+        return replace(from_json(to_json(card)), atlas_nodes=watched)
 
     def response(self, has_model: bool) -> Response:
         """Return the response surface for targets with a model, or with logits alone."""
@@ -181,7 +192,8 @@ class SourceCard:
         """Return the card that has never seen a family of shifts, for honest evaluation.
 
         The same as building with ``exclude=(family,)`` but for which compositions are drawn, at
-        the cost of a fit.
+        the cost of a fit. A card that was loaded from a file holds no nodes to fit the node
+        responses to, so it loses them.
         """
         if family not in atlas.LEVELS:
             raise InputError(f"unknown family {family!r}; choose from {', '.join(atlas.LEVELS)}.")
@@ -194,6 +206,9 @@ class SourceCard:
             kernels={kind: item.kernel for kind, item in fitted.items()},
             widening={kind: item.widening for kind, item in fitted.items()},
             excluded=tuple(sorted({*self.excluded, family})),
+            node_responses=None
+            if self.atlas_nodes is None
+            else self.atlas_nodes.fit(kept, self.reference.accuracy),
         )
 
     def check(self, predictor: Predictor | ArrayLike, graph: Graph) -> None:
@@ -260,6 +275,8 @@ class SourceCard:
         unread = [name for name in SIGNALS if name not in can_read]
         if unread:
             lines.append(f"not readable at this source: {', '.join(unread)}")
+        if self.node_responses is not None:
+            lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
         if self.excluded:
             lines.append(f"left out: {', '.join(self.excluded)}")
         return "\n".join(lines)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphtemper import node_format
 from graphtemper._arrays import FloatArray
 from graphtemper.atlas import Environment
+from graphtemper.class_shares.profile import THIRDS, ClassProfile
 from graphtemper.deform import ClassMoments
 from graphtemper.errors import InputError
 from graphtemper.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
@@ -54,6 +56,8 @@ def to_json(card: SourceCard) -> str:
             key: value.tolist() if isinstance(value, np.ndarray) else value
             for key, value in card.population.__dict__.items()
         },
+        "class_profile": _write_profile(card.class_profile),
+        "node_response": node_format.write(card.node_responses),
         "names": {kind: list(names) for kind, names in card.names.items()},
         "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
         "widening": card.widening,
@@ -108,6 +112,8 @@ def from_json(text: str) -> SourceCard:
         kernels={kind: _kernel(root["kernels"][kind]) for kind in ("model", "logits")},
         widening={kind: root["widening"][kind].number(1.0, 1e6) for kind in ("model", "logits")},
         excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
+        class_profile=_read_profile(root.get("class_profile"), classes),
+        node_responses=node_format.read(root.get("node_response"), classes),
     )
 
 
@@ -185,6 +191,30 @@ def _population(field: _Field, classes: int) -> Population:
     )
 
 
+def _write_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
+    if profile is None:
+        return None
+    return {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in profile.__dict__.items()
+    }
+
+
+def _read_profile(field: _Field | None, classes: int) -> ClassProfile | None:
+    """Read what an earlier version did not write and a model without signal does not have."""
+    if field is None or field.value is None:
+        return None
+    counts = field["counts"].array((THIRDS * classes, classes))
+    if counts.min() < 0.0 or counts.sum() < 1.0 or (counts != np.rint(counts)).any():
+        raise InputError(f"field {field.name + '.counts'!r} must be counts; the card is damaged.")
+    return ClassProfile(
+        counts=counts.astype(np.int64),
+        edges=field["edges"].array((THIRDS - 1,)),
+        slope=field["slope"].number(1e-3, 1e3),
+        biases=field["biases"].array((classes,)),
+    )
+
+
 def read_environment(row: dict[str, Any]) -> Environment:
     """Return the environment in a row of a resume file, or an `InputError` that names the field."""
     field = _Field("environment", row)
@@ -249,6 +279,10 @@ class _Field:
         if key not in self.value:
             raise InputError(f"field {path!r} is missing; the card is damaged.")
         return _Field(path, self.value[key])
+
+    def get(self, key: str) -> _Field | None:
+        """Return a field that may be missing."""
+        return self[key] if isinstance(self.value, dict) and key in self.value else None
 
     def items(self, fewest: int, most: int) -> list[_Field]:
         if not isinstance(self.value, list) or not fewest <= len(self.value) <= most:

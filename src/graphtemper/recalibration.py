@@ -7,6 +7,7 @@ caller hands over are.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper import evidence, few_labels, stac, theory
+from graphtemper import evidence, few_labels, node_temperatures, stac, theory
 from graphtemper import temperature as temperatures
 from graphtemper._arrays import FloatArray
+from graphtemper.background import Background, nearest_families
 from graphtemper.card import SourceCard
+from graphtemper.class_shares import support
+from graphtemper.class_shares.support import ClassShares
 from graphtemper.errors import InputError
 from graphtemper.estimators.base import Estimate
 from graphtemper.evidence import Evidence
 from graphtemper.few_labels import Labels, Learned, Prior, to_share
 from graphtemper.graph import Graph, Nodes
 from graphtemper.labelling import LabelPlan, read_labels
+from graphtemper.node_temperatures import Temperature
 from graphtemper.observe import Observation
 from graphtemper.predict import Predictor
 from graphtemper.response import Response
@@ -50,7 +55,7 @@ class Recalibration:
 
     Attributes
     ----------
-    temperature : float
+    temperature : float, or (n,) array with ``per_node=True``
         Divides the model's logits; the source's own where the verdict is ``abstain``.
     probabilities : (n, K) array
         softmax(logits / temperature) of the chosen nodes.
@@ -68,9 +73,17 @@ class Recalibration:
         Which shifts of the source look most like this graph.
     num_labels : int
         How many labels of the target the caller gave.
+    class_shares : (K,) array or None
+        Estimated class shares of the target; None where none explain its predictions, or the card
+        is too old to tell.
+    logit_shift : (K,) array or None
+        What a correction for class shares added to every node's logits:
+        softmax((logits + shift) / temperature). None without a correction.
+    background : Background
+        What `report` shows beside the answer.
     """
 
-    temperature: float
+    temperature: Temperature
     probabilities: FloatArray
     accuracy: Estimate
     verdict: Verdict
@@ -83,6 +96,9 @@ class Recalibration:
     nodes: NDArray[np.int64]
     mean_confidence: tuple[float, float]
     num_labels: int = 0
+    class_shares: FloatArray | None = None
+    logit_shift: FloatArray | None = None
+    background: Background | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the per-node arrays as plain Python values."""
@@ -90,7 +106,7 @@ class Recalibration:
             "schema": "graphtemper.recalibration/1",
             "verdict": self.verdict,
             "reasons": list(self.reasons),
-            "temperature": self.temperature,
+            **node_temperatures.describe(self.temperature),
             "slope": self.slope,
             "severity_bound": self.severity_bound,
             "accuracy": {
@@ -108,7 +124,15 @@ class Recalibration:
             "nearest": [{"family": name, "distance": value} for name, value in self.nearest],
             "num_nodes": len(self.probabilities),
             "num_labels": self.num_labels,
+            "class_shares": _listed(self.class_shares),
+            "logit_shift": _listed(self.logit_shift),
         }
+
+    def report(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """Write the answer as one HTML page for people; ``name`` is what they call the graph."""
+        from graphtemper.report.page import write_report
+
+        write_report(path, self, name)
 
 
 def recalibrate(
@@ -120,6 +144,8 @@ def recalibrate(
     seed: int = 0,
     labels: Mapping[int, int] | None = None,
     plan: LabelPlan | None = None,
+    class_shares: ClassShares = "report",
+    per_node: bool = False,
 ) -> Recalibration:
     """Estimate the accuracy of a frozen model on an unlabelled graph and recalibrate it.
 
@@ -143,6 +169,14 @@ def recalibrate(
     plan
         From `suggest_labels`, if it picked the labelled nodes: its weights are used. Without a
         plan the labelled nodes count as drawn at random.
+    class_shares
+        ``"report"`` estimates the target's class shares and says so where they seem to have moved.
+        ``"estimate"`` also corrects the logits for them, where the evidence supports that (see
+        `graphtemper.class_shares.support`); predictions may change, and accuracy, temperature and
+        labels are then about the corrected ones.
+    per_node
+        Give every node its own temperature around the graph's, where the card knows how (see
+        `graphtemper.node_temperatures`): for shifts that hit a part of the graph.
 
     Examples
     --------
@@ -168,6 +202,7 @@ def recalibrate(
     >>> better.num_labels, after.high - after.low < before.high - before.low
     (50, True)
     """
+    support.check_wanted(class_shares, per_node)
     card.check(predictor, graph)
     seen = Observation(predictor, graph, nodes, temperature=card.probe.temperature, seed=seed)
     if seen.num_classes != card.num_classes:
@@ -187,6 +222,21 @@ def recalibrate(
     blind = gains is not None and gains.signal is None and evidence.LEAD in response.names
     verdict, reasons = judge(response, signals, accuracy, note, flat, blind)
     before = float(seen.probabilities.max(axis=1).mean())
+    shares = None
+    if card.class_profile is not None:
+        answer = 1.0 if verdict == "abstain" else matched
+        shares = support.weigh(card.class_profile, seen.logits, answer)
+        # Estimated shares have an error of their own in place of how far they may drift unseen.
+        spread = _prior(response, signals, card, seen.num_nodes, shares.deviation).deviation
+        moved = Prior(evidence.log_odds(shares.accuracy), spread)
+        unread, implied = bool(note) or blind, moved.estimate("class shares")
+        shares = shares.unless(support.doubt(novelty(response, signals), unread, gains, implied))
+        if class_shares == "estimate" and shares.supported:
+            # From here on everything is about the corrected logits.
+            seen = Observation(seen.all_logits + shares.offsets, seen.graph, seen.nodes)
+            prior, accuracy, matched = moved, implied, shares.temperature
+            before = float(seen.probabilities.max(axis=1).mean())
+            verdict, reasons = judge(response, signals, accuracy, note, flat, blind)
     if given.rows.size:
         kept = before if verdict == "abstain" else None
         learned = _learn(prior, novelty(response, signals), seen, given, matched, kept)
@@ -194,10 +244,20 @@ def recalibrate(
         note = note if flat else _below_chance(accuracy.value, seen.num_classes)
         verdict, reasons = judge(response, signals, accuracy, note, flat, blind, learned)
     relative = 1.0 if verdict == "abstain" else matched
-    probabilities = _keep_argmax(temperatures.apply(seen.logits, relative), seen.predictions)
+    divisor: Temperature = relative
+    if per_node:
+        kept_all = verdict == "abstain"
+        divisor, reason = node_temperatures.spread(seen, card, relative, accuracy.value, kept_all)
+        reasons += [reason] if reason else []
+    probabilities = _keep_argmax(temperatures.apply(seen.logits, divisor), seen.predictions)
     reasons = [direction(before, accuracy), *reasons]
+    shift = None
+    if shares is not None:
+        reasons += shares.reasons(class_shares)
+        if class_shares == "estimate" and shares.supported:
+            shift = shares.offsets * card.probe.temperature
     return Recalibration(
-        temperature=relative * card.probe.temperature,
+        temperature=divisor * card.probe.temperature,
         probabilities=probabilities,
         accuracy=accuracy,
         verdict=verdict,
@@ -206,11 +266,18 @@ def recalibrate(
         severity_bound=float(theory.ece_bound(1.0 / matched, shown.mean_abs_logit)),
         signals=signals | _plain(shown),
         gains={} if gains is None else gains.to_dict(),
-        nearest=_nearest(response, signals, card),
+        nearest=nearest_families(response, signals, card.environments),
         nodes=seen.nodes,
         mean_confidence=(before, float(probabilities.max(axis=1).mean())),
         num_labels=int(given.rows.size),
+        class_shares=None if shares is None else shares.shares,
+        logit_shift=shift,
+        background=Background.of(seen, given, card, response),
     )
+
+
+def _listed(values: FloatArray | None) -> list[float] | None:
+    return None if values is None else values.tolist()
 
 
 def _keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> FloatArray:
@@ -310,20 +377,6 @@ def _below_chance(accuracy: float, num_classes: int) -> str:
 def _sampling(accuracy: float, num_nodes: int) -> float:
     """Return the variance of the log-odds of an accuracy counted on so many nodes."""
     return 1.0 / (num_nodes * max(accuracy * (1.0 - accuracy), 0.01))
-
-
-def _nearest(
-    response: Response, signals: dict[str, float], card: SourceCard
-) -> list[tuple[str, float]]:
-    """Return each family's distance to the target, through its nearest environment."""
-    x = response.coordinates(signals)
-    distance = np.sqrt(((response.points - x) ** 2).sum(axis=1))
-    best: dict[str, float] = {"none": float(np.sqrt((x**2).sum()))}
-    for item, value in zip(card.environments, distance, strict=True):
-        if len(item.families) == 1:
-            name = next(iter(item.families))
-            best[name] = min(best.get(name, np.inf), float(value))
-    return sorted(best.items(), key=lambda pair: pair[1])
 
 
 def _plain(shown: Evidence) -> dict[str, float]:

@@ -117,6 +117,49 @@ def em(
     return shares
 
 
+def share_error(
+    probabilities: ArrayLike, source_shares: ArrayLike, shares: ArrayLike, *, prior: float = 0.0
+) -> float:
+    r"""Return the expected L1 error of `em`'s shares that sampling of the target's nodes causes.
+
+    .. math:: \sqrt{2/\pi} \sum_k \sqrt{\Sigma_{kk}}, \qquad
+              \Sigma = Q (Q^\top H Q)^{-1} Q^\top
+
+    with the observed information H at the shares and directions Q that keep their sum. Errors of
+    the source's calibration come on top.
+
+    Parameters
+    ----------
+    probabilities, source_shares, prior
+        As given to `em`.
+    shares : (K,) array
+        What it returned.
+
+    Examples
+    --------
+    Labels that are certain have no error but that of counting them:
+
+    >>> certain = np.eye(2)[np.arange(1000) % 2]
+    >>> round(share_error(certain, [0.5, 0.5], [0.5, 0.5]), 6)
+    0.025231
+    >>> round(float(2 * np.sqrt(2 / np.pi * 0.25 / 1000)), 6)
+    0.025231
+    """
+    p = check_matrix(probabilities, "probabilities")
+    source = check_shares(source_shares, "source_shares", p.shape[1])
+    found = check_shares(shares, "shares", p.shape[1])
+    known = source > 0.0
+    if np.count_nonzero(known) < 2:
+        return 0.0
+    sample = _sample(p, source, check_non_negative(prior, "prior"))
+    _, curvature = sample.derivatives(found[known] / found[known].sum())
+    basis = _within_their_sum(len(curvature))
+    inner = basis.T @ curvature @ basis * (1.0 / float(sample.weights[0]))
+    covariance = basis @ np.linalg.pinv(inner, hermitian=True) @ basis.T
+    deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    return float(np.sqrt(2.0 / np.pi) * deviations.sum())
+
+
 @dataclass(frozen=True, eq=False)
 class _Sample:
     """Likelihood ratios p_ik / s_k as (classes the source has, n), and the nodes' weights."""
@@ -228,8 +271,7 @@ def _warn_if_flat(curvature: FloatArray, nodes: float) -> None:
     size = len(curvature)
     if size < 2:
         return
-    # Shares move within their sum of 1: an orthonormal basis of those directions.
-    basis = np.linalg.qr(np.eye(size)[:, 1:] - 1.0 / size)[0]
+    basis = _within_their_sum(size)
     least = float(np.linalg.eigvalsh(basis.T @ curvature @ basis)[0])
     if nodes * least * _FLAT_ERROR**2 < 1.0:
         warnings.warn(
@@ -238,3 +280,8 @@ def _warn_if_flat(curvature: FloatArray, nodes: float) -> None:
             IllConditionedWarning,
             stacklevel=4,
         )
+
+
+def _within_their_sum(size: int) -> FloatArray:
+    """Return an orthonormal basis of the directions in which shares keep their sum of 1."""
+    return np.asarray(np.linalg.qr(np.eye(size)[:, 1:] - 1.0 / size)[0])

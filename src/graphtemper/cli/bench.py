@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -14,162 +17,156 @@ from graphtemper.cli.output import Json, console, print_json, progress, say, tab
 if TYPE_CHECKING:
     from graphtemper.experiments.outcome import Outcome
 
-Flag = Annotated[bool, Parameter(negative="")]
 
 bench = App(name="bench", help="Compare methods on real graphs under known and natural shifts.")
+
+Models = Annotated[str, Parameter(help="SIGN, GCN (needs torch), or both, joined by commas.")]
+Embedded = Annotated[
+    bool, Parameter(negative="", help="Measure 64 components of all sparse features as well.")
+]
+Seeds = Annotated[int | None, Parameter(help="How many splits to average over.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What every bench can be told."""
+
+    quick: Annotated[
+        bool,
+        Parameter(negative="", help="Little data and a small atlas: to see that it runs."),
+    ] = False
+    out: Annotated[
+        Path | None,
+        Parameter(help="Folder for the files; artifacts/ and the bench's name unless given."),
+    ] = None
+    as_json: Json = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class OnGraphs(Run):
+    """A bench that takes graphs one by one."""
+
+    graphs: Annotated[
+        str | None,
+        Parameter(help="Names from `data list` or paths, joined by commas; the bench has its own."),
+    ] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class OnPairs(Run):
+    """A bench that takes a model from one graph to another."""
+
+    groups: Annotated[
+        str | None,
+        Parameter(help="twitch, airports, counties, time, joined by commas; all unless given."),
+    ] = None
+
+
+_GRAPHS, _PAIRS = OnGraphs(), OnPairs()
 
 
 @bench.command
 def atlas(
-    *,
-    graphs: str | None = None,
-    models: str = "SIGN",
-    seeds: int = 3,
-    svd: Flag = False,
-    quick: Flag = False,
-    out: Path = Path("artifacts/atlas_bench"),
-    as_json: Json = False,
+    request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = 3, svd: Embedded = False
 ) -> None:
     """Put the atlas on trial: sixteen shifts of every graph, families known and unknown.
 
-    Finished cells are kept in OUT/cells and not measured again. Writes atlas_bench.md, .json,
-    .csv and .png.
-
-    Parameters
-    ----------
-    graphs
-        Names from `data list` or paths, joined by commas; every large graph here unless given.
-        With +svd64 at its end a name means 64 components of the graph's sparse features.
-    models
-        SIGN, GCN (needs torch), or both, joined by commas.
-    seeds
-        How many splits to average over.
-    svd
-        Measure 64 components of all sparse features as well.
-    quick
-        One seed, two small graphs, a small atlas: to see that it runs.
-    out
-        Folder for the files.
-    as_json
-        Print JSON for machines.
+    A graph's name with +svd64 at its end means 64 components of its sparse features; --svd measures
+    these as well as all graphs. Finished cells are kept in OUT/cells and not measured again.
     """
-    from graphtemper.experiments.atlas import known_shifts, summary
-
-    names = None if graphs is None else _listed(graphs)
-    with _resumable(out, as_json) as show:
-        found = known_shifts.run(
-            out, names, _listed(models), seeds, svd=svd, quick=quick, progress=show
-        )
-    _leave(found, summary.render, summary.shown, out, as_json)
+    _run("known_shifts", "summary", "atlas_bench", request, models, seeds, svd=svd)
 
 
 @bench.command
-def natural(
-    *,
-    groups: str | None = None,
-    models: str = "SIGN",
-    seeds: int = 1,
-    quick: Flag = False,
-    out: Path = Path("artifacts/natural_shifts"),
-    as_json: Json = False,
-) -> None:
+def natural(request: OnPairs = _PAIRS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
     """Take a model to other countries, another election and later years: shifts nobody drew.
 
-    Finished sources are kept in OUT/cells and not measured again. Writes natural_shifts.md, .json,
-    .csv and .png.
-
-    Parameters
-    ----------
-    groups
-        twitch, airports, counties, time, or several, joined by commas; all unless given.
-    models
-        SIGN, GCN (needs torch), or both, joined by commas.
-    seeds
-        How many random halves of every source to train on.
-    quick
-        Airports and counties, a small atlas: to see that it runs.
-    out
-        Folder for the files.
-    as_json
-        Print JSON for machines.
+    Finished sources are kept in OUT/cells and not measured again.
     """
-    from graphtemper.experiments.atlas import natural as job
-    from graphtemper.experiments.atlas import natural_summary as summary
-
-    names = None if groups is None else _listed(groups)
-    with _resumable(out, as_json) as show:
-        found = job.run(out, names, _listed(models), seeds, quick=quick, progress=show)
-    _leave(found, summary.render, summary.shown, out, as_json)
+    _run("natural", "natural_summary", "natural_shifts", request, models, seeds)
 
 
 @bench.command
-def controls(
-    *,
-    graphs: str | None = None,
-    models: str = "SIGN",
-    seeds: int = 1,
-    quick: Flag = False,
-    out: Path = Path("artifacts/controls"),
-    as_json: Json = False,
-) -> None:
+def labels(request: OnPairs = _PAIRS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
+    """Add fifty and two hundred labels to the atlas on every natural shift.
+
+    Finished sources are kept in OUT/cells and not measured again.
+    """
+    _run("labels", "labels_summary", "labels", request, models, seeds)
+
+
+@bench.command
+def controls(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
     """Show what the atlas says about shifts that no unlabelled number can show: its limits.
 
-    Finished graphs are kept in OUT/cells and not measured again. Writes controls.md, .json, .csv
-    and .png.
-
-    Parameters
-    ----------
-    graphs
-        Names from `data list` or paths, joined by commas; three graphs unless given.
-    models
-        SIGN, GCN (needs torch), or both, joined by commas.
-    seeds
-        How many splits.
-    quick
-        One small graph, a small atlas: to see that it runs.
-    out
-        Folder for the files.
-    as_json
-        Print JSON for machines.
+    Finished graphs are kept in OUT/cells and not measured again.
     """
-    from graphtemper.experiments.atlas import controls as job
-
-    names = None if graphs is None else _listed(graphs)
-    with _resumable(out, as_json) as show:
-        found = job.run(out, names, _listed(models), seeds, quick=quick, progress=show)
-    _leave(found, job.render, job.shown, out, as_json)
+    _run("controls", "controls", "controls", request, models, seeds)
 
 
 @bench.command
-def paper_setting(
-    *,
-    graphs: str | None = None,
-    quick: Flag = False,
-    out: Path = Path("artifacts/paper_setting"),
-    as_json: Json = False,
-) -> None:
+def paper_setting(request: OnGraphs = _GRAPHS) -> None:
     """Put the atlas into the paper's real-graph table: feature noise 1.0, its own splits.
 
-    Finished graphs are kept in OUT/cells and not measured again. Writes paper_setting.md, .json,
-    .csv and .png.
-
-    Parameters
-    ----------
-    graphs
-        Names from `data list` or paths, joined by commas; every graph here unless given.
-    quick
-        One small graph and split, a small atlas: to see that it runs.
-    out
-        Folder for the files.
-    as_json
-        Print JSON for machines.
+    Finished graphs are kept in OUT/cells and not measured again.
     """
-    from graphtemper.experiments.atlas import paper_setting as job
+    _run("paper_setting", "paper_setting", "paper_setting", request)
 
-    names = None if graphs is None else _listed(graphs)
-    with _resumable(out, as_json) as show:
-        found = job.run(out, names, quick=quick, progress=show)
-    _leave(found, job.render, job.shown, out, as_json)
+
+@bench.command
+def sets(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
+    """Measure what prediction sets cover under shift, recalibrated or not: APS, RAPS and DAPS.
+
+    Finished graphs are kept in OUT/cells and not measured again.
+    """
+    _run("sets", "sets_summary", "sets", request, models, seeds)
+
+
+@bench.command
+def class_shares(
+    request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = None
+) -> None:
+    """Move class shares: how well they are estimated without labels, and what correcting does.
+
+    Finished graphs are kept in OUT/cells and not measured again.
+    """
+    _run("class_shares", "class_shares_summary", "class_shares", request, models, seeds)
+
+
+@bench.command
+def per_node(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
+    """Give every node its own temperature: what that saves under sixteen shifts, and where.
+
+    Finished graphs are kept in OUT/cells and not measured again.
+    """
+    _run("per_node", "per_node_summary", "per_node", request, models, seeds)
+
+
+def _run(
+    job: str,
+    pages: str,
+    name: str,
+    request: OnGraphs | OnPairs,
+    models: str | None = None,
+    seeds: int | None = None,
+    **other: Any,
+) -> None:
+    """Run one experiment of `graphtemper.experiments.atlas` and leave its files and tables."""
+    room = "graphtemper.experiments.atlas"
+    chosen = request.graphs if isinstance(request, OnGraphs) else request.groups
+    out = request.out or Path("artifacts") / name
+    told: dict[str, Any] = {"quick": request.quick, **other}
+    if models is not None:
+        told["models"] = _listed(models)
+    if seeds is not None:
+        told["seeds"] = seeds
+    run = import_module(f"{room}.{job}").run
+    with _resumable(out, request.as_json) as show:
+        found = run(out, None if chosen is None else _listed(chosen), progress=show, **told)
+    _leave(found, import_module(f"{room}.{pages}"), out, request.as_json)
 
 
 @contextmanager
@@ -185,23 +182,17 @@ def _resumable(out: Path, as_json: bool) -> Iterator[Callable[[str, int, int], N
         ) from None
 
 
-def _leave(
-    found: Outcome,
-    render: Callable[[Outcome], str],
-    shown: Callable[[Outcome], dict[str, list[dict[str, str]]]],
-    out: Path,
-    as_json: bool,
-) -> None:
+def _leave(found: Outcome, pages: ModuleType, out: Path, as_json: bool) -> None:
     """Write the files; print the outcome for machines, or tables and bars for people."""
     from graphtemper.experiments.atlas.tables import bars
     from graphtemper.experiments.outcome import write_text
 
     found.write(out)
-    write_text(out / f"{found.name}.md", render(found))
+    write_text(out / f"{found.name}.md", pages.render(found))
     if as_json:
         print_json(found.to_dict())
         return
-    for title, rows in shown(found).items():
+    for title, rows in pages.shown(found).items():
         console().print(table(title, rows))
     # The notes are long; they are in the files.
     asked = [dict(list(row.items())[:4]) for row in bars(found.comparisons)]

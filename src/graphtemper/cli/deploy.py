@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from graphtemper.cli.diagnosis import diagnosis, diagnosis_rows
+from graphtemper.cli import result_file
+from graphtemper.cli.diagnosis import diagnosis_rows
 from graphtemper.cli.output import Json, print_json, print_rows, progress, say, tell, working
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.diagnosis import diagnosis
+from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
     from graphtemper.card import SourceCard
     from graphtemper.recalibration import Recalibration
 
 Families = Annotated[list[str], Parameter(negative="")]
+Flag = Annotated[bool, Parameter(negative="")]
 STYLES = {"trust": "bold green", "caution": "bold yellow", "abstain": "bold red"}
 # Temperatures closer than this to the source's are the same to a reader.
 _SAME = 0.02
@@ -124,6 +127,8 @@ def recalibrate(
     split: str | None = None,
     seed: int = 0,
     labels: Path | None = None,
+    class_shares: Literal["report", "estimate"] = "report",
+    per_node: Flag = False,
     as_json: Json = False,
 ) -> None:
     """Make a model's probabilities on an unlabelled graph honest, and say how far to trust them.
@@ -149,12 +154,19 @@ def recalibrate(
     labels
         A few labels of the target: CSV with the columns node,class, or node,class,weight as
         `suggest-labels` writes it.
+    class_shares
+        estimate also corrects predictions for class shares that have moved, where the evidence
+        supports it; predictions may change. report only says so.
+    per_node
+        One temperature per node, for shifts that hit a part of the graph.
     as_json
         Print JSON for machines.
     """
-    _check_result_path(out)
-    result, source = _run(graph, card, predict, logits, nodes, split, seed, as_json, labels)
-    _write(out, result)
+    result_file.check_path(out)
+    result, source = _run(
+        graph, card, predict, logits, nodes, split, seed, as_json, labels, class_shares, per_node
+    )
+    result_file.write(out, result)
     if as_json:
         print_json(result.to_dict() | {"out": str(out)})
         return
@@ -268,6 +280,8 @@ def _run(
     seed: int,
     quiet: bool,
     labels: Path | None = None,
+    class_shares: Literal["report", "estimate"] = "report",
+    per_node: bool = False,
 ) -> tuple[Recalibration, SourceCard]:
     from graphtemper import SourceCard
     from graphtemper import recalibrate as job
@@ -288,56 +302,18 @@ def _run(
     if labels is not None:
         given, plan = read_label_file(labels, target.num_nodes, source.num_classes)
     with working("measuring", quiet):
-        result = job(predictor, target, source, chosen, seed=seed, labels=given, plan=plan)
+        result = job(
+            predictor,
+            target,
+            source,
+            chosen,
+            seed=seed,
+            labels=given,
+            plan=plan,
+            class_shares=class_shares,
+            per_node=per_node,
+        )
     return result, source
-
-
-def _check_result_path(out: Path) -> None:
-    if out.suffix not in (".npz", ".parquet"):
-        raise InputError(f"cannot write {out}; the result is an .npz or a .parquet file.")
-    if out.suffix == ".parquet":
-        _pyarrow()
-
-
-def _pyarrow() -> Any:
-    from importlib import import_module
-
-    try:
-        import_module("pyarrow.parquet")
-        return import_module("pyarrow")
-    except ImportError as error:
-        raise MissingExtraError(
-            "a .parquet result needs pyarrow; run pip install pyarrow, or write an .npz."
-        ) from error
-
-
-def _write(out: Path, result: Recalibration) -> None:
-    import numpy as np
-
-    from graphtemper.files import atomic_write, write_npz
-
-    nodes = np.asarray(result.nodes, dtype=np.int64)
-    if out.suffix == ".npz":
-        accuracy = result.accuracy
-        arrays: dict[str, Any] = {
-            "probabilities": result.probabilities,
-            "nodes": nodes,
-            "temperature": np.array(result.temperature),
-            "accuracy": np.array([accuracy.value, accuracy.low, accuracy.high]),
-            "verdict": np.array(result.verdict),
-        }
-        write_npz(out, arrays)
-        return
-    import json
-
-    pyarrow = _pyarrow()
-    columns = {"node": nodes} | {
-        f"probability_{k}": column for k, column in enumerate(result.probabilities.T)
-    }
-    facts = {"graphtemper": json.dumps(result.to_dict())}
-    made = pyarrow.table(columns).replace_schema_metadata(facts)
-    with atomic_write(out) as stream:
-        pyarrow.parquet.write_table(made, stream)
 
 
 def _print_answer(result: Recalibration, source_temperature: float) -> None:

@@ -8,6 +8,9 @@
 `natural`               other countries, other years: shifts that nobody drew
 `controls`              shifts that no unlabelled number can see, or that break the assumptions
 `paper_setting`         the paper's real-graph table with one column more
+`sets`                  prediction sets under the known shifts and under new class shares
+`per_node`              one temperature per node under the known shifts
+`class_shares`          new class shares: their estimates, and what correcting for them does
 `summary`, ...          the tables, the bars and the pictures of these
 ======================  ==========================================================================
 """

@@ -1,0 +1,65 @@
+"""The result of `graphtemper recalibrate` as a file: .npz, or .parquet where pyarrow is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphtemper.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from graphtemper.recalibration import Recalibration
+
+
+def check_path(out: Path) -> None:
+    """Refuse a path that no result can be written to, before anything is measured."""
+    if out.suffix not in (".npz", ".parquet"):
+        raise InputError(f"cannot write {out}; the result is an .npz or a .parquet file.")
+    if out.suffix == ".parquet":
+        _pyarrow()
+
+
+def _pyarrow() -> Any:
+    from importlib import import_module
+
+    try:
+        import_module("pyarrow.parquet")
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError(
+            "a .parquet result needs pyarrow; run pip install pyarrow, or write an .npz."
+        ) from error
+
+
+def write(out: Path, result: Recalibration) -> None:
+    """Write probabilities, nodes and what is known of them."""
+    import numpy as np
+
+    from graphtemper.files import atomic_write, write_npz
+
+    nodes = np.asarray(result.nodes, dtype=np.int64)
+    if out.suffix == ".npz":
+        accuracy = result.accuracy
+        arrays: dict[str, Any] = {
+            "probabilities": result.probabilities,
+            "nodes": nodes,
+            "temperature": np.array(result.temperature),
+            "accuracy": np.array([accuracy.value, accuracy.low, accuracy.high]),
+            "verdict": np.array(result.verdict),
+        }
+        if result.class_shares is not None and result.logit_shift is not None:
+            arrays |= {"class_shares": result.class_shares, "logit_shift": result.logit_shift}
+        write_npz(out, arrays)
+        return
+    import json
+
+    pyarrow = _pyarrow()
+    columns = {"node": nodes} | {
+        f"probability_{k}": column for k, column in enumerate(result.probabilities.T)
+    }
+    if np.ndim(result.temperature):
+        columns["temperature"] = result.temperature
+    facts = {"graphtemper": json.dumps(result.to_dict())}
+    made = pyarrow.table(columns).replace_schema_metadata(facts)
+    with atomic_write(out) as stream:
+        pyarrow.parquet.write_table(made, stream)

@@ -1,0 +1,56 @@
+"""The nodes of an atlas: what single nodes show while it is surveyed, kept in memory alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper import node_response
+from graphtemper.atlas import Environment
+from graphtemper.evidence import Probe
+from graphtemper.node_format import KINDS
+from graphtemper.node_response import NodeResponse, NodeRows
+from graphtemper.observe import Observation
+from graphtemper.shifts import Shift
+
+
+class AtlasNodes:
+    """Collects some labelled nodes of every environment and learns node responses from them.
+
+    Parameters
+    ----------
+    source
+        The source itself, seen through the card's labelled nodes.
+    labels
+        Their classes.
+    probe
+        How to measure.
+    """
+
+    def __init__(self, source: Observation, labels: NDArray[np.int64], probe: Probe) -> None:
+        self._labels, self._probe = labels, probe
+        self._source = NodeRows.draw(source, labels, probe, count=source.num_nodes)
+        self._rows: dict[str, NodeRows] = {}
+
+    def watch(self, shift: Shift, seen: Observation) -> None:
+        """Keep nodes of one environment; the key of a dict is written at once by one thread."""
+        self._rows[repr(shift)] = NodeRows.draw(seen, self._labels, self._probe)
+
+    def fit(self, environments: Sequence[Environment], accuracy: float) -> dict[str, NodeResponse]:
+        """Return the node responses to some environments, for models and for logits alone."""
+        return {kind: self.fit_to(environments, accuracy, names) for kind, names in KINDS.items()}
+
+    def fit_to(
+        self, environments: Sequence[Environment], accuracy: float, names: Sequence[str]
+    ) -> NodeResponse:
+        """Return the node response that reads only the named signals."""
+        return node_response.fit(
+            self._source,
+            [self._rows[item.shift] for item in environments],
+            [item.families for item in environments],
+            [item.accuracy for item in environments],
+            accuracy,
+            names,
+        )
