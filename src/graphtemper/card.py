@@ -270,6 +270,8 @@ class SourceCard:
             f"{len(self.environments)} environments, accuracy {low:.3f} to {high:.3f}",
             f"families: {', '.join(families)}",
             f"signals: {', '.join(self.names['model'])}",
+            f"intervals are {self.widening['model']:.2f} times as wide as the fit's own, so that "
+            "they hold on families left out",
         ]
         can_read = evidence.readable(self.reference.evidence)
         unread = [name for name in SIGNALS if name not in can_read]
