@@ -43,10 +43,8 @@ FEW_SIGNALS = SIGNALS[:5]
 LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 """What it reads when there are only logits."""
 
-# Votes, one a node and pass, beyond which more passes are not worth their time; at least two
-# passes are needed to agree.
+# Votes, one a node and pass, beyond which more passes are not worth their time.
 ENOUGH_VOTES = 60_000
-FEWEST_PASSES = 2
 # Log-odds are taken of accuracies inside this range; beyond, a finite sample says nothing more.
 _RANGE = (0.005, 0.995)
 # What the source must show for agreement across held-out edges to be read against it.
@@ -75,13 +73,13 @@ class Probe:
     passes: int = 6
     edge_share: float = 0.3
 
-    def passes_over(self, num_nodes: int) -> int:
+    def passes_over(self, num_nodes: int, fewest: int = 1) -> int:
         """Return how many perturbed passes to take over so many nodes.
 
         Agreement is averaged over nodes and passes; beyond some ten thousand nodes more passes only
         sharpen a number that is already sharper than the atlas can read.
         """
-        return max(FEWEST_PASSES, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
+        return max(fewest, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,12 +151,12 @@ def _check_size(seen: Observation) -> None:
 
 def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
     graph, nodes = seen.graph, seen.nodes
-    passes = probe.passes_over(seen.num_nodes)
+    passes = probe.passes_over(seen.num_nodes, fewest=2)  # it takes two to agree
     own = witness.own_view(seen.predictor, graph) / probe.temperature
     edge, wedge = witness.edges_and_wedges(own, graph, nodes)
     feature, own_feature = _halves(seen, probe)
     held_out = HeldOut(own, graph, nodes)
-    agreement = _held_out_agreement(seen, probe, held_out, passes)
+    agreement = _held_out_agreement(seen, probe, held_out)
     return replace(
         basic,
         feature=feature,
@@ -194,13 +192,19 @@ def noise_agreement(
     """Return how often two noisy passes agree, over the observed nodes."""
     std = seen.column_moments[1] if column_std is None else column_std
     runs = perturb.feature_noise(
-        seen.predictor, seen.graph, level, passes, seen.seed, column_std=std
+        seen.predictor,
+        seen.graph,
+        level,
+        passes,
+        seen.seed,
+        column_std=std,
+        clean=seen.all_logits * seen.temperature,
     )
     votes = perturb.count_votes(logits[seen.nodes] for logits in runs)
     return 1.0 - signals.pairwise_disagreement(votes)
 
 
-def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut, passes: int) -> float:
+def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut) -> float:
     r"""Return Cohen's kappa of the two predictions across an edge that the model did not see.
 
     Predictions on the two ends of a used edge agree because they share messages; on a dropped edge
@@ -212,7 +216,7 @@ def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut, pass
     run = perturb.edge_runner(seen.predictor, seen.graph)
     rng = stream(seen.seed, "held-out edges")
     values = []
-    for _ in range(passes):
+    for _ in range(probe.passes_over(seen.num_nodes)):
         keep = rng.random(len(edges)) >= probe.edge_share
         if keep.all():
             keep[rng.integers(len(edges))] = False

@@ -72,10 +72,12 @@ def feature_noise(
     seed: Seed = 0,
     *,
     column_std: FloatArray | None = None,
+    clean: FloatArray | None = None,
 ) -> Iterator[FloatArray]:
     """Yield the logits (N, K) under ``level`` x column std x N(0, 1), drawn ``passes`` times.
 
     ``column_std`` replaces the graph's own standard deviations, for instance by the source's.
+    ``clean`` are the logits without noise, where they are known already.
 
     Examples
     --------
@@ -90,7 +92,8 @@ def feature_noise(
     rng = stream(seed, "feature_noise")
     std = column_moments(graph.features)[1] if column_std is None else column_std
     if is_linear(predictor):
-        return _projected_noise(predictor, graph, level * std, passes, rng)
+        known = predict(predictor, graph) if clean is None else clean
+        return _projected_noise(predictor, graph, level * std, passes, rng, known)
     if column_std is not None:
         return _real_noise(predictor, graph, level * std, passes, rng)
     return (predict(predictor, shift(graph, rng)) for _ in range(passes))
@@ -156,9 +159,13 @@ def _real_noise(
 
 
 def _projected_noise(
-    model: LinearGNN, graph: Graph, std: FloatArray, passes: int, rng: Generator
+    model: LinearGNN,
+    graph: Graph,
+    std: FloatArray,
+    passes: int,
+    rng: Generator,
+    clean: FloatArray,
 ) -> Iterator[FloatArray]:
-    clean = predict(model, graph)
     factor = noise_factor(model, std)
     shape = (graph.num_nodes, factor.shape[0])
     matrix = operator(graph, model.operator)
