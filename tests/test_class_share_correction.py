@@ -278,7 +278,9 @@ def test_without_a_profile_nothing_else_changes(model, graph, card, moved, repor
     for wanted in ("report", "estimate"):
         found = recalibrate(model, graph, old, moved, class_shares=wanted)
         assert found.class_shares is None
-        assert found.reasons == reported.reasons[:-1]
+        told = [reason for reason in found.reasons if "no class profile" in reason]
+        assert len(told) == (wanted == "estimate")  # asked for, so it is not passed over
+        assert found.reasons[: len(reported.reasons) - 1] == reported.reasons[:-1]
         assert found.probabilities.tobytes() == reported.probabilities.tobytes()
         same = {k: v for k, v in reported.to_dict().items() if k not in ("reasons", "class_shares")}
         assert same.items() <= found.to_dict().items()
@@ -315,6 +317,39 @@ def test_labels_are_about_the_corrected_predictions(model, graph, card, moved, e
     assert _bytes(none) == _bytes(estimated)
 
 
+def test_labels_can_refuse_a_correction(model, graph, card, moved, estimated):
+    """Labels that deny the moved shares: nothing is corrected, and it says why."""
+    assert estimated.logit_shift is not None
+    plain = model(graph).argmax(axis=1)
+    corrected = dict(zip(estimated.nodes.tolist(), estimated.probabilities.argmax(1), strict=True))
+    changed = [node for node in moved.tolist() if plain[node] != corrected[node]][:40]
+    assert len(changed) >= 20
+    labels = {node: int(plain[node]) for node in changed}
+    found = recalibrate(model, graph, card, moved, class_shares="estimate", labels=labels)
+    assert found.logit_shift is None
+    assert (found.probabilities.argmax(axis=1) == plain[moved]).all()
+    assert any("the labels are less likely with it" in reason for reason in found.reasons)
+
+
+def test_a_correction_may_be_worth_its_accuracy_alone():
+    """Equal recalls: new shares leave the calibration error small and most predictions stale."""
+    rng = np.random.default_rng(3)
+
+    def draw(share, n):
+        y = (rng.random(n) < share).astype(int)
+        g = 1.4 * (2 * y - 1) + 1.4 * rng.standard_normal(n)
+        return np.column_stack([np.zeros(n), 1.43 * g]), y
+
+    profile = ClassProfile.measure(*draw(0.5, 6000))
+    logits, labels = draw(0.05, 3000)
+    found = weigh(profile, logits, 1.0)
+    assert found.supported, found.objection
+    before = float((logits.argmax(axis=1) == labels).mean())
+    after = float((_corrected(found, logits).argmax(axis=1) == labels).mean())
+    assert after > before + 0.05
+    assert found.accuracy == pytest.approx(after, abs=0.02)
+
+
 def test_logits_alone_are_enough(model, graph, card, moved):
     logits = np.asarray(model(graph), np.float64)
     found = recalibrate(logits, graph, card, moved, class_shares="estimate")
@@ -335,7 +370,17 @@ def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, c
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("counts", [[1, 2]]), ("counts", -1), ("counts", 0.5), ("slope", 0.0), ("edges", [0.5])],
+    [
+        ("counts", [[1, 2]]),
+        ("counts", -1),
+        ("counts", 0.5),
+        ("counts", 1e18),
+        ("slope", 0.0),
+        ("edges", [0.5]),
+        ("edges", [0.9, 0.1]),
+        ("edges", [0.5, 7.0]),
+        ("biases", [0.0, 1e9]),
+    ],
 )
 def test_a_damaged_profile_is_refused_by_field(card, key, value):
     content = json.loads(to_json(card))

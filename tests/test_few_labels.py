@@ -75,8 +75,13 @@ def test_temperature_is_the_integral(centre, deviation, count):
     eta = np.linspace(-40.0, 40.0, 20_001)
     log_t = np.interp(eta, odds[::-1], x[::-1])
     weights = labels.weights * effective_count(labels.weights) / labels.weights.sum()
+    classes = logits.shape[1]
     fit = [
-        weights @ special.log_softmax(logits[rows] / t, axis=1)[np.arange(count), labels.classes]
+        weights
+        @ np.log(
+            0.999 * special.softmax(logits[rows] / t, axis=1)[np.arange(count), labels.classes]
+            + 0.001 / classes
+        )
         for t in np.exp(log_t)
     ]
     scale = np.hypot(deviation, MATCH_DEVIATION) / QUANTILE

@@ -1,6 +1,7 @@
 """Labels that a person gives: which to ask for, what is refused, and what they do to the answer."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,12 +9,12 @@ import pytest
 
 from graphtemper import LabelPlan, SourceCard, csbm, metrics, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
+from graphtemper.answer import VAGUE, Answer, _trusted, learn
 from graphtemper.errors import FileError, InputError
 from graphtemper.few_labels import Prior
 from graphtemper.label_files import read_label_file, write_plan
 from graphtemper.labelling import read_labels
 from graphtemper.models import SIGN
-from graphtemper.recalibration import VAGUE, _learn, _trusted
 from graphtemper.verdict import ABSTAIN_NOVELTY
 
 NUM_CLASSES = 3
@@ -280,16 +281,37 @@ def test_labels_that_say_nothing_leave_the_answer_where_it_was():
     """At the atlas's temperature, or at the source's where the verdict was to abstain."""
     logits = np.random.default_rng(5).normal(0.0, 2.0, (400, 2))
     logits[:3] = 0.0
-    confidence = temperatures.mean_confidence(logits)
-    seen = SimpleNamespace(logits=logits, predictions=logits.argmax(axis=1), num_nodes=400)
+    seen = SimpleNamespace(
+        logits=logits,
+        predictions=logits.argmax(axis=1),
+        num_nodes=400,
+        probabilities=temperatures.apply(logits),
+    )
     given = read_labels({0: 0, 1: 1, 2: 0}, None, np.arange(400), 400, 2)
     prior = Prior(0.8, 0.4)
     matched = temperatures.match_confidence(logits, prior.estimate("atlas").value)
-    atlas = _learn(prior, 0.5, seen, given, matched, None)
-    kept = _learn(prior, 9.0, seen, given, matched, confidence)
+    said = Answer(seen, prior, prior.estimate("atlas"), matched, "", "trust", [])
+    atlas = learn(said, 0.5, given)
+    kept = learn(replace(said, verdict="abstain"), 9.0, given)
     assert atlas.temperature == pytest.approx(matched, rel=2e-3)
     assert kept.temperature == pytest.approx(1.0, rel=2e-3)
     assert _width(atlas) < _width(kept)
+
+
+@pytest.mark.parametrize("size", [30.0, 1000.0])
+def test_a_few_broken_nodes_do_not_decide_for_all(model, card, size):
+    """Five nodes with huge features are certain and often wrong; labels are drawn over them too."""
+    clean = _sample(2, num_nodes=1000)
+    features = clean.features.copy()
+    features[:5] *= size
+    broken = clean.replace(features=features)
+    plain = recalibrate(model, broken, card)
+    plan = suggest_labels(plain, 200)
+    found = recalibrate(model, broken, card, labels=_truth(broken, plan.nodes), plan=plan)
+    truth = float((model(broken).argmax(axis=1) == broken.labels).mean())
+    claimed = float(found.probabilities.max(axis=1).mean())
+    assert abs(claimed - truth) < 0.06
+    assert metrics.ece(found.probabilities, broken.labels) < 0.08
 
 
 BAD = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,8 @@ import numpy as np
 from graphtemper import node_format
 from graphtemper._arrays import FloatArray
 from graphtemper.atlas import Environment
-from graphtemper.class_shares.profile import THIRDS, ClassProfile
+from graphtemper.card_fields import LARGEST, Field
+from graphtemper.class_shares import profile_format
 from graphtemper.deform import ClassMoments
 from graphtemper.errors import InputError
 from graphtemper.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 SCHEMA = "graphtemper.card/2"
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 _COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
-# Largest moment of source logits, which are in units of the source temperature.
-_LARGEST = 1e30
 
 
 def to_json(card: SourceCard) -> str:
@@ -56,7 +54,7 @@ def to_json(card: SourceCard) -> str:
             key: value.tolist() if isinstance(value, np.ndarray) else value
             for key, value in card.population.__dict__.items()
         },
-        "class_profile": _write_profile(card.class_profile),
+        "class_profile": profile_format.write(card.class_profile),
         "node_response": node_format.write(card.node_responses),
         "names": {kind: list(names) for kind, names in card.names.items()},
         "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
@@ -82,7 +80,7 @@ def from_json(text: str) -> SourceCard:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError("the file is not JSON, so it is not a source card.") from error
-    root = _Field("card", content)
+    root = Field("card", content)
     schema = root["schema"].text()
     if schema != SCHEMA:
         raise InputError(
@@ -112,12 +110,12 @@ def from_json(text: str) -> SourceCard:
         kernels={kind: _kernel(root["kernels"][kind]) for kind in ("model", "logits")},
         widening={kind: root["widening"][kind].number(1.0, 1e6) for kind in ("model", "logits")},
         excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
-        class_profile=_read_profile(root.get("class_profile"), classes),
+        class_profile=profile_format.read(root.get("class_profile"), classes),
         node_responses=node_format.read(root.get("node_response"), classes),
     )
 
 
-def _probe(field: _Field, features: int) -> Probe:
+def _probe(field: Field, features: int) -> Probe:
     return Probe(
         temperature=field["temperature"].number(1e-150, 1e150),
         noise_level=field["noise_level"].number(0.0, 1e6),
@@ -131,7 +129,7 @@ def _probe(field: _Field, features: int) -> Probe:
     )
 
 
-def _reference(field: _Field, classes: int) -> Reference:
+def _reference(field: Field, classes: int) -> Reference:
     moments, seen = field["moments"], field["evidence"]
     square = (classes, classes)
     plain = ("confidence", "confident_share", "certain_share", "log_degree")
@@ -148,7 +146,7 @@ def _reference(field: _Field, classes: int) -> Reference:
             mean=seen["mean"].array((classes,)),
             covariance=_spread(seen["covariance"], classes),
             predicted_shares=seen["predicted_shares"].shares(classes),
-            mean_abs_logit=seen["mean_abs_logit"].number(0.0, _LARGEST),
+            mean_abs_logit=seen["mean_abs_logit"].number(0.0, LARGEST),
             homophily=None
             if seen["homophily"].value is None
             else seen["homophily"].number(0.0, 1.0),
@@ -159,14 +157,14 @@ def _reference(field: _Field, classes: int) -> Reference:
     )
 
 
-def _covariance(field: _Field) -> Covariance:
+def _covariance(field: Field) -> Covariance:
     value, error = field.array((2,)).tolist()
     if error < 0.0:
         raise InputError(f"field {field.name!r} has a negative error; the card is damaged.")
     return Covariance(value, error)
 
 
-def _spread(field: _Field, classes: int) -> FloatArray:
+def _spread(field: Field, classes: int) -> FloatArray:
     """Read a covariance matrix; what is not one would give negative variances later."""
     matrix = field.array((classes, classes))
     size = float(np.abs(matrix).max())
@@ -175,14 +173,14 @@ def _spread(field: _Field, classes: int) -> FloatArray:
     return matrix
 
 
-def _recalls(field: _Field, classes: int) -> FloatArray:
+def _recalls(field: Field, classes: int) -> FloatArray:
     values = field.array((classes,))
     if values.min() < 0.0 or values.max() > 1.0:
         raise InputError(f"field {field.name!r} must lie between 0 and 1; the card is damaged.")
     return values
 
 
-def _population(field: _Field, classes: int) -> Population:
+def _population(field: Field, classes: int) -> Population:
     return Population(
         sketch=field["sketch"].array((SKETCH_SIZE,)),
         num_nodes=field["num_nodes"].count(1, 10**12),
@@ -191,38 +189,14 @@ def _population(field: _Field, classes: int) -> Population:
     )
 
 
-def _write_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
-    if profile is None:
-        return None
-    return {
-        key: value.tolist() if isinstance(value, np.ndarray) else value
-        for key, value in profile.__dict__.items()
-    }
-
-
-def _read_profile(field: _Field | None, classes: int) -> ClassProfile | None:
-    """Read what an earlier version did not write and a model without signal does not have."""
-    if field is None or field.value is None:
-        return None
-    counts = field["counts"].array((THIRDS * classes, classes))
-    if counts.min() < 0.0 or counts.sum() < 1.0 or (counts != np.rint(counts)).any():
-        raise InputError(f"field {field.name + '.counts'!r} must be counts; the card is damaged.")
-    return ClassProfile(
-        counts=counts.astype(np.int64),
-        edges=field["edges"].array((THIRDS - 1,)),
-        slope=field["slope"].number(1e-3, 1e3),
-        biases=field["biases"].array((classes,)),
-    )
-
-
 def read_environment(row: dict[str, Any]) -> Environment:
     """Return the environment in a row of a resume file, or an `InputError` that names the field."""
-    field = _Field("environment", row)
+    field = Field("environment", row)
     values = {name: field["signals"][name].number(-1e3, 1e3) for name in _EVERY}
     return _with_signals(field, values)
 
 
-def _order(field: _Field) -> list[str]:
+def _order(field: Field) -> list[str]:
     """Read which signal stands where in the rows of the environments."""
     names = [item.text() for item in field.items(1, 100)]
     missing = [name for name in _EVERY if name not in names]
@@ -231,7 +205,7 @@ def _order(field: _Field) -> list[str]:
     return names
 
 
-def _environment(field: _Field, names: list[str]) -> Environment:
+def _environment(field: Field, names: list[str]) -> Environment:
     row = field["signals"].items(len(names), len(names))
     values = {
         name: item.number(-1e3, 1e3)
@@ -241,7 +215,7 @@ def _environment(field: _Field, names: list[str]) -> Environment:
     return _with_signals(field, values)
 
 
-def _with_signals(field: _Field, signals: dict[str, float]) -> Environment:
+def _with_signals(field: Field, signals: dict[str, float]) -> Environment:
     return Environment(
         shift=field["shift"].text(),
         families=frozenset(item.text() for item in field["families"].items(0, 20)),
@@ -251,7 +225,7 @@ def _with_signals(field: _Field, signals: dict[str, float]) -> Environment:
     )
 
 
-def _names(field: _Field, known: tuple[str, ...]) -> tuple[str, ...]:
+def _names(field: Field, known: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(item.text() for item in field.items(1, 20))
     for name in names:
         if name not in known or names.count(name) > 1:
@@ -262,85 +236,8 @@ def _names(field: _Field, known: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _kernel(field: _Field) -> Kernel:
+def _kernel(field: Field) -> Kernel:
     return Kernel(**{name: field[name].number(1e-12, 1e9) for name in Kernel.__dataclass_fields__})
-
-
-class _Field:
-    """A JSON value that knows where it stands, so that errors can say so."""
-
-    def __init__(self, name: str, value: Any) -> None:
-        self.name, self.value = name, value
-
-    def __getitem__(self, key: str) -> _Field:
-        if not isinstance(self.value, dict):
-            raise self._odd("an object")
-        path = key if self.name == "card" else f"{self.name}.{key}"
-        if key not in self.value:
-            raise InputError(f"field {path!r} is missing; the card is damaged.")
-        return _Field(path, self.value[key])
-
-    def get(self, key: str) -> _Field | None:
-        """Return a field that may be missing."""
-        return self[key] if isinstance(self.value, dict) and key in self.value else None
-
-    def items(self, fewest: int, most: int) -> list[_Field]:
-        if not isinstance(self.value, list) or not fewest <= len(self.value) <= most:
-            raise self._odd(f"a list of {fewest} to {most} entries")
-        return [_Field(f"{self.name}[{i}]", value) for i, value in enumerate(self.value)]
-
-    def number(self, low: float, high: float) -> float:
-        value = self.value
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._odd("a number")
-        # Whole numbers of any length are compared exactly; NaN fails every comparison.
-        if not low <= value <= high:
-            raise self._odd(f"between {low:g} and {high:g}")
-        return float(value)
-
-    def count(self, low: int, high: int) -> int:
-        if isinstance(self.value, bool) or not isinstance(self.value, int):
-            raise self._odd("a whole number")
-        if not low <= self.value <= high:
-            raise self._odd(f"between {low} and {high}")
-        return self.value
-
-    def text(self) -> str:
-        if not isinstance(self.value, str) or len(self.value) > 1000:
-            raise self._odd("a short text")
-        return self.value
-
-    def array(self, shape: tuple[int | None, ...]) -> FloatArray:
-        wanted = " x ".join("any" if size is None else str(size) for size in shape)
-        for value in _leaves(self.value):
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise self._odd(f"{wanted} numbers")
-            if not abs(value) <= _LARGEST:
-                raise self._odd(f"{wanted} numbers of at most {_LARGEST:g}")
-        try:
-            array = np.array(self.value, dtype=np.float64)
-        except ValueError as error:  # rows of unequal length
-            raise self._odd(f"{wanted} numbers") from error
-        if array.ndim != len(shape) or any(
-            size is not None and have != size for have, size in zip(array.shape, shape, strict=True)
-        ):
-            raise self._odd(f"{wanted} numbers")
-        return array
-
-    def shares(self, classes: int) -> FloatArray:
-        values = self.array((classes,))
-        if values.min() < 0.0 or abs(values.sum() - 1.0) > 1e-3:
-            raise self._odd("shares that are not negative and sum to 1")
-        return values
-
-    def _odd(self, wanted: str) -> InputError:
-        return InputError(f"field {self.name!r} must be {wanted}; the card is damaged.")
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield what nested lists hold; lists deeper than a matrix count as what they are."""
-    for row in value if isinstance(value, list) else [value]:
-        yield from row if isinstance(row, list) else [row]
 
 
 def _rounded(value: Any) -> Any:
@@ -359,7 +256,7 @@ def as_stored(std: FloatArray) -> FloatArray:
     >>> as_stored(np.array([0.0, 1.0, 3.0])).round(4).tolist()
     [0.0, 1.0, 3.0]
     """
-    return _unpack(_Field("column_std", _rounded(_pack(std))), std.size)
+    return _unpack(Field("column_std", _rounded(_pack(std))), std.size)
 
 
 def _pack(std: FloatArray) -> dict[str, Any]:
@@ -377,7 +274,7 @@ def _pack(std: FloatArray) -> dict[str, Any]:
     return {"low": low, "high": high, "codes": base64.b64encode(codes.tobytes()).decode("ascii")}
 
 
-def _unpack(field: _Field, size: int) -> FloatArray:
+def _unpack(field: Field, size: int) -> FloatArray:
     # Beyond these, the columns are not ones of single-precision features.
     low, high = (field[end].number(-110.0, 110.0) for end in ("low", "high"))
     if high < low:

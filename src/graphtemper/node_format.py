@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from graphtemper.card_fields import Field
 from graphtemper.errors import InputError
 from graphtemper.node_response import NodeResponse
 from graphtemper.node_signals import PLAIN_SIGNALS, SIGNALS
-
-if TYPE_CHECKING:
-    from graphtemper.card_format import _Field
 
 KINDS = {"model": SIGNALS, "logits": PLAIN_SIGNALS}
 """What a response may read, by whether the model can be run."""
@@ -33,14 +31,14 @@ def write(found: dict[str, NodeResponse] | None) -> dict[str, Any] | None:
     }
 
 
-def read(field: _Field | None, classes: int) -> dict[str, NodeResponse] | None:
+def read(field: Field | None, classes: int) -> dict[str, NodeResponse] | None:
     """Return the responses of a card, or None of one that was written without them."""
     if field is None or field.value is None:
         return None
     return {kind: _response(field[kind], known, classes) for kind, known in KINDS.items()}
 
 
-def _response(field: _Field, known: tuple[str, ...], classes: int) -> NodeResponse:
+def _response(field: Field, known: tuple[str, ...], classes: int) -> NodeResponse:
     names = tuple(item.text() for item in field["names"].items(1, len(known)))
     if len(set(names)) < len(names) or not set(names) <= set(known):
         raise InputError(

@@ -22,7 +22,7 @@ from graphtemper.observe import Observation
 if TYPE_CHECKING:
     from graphtemper.card import SourceCard
 
-Temperature = Any
+Temperature = float | FloatArray
 """A float, or with ``per_node=True`` an (n,) array."""
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -30,8 +30,8 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 def spread(
     seen: Observation, card: SourceCard, relative: float, accuracy: float, keep: bool = False
-) -> tuple[FloatArray, str]:
-    """Return each observed node's temperature (n,) and a sentence on where it comes from.
+) -> tuple[FloatArray, list[str]]:
+    """Return each observed node's temperature (n,) and reasons: where it comes from.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ def spread(
             "had a family of shifts taken out after loading; build it again, or leave per_node out."
         )
     if keep:
-        return np.full(seen.num_nodes, relative), ""
+        return np.full(seen.num_nodes, relative), []
     response = card.node_responses["model" if seen.has_model else "logits"]
     if not response.helps:
-        return np.full(seen.num_nodes, relative), (
+        return np.full(seen.num_nodes, relative), [
             "on shifts left out of this card one temperature per node was no better than one for "
             "all, so all nodes have the same."
-        )
+        ]
     log_ratio = response.log_temperatures(
         node_signals.measure(seen, card.probe),
         seen.predictions,
@@ -84,10 +84,10 @@ def spread(
     common, _ = stac.nearest_temperature(divided(seen.logits, ratio), wanted)
     found = common * ratio
     low, high = np.quantile(found * card.probe.temperature, (0.05, 0.95))
-    return found, (
+    return found, [
         f"nine nodes in ten have a temperature between {low:.3g} and {high:.3g}; on shifts left "
         f"out of the card this saved {response.gain:.2g} nats a node against one for all."
-    )
+    ]
 
 
 def divided(logits: FloatArray, ratio: FloatArray) -> FloatArray:
@@ -102,20 +102,20 @@ def divided(logits: FloatArray, ratio: FloatArray) -> FloatArray:
 
 
 def describe(temperature: Temperature) -> dict[str, Any]:
-    """Return plain values: the temperature, or the mean and quantiles of one a node.
+    """Return plain values: the temperature, or the median and other quantiles of one a node.
 
     Examples
     --------
     >>> describe(1.5)
     {'temperature': 1.5}
-    >>> describe(np.array([1.0, 3.0]))["temperature"]
+    >>> describe(np.array([1.0, 2.0, 9.0]))["temperature"]
     2.0
     """
     if np.ndim(temperature) == 0:
         return {"temperature": float(temperature)}
     values = np.quantile(temperature, _QUANTILES)
     return {
-        "temperature": float(np.mean(temperature)),
+        "temperature": float(np.median(temperature)),
         "node_temperatures": {
             f"{share:g}": float(value) for share, value in zip(_QUANTILES, values, strict=True)
         },

@@ -13,7 +13,8 @@ a correction, which changes predictions, needs all of these:
    and the signal gain (`graphtemper.gains`), where it can be read, is at least 0.75. New shares
    change it as the variance between classes changes; features of other nodes or rewired edges
    change it more;
-6. by the new shares, the answer without them has an expected calibration error of 0.03 or more;
+6. by the new shares, the answer without them has an expected calibration error of 0.03 or more, or
+   they gain at least 0.05 in expected accuracy;
 7. the accuracy that follows is known well enough not to abstain.
 
 Some novelty is no objection, nor is an abstention without a correction: the atlas holds no new
@@ -58,8 +59,9 @@ LEAST_ERRORS = 3.0
 """Smallest move, in sampling errors."""
 LEAST_GAIN = 0.75
 """Smallest signal gain that new class shares may be blamed for."""
-WORTH = 0.03
-"""Least expected calibration error, by the new shares, of the answer without them."""
+WORTH, GAIN = 0.03, 0.05
+"""Least expected calibration error of the answer without the new shares, and least expected gain in
+accuracy, by those shares; one of the two makes a correction worth its risk."""
 _BINS = 15
 _NAMED = 3
 
@@ -146,6 +148,22 @@ def check_wanted(value: str, per_node: bool = False) -> None:
         )
 
 
+def unknown(wanted: ClassShares) -> list[str]:
+    """Return what to tell a person who asked for a correction where the card cannot say anything.
+
+    Examples
+    --------
+    >>> unknown("report")
+    []
+    """
+    if wanted == "report":
+        return []
+    return [
+        "no correction for class shares: the card holds no class profile, because it is from an "
+        "earlier version, or its model has too many classes or hardly tells them apart."
+    ]
+
+
 def doubt(novelty: float, unread: bool, gains: Gains | None, accuracy: Estimate) -> str:
     """Say which other signal speaks of more than new class shares, if one does.
 
@@ -215,6 +233,7 @@ def weigh(profile: ClassProfile, logits: FloatArray, answer: float) -> ShareEvid
     posterior = temperatures.apply(z + ratio)
     before = temperatures.apply(logits, answer).max(axis=1)
     worth = _expected_error(before, posterior[np.arange(size), predictions])
+    gain = float((posterior.max(axis=1) - posterior[np.arange(size), predictions]).mean())
     if moved.p_value >= MOVED_LEVEL:
         objection = "the shares of the predictions have not moved beyond chance"
     elif not explained:
@@ -222,7 +241,7 @@ def weigh(profile: ClassProfile, logits: FloatArray, answer: float) -> ShareEvid
             found.trouble or "new class shares alone do not explain what the model sees"
         )
     else:
-        objection = found.objection(source) or _too_small(worth)
+        objection = found.objection(source) or _too_small(worth, gain)
     return ShareEvidence(
         shares=found.shares if explained else None,
         source_shares=source,
@@ -279,10 +298,13 @@ def _known_only(logits: FloatArray, source: FloatArray) -> FloatArray:
     return p
 
 
-def _too_small(worth: float) -> str:
-    if worth >= WORTH:
+def _too_small(worth: float, gain: float) -> str:
+    if worth >= WORTH or gain >= GAIN:
         return ""
-    return f"it would repair an expected calibration error of only {worth:.3f}"
+    return (
+        f"it would repair an expected calibration error of only {worth:.3f} and gain only "
+        f"{gain:.1%} in accuracy"
+    )
 
 
 def _expected_error(confidence: FloatArray, accuracy: FloatArray) -> float:

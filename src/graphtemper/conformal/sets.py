@@ -20,6 +20,8 @@ Score = Literal["aps", "raps", "daps"]
 SCHEMA = "graphtemper.sets/1"
 # A class's scores travel as this many quantiles; coverage can then be 1 / STEPS too large.
 STEPS = 100
+# More labelled nodes than this are no count.
+_MOST_NODES = 10**12
 
 
 class ConformalSets:
@@ -253,7 +255,8 @@ class ConformalSets:
             sets.threshold_ = _limits(content["threshold"])
             size = sets.threshold_.size
             sets.counts_ = np.array(
-                [check_whole(value, "counts", 0) for value in content["counts"]], dtype=np.int64
+                [check_whole(value, "counts", 0, _MOST_NODES) for value in content["counts"]],
+                dtype=np.int64,
             )
             steps = content.get("ladder") or [None] * size
             sets.ladder_ = np.array(
@@ -264,6 +267,9 @@ class ConformalSets:
             raise InputError(f"the record of prediction sets is damaged: {reason}.") from error
         if sets.counts_.shape != (size,) or sets.ladder_.shape != (size, STEPS):
             raise InputError("the record of prediction sets is damaged: its sizes disagree.")
+        known = ~np.isnan(sets.ladder_).all(axis=1)
+        if not (np.diff(sets.ladder_[known], axis=1) >= 0.0).all():
+            raise InputError("the record of prediction sets is damaged: its ladder does not rise.")
         return sets
 
     def _check_fitted(self) -> None:
@@ -280,6 +286,6 @@ def _chosen(values: ArrayLike, rows: NDArray[np.int64], count: int, name: str) -
 
 def _limits(values: Any) -> FloatArray:
     limits = np.array([np.inf if value is None else value for value in values], dtype=np.float64)
-    if limits.size < 2 or np.isnan(limits).any():
+    if limits.size < 2 or np.isnan(limits).any() or np.isneginf(limits).any():
         raise InputError("threshold must hold a number or null for each of at least two classes")
     return limits

@@ -263,7 +263,5 @@ def _published(profile: ClassProfile, logits: FloatArray) -> tuple[FloatArray, .
 def _scored(
     method: str, result: Recalibration, logits: FloatArray, labels: Indices
 ) -> dict[str, Any]:
-    accuracy = result.accuracy
-    answer = Answer(result.temperature, accuracy.value, accuracy.low, accuracy.high, result.verdict)
     shift = 0.0 if result.logit_shift is None else result.logit_shift
-    return score(logits + shift, labels, {method: answer})[0]
+    return score(logits + shift, labels, {method: Answer.of(result)})[0]

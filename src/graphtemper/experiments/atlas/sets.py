@@ -185,8 +185,7 @@ class Wrapped:
         logits = Observation(self.source.predictor, target).all_logits
         truth = labels[nodes]
         result = recalibrate(self.source.predictor, target, self.source.card, nodes, seed=draw)
-        said = result.accuracy
-        asked = Answer(result.temperature, said.value, said.low, said.high, result.verdict)
+        asked = Answer.of(result)
         kept = Answer(self.source.card.probe.temperature)
         answers = {SOURCE: kept, ATLAS: asked, WEIGHTED: asked, TRUE_SHARES: kept}
         true_shares = np.bincount(truth, minlength=logits.shape[1]) / nodes.size
