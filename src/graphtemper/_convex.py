@@ -28,7 +28,7 @@ def increasing_root(
     low, high = -np.inf, np.inf
     unit = abs(start) or 1.0
     point, reach = start, unit
-    for _ in range(200):
+    for iteration in range(200):
         value, derivative = evaluate(point)
         if value == 0.0:
             return point
@@ -38,10 +38,14 @@ def increasing_root(
             low = point
         step = -value / derivative if derivative > 0.0 else np.inf
         proposal = point + step
+        # Where the function decays like an exponential, Newton's steps are all alike and short.
+        slow = iteration > 10 and iteration % 4 == 0
+        if abs(step) <= tolerance * max(abs(point), 1e-8 * unit):
+            return proposal
         if np.isfinite(low) and np.isfinite(high):
-            if not low < proposal < high:
+            if slow or not low < proposal < high:
                 proposal = 0.5 * (low + high)
-        elif abs(step) > reach:
+        elif slow or abs(step) > reach:
             # One side is still open: walk there, twice as far each time, until the sign changes.
             proposal = point - np.copysign(reach, value)
             reach *= 2.0
@@ -62,10 +66,11 @@ def binary_scale(values: Floats, posterior: Floats | float, weights: Floats) -> 
     """
 
     def condition(scale: float) -> tuple[float, float]:
-        probability = expit(scale * values)
+        # p - q as (1 - q) p - q (1 - p): where nearly all labels are 1, p - 1 would be rounding.
+        right, wrong = expit(scale * values), expit(-scale * values)
         first = weights * values
-        gradient = float(np.dot(first, probability - posterior))
-        curvature = float(np.dot(first * values, probability * (1.0 - probability)))
+        gradient = float(np.dot(first, (1.0 - posterior) * right - posterior * wrong))
+        curvature = float(np.dot(first * values, right * wrong))
         return gradient, curvature
 
     spread = float(np.dot(weights, values**2) / np.sum(weights))

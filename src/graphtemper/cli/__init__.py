@@ -12,6 +12,7 @@ from graphtemper import __version__
 from graphtemper.cli.bench import bench
 from graphtemper.cli.data import data
 from graphtemper.cli.deploy import card, diagnose, recalibrate, suggest_labels
+from graphtemper.cli.explore import explore
 from graphtemper.cli.research import demo, paper
 from graphtemper.errors import GraphTemperError
 
@@ -24,7 +25,7 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # `main` says what was kept
 )
-for command in (demo, card, recalibrate, diagnose, suggest_labels, paper, bench, data):
+for command in (demo, card, recalibrate, diagnose, suggest_labels, paper, bench, explore, data):
     app.command(command)
 
 

@@ -1,0 +1,1 @@
+"""The explorer: the paper's theory with sliders, as one page, and a local server that simulates."""
