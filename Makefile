@@ -7,13 +7,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types unit slow paper bench clean
+.PHONY: demo test lint types unit browser slow paper bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) --editable '.[plots]'
+	$(PIP) --editable '.[plots,report]'
 	@touch $@
 
 # torch first, at the version of the constraints: asked for by another package, pip may take a newer
@@ -25,6 +25,12 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.bench: $(VENV)/.test
 	$(PIP) --editable '.[bench]'
+	@touch $@
+
+# The browser tests drive Debian's Chromium. Where it is missing and may not be installed, they are
+# skipped with a reason.
+$(VENV)/.chromium: scripts/install_chromium.sh | $(BIN)/python
+	-@[ "$$(id -u)" -ne 0 ] || sh scripts/install_chromium.sh
 	@touch $@
 
 demo: $(VENV)/.demo
@@ -39,8 +45,12 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-unit: $(VENV)/.test
+unit: $(VENV)/.test $(VENV)/.chromium
 	$(BIN)/python -m pytest -m 'not slow'
+
+browser: $(VENV)/.test
+	sh scripts/install_chromium.sh
+	$(BIN)/python -m pytest tests/browser
 
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow

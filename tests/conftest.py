@@ -1,6 +1,10 @@
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from graphtemper import datasets
+from graphtemper import SourceCard, csbm, datasets, recalibrate, shifts, suggest_labels
+from graphtemper.models import SIGN
 
 
 def pytest_generate_tests(metafunc):
@@ -14,3 +18,49 @@ def shared_graph_path(request):
     if path is None:
         pytest.skip(f"{request.param}.npz is not on this machine (set GRAPHTEMPER_DATA)")
     return path
+
+
+HOSTILE = (
+    "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+    "\u2028&{{7*7}}"
+)
+
+
+@pytest.fixture(scope="session")
+def reported():
+    """Answers that a report has to cope with, by name."""
+    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((10, 10)))[0]
+
+    def sample(seed, homophily):
+        g = csbm.sample(
+            700, degree=6, homophily=homophily, snr=1.0, num_classes=3, num_features=10, seed=seed
+        )
+        return g.replace(features=(g.features @ rotation).astype(np.float32))
+
+    source = sample(1, 0.8)
+    model = SIGN(hops=1).fit(source, range(350))
+    card = SourceCard.build(model, source, range(350, 700), compositions=10)
+    target = shifts.noise(0.8)(sample(2, 0.7), 5).replace(name="February")
+    plain = recalibrate(model, target, card)
+    plan = suggest_labels(plain, 150)
+    labels = {int(node): int(target.labels[node]) for node in plan.nodes}
+    odd = shifts.scale(9.0)(sample(3, 0.1), 7).replace(name="")
+    renamed = [
+        replace(item, shift=HOSTILE, families=frozenset({HOSTILE}))
+        for item in card.environments[5:8]
+    ]
+    hostile = replace(
+        card,
+        predictor=HOSTILE,
+        environments=(*card.environments[:5], *renamed, *card.environments[8:]),
+    )
+    named = target.replace(name=HOSTILE, class_names=(HOSTILE, "b", "b"))
+    return {
+        "plain": plain,
+        "labels": recalibrate(model, target, card, labels=labels, plan=plan, per_node=True),
+        "odd": recalibrate(model, odd, card),
+        "logits": recalibrate(model(target), target, card),
+        "no edges": recalibrate(model, target.replace(edges=np.empty((0, 2), int)), card),
+        "one node": recalibrate(model, target, card, [5]),
+        "hostile": recalibrate(model, named, hostile, labels=labels, plan=plan),
+    }

@@ -59,13 +59,14 @@ def demo(tmp_path_factory):
     return folder, run("demo", cwd=folder), run("demo", "--json", "--out", "d[/b]x", cwd=folder)
 
 
-def test_demo_ends_with_a_table_a_verdict_and_a_picture(demo):
+def test_demo_ends_with_a_table_a_verdict_a_picture_and_a_report(demo):
     folder, result, _ = demo
     assert result.returncode == 0, result.stderr
     for word in ("ECE", "label-free", "Verdict: ", "over-confident", "Picture:"):
         assert word in result.stdout
-    picture = result.stdout.split("Picture: ")[1].strip()
+    picture, report = result.stdout.split("Picture: ")[1].strip().split("\nReport: ")
     assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+    assert (folder / report).read_bytes().startswith(b"<!doctype html>")
 
 
 def test_demo_repairs_the_confidence(demo):
@@ -76,6 +77,7 @@ def test_demo_repairs_the_confidence(demo):
     low, high = content["accuracy_interval"]
     assert low <= content["true_accuracy"] <= high
     assert content["picture"] == "d[/b]x/demo.png"
+    assert content["report"] == "d[/b]x/report.html"
 
 
 def test_lines_fit_an_80_column_terminal(demo):
@@ -373,6 +375,8 @@ def test_bench_says_what_it_does_not_know(call, tmp_path):
     check_refusal(call("bench", "natural", "--groups", "mars", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "controls", "--seeds", "0", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "sets", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
+    check_refusal(call("bench", "all", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
+    check_refusal(call("bench", "--retrain", "RBT", "--out", tmp_path, cwd=tmp_path))
     refused = call("bench", "paper-setting", "--graphs", "x.npz", "--out", tmp_path, cwd=tmp_path)
     check_refusal(refused)
 

@@ -68,6 +68,41 @@ class OnPairs(Run):
 _GRAPHS, _PAIRS = OnGraphs(), OnPairs()
 
 
+@bench.default
+@bench.command(name="all")
+def every(
+    request: OnGraphs = _GRAPHS,
+    *,
+    models: Annotated[
+        str | None,
+        Parameter(help="SIGN, GCN, GAT, GraphSAGE, joined by commas; all unless given."),
+    ] = None,
+    seeds: Seeds = None,
+    groups: Annotated[
+        str | None,
+        Parameter(
+            help="Natural pairs: twitch, airports, counties, time; airports and counties unless "
+            "graphs are named."
+        ),
+    ] = None,
+    calibrators: Annotated[
+        str | None, Parameter(help="Names of calibrators; all that do not retrain unless given.")
+    ] = None,
+    retrain: Annotated[
+        str, Parameter(help="Tent, GDeltaUQ, GDASpecReg beside the GCN: minutes for every target.")
+    ] = "",
+    jobs: Annotated[int, Parameter(help="Cells to measure at a time.")] = 1,
+) -> None:
+    """Compare every calibrator, estimator and the atlas under every shift: the leaderboard.
+
+    Finished cells are kept in OUT/cells and not measured again.
+    """
+    chosen = {"groups": groups, "calibrators": calibrators, "retrain": retrain or None}
+    listed = {name: _listed(text) for name, text in chosen.items() if text is not None}
+    room = "graphtemper.experiments.leaderboard"
+    _run("bench", "summary", "leaderboard", request, models, seeds, room, jobs=jobs, **listed)
+
+
 @bench.command
 def atlas(
     request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = 3, svd: Embedded = False
@@ -152,10 +187,10 @@ def _run(
     request: OnGraphs | OnPairs,
     models: str | None = None,
     seeds: int | None = None,
+    room: str = "graphtemper.experiments.atlas",
     **other: Any,
 ) -> None:
-    """Run one experiment of `graphtemper.experiments.atlas` and leave its files and tables."""
-    room = "graphtemper.experiments.atlas"
+    """Run one experiment of a room and leave its files and tables."""
     chosen = request.graphs if isinstance(request, OnGraphs) else request.groups
     out = request.out or Path("artifacts") / name
     told: dict[str, Any] = {"quick": request.quick, **other}

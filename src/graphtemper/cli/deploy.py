@@ -129,6 +129,7 @@ def recalibrate(
     labels: Path | None = None,
     class_shares: Literal["report", "estimate"] = "report",
     per_node: Flag = False,
+    report: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """Make a model's probabilities on an unlabelled graph honest, and say how far to trust them.
@@ -159,19 +160,29 @@ def recalibrate(
         supports it; predictions may change. report only says so.
     per_node
         One temperature per node, for shifts that hit a part of the graph.
+    report
+        An .html page that explains the answer to people; needs the extra [report].
     as_json
         Print JSON for machines.
     """
     result_file.check_path(out)
+    if report is not None:
+        result_file.check_report(report)
     result, source = _run(
         graph, card, predict, logits, nodes, split, seed, as_json, labels, class_shares, per_node
     )
     result_file.write(out, result)
+    page = {}
+    if report is not None:
+        result.report(report)
+        page = {"report": str(report)}
     if as_json:
-        print_json(result.to_dict() | {"out": str(out)})
+        print_json(result.to_dict() | {"out": str(out)} | page)
         return
     _print_answer(result, source.probe.temperature)
     say(f"Written: {out} ({len(result.probabilities)} nodes)")
+    if report is not None:
+        say(f"Report: {report}")
 
 
 def diagnose(
@@ -333,7 +344,11 @@ def _print_answer(result: Recalibration, source_temperature: float) -> None:
 def _temperature(result: Recalibration, source: float) -> str:
     import numpy as np
 
-    value = float(np.mean(result.temperature))
+    # That of the whole graph, around which single nodes may have their own.
+    value = source / result.slope
+    if np.ndim(result.temperature) and result.verdict != "abstain":
+        low, high = np.quantile(result.temperature, (0.05, 0.95))
+        return f"one a node, {low:.3g} to {high:.3g} for nine in ten; {value:.3g} for all of them"
     if result.verdict == "abstain":
         return f"{value:.3g}, the source's own: nothing is changed"
     if abs(value / source - 1.0) < _SAME:

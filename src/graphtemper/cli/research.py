@@ -10,25 +10,29 @@ from graphtemper.cli.output import Json, console, print_json, progress, say, tab
 
 
 def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = False) -> None:
-    """Run the main job end to end on an embedded graph: train, card, shift, recalibrate, table.
+    """Run the main job end to end on an embedded graph: train, card, shift, recalibrate, report.
 
     Parameters
     ----------
     out
-        Folder for the picture.
+        Folder for the picture and the report.
     seed
         Seed of everything that is drawn.
     as_json
         Print JSON for machines.
     """
     from graphtemper.experiments import demo as job
+    from graphtemper.report.page import check_extra
     from graphtemper.report.style import draw
 
+    check_extra()
     with progress(as_json) as show:
         result = job.run(seed, progress=lambda done, total: show("source card", done, total))
     picture = draw(out / "demo.png", lambda figure: job.draw(figure, result))
+    page = out / "report.html"
+    result.answer.report(page)
     if as_json:
-        print_json(result.to_dict() | {"picture": str(picture)})
+        print_json(result.to_dict() | {"picture": str(picture), "report": str(page)})
         return
     console().print(table("The same predictions at three temperatures", result.scores))
     accuracy = result.accuracy
@@ -39,7 +43,7 @@ def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = F
     tell(f"Verdict: {result.verdict}")
     for reason in result.reasons:
         tell(f"- {reason}")
-    say(f"Picture: {picture}")
+    say(f"Picture: {picture}\nReport: {page}")
 
 
 def paper(
@@ -68,6 +72,7 @@ def paper(
     """
     from graphtemper import experiments
     from graphtemper.experiments.audit_page import render as render_audit
+    from graphtemper.experiments.leaderboard.section import section as leaderboard
     from graphtemper.experiments.outcome import render_results, write_text
 
     names = list(experiments.FIGURES) if figure == "all" else [figure]
@@ -82,7 +87,7 @@ def paper(
             console().print(table(outcome.title, rows))
     page = results or out / "results.md"
     link = _relative(out, page.parent)
-    write_text(page, render_results(out, experiments.FIGURES, link))
+    write_text(page, render_results(out, experiments.FIGURES, link) + leaderboard(out, link))
     write_text(page.with_name("audit.md"), render_audit(out))
     if as_json:
         print_json([outcome.to_dict() for outcome in outcomes])

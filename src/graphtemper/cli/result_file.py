@@ -1,4 +1,4 @@
-"""The result of `graphtemper recalibrate` as a file: .npz, or .parquet where pyarrow is there."""
+"""The result of `graphtemper recalibrate` as files: .npz or .parquet, and .html for people."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def check_path(out: Path) -> None:
         raise InputError(f"cannot write {out}; the result is an .npz or a .parquet file.")
     if out.suffix == ".parquet":
         _pyarrow()
+
+
+def check_report(report: Path) -> None:
+    """Refuse a report that could not be written, before anything is measured."""
+    from graphtemper.report.page import check_extra
+
+    if report.suffix not in (".html", ".htm"):
+        raise InputError(f"cannot write {report}; the report is an .html file.")
+    check_extra()
 
 
 def _pyarrow() -> Any:

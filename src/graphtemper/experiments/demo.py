@@ -16,6 +16,7 @@ from graphtemper.estimators import Estimate
 from graphtemper.experiments.atlas.trial import hide_labels
 from graphtemper.graph import Graph
 from graphtemper.models import SIGN
+from graphtemper.recalibration import Recalibration
 from graphtemper.report import style
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Demo:
     scores: list[dict[str, Any]]
     probabilities: dict[str, NDArray[np.float64]]
     labels: NDArray[np.int64]
+    answer: Recalibration
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict and the table as plain values."""
@@ -115,6 +117,7 @@ def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
         scores=scores,
         probabilities=probabilities,
         labels=labels,
+        answer=result,
     )
 
 

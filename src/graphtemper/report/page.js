@@ -1,0 +1,47 @@
+"use strict";
+(() => {
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const specs = read("graphtemper-charts");
+  const environments = read("graphtemper-report").atlas.environments;
+  // ast: expressions are interpreted, so that the page needs no permission to evaluate code.
+  const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true };
+
+  const draw = async (place) => {
+    try {
+      const drawn = await vegaEmbed(place, specs[place.dataset.chart], options);
+      return [place.dataset.chart, drawn.view];
+    } catch (error) {
+      place.textContent = "This chart could not be drawn; its numbers are in the table below.";
+      throw error;
+    }
+  };
+
+  const steer = (map) => {
+    const family = document.getElementById("map-family");
+    const step = document.getElementById("map-step");
+    const told = document.getElementById("map-told");
+    family.addEventListener("change", () => map.signal("family", family.value).runAsync());
+    step.addEventListener("input", () => {
+      const item = environments[Number(step.value) - 1];
+      map.signal("step", Number(step.value) - 1).runAsync();
+      told.textContent = item
+        ? `${step.value} of ${environments.length}: ${item.label}, distance ` +
+          `${item.distance.toFixed(2)}, accuracy there ${(100 * item.accuracy).toFixed(1)} %`
+        : "none";
+      step.setAttribute("aria-valuetext", told.textContent);
+    });
+    document.getElementById("map-controls").hidden = false;
+  };
+
+  const places = [...document.querySelectorAll("[data-chart]")];
+  Promise.all(places.map(draw)).then(
+    (views) => {
+      steer(new Map(views).get("map"));
+      document.documentElement.dataset.charts = "ready";
+    },
+    (error) => {
+      document.documentElement.dataset.charts = "failed";
+      console.error(error);
+    },
+  );
+})();

@@ -1,0 +1,94 @@
+"""Pieces that the charts of a report share: theme, scales, bands, lines and tooltips.
+
+Colours are CSS variables of the page, so that one specification serves light, dark and print. No
+string that came from a file is ever part of an expression; it is data, or the text of a label.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Spec = dict[str, Any]
+Content = dict[str, Any]
+
+INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
+BEFORE, AFTER, TRUTH, BAND = "var(--before)", "var(--after)", "var(--truth)", "var(--band)"
+PERCENT: Spec = {"format": ".0%", "tickCount": 6}
+_CONFIG: Spec = {
+    "aria": False,  # the page describes each chart in words and has its numbers in a table
+    "background": "transparent",
+    "font": "system-ui, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": INK,
+        "titleColor": INK,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "gridColor": GRID,
+        "domainColor": MUTED,
+        "tickColor": MUTED,
+        "labelLimit": 130,
+        "labelPadding": 5,
+        "labelOverlap": True,
+    },
+    "text": {"color": INK, "fontSize": 12},
+}
+
+
+def sized(height: int, spec: Spec) -> Spec:
+    """Return a chart as wide as its place on the page, in the page's theme."""
+    fit = {"type": "fit-x", "contains": "padding"}
+    return {"width": "container", "height": height, "autosize": fit, "config": _CONFIG} | spec
+
+
+def tip(field: str, title: str, form: str | None = None) -> Spec:
+    """Return one line of a tooltip; a text, or a number in d3's format.
+
+    Examples
+    --------
+    >>> tip("value", "Value", ".1%")["format"]
+    '.1%'
+    """
+    if form is None:
+        return {"field": field, "type": "nominal", "title": title}
+    return {"field": field, "type": "quantitative", "title": title, "format": form}
+
+
+def percent(field: str, domain: list[float], title: str | None) -> Spec:
+    """Return a channel of shares between two ends."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "axis": PERCENT,
+        "scale": {"domain": domain, "nice": False},
+    }
+
+
+def at(field: str, like: Spec | None = None) -> Spec:
+    """Return a channel of numbers; ``like`` another, whose axis and scale it shares.
+
+    Layers that leave a scale out would stretch it to their own data, and to zero.
+    """
+    return (like or {}) | {"field": field, "type": "quantitative"}
+
+
+def band(accuracy: dict[str, Any], x: Spec) -> Spec:
+    """Return the interval of the accuracy as a band over the whole height."""
+    row = {"low": accuracy["low"], "high": accuracy["high"]}
+    lines = [tip("low", "Accuracy at least", ".1%"), tip("high", "at most", ".1%")]
+    return {
+        "data": {"values": [row]},
+        "mark": {"type": "rect", "color": BAND, "clip": True},
+        "encoding": {"x": at("low", x), "x2": {"field": "high"}, "tooltip": lines},
+    }
+
+
+def line(value: float, colour: str, dash: list[int], x: Spec) -> Spec:
+    """Return a vertical line."""
+    return {
+        "data": {"values": [{"value": value}]},
+        "mark": {"type": "rule", "color": colour, "strokeWidth": 2, "strokeDash": dash},
+        "encoding": {"x": at("value", x)},
+    }
