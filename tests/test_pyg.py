@@ -3,6 +3,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sklearn.base
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
@@ -10,9 +11,9 @@ nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not in
 from torch.nn import Dropout, Linear, Module, ReLU, Sequential  # noqa: E402
 from torch_geometric.nn import models  # noqa: E402
 
-from graphtemper import csbm  # noqa: E402
+from graphtemper import Graph, SourceCard, atlas, csbm, recalibrate  # noqa: E402
 from graphtemper.errors import InputError, MissingExtraError  # noqa: E402
-from graphtemper.pyg import predictor  # noqa: E402
+from graphtemper.pyg import Batches, predictor  # noqa: E402
 from graphtemper.temperature import apply  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
@@ -288,6 +289,118 @@ def test_wrong_arguments():
         predictor(lambda x: x)
     with pytest.raises(InputError, match="returns must be one of"):
         predictor(mlp(), returns="scores")
+
+
+def test_a_pyg_data_is_not_a_graph(graph):
+    with pytest.raises(InputError, match=r"not Data; Graph\.from_pyg\(data\) converts"):
+        predictor(mlp())(graph.to_pyg())
+
+
+class AlwaysDrops(Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x, 0.5)  # training=True is the default
+
+
+class DrawsInVain(Module):
+    def forward(self, x):
+        torch.rand(3)
+        return x
+
+
+def test_dropout_that_ignores_evaluation_mode_is_named(graph):
+    state = torch.get_rng_state()
+    with pytest.raises(InputError, match="AlwaysDrops answers differently each time"):
+        predictor(AlwaysDrops())(graph)
+    assert np.array_equal(predictor(DrawsInVain())(graph), graph.features)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_devices_without_values_are_named(graph):
+    with pytest.raises(InputError, match="'weight' is on the device 'meta'"):
+        predictor(Linear(FEATURES, CLASSES, device="meta"))(graph)
+    data = graph.to_pyg()
+    data.x = data.x.to("meta")
+    with pytest.raises(InputError, match="x of the PyG data is on the device 'meta'"):
+        Graph.from_pyg(data)
+
+
+def test_a_module_with_other_classes_is_refused_by_card_and_target(graph, monkeypatch):
+    few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+    monkeypatch.setattr(atlas, "LEVELS", few)
+    narrow, right, wide = (predictor(Linear(FEATURES, k)) for k in (2, 3, 4))
+    with pytest.raises(InputError, match="label"):
+        SourceCard.build(narrow, graph, compositions=0)
+    card = SourceCard.build(right, graph, compositions=0)
+    assert card.predictor == "Linear"
+    for other in (narrow, wide):
+        with pytest.raises(InputError, match="another model"):
+            recalibrate(other, graph, card)
+        with pytest.raises(InputError, match=r"for 3 classes but the model gives \d"):
+            recalibrate(other(graph), graph, card)
+
+
+def test_params_as_in_scikit_learn(graph):
+    wrapped = predictor(model("GCN"), batches=Batches(hops=2))
+    assert list(wrapped.get_params()) == ["module", "adapter", "returns", "batches"]
+    again = sklearn.base.clone(wrapped)
+    assert again.module is not wrapped.module
+    assert np.array_equal(again(graph), wrapped(graph))
+
+
+def lightning_like():
+    """A LightningModule, or one in all but name: hooks and a trainer beside forward."""
+    try:
+        from pytorch_lightning import LightningModule as Base
+    except ImportError:
+        Base = Module
+
+    class Lit(Base):
+        def __init__(self):
+            super().__init__()
+            self.net = model("GCN", dropout=0.5)
+
+        def forward(self, data):
+            return self.net(data.x, data.edge_index)
+
+        def training_step(self, data, index):
+            return torch.nn.functional.cross_entropy(self(data), data.y)
+
+        def configure_optimizers(self):
+            return torch.optim.Adam(self.parameters(), lr=0.01)
+
+    return Lit()
+
+
+def test_a_lightning_module_after_training(graph):
+    lit = lightning_like()
+    data = graph.to_pyg()
+    optimiser = lit.configure_optimizers()
+    for _ in range(30):
+        optimiser.zero_grad()
+        lit.training_step(data, 0).backward()
+        optimiser.step()
+    logits = predictor(lit)(graph)
+    assert lit.training
+    assert (logits.argmax(axis=1) == graph.labels).mean() > 0.5
+
+
+def test_a_lightning_trainer_leaves_a_module_that_can_be_wrapped(graph, tmp_path):
+    lightning = pytest.importorskip("pytorch_lightning", reason="Lightning is not installed")
+    lit = lightning_like()
+    trainer = lightning.Trainer(
+        max_epochs=20,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=tmp_path,
+    )
+    trainer.fit(
+        lit, torch.utils.data.DataLoader([graph.to_pyg()], collate_fn=lambda items: items[0])
+    )
+    logits = predictor(lit)(graph)
+    assert (logits.argmax(axis=1) == graph.labels).mean() > 0.5
 
 
 def test_missing_torch_names_the_extra(monkeypatch):

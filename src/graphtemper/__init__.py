@@ -37,6 +37,7 @@ _MODULES = {
     "finite_degree",
     "metrics",
     "mixture",
+    "model_card",
     "models",
     "observe",
     "perturb",
@@ -47,6 +48,7 @@ _MODULES = {
     "stac",
     "temperature",
     "theory",
+    "tracking",
 }
 __all__ = sorted({*_OBJECTS, *_MODULES})
 

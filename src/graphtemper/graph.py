@@ -12,8 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper import graph_conversion as conversion
 from graphtemper._arrays import as_array
-from graphtemper.errors import FileError, InputError, MissingExtraError
+from graphtemper.errors import FileError, InputError
 from graphtemper.files import read_npz, write_npz
 from graphtemper.graph_checks import (
     CSR_KEYS,
@@ -34,6 +35,7 @@ from graphtemper.graph_checks import (
 )
 
 if TYPE_CHECKING:
+    import networkx as nx
     from torch_geometric.data import Data
 
 Nodes = ArrayLike | None
@@ -267,46 +269,58 @@ class Graph:
         Directions are merged, self-loops and duplicate edges dropped; a mask of shape (N,) becomes
         one split, (N, S) becomes S splits.
         """
-        features = data.x
-        if features is None or data.edge_index is None:
-            raise InputError("the PyG data needs both x and edge_index; set them first.")
-        x = features.detach().cpu()
-        masks: dict[str, Any] = {}
-        for split in ("train", "val", "test"):
-            mask = getattr(data, f"{split}_mask", None)
-            if mask is not None:
-                array = np.atleast_2d(np.asarray(mask.detach().cpu().numpy(), dtype=bool).T)
-                masks[f"{split}_masks"] = array
-        labels = None if data.y is None else data.y.detach().cpu().numpy().reshape(-1)
-        return cls.from_edges(
-            sp.csr_matrix(x.to_dense().numpy()) if x.is_sparse else x.numpy(),
-            data.edge_index.detach().cpu().numpy().T,
-            labels=labels,
-            **masks,
-        )
+        return cls.from_edges(**conversion.read_pyg(data))
 
     def to_pyg(self) -> Data:
         """Convert to a ``torch_geometric`` ``Data`` with both directions of each edge."""
-        try:
-            import torch
-            from torch_geometric.data import Data
-        except ImportError as error:
-            raise MissingExtraError(
-                "Graph.to_pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
-            ) from error
-        dense = self.features if isinstance(self.features, np.ndarray) else self.features.toarray()
-        both = np.concatenate([self.edges, self.edges[:, ::-1]]).T.astype(np.int64)
-        data = Data(
-            x=torch.from_numpy(np.array(dense)), edge_index=torch.from_numpy(both).contiguous()
-        )
-        if self.labels is not None:
-            data.y = torch.from_numpy(np.array(self.labels))
-        for split in ("train", "val", "test"):
-            masks = getattr(self, f"{split}_masks")
-            if masks is not None:
-                mask = masks[0] if len(masks) == 1 else masks.T
-                setattr(data, f"{split}_mask", torch.from_numpy(np.array(mask)))
-        return data
+        return conversion.write_pyg(self)
+
+    @classmethod
+    def from_networkx(
+        cls, graph: nx.Graph, features: str | ArrayLike, labels: str | None = None, **other: Any
+    ) -> Graph:
+        """Convert a ``networkx`` graph, directed or not; node i is the i-th of ``graph.nodes``.
+
+        Parameters
+        ----------
+        graph
+            Directions are merged, self-loops and parallel edges dropped.
+        features
+            The node attribute that holds a node's numbers, or an (N, F) array in the nodes' order.
+        labels
+            The node attribute that holds a node's class, if any; nodes without it are unlabelled.
+        other
+            Further fields of the `Graph`.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> g = nx.Graph([("a", "b"), ("b", "c")])
+        >>> nx.set_node_attributes(g, {"a": [1.0], "b": [2.0], "c": [3.0]}, "x")
+        >>> nx.set_node_attributes(g, {"a": 0, "c": 1}, "y")
+        >>> converted = Graph.from_networkx(g, features="x", labels="y")
+        >>> converted.edges.tolist(), converted.labels.tolist()
+        ([[0, 1], [1, 2]], [0, -1, 1])
+        """
+        return cls.from_edges(**conversion.read_networkx(graph, features, labels), **other)
+
+    @classmethod
+    def from_scipy(
+        cls, adjacency: sp.spmatrix, features: ArrayLike | sp.spmatrix, **other: Any
+    ) -> Graph:
+        """Convert a SciPy adjacency matrix (N, N): an entry that is not zero is an edge.
+
+        Directions are merged and the diagonal is dropped; weights are not kept.
+
+        Examples
+        --------
+        >>> matrix = sp.csr_matrix(np.array([[1, 2, 0], [0, 0, 0], [0, 1, 0]]))
+        >>> Graph.from_scipy(matrix, features=[[1.0], [2.0], [3.0]]).edges.tolist()
+        [[0, 1], [1, 2]]
+        """
+        checked = checked_features(features)
+        pairs = conversion.read_scipy(adjacency, int(checked.shape[0]))
+        return cls.from_edges(checked, pairs, **other)
 
 
 def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:

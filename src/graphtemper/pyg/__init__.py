@@ -1,0 +1,24 @@
+"""Wrap any torch or PyTorch Geometric module as a predictor: ``graph -> logits (N, K)``.
+
+The module sees features and edges, never labels or masks. Every undirected edge is passed in both
+directions, sorted and once; sparse features are made dense, which takes N x F numbers of memory
+unless the graph is run in `Batches`. ``docs/any_model.md`` shows it at work.
+"""
+
+from __future__ import annotations
+
+from graphtemper.errors import MissingExtraError
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError(
+        "graphtemper.pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
+    ) from error
+
+from graphtemper.pyg.batches import Batches
+from graphtemper.pyg.frozen import frozen
+from graphtemper.pyg.output import Returns
+from graphtemper.pyg.wrap import Adapter, Predictor, predictor
+
+__all__ = ["Adapter", "Batches", "Predictor", "Returns", "frozen", "predictor"]

@@ -1,0 +1,74 @@
+"""What a module returns: class logits, or what can be turned into them when told to."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from graphtemper.errors import InputError
+from graphtemper.pyg.signature import ADVICE
+
+Returns = Literal["logits", "probabilities", "log-probabilities"]
+
+
+def checked_output(output: Any, num_nodes: int, name: str) -> NDArray[np.float64]:
+    """Return a module's output for some nodes as an array, after checking type and shape."""
+    if not isinstance(output, torch.Tensor):
+        raise InputError(
+            f"{name} returned {type(output).__name__}, not a tensor; {ADVICE} and pick the logits."
+        )
+    shape = tuple(output.shape)
+    if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
+        raise InputError(
+            f"{name} returned shape {shape}, one number a node; write a binary score g as two "
+            "columns, logits [0, g], in an adapter."
+        )
+    if len(shape) != 2 or shape[0] != num_nodes:
+        raise InputError(
+            f"{name} returned shape {shape} for {num_nodes} nodes; a predictor returns one row of "
+            "class logits a node."
+        )
+    if not output.is_floating_point():
+        raise InputError(f"{name} returned {output.dtype}, not real numbers; return the logits.")
+    array: NDArray[np.float64] = output.detach().to("cpu", torch.float64).numpy()
+    return array
+
+
+def as_logits(output: NDArray[np.float64], returns: Returns, name: str) -> NDArray[np.float32]:
+    """Return the whole output as logits, after checking that it is what ``returns`` says.
+
+    Examples
+    --------
+    >>> as_logits(np.array([[0.25, 0.75], [0.5, 0.5]]), "logits", "Net")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: Net returns probabilities, not logits; pass returns=...
+    """
+    bad = np.flatnonzero(~np.isfinite(output).all(axis=1))
+    if bad.size:
+        raise InputError(f"{name} returned a number that is not finite at node {bad[0]}.")
+    kind = _kind(output)
+    if returns == "logits" != kind:
+        raise InputError(
+            f"{name} returns {kind}, not logits; pass returns={kind!r} to convert them."
+        )
+    if kind != returns:
+        raise InputError(f"{name} does not return {returns} but {kind}; change returns=.")
+    if returns == "probabilities":
+        output = np.log(np.maximum(output, np.finfo(np.float32).tiny))
+    return output.astype(np.float32)
+
+
+def _kind(output: NDArray[np.float64]) -> Returns:
+    """Tell probabilities and log-probabilities from logits by the sums of all rows.
+
+    The tolerance is that of half precision: real logits have no reason to sum to one everywhere.
+    """
+    tolerance = 5e-3
+    if (output >= 0).all() and np.abs(output.sum(axis=1) - 1.0).max() < tolerance:
+        return "probabilities"
+    if (output <= 0).all() and np.abs(np.exp(output).sum(axis=1) - 1.0).max() < tolerance:
+        return "log-probabilities"
+    return "logits"
