@@ -45,8 +45,9 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
+# Two workers, whole files each, so that what a file's tests share is made once.
 unit: $(VENV)/.test $(VENV)/.chromium
-	$(BIN)/python -m pytest -m 'not slow'
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
 
 browser: $(VENV)/.test
 	sh scripts/install_chromium.sh
