@@ -69,8 +69,9 @@ def _paragraph(rows: list[Any], setting: str) -> str:
             )
         else:
             words.append(
-                "None has less ECE than source-T beyond a 90 % interval over cells: they inherit "
-                "its failure, as the paper predicts."
+                "None has less ECE than source-T beyond a 90 % interval over "
+                f"{by_name[SOURCE]['cells']} cells, so nothing here contradicts the paper's "
+                "prediction that they inherit its failure."
             )
     for name in (ATLAS, PER_NODE, UNSEEN, UNSEEN_PER_NODE):
         if name not in by_name:
