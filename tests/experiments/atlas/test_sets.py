@@ -11,7 +11,7 @@ from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
 from graphtemper.experiments.atlas import sets, sets_summary
 from graphtemper.experiments.atlas.sets_summary import METHODS, SCORES, SHARE_TARGETS
-from graphtemper.experiments.atlas.trial import Source
+from graphtemper.experiments.atlas.trial import QUICK_COMPOSITIONS, Source
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_target_labels_only_score(finished, monkeypatch):
     labels = graph.labels.copy()
     labels[test] = (labels[test] + 1) % 3
     monkeypatch.setattr(Source, "prepare", lambda *a, **o: source)
-    rotated = sets.measure(graph.replace(labels=labels), "SIGN", 1, sets.QUICK_COMPOSITIONS)
+    rotated = sets.measure(graph.replace(labels=labels), "SIGN", 1, QUICK_COMPOSITIONS)
     label_free = {sets_summary.SOURCE, sets_summary.ATLAS, sets_summary.WEIGHTED}
     changed = 0
     for before, after in zip(read(folder)["rows"], rotated, strict=True):

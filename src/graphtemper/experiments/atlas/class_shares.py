@@ -25,16 +25,15 @@ from graphtemper.class_shares import adjust_logits, bbse, em, rlls
 from graphtemper.class_shares.profile import ClassProfile
 from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
 from graphtemper.experiments.atlas import cells, class_shares_summary, features
+from graphtemper.experiments.atlas.by_graph import over_graphs
 from graphtemper.experiments.atlas.cells import Cell, Progress, Rows
 from graphtemper.experiments.atlas.class_shares_summary import CORRECTED, ESTIMATORS, PLAIN
 from graphtemper.experiments.atlas.known_shifts import title
 from graphtemper.experiments.atlas.trial import (
     MODELS,
-    QUICK_COMPOSITIONS,
     TARGET_SEED,
     Answer,
     Indices,
-    check_request,
     hide_labels,
     score,
     split,
@@ -119,19 +118,11 @@ def run(
     progress
         Called with the cell's name, environments done and environments in all.
     """
-    check_request(models, seeds)
-    here, missing = features.present(QUICK_GRAPHS if quick else GRAPHS)
-    names = here if graphs is None else list(graphs)
-    if not names:
-        raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
-    compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    found = [
-        _cell(out / "cells", name, model, seed, compositions, progress)
-        for model in models
-        for name in names
-        for seed in range(1, seeds + 1)
-    ]
-    return class_shares_summary.outcome(found, missing if graphs is None else [])
+    usual = QUICK_GRAPHS if quick else GRAPHS
+    found, missing = over_graphs(
+        _cell, out, graphs, usual, models, seeds, quick=quick, progress=progress
+    )
+    return class_shares_summary.outcome(found, missing)
 
 
 def _cell(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphtemper import atlas
-from graphtemper.errors import InputError
 from graphtemper.experiments.atlas import cells, features
+from graphtemper.experiments.atlas.by_graph import over_graphs
 from graphtemper.experiments.atlas.cells import Cell, Progress, Rows
 from graphtemper.experiments.atlas.hidden_shifts import (
     class_noise,
@@ -36,13 +36,11 @@ from graphtemper.experiments.atlas.trial import (
     METHODS,
     MODELS,
     ORACLE,
-    QUICK_COMPOSITIONS,
     SOURCE,
     TARGET_SEED,
     TOLERANCE,
     Indices,
     Source,
-    check_request,
     hide_labels,
     score,
     split,
@@ -114,19 +112,11 @@ def run(
     progress
         Called with the cell's name, environments done and environments in all.
     """
-    check_request(models, seeds)
-    here, missing = features.present(QUICK_GRAPHS if quick else GRAPHS)
-    names = here if graphs is None else list(graphs)
-    if not names:
-        raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
-    compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    found = [
-        _cell(out / "cells", name, model, seed, compositions, progress)
-        for model in models
-        for name in names
-        for seed in range(1, seeds + 1)
-    ]
-    return outcome(found, missing if graphs is None else [])
+    usual = QUICK_GRAPHS if quick else GRAPHS
+    found, missing = over_graphs(
+        _cell, out, graphs, usual, models, seeds, quick=quick, progress=progress
+    )
+    return outcome(found, missing)
 
 
 def _cell(

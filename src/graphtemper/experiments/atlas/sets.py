@@ -19,6 +19,7 @@ from graphtemper._arrays import FloatArray
 from graphtemper.conformal import ConformalSets
 from graphtemper.errors import InputError
 from graphtemper.experiments.atlas import cells, features, sets_summary
+from graphtemper.experiments.atlas.by_graph import over_graphs
 from graphtemper.experiments.atlas.cells import Cell, Progress, Rows
 from graphtemper.experiments.atlas.known_shifts import FEWEST_NODES, SHIFTS, title
 from graphtemper.experiments.atlas.sets_summary import (
@@ -32,13 +33,11 @@ from graphtemper.experiments.atlas.sets_summary import (
 from graphtemper.experiments.atlas.trial import (
     ATLAS,
     MODELS,
-    QUICK_COMPOSITIONS,
     SOURCE,
     TARGET_SEED,
     Answer,
     Indices,
     Source,
-    check_request,
     hide_labels,
     score,
     split,
@@ -90,19 +89,11 @@ def run(
     progress
         Called with the cell's name, environments done and environments in all.
     """
-    check_request(models, seeds)
-    here, missing = features.present(QUICK_GRAPHS if quick else GRAPHS)
-    names = here if graphs is None else list(graphs)
-    if not names:
-        raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
-    compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    found = [
-        _cell(out / "cells", name, model, seed, compositions, progress)
-        for model in models
-        for name in names
-        for seed in range(1, seeds + 1)
-    ]
-    return sets_summary.outcome(found, missing if graphs is None else [])
+    usual = QUICK_GRAPHS if quick else GRAPHS
+    found, missing = over_graphs(
+        _cell, out, graphs, usual, models, seeds, quick=quick, progress=progress
+    )
+    return sets_summary.outcome(found, missing)
 
 
 def _cell(
