@@ -71,11 +71,13 @@ def test_edges_are_distinct_and_simple(p):
     assert len(edges) == pytest.approx(p * 60 * 59 / 2, abs=150 * (0 < p < 1))
 
 
-def test_triangle_numbers_invert_for_large_blocks():
-    members = np.arange(3_000_000, dtype=np.int32)
-    edges = csbm._pairs_within(members, 1e-9, np.random.default_rng(2))
-    assert (edges[:, 0] < edges[:, 1]).all()
-    assert edges.max() < members.size
+def test_triangle_numbers_invert_also_where_floating_point_misses():
+    second = np.r_[np.arange(1, 2000), 2**31 - 1 - np.arange(2000)].astype(np.int64)
+    for first in (np.zeros_like(second), second - 1):
+        number = second * (second - 1) // 2 + first
+        low, high = csbm._pair_of(number)
+        np.testing.assert_array_equal(low, first)
+        np.testing.assert_array_equal(high, second)
 
 
 def test_same_seed_same_bytes():

@@ -203,9 +203,13 @@ def sample_edges(
         for j in range(num_classes)
         for k in range(j + 1, num_classes)
     ]
-    pairs = np.concatenate(blocks) if blocks else np.empty((0, 2), np.int32)
-    pairs.sort(axis=1)
-    return pairs
+    edges = np.empty((sum(low.size for low, _ in blocks), 2), np.int32)
+    start = 0
+    for low, high in blocks:
+        stop = start + low.size
+        edges[start:stop, 0], edges[start:stop, 1] = low, high
+        start = stop
+    return edges
 
 
 def _distinct(total: int, probability: float, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -223,21 +227,28 @@ def _pairs_between(
     columns: NDArray[np.int32],
     probability: float,
     rng: np.random.Generator,
-) -> NDArray[np.int32]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     chosen = _distinct(rows.size * columns.size, probability, rng)
     first, second = np.divmod(chosen, max(columns.size, 1))
-    return np.column_stack([rows[first], columns[second]])
+    one, other = rows[first], columns[second]
+    return np.minimum(one, other), np.maximum(one, other)
 
 
 def _pairs_within(
     members: NDArray[np.int32], probability: float, rng: np.random.Generator
-) -> NDArray[np.int32]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     size = members.size
-    chosen = _distinct(size * (size - 1) // 2, probability, rng)
-    # Pair number t is (second, first) with second(second - 1)/2 <= t: the inverse of a triangle
-    # number, which floating point may miss by one for large t.
-    second = ((1.0 + np.sqrt(1.0 + 8.0 * chosen)) / 2.0).astype(np.int64)
-    second -= second * (second - 1) // 2 > chosen
-    second += second * (second + 1) // 2 <= chosen
-    first = chosen - second * (second - 1) // 2
-    return np.column_stack([members[first], members[second]])
+    first, second = _pair_of(_distinct(size * (size - 1) // 2, probability, rng))
+    return members[first], members[second]  # members ascend, so the first node is the lower one
+
+
+def _pair_of(number: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the pairs first < second with number = second (second - 1) / 2 + first."""
+    # The inverse of a triangle number, which floating point may miss by one for large numbers.
+    second = ((1.0 + np.sqrt(1.0 + 8.0 * number)) / 2.0).astype(np.int64)
+    first = number - second * (second - 1) // 2
+    for missed, step in ((first < 0, -1), (first >= second, 1)):
+        if missed.any():
+            second[missed] += step
+            first[missed] = number[missed] - second[missed] * (second[missed] - 1) // 2
+    return first, second

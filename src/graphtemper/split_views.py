@@ -95,9 +95,9 @@ def _linear_feature_views(
     for start in range(0, len(halves), step):
         some = halves[start : start + step]
         reader = _through_halves(model, some)
-        seen, inside = reader.project(graph.features), reader.project(mean)
-        outside = [np.tile(c, len(some)) - i for c, i in zip(nothing, inside, strict=True)]
-        first: list[Dense] = [x + c for x, c in zip(seen, outside, strict=True)]
+        first, inside = reader.project(graph.features), reader.project(mean)
+        for seen, mean_seen, mean_whole in zip(first, inside, nothing, strict=True):
+            seen += np.tile(mean_whole, len(some)) - mean_seen  # in place: the widest array here
         views, own_views = horner(matrix, first), _total(first)
         for position in range(len(some)):
             part = slice(position * classes, (position + 1) * classes)

@@ -33,6 +33,9 @@ from graphtemper.perturb import is_linear
 from graphtemper.predict import Predictor, predict
 from graphtemper.propagate import adjacency, multiply
 
+# Gathered rows of this many edges stay in cache.
+_EDGES_AT_ONCE = 8192
+
 
 class Covariance(NamedTuple):
     """A covariance of two views with its standard error over nodes."""
@@ -128,7 +131,10 @@ class HeldOut:
         size = self._sums.size
         for here, there in ((0, 1), (1, 0)):
             ends, others = edges[:, here], edges[:, there]
-            product = np.einsum("ek,ek->e", z[ends], self._witness[others])
+            product = np.empty(len(edges))
+            for start in range(0, len(edges), _EDGES_AT_ONCE):
+                some = slice(start, start + _EDGES_AT_ONCE)
+                np.einsum("ek,ek->e", z[ends[some]], self._witness[others[some]], out=product[some])
             self._sums += np.bincount(ends, product, minlength=size)
             self._counts += np.bincount(ends, minlength=size)
 

@@ -154,10 +154,12 @@ class LinearGNN:
         count = self.weights_.shape[2]
         stacked = self.weights_.transpose(1, 0, 2).reshape(features.shape[1], -1)
         projected = np.asarray(features @ stacked.astype(np.float32))
-        terms = [np.zeros((features.shape[0], count), np.float32) for _ in range(self.hops + 1)]
-        for position, hop in enumerate(self.hops_used):
-            terms[hop] = projected[:, position * count : (position + 1) * count]
-        return terms
+        return [
+            projected[:, self.hops_used.index(hop) * count :][:, :count]
+            if hop in self.hops_used
+            else np.zeros((features.shape[0], count), np.float32)
+            for hop in range(self.hops + 1)
+        ]
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
