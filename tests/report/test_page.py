@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from graphtemper.errors import FileError, InputError, MissingExtraError
-from graphtemper.report import page
+from graphtemper.report import html, page
 from graphtemper.report.content import content
 from graphtemper.report.page import read_report, render
 
@@ -68,7 +68,7 @@ def test_a_page_is_small_and_fetches_nothing(pages):
 def test_the_same_result_gives_the_same_bytes(reported, tmp_path):
     first, second = tmp_path / "a.html", tmp_path / "b.html"
     reported["labels"].report(first)
-    page.vega_bundle.cache_clear()
+    html.vega_bundle.cache_clear()
     reported["labels"].report(second)
     assert first.read_bytes() == second.read_bytes()
 
@@ -124,9 +124,9 @@ def test_a_page_that_fails_leaves_the_old_one(reported, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("module", ["jinja2", "vl_convert"])
 def test_a_missing_extra_names_the_command(reported, tmp_path, monkeypatch, module):
-    page.vega_bundle.cache_clear()
+    html.vega_bundle.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
-    for job in (page.check_extra, lambda: reported["plain"].report(tmp_path / "report.html")):
+    for job in (html.check_extra, lambda: reported["plain"].report(tmp_path / "report.html")):
         with pytest.raises(MissingExtraError, match=r"pip install 'graphtemper\[report\]'"):
             job()
     assert not list(tmp_path.iterdir())
@@ -143,7 +143,7 @@ def test_other_pages_are_not_reports(tmp_path, text):
 
 def test_texts_can_be_read_in_light_and_dark():
     """WCAG 2.2, 1.4.3: text has a contrast of at least 4.5; 1.4.11: marks one of 3."""
-    css = page._text("page.css")
+    css = html.text_of("graphtemper.report", "page.css")
     light, dark = re.findall(r":root \{(.*?)\}", css, re.S)
 
     def colours(block):

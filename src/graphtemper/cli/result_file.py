@@ -21,7 +21,7 @@ def check_path(out: Path) -> None:
 
 def check_report(report: Path) -> None:
     """Refuse a report that could not be written, before anything is measured."""
-    from graphtemper.report.page import check_extra
+    from graphtemper.report.html import check_extra
 
     if report.suffix not in (".html", ".htm"):
         raise InputError(f"cannot write {report}; the report is an .html file.")

@@ -28,23 +28,6 @@ def test_every_ordered_pair_once():
     assert natural.GROUPS == ("twitch", "airports", "counties", "time")
 
 
-def test_an_induced_subgraph_keeps_what_is_between_its_nodes():
-    graph = sample(3).replace(time=np.arange(200), class_names=("no", "yes"))
-    nodes = np.random.default_rng(0).choice(200, 60, replace=False)
-    part = natural.induced(graph, nodes)
-    inside = {int(node): place for place, node in enumerate(nodes)}
-    wanted = {
-        tuple(sorted((inside[a], inside[b])))
-        for a, b in graph.edges.tolist()
-        if a in inside and b in inside
-    }
-    assert {tuple(edge) for edge in part.edges.tolist()} == wanted
-    assert (part.features == graph.features[nodes]).all()
-    assert (part.labels == graph.labels[nodes]).all()
-    assert part.time.tolist() == nodes.tolist()
-    assert part.class_names == ("no", "yes")
-
-
 def test_early_and_later_do_not_meet_and_leave_unknown_times_out():
     time = np.concatenate([np.zeros(50, int), np.repeat([1990, 2000, 2010], 50)])
     graph = sample(3).replace(time=time)

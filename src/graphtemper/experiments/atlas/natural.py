@@ -35,6 +35,7 @@ from graphtemper.experiments.atlas.trial import (
 from graphtemper.experiments.outcome import Outcome
 from graphtemper.graph import Graph
 from graphtemper.predictors import load_graph
+from graphtemper.subgraph import induced
 
 SCHEMA = "graphtemper.natural_cell/1"
 QUICK_GROUPS = ("airports", "counties")
@@ -272,27 +273,3 @@ def _times(graph: Graph) -> Indices:
 def _median(graph: Graph) -> float:
     time = _times(graph)
     return float(np.median(time[time != 0]))  # 0 is an unknown time
-
-
-def induced(graph: Graph, nodes: Indices) -> Graph:
-    """Return the subgraph of some nodes and the edges between them; stored splits are dropped.
-
-    Examples
-    --------
-    >>> g = Graph(features=[[1.0], [2.0], [3.0]], edges=[[0, 1], [1, 2]], labels=[0, 1, 1])
-    >>> part = induced(g, np.array([1, 2]))
-    >>> part.features.ravel().tolist(), part.edges.tolist(), part.labels.tolist()
-    ([2.0, 3.0], [[0, 1]], [1, 1])
-    """
-    place = np.full(graph.num_nodes, -1, dtype=np.int64)
-    place[nodes] = np.arange(nodes.size)
-    edges = place[graph.edges]
-    return Graph.from_edges(
-        graph.features[nodes],
-        edges[(edges >= 0).all(axis=1)],
-        labels=None if graph.labels is None else graph.labels[nodes],
-        time=None if graph.time is None else graph.time[nodes],
-        name=graph.name,
-        class_names=graph.class_names,
-        feature_names=graph.feature_names,
-    )
