@@ -6,7 +6,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-from graphtemper.cli.output import Json, console, print_json, progress, say, table, tell, working
+from graphtemper.cli.output import (
+    STYLES,
+    Json,
+    console,
+    print_json,
+    print_reasons,
+    progress,
+    say,
+    table,
+    tell,
+    working,
+)
 
 
 def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = False) -> None:
@@ -22,7 +33,7 @@ def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = F
         Print JSON for machines.
     """
     from graphtemper.experiments import demo as job
-    from graphtemper.report.page import check_extra
+    from graphtemper.report.html import check_extra
     from graphtemper.report.style import draw
 
     check_extra()
@@ -40,9 +51,8 @@ def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = F
         f"Accuracy: estimated {accuracy.value:.3f} ({accuracy.low:.3f} to {accuracy.high:.3f}), "
         f"true {result.true_accuracy:.3f}"
     )
-    tell(f"Verdict: {result.verdict}")
-    for reason in result.reasons:
-        tell(f"- {reason}")
+    tell(f"Verdict: {result.verdict}", STYLES[result.verdict])
+    print_reasons(result.reasons)
     say(f"Picture: {picture}\nReport: {page}")
 
 
