@@ -1,0 +1,128 @@
+r"""Has the series changed? A sequential test with a stated false-alarm rate.
+
+As long as nothing changes, the order of the snapshots says nothing: they are exchangeable. Then the
+rank of each new value among all values so far,
+
+.. math:: p_n = \frac{\#\{i \le n: x_i < x_n\} + U_n \#\{i \le n: x_i = x_n\}}{n},
+
+with :math:`U_n` uniform, is uniform on [0, 1] and independent of the earlier ranks (conformal
+prediction). A gambler who bets on the next rank being low or high and loses nothing on average
+has a capital :math:`M_n` that is a martingale, and by Ville's inequality it ever reaches
+:math:`1/\alpha` with probability at most :math:`\alpha`, however long the series runs. Several
+series are bet on with equal stakes; the mean of martingales is one.
+
+The bets are those of the *simple jumper*: capital is kept in accounts that multiply it by
+:math:`1 + \epsilon (p - 1/2)`, and a small share moves between accounts at each step, so that a
+change in any direction and at any time is found.
+
+References
+----------
+Vovk, Petej, Nouretdinov, Ahlberg, Carlsson & Gammerman, "Retrain or not retrain: conformal test
+martingales for change-point detection", COPA 2021.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from graphtemper._arrays import check_number
+from graphtemper._random import stream
+from graphtemper.errors import InputError
+
+# Stakes of the accounts; |stake| = 2 could lose everything at once.
+STAKES = (-1.8, -0.9, 0.0, 0.9, 1.8)
+# The share of the capital that changes accounts at each step.
+JUMP = 0.01
+# Beyond this a capital is only an overflow.
+_MOST = 1e100
+
+
+class Change(NamedTuple):
+    """An alarm: the position of the snapshot that raised it, and the series that spoke loudest."""
+
+    position: int
+    series: str
+    evidence: float
+
+
+def evidence(values: Sequence[float], seed: int = 0, first: int = 0) -> list[float]:
+    r"""Return the capital :math:`M_n` after each value, starting from 1.
+
+    Parameters
+    ----------
+    values
+        The series, oldest first; all finite.
+    seed, first
+        Ties are broken at random from (seed, first + position), so that a series which is read
+        again gives the same numbers.
+
+    Examples
+    --------
+    >>> steady = [0.80, 0.81, 0.79, 0.82, 0.80, 0.78, 0.81, 0.80, 0.79, 0.80]
+    >>> max(evidence(steady)) < 5
+    True
+    >>> evidence(steady * 4 + [0.7 - 0.001 * k for k in range(20)])[-1] > 1000
+    True
+    """
+    accounts = np.full(len(STAKES), 1.0 / len(STAKES))
+    stakes = np.array(STAKES)
+    past: list[float] = []
+    found = []
+    lucks = stream(seed, "monitor").random(first + len(values))[first:]
+    for position, (value, luck) in enumerate(zip(values, lucks, strict=True)):
+        if not np.isfinite(value):
+            raise InputError(f"value {position} of the series is {value}; it must be finite.")
+        insort(past, value)
+        below, upto = bisect_left(past, value), bisect_right(past, value)
+        rank = (below + luck * (upto - below)) / len(past)
+        accounts = (1.0 - JUMP) * accounts + JUMP * accounts.mean()
+        accounts = np.minimum(accounts * (1.0 + stakes * (rank - 0.5)), _MOST)
+        found.append(float(accounts.sum()))
+    return found
+
+
+def changes(
+    series: Mapping[str, Sequence[float]], false_alarms: float = 0.01, seed: int = 0
+) -> list[Change]:
+    """Return the alarms over several series of equal length; after each the watch starts anew.
+
+    Parameters
+    ----------
+    series
+        Values of each quantity, oldest first.
+    false_alarms
+        The probability that a watch over an unchanging series ever raises an alarm, at most.
+    seed
+        Breaks ties.
+
+    Examples
+    --------
+    >>> steady, fallen = [0.90, 0.91, 0.89, 0.92] * 10, [0.80, 0.81, 0.79, 0.82] * 10
+    >>> found = changes({"accuracy": steady + fallen, "spread": [1.0, 2.0] * 40})
+    >>> [(change.series, 40 < change.position < 70) for change in found]
+    [('accuracy', True)]
+    """
+    rate = check_number(false_alarms, "false_alarms")
+    if not 0.0 < rate < 1.0:
+        raise InputError(f"false_alarms must lie between 0 and 1, not {rate}.")
+    lengths = {len(values) for values in series.values()}
+    if len(lengths) > 1:
+        raise InputError("all series must have the same length, a value for each snapshot.")
+    length = lengths.pop() if lengths else 0
+    found: list[Change] = []
+    start = 0
+    while start < length:
+        each = {name: evidence(values[start:], seed, start) for name, values in series.items()}
+        mean = np.mean(list(each.values()), axis=0)
+        over = np.flatnonzero(mean >= 1.0 / rate)
+        if not over.size:
+            break
+        step = int(over[0])
+        loudest = max(each, key=lambda name: each[name][step])
+        found.append(Change(start + step, loudest, float(mean[step])))
+        start += step + 1
+    return found

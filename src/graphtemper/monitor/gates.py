@@ -1,0 +1,65 @@
+"""Gates: what must not be true of the newest snapshot, for cron jobs and continuous integration."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from graphtemper.errors import InputError
+from graphtemper.monitor.log import Entry
+
+_NUMBERS = ("accuracy", "low", "high", "temperature", "slope", "confidence")
+_COMPARISON = re.compile(r"\s*([a-z]+)\s*(<|>)\s*([-+.\deE]+)\s*")
+# A gate on a verdict also closes on worse ones.
+_WORSE = {"caution": ("caution", "abstain"), "abstain": ("abstain",)}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One condition that fails a snapshot, as a person wrote it.
+
+    ``abstain``, ``caution`` (which closes on abstentions as well), ``change``, or a comparison of
+    accuracy, low, high (its interval), temperature, slope or confidence with a number.
+
+    Examples
+    --------
+    >>> Gate.parse("accuracy<0.8")
+    Gate(text='accuracy<0.8', field='accuracy', sign='<', limit=0.8)
+    >>> Gate.parse("accuracy=1")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: cannot read the gate 'accuracy=1'; write abstain, caution, \
+change, or a comparison such as accuracy<0.8.
+    """
+
+    text: str
+    field: str
+    sign: str = ""
+    limit: float = math.nan
+
+    @classmethod
+    def parse(cls, text: str) -> Gate:
+        """Read a gate from a command line."""
+        word = text.strip()
+        if word in ("change", *_WORSE):
+            return cls(word, word)
+        found = _COMPARISON.fullmatch(text)
+        try:
+            limit = float(found.group(3)) if found else math.nan
+        except ValueError:
+            limit = math.nan
+        if found is None or found.group(1) not in _NUMBERS or not math.isfinite(limit):
+            raise InputError(
+                f"cannot read the gate {text!r}; write abstain, caution, change, or a comparison "
+                "such as accuracy<0.8."
+            )
+        return cls(word, found.group(1), found.group(2), limit)
+
+    def closes(self, entry: Entry, changed: bool) -> bool:
+        """Whether the snapshot fails; ``changed`` is whether it raised the alarm."""
+        if self.field == "change":
+            return changed
+        if self.field in _WORSE:
+            return entry.verdict in _WORSE[self.field]
+        value: float = getattr(entry, self.field)
+        return value < self.limit if self.sign == "<" else value > self.limit

@@ -1,0 +1,186 @@
+"""The page of a watch: time lines with bands, and marks where something changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from graphtemper.files import atomic_write
+from graphtemper.monitor.change import Change
+from graphtemper.monitor.log import Entry
+from graphtemper.report.html import embeddable, render_page, text_of
+from graphtemper.report.vega import AFTER, BAND, BEFORE, PERCENT, TRUTH, Spec, at, sized, tip
+
+# More snapshots than this are drawn every second, third, ... so that the page stays small; the
+# newest and those that raised an alarm are always there.
+_MOST_POINTS = 1500
+_NEWEST_ROWS = 50
+_SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    entries: Sequence[Entry],
+    alarms: Sequence[Change],
+    model: str,
+    false_alarms: float,
+) -> None:
+    """Write the page of a log, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        The HTML file.
+    entries, alarms
+        The log, oldest first, and where it changed.
+    model
+        The predictor's name.
+    false_alarms
+        The stated rate.
+    """
+    page = render(entries, alarms, model, false_alarms).encode("utf-8")
+    with atomic_write(path) as stream:
+        stream.write(page)
+
+
+def render(
+    entries: Sequence[Entry], alarms: Sequence[Change], model: str, false_alarms: float
+) -> str:
+    """Return the page; the same log gives the same bytes."""
+    rows = [_row(position, entry) for position, entry in enumerate(entries)]
+    marks = [_mark(alarm, rows[alarm.position]) for alarm in alarms]
+    kept = _kept(len(rows), {alarm.position for alarm in alarms})
+    drawn = [rows[position] for position in kept]
+    charts = {
+        "accuracy": accuracy_chart(drawn, marks),
+        "temperature": line_chart(drawn, marks, "temperature", "temperature"),
+        "slope": line_chart(drawn, marks, "slope", "slope"),
+    }
+    counts = {word: sum(row["verdict"] == word for row in rows) for word in _SYMBOLS}
+    return render_page(
+        text_of("graphtemper.monitor", "template.html"),
+        text_of("graphtemper.monitor", "page.js"),
+        {"charts_json": embeddable(charts), "log_json": embeddable({"snapshots": drawn})},
+        model=model,
+        newest=entries[-1],
+        rows=rows[::-1][:_NEWEST_ROWS],
+        total=len(rows),
+        drawn=len(drawn),
+        marks=marks[::-1],
+        counts=counts,
+        false_alarms=false_alarms,
+    )
+
+
+def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> Spec:
+    """Return accuracy with its band and mean confidence over the snapshots."""
+    y = {"type": "quantitative", "title": None, "axis": PERCENT, "scale": {"zero": False}}
+    tips = [
+        tip("name", "Snapshot"),
+        tip("accuracy", "Accuracy", ".1%"),
+        tip("low", "at least", ".1%"),
+        tip("high", "at most", ".1%"),
+        tip("confidence", "Confidence before", ".1%"),
+        tip("verdict", "Verdict"),
+    ]
+    x = _across(len(rows))
+    shape = {
+        "field": "verdict",
+        "type": "nominal",
+        "scale": {"domain": list(_SYMBOLS), "range": list(_SYMBOLS.values())},
+        "legend": None,
+    }
+    return sized(
+        260,
+        {
+            "data": {"values": rows},
+            "layer": [
+                {
+                    "mark": {"type": "area", "color": BAND},
+                    "encoding": {"x": x, "y": at("low", y), "y2": {"field": "high"}},
+                },
+                {
+                    "mark": {"type": "line", "color": BEFORE, "strokeDash": [5, 3]},
+                    "encoding": {"x": x, "y": at("confidence", y)},
+                },
+                {
+                    "mark": {"type": "line", "color": TRUTH, "strokeWidth": 2},
+                    "encoding": {"x": x, "y": at("accuracy", y)},
+                },
+                {
+                    "mark": {"type": "point", "filled": True, "color": TRUTH, "size": 45},
+                    "encoding": {"x": x, "y": at("accuracy", y), "shape": shape, "tooltip": tips},
+                },
+                *_rules(marks, x),
+            ],
+        },
+    )
+
+
+def line_chart(
+    rows: list[dict[str, Any]], marks: list[dict[str, Any]], field: str, title: str
+) -> Spec:
+    """Return one quantity over the snapshots."""
+    x = _across(len(rows))
+    y = {"type": "quantitative", "title": title, "scale": {"zero": False}}
+    tips = [tip("name", "Snapshot"), tip(field, title.capitalize(), ".3f")]
+    return sized(
+        130,
+        {
+            "data": {"values": rows},
+            "layer": [
+                {
+                    "mark": {"type": "line", "color": AFTER, "point": {"size": 25}},
+                    "encoding": {"x": x, "y": at(field, y), "tooltip": tips},
+                },
+                *_rules(marks, x),
+            ],
+        },
+    )
+
+
+def _across(count: int) -> Spec:
+    axis = {"tickMinStep": 1, "format": "d", "grid": False}
+    return {
+        "field": "position",
+        "type": "quantitative",
+        "title": "snapshot" if count else None,
+        "axis": axis,
+        "scale": {"nice": False, "zero": False},
+    }
+
+
+def _rules(marks: list[dict[str, Any]], x: Spec) -> list[Spec]:
+    if not marks:
+        return []
+    tips = [tip("name", "Alarm at"), tip("series", "Loudest"), tip("evidence", "Evidence", ",.0f")]
+    mark = {"type": "rule", "color": "var(--target)", "strokeWidth": 2, "strokeDash": [2, 2]}
+    return [
+        {
+            "data": {"values": marks},
+            "mark": mark,
+            "encoding": {"x": at("position", x), "tooltip": tips},
+        }
+    ]
+
+
+def _kept(total: int, always: set[int]) -> list[int]:
+    step = max(-(-total // _MOST_POINTS), 1)
+    return sorted({*range(0, total, step), *always, total - 1})
+
+
+def _row(position: int, entry: Entry) -> dict[str, Any]:
+    names = ("name", "num_nodes", "accuracy", "low", "high", "confidence", "temperature", "slope")
+    return {"position": position + 1, "verdict": entry.verdict} | {
+        name: getattr(entry, name) for name in names
+    }
+
+
+def _mark(alarm: Change, row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "position": row["position"],
+        "name": row["name"],
+        "series": alarm.series,
+        "evidence": alarm.evidence,
+    }

@@ -1,0 +1,35 @@
+"""A small model with its card, and days on which its graph drifts."""
+
+import numpy as np
+import pytest
+
+from graphtemper import SourceCard, csbm
+from graphtemper.models import SIGN
+from graphtemper.monitor import Snapshot
+
+
+@pytest.fixture(scope="session")
+def day():
+    def drawn(number, homophily=0.85):
+        return csbm.sample(400, 6, homophily, 1.5, num_features=4, seed=100 + number)
+
+    return drawn
+
+
+@pytest.fixture(scope="session")
+def shots(day):
+    def listed(count, homophily=0.85, first=0):
+        return [
+            Snapshot(f"day{k}", f"{k}", lambda k=k: day(k, homophily))
+            for k in range(first, first + count)
+        ]
+
+    return listed
+
+
+@pytest.fixture(scope="session")
+def watched():
+    source = csbm.sample(800, 6, 0.85, 1.5, num_features=4, seed=1)
+    model = SIGN(hops=1).fit(source, np.arange(400))
+    card = SourceCard.build(model, source, np.arange(400, 800), compositions=4)
+    return model, card

@@ -1,0 +1,113 @@
+"""The log: append-only, whole rows, several processes, hostile files."""
+
+import multiprocessing
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from graphtemper.errors import FileError, InputError
+from graphtemper.monitor import Entry, Log
+
+ENTRY = Entry(
+    "monday", "00", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("near",), {"confidence": 0.2}
+)
+
+
+def test_rows_come_back_in_order(tmp_path):
+    log = Log(tmp_path / "watch.sqlite", "card")
+    names = ["b", "a", "c"]
+    for name in names:
+        assert log.append(replace(ENTRY, name=name))
+    again = Log(tmp_path / "watch.sqlite", "card")
+    assert [entry.name for entry in again.entries()] == names
+    assert again.entries()[0] == replace(ENTRY, name="b")
+    assert again.digest("a") == "00"
+    assert again.digest("d") is None
+
+
+def test_another_card_is_refused(tmp_path):
+    Log(tmp_path / "watch.sqlite", "one")
+    with pytest.raises(InputError, match="another card"):
+        Log(tmp_path / "watch.sqlite", "two")
+
+
+def test_rows_can_neither_be_changed_nor_removed(tmp_path):
+    path = tmp_path / "watch.sqlite"
+    Log(path, "card").append(ENTRY)
+    base = sqlite3.connect(path)
+    for statement in ("UPDATE snapshots SET accuracy = 1.0", "DELETE FROM snapshots"):
+        with pytest.raises(sqlite3.IntegrityError, match="never"):
+            base.execute(statement)
+
+
+def write_many(path, first):
+    log = Log(path, "card")
+    for number in range(20):
+        log.append(replace(ENTRY, name=f"{number}", digest=first))
+
+
+def test_two_processes_write_each_snapshot_once(tmp_path):
+    path = tmp_path / "watch.sqlite"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=write_many, args=(path, name)) for name in ("p", "q")]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    assert sorted(int(entry.name) for entry in Log(path, "card").entries()) == list(range(20))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"accuracy": float("nan")},
+        {"temperature": float("inf")},
+        {"verdict": "yes"},
+        {"signals": {"x": float("nan")}},
+        {"name": "x" * 20_000},
+    ],
+)
+def test_bad_entries_are_not_written(tmp_path, change):
+    log = Log(tmp_path / "watch.sqlite", "card")
+    with pytest.raises(InputError, match="the new entry"):
+        log.append(replace(ENTRY, **change))
+    assert log.entries() == []
+
+
+@pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + b"\xff" * 4000])
+def test_files_that_are_no_log(tmp_path, content):
+    path = tmp_path / "watch.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=r"watch\.sqlite"):
+        Log(path, "card")
+    assert path.read_bytes() == content
+
+
+def test_somebody_elses_database_is_left_alone(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as base:
+        base.execute("CREATE TABLE mine (x)")
+    with pytest.raises(FileError, match="is not a log"):
+        Log(path, "card")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("reasons", "[1]"), ("signals", '{"a": "b"}'), ("signals", "[" * 100_000), ("verdict", "?")],
+)
+def test_rows_that_were_tampered_with(tmp_path, column, value):
+    path = tmp_path / "watch.sqlite"
+    Log(path, "card").append(ENTRY)
+    with sqlite3.connect(path) as base:
+        base.execute("DROP TRIGGER only_added_to")
+        base.execute(f"UPDATE snapshots SET {column} = ?", (value,))
+    base.close()
+    with pytest.raises(FileError, match="no snapshot"):
+        Log(path, "card").entries()
+
+
+def test_a_folder_that_is_missing(tmp_path):
+    with pytest.raises(FileError, match="cannot be used"):
+        Log(tmp_path / "no" / "watch.sqlite", "card")

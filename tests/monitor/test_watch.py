@@ -1,0 +1,98 @@
+"""Snapshots, and the watch over them."""
+
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+
+from graphtemper import Graph, recalibrate
+from graphtemper.errors import FileError, InputError
+from graphtemper.monitor import Log, Snapshot, find_snapshots, follow, windows
+from graphtemper.monitor.watch import alarms, fingerprint
+
+
+def test_an_entry_is_what_recalibrate_says(watched, tmp_path, shots, day):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    (entry,) = follow(model, card, shots(1), log)
+    result = recalibrate(model, day(0).replace(labels=None), card)
+    known = result.accuracy
+    assert (entry.accuracy, entry.low, entry.high) == (known.value, known.low, known.high)
+    assert entry.temperature == result.temperature
+    assert entry.verdict == result.verdict
+    assert log.entries() == [entry]
+
+
+def test_labels_change_nothing(watched, tmp_path, day):
+    model, card = watched
+    found = []
+    for number, labels in enumerate((None, "kept")):
+        graph = day(0) if labels else day(0).replace(labels=None)
+        log = Log(tmp_path / f"{number}.sqlite", fingerprint(card))
+        found += follow(model, card, [Snapshot("day", "0", lambda graph=graph: graph)], log)
+    assert found[0] == found[1]
+
+
+def test_interrupted_it_goes_on(watched, tmp_path, shots):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    watch = follow(model, card, shots(3), log)
+    next(watch)
+    watch.close()
+    assert [entry.name for entry in follow(model, card, shots(3), log)] == ["day1", "day2"]
+    whole = Log(tmp_path / "whole.sqlite", fingerprint(card))
+    list(follow(model, card, shots(3), whole))
+    assert log.entries() == whole.entries()
+
+
+def test_a_snapshot_that_changed_is_refused(watched, tmp_path, shots, day):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    list(follow(model, card, shots(1), log))
+    with pytest.raises(InputError, match="another content"):
+        list(follow(model, card, [Snapshot("day0", "other", lambda: day(0))], log))
+
+
+def test_errors_name_the_snapshot(watched, tmp_path):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    narrow = Graph(features=[[1.0]] * 3, edges=[[0, 1]])
+    with pytest.raises(InputError, match="snapshot bad: "):
+        list(follow(model, card, [Snapshot("bad", "0", lambda: narrow)], log))
+    assert log.entries() == []
+
+
+def test_drift_raises_an_alarm(watched, tmp_path, shots):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    list(follow(model, card, shots(25), log))
+    assert alarms(log.entries(), 0.05) == []
+    list(follow(model, card, shots(25, homophily=0.65, first=25), log))
+    found = alarms(log.entries(), 0.05)
+    assert found
+    assert 25 < found[0].position < 50
+
+
+def test_windows_cover_every_known_node_once():
+    time = np.array([3, 1, 0, 2, 2, 5, 4, 9])
+    g = Graph(features=np.arange(8.0)[:, None], edges=[[0, 1], [1, 3], [5, 7]], time=time)
+    seen = [s.load().features[s.nodes, 0].tolist() for s in windows(g, 3)]
+    assert sorted(chain(*seen)) == [0, 1, 3, 4, 5, 6, 7]
+    times = [[time[int(node)] for node in part] for part in seen]
+    assert all(max(a) < min(b) for a, b in pairwise(times))
+    with pytest.raises(InputError, match="no times"):
+        list(windows(g.replace(time=None), 3))
+
+
+def test_names_and_files(tmp_path, day):
+    with pytest.raises(FileError, match="holds no snapshot"):
+        find_snapshots([tmp_path])
+    with pytest.raises(FileError, match="there is no snapshot"):
+        find_snapshots([tmp_path / "no.npz"])
+    with pytest.raises(InputError, match="no snapshots"):
+        find_snapshots([])
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        day(1).save(tmp_path / folder / "same.npz")
+    with pytest.raises(InputError, match="two snapshots are called same"):
+        find_snapshots([tmp_path / "a", tmp_path / "b"])
