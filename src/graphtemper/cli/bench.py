@@ -65,7 +65,7 @@ class OnPairs(Run):
     ] = None
 
 
-_GRAPHS, _PAIRS = OnGraphs(), OnPairs()
+_PLAIN, _GRAPHS, _PAIRS = Run(), OnGraphs(), OnPairs()
 
 
 @bench.default
@@ -97,8 +97,8 @@ def every(
 
     Finished cells are kept in OUT/cells and not measured again.
     """
-    chosen = {"groups": groups, "calibrators": calibrators, "retrain": retrain or None}
-    listed = {name: _listed(text) for name, text in chosen.items() if text is not None}
+    named = {"groups": groups, "calibrators": calibrators, "retrain": retrain or None}
+    listed: dict[str, Any] = {n: _listed(text) for n, text in named.items() if text is not None}
     room = "graphtemper.experiments.leaderboard"
     _run("bench", "summary", "leaderboard", request, models, seeds, room, jobs=jobs, **listed)
 
@@ -180,18 +180,37 @@ def per_node(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: See
     _run("per_node", "per_node_summary", "per_node", request, models, seeds)
 
 
+@bench.command
+def monitoring(
+    request: Run = _PLAIN,
+    *,
+    series: Annotated[
+        str | None, Parameter(help="drift, steady, pubmed, joined by commas; all unless given.")
+    ] = None,
+) -> None:
+    """Watch a model while its graph drifts: how soon the alarm comes, and what it costs.
+
+    Finished snapshots are kept in logs in OUT and not measured again.
+    """
+    _run("monitoring", "monitoring", "monitoring", request, chosen=series)
+
+
 def _run(
     job: str,
     pages: str,
     name: str,
-    request: OnGraphs | OnPairs,
+    request: Run,
     models: str | None = None,
     seeds: int | None = None,
     room: str = "graphtemper.experiments.atlas",
+    chosen: str | None = None,
     **other: Any,
 ) -> None:
     """Run one experiment of a room and leave its files and tables."""
-    chosen = request.graphs if isinstance(request, OnGraphs) else request.groups
+    if isinstance(request, OnGraphs):
+        chosen = request.graphs
+    elif isinstance(request, OnPairs):
+        chosen = request.groups
     out = request.out or Path("artifacts") / name
     told: dict[str, Any] = {"quick": request.quick, **other}
     if models is not None:
@@ -228,7 +247,7 @@ def _leave(found: Outcome, pages: ModuleType, out: Path, as_json: bool) -> None:
         print_json(found.to_dict())
         return
     for title, rows in pages.shown(found).items():
-        console().print(table(title, rows))
+        console().print(table(title, rows), "")
     # The notes are long; they are in the files.
     asked = [dict(list(row.items())[:4]) for row in bars(found.comparisons)]
     console().print(table("What was asked for", asked))
