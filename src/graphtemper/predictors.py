@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from graphtemper import datasets, models
 from graphtemper._arrays import FloatArray
 from graphtemper.errors import FileError, GraphTemperError, InputError
-from graphtemper.files import read_npz
+from graphtemper.files import read_npy, read_npz
 from graphtemper.graph import Graph
 from graphtemper.models import GCN
 from graphtemper.models.linear import LinearGNN
@@ -137,7 +137,7 @@ def read_logits(path: str | os.PathLike[str], num_nodes: int) -> FloatArray:
     """Read logits (N, K) from an ``.npz`` with the key ``logits``, or from a ``.npy``."""
     source = Path(path)
     if source.suffix == ".npy":
-        array = _read_npy(source)
+        array = read_npy(source)
     else:
         arrays = read_npz(source)
         if "logits" not in arrays:
@@ -147,16 +147,6 @@ def read_logits(path: str | os.PathLike[str], num_nodes: int) -> FloatArray:
         return checked_logits(array, num_nodes)
     except InputError as error:
         raise FileError(f"{source}: {error}") from error
-
-
-def _read_npy(source: Path) -> NDArray[Any]:
-    try:
-        # Mapped first, so that a header that claims more than the file holds allocates nothing.
-        return np.array(np.load(source, mmap_mode="r", allow_pickle=False))
-    except FileNotFoundError as error:
-        raise FileError(f"{source} does not exist or is not a file.") from error
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
-        raise FileError(f"{source} is damaged or not an .npy of numbers.") from error
 
 
 def choose_nodes(
