@@ -1,5 +1,6 @@
 # Two commands do everything on a fresh machine with python3, make and pip:
 #   make demo    make test
+# and a third builds the documentation site: make docs
 # Each makes .venv on its first run and is quick afterwards.
 
 PYTHON ?= python3
@@ -7,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types unit browser slow paper bench clean
+.PHONY: demo docs test lint types unit browser slow paper bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +34,12 @@ $(VENV)/.chromium: scripts/install_chromium.sh | $(BIN)/python
 	-@[ "$$(id -u)" -ne 0 ] || sh scripts/install_chromium.sh
 	@touch $@
 
+# The API pages import everything, so this needs what the tests need.
+docs: $(VENV)/.test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
+		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
+	@echo "Start page: docs/_build/html/index.html"
+
 demo: $(VENV)/.demo
 	$(BIN)/graphtemper demo
 
@@ -46,10 +53,10 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 # Two workers, whole files each, so that what a file's tests share is made once.
-unit: $(VENV)/.test $(VENV)/.chromium
+unit: $(VENV)/.test $(VENV)/.chromium docs
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
 
-browser: $(VENV)/.test
+browser: $(VENV)/.test docs
 	sh scripts/install_chromium.sh
 	$(BIN)/python -m pytest tests/browser
 
@@ -63,4 +70,4 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) artifacts
+	rm -rf $(VENV) artifacts docs/_build docs/_generated docs/api/generated

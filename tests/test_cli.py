@@ -416,6 +416,20 @@ def natural_cells(folder):
     return ("natural", "--groups", "counties"), "natural_shifts"
 
 
+def label_cells(folder):
+    from graphtemper import datasets
+    from graphtemper.experiments.atlas import labels
+    from graphtemper.experiments.atlas.trial import ATLAS, ORACLE, SOURCE
+
+    if not all(datasets.find(f"county_{year}") for year in (2012, 2016)):
+        pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
+    names = [f"{count} labels{how}, draw 1" for count in (50, 200) for how in ("", " alone")]
+    rows = [{"target": "county_2016", **scored(m)} for m in (SOURCE, ATLAS, ORACLE, *names)]
+    head = {"schema": labels.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
+    cell(folder, "county_2012-SIGN-1", rows, group="counties", **head)
+    return ("labels", "--groups", "counties"), "labels"
+
+
 def control_cells(folder):
     from graphtemper.experiments.atlas import controls
     from graphtemper.experiments.atlas.trial import METHODS
@@ -463,7 +477,16 @@ def per_node_cells(folder):
 
 
 @pytest.mark.parametrize(
-    "make", [atlas_cells, natural_cells, control_cells, paper_cells, sets_cells, per_node_cells]
+    "make",
+    [
+        atlas_cells,
+        natural_cells,
+        label_cells,
+        control_cells,
+        paper_cells,
+        sets_cells,
+        per_node_cells,
+    ],
 )
 def test_bench_from_finished_cells(call, tmp_path, make):
     """Cells as a run leaves them; what is tested is the way from there to tables and files."""

@@ -36,9 +36,10 @@ def sample(
 ) -> Graph:
     r"""Draw a graph with the given expected degree, edge homophily and signal-to-noise ratio.
 
-    Features are :math:`x_i=\mu_{y_i}+\xi_i`, :math:`\xi_i\sim N(0,\sigma^2I)`, with simplex means
-    of norm :math:`r=\sigma\sqrt{\rho}` that sum to zero. Source and target graphs drawn with
-    different seeds share their class means (`simplex_means` is deterministic).
+    The contextual block model (``as:csbm``): features are :math:`x_i=\mu_{y_i}+\xi_i`,
+    :math:`\xi_i\sim N(0,\sigma^2I)`, with simplex means of norm :math:`r=\sigma\sqrt{\rho}` that
+    sum to zero. Source and target graphs drawn with different seeds share their class means
+    (`simplex_means` is deterministic).
 
     Parameters
     ----------

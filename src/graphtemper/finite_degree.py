@@ -77,9 +77,10 @@ def finite_degree_temperature(
 ) -> float | Floats:
     """NLL-optimal target temperature of a source-calibrated model at finite degree.
 
-    Formula: optimal_scale(source) / optimal_scale(target), both under the exact mixture. ``degree``
-    describes the source (Poisson mean or histogram); the target has the same unless
-    ``degree_target`` is given. ``h_target`` may be an array.
+    Formula: optimal_scale(source) / optimal_scale(target), both under the exact mixture (the limit
+    ``as:deg`` is not taken, and ``rem:berry`` not needed). ``degree`` describes the source (Poisson
+    mean or histogram); the target has the same unless ``degree_target`` is given. ``h_target`` may
+    be an array.
 
     Assumptions: those of `optimal_scale`; the features keep their distribution. Limits: approaches
     ``1 / theory.slope`` as the degree grows while the accuracy stays below 1, that is with

@@ -90,10 +90,11 @@ def slope(
     At decision value t the confidence is sigmoid(t) and the accuracy is sigmoid(slope t).
 
     Assumptions: large degrees, the same feature distribution on both graphs, scale fixed by source
-    calibration. The paper calls the slope independent of degree; that holds when source and target
-    have the same degree. In its own derivation the scale carries d_s and the target d_t, so the
-    slope is proportional to ``degree_ratio`` = d_t / d_s. For the same reason irregular degrees
-    alone make the slope vary from node to node (d_i in place of d_t), even without a shift.
+    calibration (``as:clf``). The paper calls the slope independent of degree; that holds when
+    source and target have the same degree. In its own derivation the scale carries d_s and the
+    target d_t, so the slope is proportional to ``degree_ratio`` = d_t / d_s. For the same reason
+    irregular degrees alone make the slope vary from node to node (d_i in place of d_t), even
+    without a shift.
 
     Limits: snr -> 0 gives (2 h_t - 1)/(2 h_s - 1) and snr -> infinity gives
     (2 h_t - 1) h_s (1-h_s) / [(2 h_s - 1) h_t (1-h_t)]. The paper states the first for
@@ -169,10 +170,10 @@ def slope_self_loop(
     """Calibration slope of the symmetric-normalised operator with self-loops (``prop:sl``).
 
     Formula: A(h_t) B(h_s) / [A(h_s) B(h_t)], A(h) = 1 + d (2h - 1), B(h) = 4 d h (1-h) snr + d + 1.
-    Assumptions: those of `slope`, and all degrees replaced by the expected degree d, the same on
-    both graphs; then the row-normalised operator of ``finite_degree_temperature(self_loop=True)``
-    is the same one, while with differing degrees it is an approximation. Limits: `slope` as
-    degree -> infinity; 1 as degree -> 0 (features alone).
+    Assumptions: those of `slope`, and all degrees replaced by the expected degree d (``as:reg``),
+    the same on both graphs; then the row-normalised operator of
+    ``finite_degree_temperature(self_loop=True)`` is the same one, while with differing degrees it
+    is an approximation. Limits: `slope` as degree -> infinity; 1 as degree -> 0 (features alone).
     Undefined at h_source = (1 - 1/d)/2, see `self_loop_zero_crossing`; warns when
     |2 h_source - 1 + 1/d| < 0.05.
 

@@ -85,4 +85,4 @@ def inspect_data(graph: str, *, as_json: Json = False) -> None:
     if as_json:
         print_json(found)
         return
-    console().print(table(str(graph), [{"what": k, "value": str(v)} for k, v in found.items()]))
+    console().print(table(str(graph), [{"what": k, "value": v} for k, v in found.items()]))

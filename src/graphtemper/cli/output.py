@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,12 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from rich.console import Console
 
+# 0.25, +152%, 13/3/0, 0.45-0.63, inf, or a dash or nothing where there is no number.
+_NUMBER = re.compile(r"[-+]?[\d.]+[\d.%/e+-]*|[-+]?inf|-|")
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for machines.")]
+
+STYLES = {"trust": "bold green", "caution": "bold yellow", "abstain": "bold red"}
+"""How verdicts look."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -81,21 +87,51 @@ def print_rows(rows: dict[str, str]) -> None:
     console().print(grid)
 
 
+def print_reasons(reasons: list[str]) -> None:
+    """Print sentences as a list, each wrapped to the terminal under its own first word."""
+    from textwrap import fill
+
+    for reason in reasons:
+        width = max(console().width, 20)
+        say(fill(reason, width, initial_indent="- ", subsequent_indent="  "))
+
+
 def table(title: str, rows: list[dict[str, Any]]) -> Any:
-    """Return a table of rows, with numbers to the right and texts as they are."""
+    """Return a table of rows: numbers whole and to the right, texts folded where they must be.
+
+    Nothing is cut off. Where a table is wider than the terminal, headings of numbers take a line a
+    word before texts are folded.
+    """
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(title=Text(title), title_justify="left")
-    for column, value in rows[0].items():
-        number = isinstance(value, (int, float))
+    cells = {name: [_cell(row.get(name)) for row in rows] for name in rows[0]}
+    widths = (max(map(len, (name, *texts))) + 2 for name, texts in cells.items())
+    narrow = sum(widths) > console().width
+    found = Table(
+        title=Text(title, style="bold not italic"),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    numbers = {name for name, texts in cells.items() if all(map(_NUMBER.fullmatch, texts))}
+    heads = {
+        name: name.replace(" ", "\n") if narrow and name in numbers else name for name in cells
+    }
+    tallest = max(head.count("\n") for head in heads.values())
+    for name, head in heads.items():
+        number = name in numbers
         found.add_column(
-            column,
+            Text("\n" * (tallest - head.count("\n")) + head),  # headings stand on the line
             justify="right" if number else "left",
-            no_wrap=column in ("name", "here", "graph"),
+            no_wrap=number or name in ("name", "here", "graph"),
+            overflow="fold",
         )
-    for row in rows:
-        found.add_row(*(Text(_cell(value)) for value in row.values()))
+    for row in zip(*cells.values(), strict=True):
+        found.add_row(*map(Text, row))
     return found
 
 

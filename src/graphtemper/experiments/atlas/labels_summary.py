@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper.experiments.atlas.cells import Cell, outdated
+from graphtemper.experiments.atlas.natural_summary import pair_name
 from graphtemper.experiments.atlas.tables import Columns, mean, page, skipped, texts
 from graphtemper.experiments.atlas.trial import ATLAS, ORACLE, SOURCE
 from graphtemper.experiments.outcome import Comparison, Outcome, Row
@@ -107,9 +108,7 @@ def compare(model: str, count: int, rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-COLUMNS: Columns = {
-    "source": ("from", ""),
-    "target": ("to", ""),
+_ECE: Columns = {
     f"ece {SOURCE}": ("source", ".3f"),
     f"ece {ATLAS}": ("atlas", ".3f"),
     "ece 50": ("50", ".3f"),
@@ -120,6 +119,8 @@ COLUMNS: Columns = {
     "covered 50": ("held 50", ".0%"),
     "covered 200": ("held 200", ".0%"),
 }
+NARROW: Columns = {"pair": ("graph", ""), **_ECE}
+COLUMNS: Columns = {"source": ("from", ""), "target": ("to", ""), **_ECE}
 WORDS = (
     "ECE of the source temperature, of the atlas without labels, of the atlas with 50 and 200",
     "labels, of a temperature fitted on the same labels alone, and of the oracle; means over five",
@@ -129,14 +130,18 @@ WORDS = (
 
 
 def shown(found: Outcome) -> dict[str, list[dict[str, str]]]:
-    """Return titled tables: the pairs of every group, and the averages."""
+    """Return titled tables for a terminal: the pairs of every group, and the averages."""
+    return _tables(found, NARROW)
+
+
+def _tables(found: Outcome, columns: Columns) -> dict[str, list[dict[str, str]]]:
     tables = {}
     for model in found.settings["models"]:
-        mine = [row for row in found.rows if row["model"] == model]
+        mine = [{**row, "pair": pair_name(row)} for row in found.rows if row["model"] == model]
         groups = list(dict.fromkeys(row["group"] for row in mine))
         for group in groups:
             chosen = [row for row in mine if row["group"] == group]
-            tables[f"{model}: {group}"] = texts(chosen, COLUMNS)
+            tables[f"{model}: {group}"] = texts(chosen, columns)
         averages = [_average(group, mine) for group in (*groups, "all")]
         tables[f"{model}: averages"] = texts(averages, COLUMNS)
     return tables
@@ -144,14 +149,13 @@ def shown(found: Outcome) -> dict[str, list[dict[str, str]]]:
 
 def _average(group: str, rows: Sequence[Row]) -> dict[str, Any]:
     mine = [row for row in rows if group in (row["group"], "all")]
-    numbers = [key for key in COLUMNS if key not in ("source", "target")]
     words = {"source": group, "target": f"{len(mine)} pairs"}
-    return words | {key: mean([row[key] for row in mine]) for key in numbers}
+    return words | {key: mean([row[key] for row in mine]) for key in _ECE}
 
 
 def render(found: Outcome) -> str:
     """Return the Markdown page: the bars, every pair, and the averages."""
-    return page(found, "bench labels", WORDS, shown(found))
+    return page(found, "bench labels", WORDS, _tables(found, COLUMNS))
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> None:

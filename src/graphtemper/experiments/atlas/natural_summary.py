@@ -232,14 +232,19 @@ def _tables(found: Outcome, columns: Columns) -> dict[str, list[dict[str, str]]]
 
 
 def _named_pair(row: Row) -> dict[str, Any]:
-    """Add the interval in words, and the pair by what tells the graphs of its group apart."""
+    """Add the interval in words, and the pair's short name."""
+    return {**interval(row), "pair": pair_name(row)}
+
+
+def pair_name(row: Row) -> str:
+    """Return a pair by what tells the graphs of its group apart."""
     names = []
     for name in (row["source"], row["target"]):
         short = "later" if name.endswith(", later") else name.removesuffix("_years")
         for prefix in ("twitch_", "airport_", "county_"):
             short = short.removeprefix(prefix)
         names.append(short)
-    return {**interval(row), "pair": "->".join(names)}
+    return "->".join(names)
 
 
 def _draw(figure: Figure, rows: Sequence[Row]) -> None:

@@ -1,0 +1,42 @@
+"""What pages include and no one writes: tables and a picture, made before pages are read."""
+
+from pathlib import Path
+
+import data_flow
+import equations
+import report_fields
+
+
+def setup(app):
+    """Register the work."""
+    app.connect("builder-inited", _write)
+    return {"parallel_read_safe": True}
+
+
+def _write(app):
+    from graphtemper.report.content import schema
+    from graphtemper.report.style import draw
+
+    folder = Path(app.srcdir) / "_generated"
+    folder.mkdir(exist_ok=True)
+    _put(folder / "equations.md", equations.markdown(Path(app.srcdir).parent / "tests"))
+    _put(folder / "report_fields.md", report_fields.markdown(schema()))
+    draw(folder / "data_flow.png", data_flow.draw, width=9.2, height=3.1)
+    _draw_demo(folder / "demo.png", Path(app.srcdir).parent / "src")
+
+
+def _draw_demo(path, sources):
+    """Run the demo for its picture, unless no code has changed since the last time."""
+    from graphtemper.experiments import demo
+    from graphtemper.report.style import draw
+
+    newest = max(file.stat().st_mtime for file in sources.rglob("*.py"))
+    if not path.is_file() or path.stat().st_mtime < newest:
+        found = demo.run()
+        draw(path, lambda figure: demo.draw(figure, found))
+
+
+def _put(path, text):
+    """Write a part if it is new, so that pages which include it are not read again for nothing."""
+    if not path.is_file() or path.read_text("utf-8") != text:
+        path.write_text(text, "utf-8")

@@ -1,0 +1,60 @@
+"""How the documentation site is built: `make docs`."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+from graphtemper import __version__  # noqa: E402
+
+project = "graphtemper"
+author = "The graphtemper authors"
+project_copyright = author
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "docstring_text",
+    "generated_parts",
+    "mathml",
+    "static_explorer",
+]
+exclude_patterns = ["_build", "_generated", "_ext"]
+templates_path = ["_templates"]
+
+# Headings can be linked as on GitHub; formulas between dollars become MathML.
+myst_heading_anchors = 3
+myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
+myst_dmath_allow_labels = False
+
+# A name in single backquotes is a link where this site knows it, and code where it does not.
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autosummary_generate = True
+autosummary_imported_members = False
+napoleon_google_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+add_module_names = False
+python_display_short_literal_types = True
+toc_object_entries = True
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = "graphtemper"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_sphinx = False
+# Summaries would be fetched, which pages opened from disk may not do.
+html_show_search_summary = False
+html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+html_math_renderer = "mathml"
+pygments_style = "a11y-light"
+pygments_dark_style = "a11y-dark"

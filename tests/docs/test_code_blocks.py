@@ -1,0 +1,150 @@
+"""Every Python block of the pages runs, and every command line is one.
+
+Blocks with prompts are doctests, run because `docs` is among pytest's test paths. Blocks without
+are run here, in the order of their page, with what a reader is told to have.
+"""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphtemper import SourceCard, atlas, csbm, recalibrate, shifts, suggest_labels
+from graphtemper.cli import app
+from graphtemper.label_files import write_plan
+from graphtemper.models import SIGN
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    path
+    for path in (ROOT / "docs").rglob("*.md")
+    if not {"_build", "_generated", "generated", "results"} & set(path.parts)
+)
+NAMES = {path: str(path.relative_to(ROOT)) for path in [*PAGES, ROOT / "README.md"]}
+# These have tests of their own, with modules and libraries that few readers have.
+ELSEWHERE = {"docs/any_model.md", "README.md"}
+FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+CHEAP = {"card", "recalibrate", "diagnose", "suggest-labels"}
+
+
+def python_blocks(path):
+    return re.findall(r"^```python\n(.*?)^```", path.read_text("utf-8"), flags=re.M | re.S)
+
+
+def plain_blocks(path):
+    return [block for block in python_blocks(path) if ">>>" not in block]
+
+
+PLAIN = [path for path in PAGES if plain_blocks(path) and NAMES[path] not in ELSEWHERE]
+
+
+@pytest.fixture(scope="module")
+def room():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atlas, "LEVELS", FEW)
+        settings = {"degree": 6, "snr": 1.0, "num_features": 6}
+        source = csbm.sample(400, homophily=0.8, seed=1, **settings)
+        target = shifts.noise(0.5)(csbm.sample(400, homophily=0.7, seed=2, **settings), 5)
+        model = SIGN(hops=1).fit(source, range(200))
+        card = SourceCard.build(model, source, range(200, 400), compositions=0)
+    return {"source": source, "target": target, "model": model, "card": card}
+
+
+@pytest.fixture
+def folder(room, tmp_path, monkeypatch):
+    """A folder with every file that the pages name."""
+    for name in ("source", "target", "model"):
+        room[name].save(tmp_path / f"{name}.npz")
+    room["card"].save(tmp_path / "model.card.json")
+    np.save(tmp_path / "logits.npy", room["model"](room["target"]))
+    (tmp_path / "val_nodes.txt").write_text("\n".join(map(str, range(200, 400))))
+    plan = suggest_labels(recalibrate(room["model"], room["target"], room["card"]), 20)
+    write_plan(tmp_path / "labels.csv", plan)
+    head, *rows = (tmp_path / "labels.csv").read_text().splitlines()
+    told = [f"{node},{room['target'].labels[int(node)]},{weight}" for node, _, weight in (
+        row.split(",") for row in rows
+    )]  # fmt: skip
+    (tmp_path / "labels.csv").write_text("\n".join([head, *told]) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(atlas, "LEVELS", FEW)
+    small = dict(SourceCard.build.__func__.__kwdefaults__) | {"compositions": 0}
+    monkeypatch.setattr(SourceCard.build.__func__, "__kwdefaults__", small)
+    return tmp_path
+
+
+def torch_script():
+    """Return what a PyG training script leaves behind."""
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
+    nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        data = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1).to_pyg()
+        net = nn.SGConv(6, 2, K=1)
+    data.val_mask = torch.arange(300) >= 150
+    return {"net": net, "data": data, "new_data": data.clone()}
+
+
+@pytest.mark.parametrize("path", PLAIN, ids=NAMES.get)
+def test_plain_blocks_run(path, room, folder, capsys):
+    names = dict(room) | {"recalibrate": recalibrate}
+    if "predictor(net" in "".join(plain_blocks(path)):
+        names |= torch_script()
+    for block in plain_blocks(path):
+        exec(compile(block, NAMES[path], "exec"), names)
+    if "report.html" in path.read_text("utf-8"):
+        assert (folder / "report.html").read_bytes().startswith(b"<!doctype html>")
+
+
+def test_pages_with_plain_blocks_were_found():
+    assert {"docs/report.md", "docs/start/pyg_model.md"} <= {NAMES[path] for path in PLAIN}
+    assert len(PAGES) > 20
+
+
+def commands(path):
+    """Return the command lines of a page: lines of code blocks that begin with the program."""
+    found = re.findall(
+        r"^ *(?:\.venv/bin/)?graphtemper +(\S.*)$", path.read_text("utf-8"), flags=re.M
+    )
+    indented = [line for line in found if line.strip()]
+    return [shlex.split(line, comments=True) for line in indented]
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{NAMES[path]}: {' '.join(words)[:60]}")
+    for path in [ROOT / "README.md", *PAGES]
+    for words in commands(path)
+]
+
+
+def test_commands_were_found():
+    verbs = {param.values[0][0] for param in COMMANDS}
+    assert {"card", "recalibrate", "diagnose", "suggest-labels", "paper", "bench"} <= verbs
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_line_parses(words):
+    app.parse_args(words, exit_on_error=False, print_error=False)
+
+
+def test_cheap_commands_run(room, folder, capsys):
+    """Run each different one once, with the files of the pages."""
+    ran = set()
+    for param in COMMANDS:
+        words = tuple(param.values[0])
+        if words[0] not in CHEAP or "--help" in words or words in ran:
+            continue
+        ran.add(words)
+        (folder / "labels.csv.kept").write_bytes((folder / "labels.csv").read_bytes())
+        app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
+        (folder / "labels.csv").write_bytes((folder / "labels.csv.kept").read_bytes())
+    assert len(ran) > 8
+    assert (folder / "plan.csv").is_file()
+
+
+def test_targets_of_make_exist():
+    rules = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.M))
+    for path, name in NAMES.items():
+        named = set(re.findall(r"(?:^    |`)make ([a-z]+)", path.read_text("utf-8"), flags=re.M))
+        assert named <= rules, name

@@ -1,0 +1,63 @@
+"""The format pages say what the files hold."""
+
+import json
+import re
+
+import pytest
+
+from graphtemper import SourceCard, atlas, csbm
+from graphtemper.models import SIGN
+from graphtemper.report.content import schema
+
+FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+
+
+@pytest.fixture(scope="module")
+def card(tmp_path_factory):
+    g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    path = tmp_path_factory.mktemp("card") / "model.card.json"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atlas, "LEVELS", FEW)
+        model = SIGN(hops=1).fit(g, range(150))
+        SourceCard.build(model, g, range(150, 300), compositions=0).save(path)
+    return json.loads(path.read_text("utf-8"))
+
+
+def paths(node, here=""):
+    """Yield the paths of everything that is not an object itself."""
+    if isinstance(node, list) and node and isinstance(node[0], dict):
+        yield from paths(node[0], f"{here}[]")
+    elif isinstance(node, dict):
+        for name, child in node.items():
+            yield from paths(child, f"{here}.{name}" if here else name)
+    else:
+        yield here
+
+
+def test_the_card_page_names_every_field_and_no_other(card, docs):
+    page = (docs / "formats" / "card.md").read_text("utf-8")
+    table = page.partition("| --- |")[2]
+    named = {
+        name for row in table.splitlines() for name in re.findall(r"`([\w.*\[\]]+)`", row[:400])
+    }
+    held = {re.sub(r"^(kernels|node_response)\.(model|logits)\.", r"\1.*.", p) for p in paths(card)}
+    named -= {"node_response.model", "node_response.logits"}
+    assert named == held
+
+
+def test_the_report_page_names_every_field_of_the_schema(extension):
+    text = extension("report_fields").markdown(schema())
+    fields = re.findall(r"^\| `([^`]+)`", text, flags=re.M)
+    assert len(fields) == len(set(fields)) > 100
+
+    def names(node):
+        for name, child in node.get("properties", {}).items():
+            yield name
+            yield from names(child)
+        if "items" in node:
+            yield from names(node["items"])
+        for part in [*node.get("anyOf", []), *node.get("$defs", {}).values()]:
+            yield from names(part)
+
+    last = {re.split(r"[.\]]+", field)[-1] for field in fields}
+    assert set(names(schema())) == last

@@ -1,0 +1,110 @@
+"""The built site: in one piece, complete, and nothing fetched from anywhere."""
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import pytest
+
+FETCHED = {
+    "script": "src",
+    "link": "href",
+    "img": "src",
+    "iframe": "src",
+    "source": "srcset",
+    "video": "src",
+    "audio": "src",
+    "object": "data",
+    "embed": "src",
+}
+KNOWN_LINKS = {"canonical", "search", "next", "prev", "index", "author"}
+
+
+class Sheet(HTMLParser):
+    """What a page loads, where it links to, and which places it has."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.loads, self.links, self.places = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        held = dict(attrs)
+        self.places |= {held[key] for key in ("id", "name") if held.get(key)}
+        if tag == "a" and held.get("href"):
+            self.links.append(held["href"])
+        if tag == "link" and set(held.get("rel", "").split()) & KNOWN_LINKS:
+            return
+        if held.get(FETCHED.get(tag)):
+            self.loads.append(held[FETCHED[tag]])
+
+
+@pytest.fixture(scope="module")
+def sheets(site):
+    return {path: Sheet(path.read_text("utf-8")) for path in sorted(site.rglob("*.html"))}
+
+
+def test_no_page_loads_from_a_network(sheets):
+    count = 0
+    for path, sheet in sheets.items():
+        for address in sheet.loads:
+            count += 1
+            assert not re.match(r"(?:\w+:)?//", address), f"{path.name} loads {address}"
+    assert count > 100
+
+
+def test_no_style_or_script_loads_from_a_network(site):
+    styles = list(site.rglob("*.css"))
+    assert styles
+    for path in styles:
+        text = path.read_text("utf-8")
+        assert not re.search(r"(?:@import|url\()\s*['\"]?(?:https?:)?//", text), path.name
+    for path in site.rglob("*.js"):
+        assert "cdn." not in path.read_text("utf-8"), path.name
+
+
+def test_links_inside_the_site_lead_somewhere(sheets):
+    for path, sheet in sheets.items():
+        for address in sheet.links:
+            if re.match(r"\w+:", address):
+                continue
+            file, _, place = unquote(address).partition("#")
+            goal = (path.parent / file).resolve() if file else path
+            assert goal.exists(), f"{path.name} links to {address}"
+            if place and goal in sheets and goal.name != "explore.html":
+                assert place in sheets[goal].places, f"{path.name} links to {address}"
+
+
+def test_the_pages_that_readers_need_are_there(site):
+    wanted = """index start/pyg_model start/logits_on_disk start/reading_the_paper theory
+    theory/equations atlas audit results benchmarks architecture formats/card
+    formats/report_schema api/index howto/reading_a_verdict howto/labelling howto/monitoring
+    howto/choosing_an_estimator scale_cluster explorer explore"""
+    for name in wanted.split():
+        assert (site / f"{name}.html").is_file(), name
+
+
+def test_the_contract_is_in_the_reference(site):
+    names = """Graph SourceCard recalibrate suggest_labels models pyg theory csbm shifts metrics
+    estimators calibrators temperature conformal class_shares few_labels mixture stac"""
+    for name in names.split():
+        page = (site / "api" / "generated" / f"graphtemper.{name}.html").read_text("utf-8")
+        assert 'class="py ' in page, name
+
+
+def test_formulas_are_mathml(site):
+    page = (site / "theory" / "slope.html").read_text("utf-8")
+    assert page.count("<math") > 10
+    assert "\\frac" not in re.sub(r"<annotation.*?</annotation>", "", page)
+
+
+def test_the_equations_are_links(site):
+    page = (site / "theory" / "equations.html").read_text("utf-8")
+    assert "graphtemper.theory.html#graphtemper.theory.slope" in page
+    assert page.count('class="reference internal"') > 20
+
+
+def test_bars_in_docstrings_are_text(extension):
+    escaped = extension("docstring_text").escaped
+    assert escaped("|x| of ``a | b``, `c|d`") == r"\|x\| of ``a | b``, `c|d`"
+    assert escaped(r"already \|x\|") == r"already \|x\|"
