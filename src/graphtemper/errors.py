@@ -19,6 +19,10 @@ class NotIdentifiableError(GraphTemperError, ValueError):
     """The data do not determine the quantity that was asked for, so no number is given."""
 
 
+class ClusterError(GraphTemperError, RuntimeError):
+    """A cluster that cannot be reached, or that has lost the workers it needs to go on."""
+
+
 class MissingExtraError(GraphTemperError, ImportError):
     """An optional dependency is not installed; the message names the extra and the pip command."""
 

@@ -106,13 +106,25 @@ def normalised_weights(
     ``degrees`` count neighbours; the self-loop is added here. A node of degree zero has weight
     zero everywhere, not infinity.
     """
-    count = degrees.astype(np.float64) + (1.0 if kind == "self-loop" else 0.0)
-    left = np.zeros_like(count)
-    np.power(count, -1.0 if kind == "mean" else -0.5, out=left, where=count > 0)
+    left = row_scale(degrees, kind)
     weights = np.repeat(left, np.diff(indptr))
     if kind != "mean":
         weights *= left[indices]
     return weights
+
+
+def row_scale(degrees: NDArray[np.integer], kind: Operator) -> NDArray[np.float64]:
+    """Return what an operator multiplies each row with, and each column unless it is the mean.
+
+    Examples
+    --------
+    >>> row_scale(np.array([0, 2, 4]), "mean").tolist()
+    [0.0, 0.5, 0.25]
+    """
+    count = degrees.astype(np.float64) + (1.0 if kind == "self-loop" else 0.0)
+    left = np.zeros_like(count)
+    np.power(count, -1.0 if kind == "mean" else -0.5, out=left, where=count > 0)
+    return left
 
 
 @overload

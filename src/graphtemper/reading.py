@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from graphtemper import evidence
+from graphtemper._arrays import FloatArray
 from graphtemper.card import SourceCard
 from graphtemper.evidence import Evidence
 from graphtemper.few_labels import Prior, to_share
@@ -18,45 +20,47 @@ from graphtemper.verdict import novelty
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """What an unlabelled target shows, in the units of a card.
+class ReadEvidence:
+    """What was measured of an unlabelled target, in the units of a card; wherever its nodes are.
 
     Attributes
     ----------
-    seen, card
-        The observation, and the card it is read against.
+    card
+        The card it is read against.
     shown, signals
         What was measured, and the few numbers that the atlas learns from.
     response
         The card's response surface for what can be measured here.
     gains
         Of the signal against the source; None without a model.
+    num_nodes
+        How many nodes were measured.
+    moments
+        Mean and standard deviation of their feature columns; None where features are not known.
+    flat
+        Whether every node's logits are all equal.
     """
 
-    seen: Observation
     card: SourceCard
     shown: Evidence
     signals: dict[str, float]
     response: Response
     gains: Gains | None
+    num_nodes: int
+    moments: tuple[FloatArray, FloatArray] | None
+    flat: bool
 
     @classmethod
-    def of(cls, seen: Observation, card: SourceCard) -> Reading:
-        """Measure an observation as the card says."""
-        shown = evidence.measure(seen, card.probe)
-        return cls(
-            seen=seen,
-            card=card,
-            shown=shown,
-            signals=evidence.read(shown, card.reference),
-            response=card.response(seen.has_model),
-            gains=evidence.gains(shown, card.reference.evidence),
-        )
-
-    @cached_property
-    def flat(self) -> bool:
-        """Whether every node's logits are all equal."""
-        return float(np.ptp(self.seen.logits, axis=1).max()) == 0.0
+    def read(
+        cls,
+        shown: Evidence,
+        card: SourceCard,
+        num_nodes: int,
+        moments: tuple[FloatArray, FloatArray] | None,
+        flat: bool,
+    ) -> ReadEvidence:
+        """Read evidence that was measured as the card says."""
+        return cls(**_compared(shown, card), num_nodes=num_nodes, moments=moments, flat=flat)
 
     @property
     def blind(self) -> bool:
@@ -71,9 +75,14 @@ class Reading:
 
     @cached_property
     def drift(self) -> float:
-        """How far class shares may have moved unseen, as feature means have."""
-        moments, probe = self.seen.own_moments, self.card.probe
-        return self.card.population.drift(*moments, self.seen.num_nodes, probe.column_std)
+        """How far class shares may have moved unseen, as feature means have; 0 if none are known.
+
+        Without features nothing is known of the shares, which whoever gives the answer has to say.
+        """
+        if self.moments is None:
+            return 0.0
+        std = self.card.probe.column_std
+        return self.card.population.drift(*self.moments, self.num_nodes, std)
 
     def prior(self, drift: float) -> Prior:
         """Turn the response into a normal on the log-odds of accuracy.
@@ -88,7 +97,7 @@ class Reading:
         slope = max(value * (1.0 - value), 0.01)
         variance = (
             (response.widening * deviation) ** 2
-            + _sampling(value, self.seen.num_nodes)
+            + _sampling(value, self.num_nodes)
             + _sampling(card.reference.accuracy, card.num_nodes)
             + (card.population.accuracy_deviation(drift) / slope) ** 2
         )
@@ -102,6 +111,35 @@ class Reading:
             if isinstance(value, int | float) and key not in ("confidence",)
         }
         return self.signals | plain
+
+
+@dataclass(frozen=True, eq=False)
+class Reading(ReadEvidence):
+    """The same of a graph in memory, with the observation that it was measured on."""
+
+    seen: Observation
+
+    @classmethod
+    def of(cls, seen: Observation, card: SourceCard) -> Reading:
+        """Measure an observation as the card says."""
+        return cls(
+            **_compared(evidence.measure(seen, card.probe), card),
+            num_nodes=seen.num_nodes,
+            moments=seen.own_moments,
+            flat=float(np.ptp(seen.logits, axis=1).max()) == 0.0,
+            seen=seen,
+        )
+
+
+def _compared(shown: Evidence, card: SourceCard) -> dict[str, Any]:
+    """Compare evidence with the source's; it was measured with a model if it has witnesses."""
+    return {
+        "card": card,
+        "shown": shown,
+        "signals": evidence.read(shown, card.reference),
+        "response": card.response(shown.held is not None),
+        "gains": evidence.gains(shown, card.reference.evidence),
+    }
 
 
 def _sampling(accuracy: float, num_nodes: int) -> float:

@@ -216,7 +216,7 @@ def recalibrate(
         divisor, uneven = node_temperatures.spread(
             answer.seen, card, answer.relative, answer.accuracy.value, answer.verdict == "abstain"
         )
-    probabilities = _keep_argmax(
+    probabilities = keep_argmax(
         temperatures.apply(answer.seen.logits, divisor), answer.seen.predictions
     )
     return Recalibration(
@@ -252,7 +252,7 @@ def _listed(values: FloatArray | None) -> list[float] | None:
     return None if values is None else values.tolist()
 
 
-def _keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> FloatArray:
+def keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> FloatArray:
     """Keep the prediction on top where a large temperature rounds a small lead to a tie."""
     rows = np.flatnonzero(probabilities.argmax(axis=1) != predictions)
     probabilities[rows, predictions[rows]] = np.nextafter(probabilities[rows].max(axis=1), 2.0)

@@ -280,14 +280,23 @@ def snr_estimate(features: Features, predictions: ArrayLike) -> float:
     True
     """
     classes = np.unique(np.asarray(predictions), return_inverse=True)[1]
-    count, width = features.shape
+    count = features.shape[0]
     if classes.shape != (count,):
         raise InputError(f"predictions must have shape ({count},), one a row of the features.")
     sizes = np.bincount(classes)
+    # In float64 around the overall mean: what is left of large features after centring is small.
+    return snr_from_sums(sizes, *_class_deviations(features, classes, sizes))
+
+
+def snr_from_sums(sizes: NDArray[np.integer[Any]], sums: FloatArray, square: float) -> float:
+    """Return `snr_estimate` from sums that merge over parts of a graph.
+
+    ``sizes`` (K,) counts the nodes of each class present, ``sums`` (K, F) adds up their deviations
+    from the mean row, and ``square`` is the sum of all squared deviations.
+    """
+    count, width = int(sizes.sum()), sums.shape[1]
     if sizes.size < 2 or count <= sizes.size:
         raise InputError("the SNR needs at least two predicted classes and more nodes than that.")
-    # In float64 around the overall mean: what is left of large features after centring is small.
-    sums, square = _class_deviations(features, classes, sizes)
     means = sums / sizes[:, None]
     between = float((sizes * (means**2).sum(axis=1)).sum())
     noise = (square - between) / (width * (count - sizes.size))

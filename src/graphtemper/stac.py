@@ -12,7 +12,9 @@ Only the scalar `threshold` is carried from the source. Scores are those of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -285,21 +287,52 @@ def nearest_temperature(logits: FloatArray, accuracy: float) -> tuple[float, str
     >>> nearest_temperature(z, 0.5)[1]
     'accuracy 0.5 is not above 1/K = 0.5, so T is its upper bound'
     """
-    summary = summarise(logits, None)
-    chance = 1.0 / logits.shape[1]
-    if summary.spread == 0.0:
+    return nearest_defined(
+        accuracy,
+        logits.shape[1],
+        summarise(logits, None),
+        smallest=lambda: smallest_contribution(logits),
+        match=lambda: temperatures.match_confidence(logits, accuracy),
+    )
+
+
+class _Ends(Protocol):
+    """What logits allow: a typical and the largest spread, and mean confidence as T -> 0."""
+
+    @property
+    def spread(self) -> float: ...
+    @property
+    def largest_spread(self) -> float: ...
+    @property
+    def confidence_limit(self) -> float: ...
+
+
+def nearest_defined(
+    accuracy: float,
+    num_classes: int,
+    ends: _Ends,
+    *,
+    smallest: Callable[[], float],
+    match: Callable[[], float],
+) -> tuple[float, str]:
+    """Decide for `nearest_temperature`, wherever the logits are; see there.
+
+    ``smallest`` and ``match`` read all logits, so they are called only where they are needed.
+    """
+    chance = 1.0 / num_classes
+    if ends.spread == 0.0:
         return 1.0, "every node's logits are all equal, so T = 1"
-    upper = temperatures.RELATIVE_BOUNDS[1] * summary.largest_spread
     if accuracy <= chance:
+        upper = temperatures.RELATIVE_BOUNDS[1] * ends.largest_spread
         return upper, f"accuracy {accuracy:.4g} is not above 1/K = {chance:.4g}, " + (
             "so T is its upper bound"
         )
-    if accuracy >= summary.confidence_limit:
-        lower = temperatures.RELATIVE_BOUNDS[0] * smallest_contribution(logits)
+    if accuracy >= ends.confidence_limit:
+        lower = temperatures.RELATIVE_BOUNDS[0] * smallest()
         return lower, f"no temperature gives a mean confidence of {accuracy:.4g}, " + (
             "so T is its lower bound"
         )
-    return temperatures.match_confidence(logits, accuracy), ""
+    return match(), ""
 
 
 def _matched(seen: Observation, accuracy: float, atc: float | None, gde: float) -> StacResult:

@@ -13,7 +13,9 @@ from graphtemper.cli.bench import bench
 from graphtemper.cli.data import data
 from graphtemper.cli.deploy import card, diagnose, recalibrate, suggest_labels
 from graphtemper.cli.explore import explore
+from graphtemper.cli.monitor import monitor
 from graphtemper.cli.research import demo, paper
+from graphtemper.cli.scale import scale
 from graphtemper.errors import GraphTemperError
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -25,7 +27,20 @@ app = App(
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # `main` says what was kept
 )
-for command in (demo, card, recalibrate, diagnose, suggest_labels, paper, bench, explore, data):
+COMMANDS = (
+    demo,
+    card,
+    recalibrate,
+    diagnose,
+    suggest_labels,
+    monitor,
+    scale,
+    paper,
+    bench,
+    explore,
+    data,
+)
+for command in COMMANDS:
     app.command(command)
 
 

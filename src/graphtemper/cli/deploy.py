@@ -9,7 +9,17 @@ from cyclopts import App, Parameter
 
 from graphtemper.cli import result_file
 from graphtemper.cli.diagnosis import diagnosis_rows
-from graphtemper.cli.output import Json, print_json, print_rows, progress, say, tell, working
+from graphtemper.cli.output import (
+    STYLES,
+    Json,
+    print_json,
+    print_reasons,
+    print_rows,
+    progress,
+    say,
+    tell,
+    working,
+)
 from graphtemper.diagnosis import diagnosis
 from graphtemper.errors import InputError
 
@@ -19,7 +29,6 @@ if TYPE_CHECKING:
 
 Families = Annotated[list[str], Parameter(negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
-STYLES = {"trust": "bold green", "caution": "bold yellow", "abstain": "bold red"}
 # Temperatures closer than this to the source's are the same to a reader.
 _SAME = 0.02
 
@@ -337,8 +346,7 @@ def _print_answer(result: Recalibration, source_temperature: float) -> None:
         "Temperature": _temperature(result, source_temperature),
     }
     print_rows(rows)
-    for reason in result.reasons:
-        tell(f"- {reason}")
+    print_reasons(result.reasons)
 
 
 def _temperature(result: Recalibration, source: float) -> str:

@@ -1,0 +1,104 @@
+"""The answer about a target on shards: the fields of `Recalibration`, without an array a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from graphtemper import theory
+from graphtemper.background import nearest_families
+from graphtemper.estimators.base import Estimate
+from graphtemper.reading import ReadEvidence
+from graphtemper.verdict import LEVEL, Verdict, direction, judge
+
+ANSWER = "_answer.json"
+"""The file of a result's directory that holds the answer; the others are Parquet."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedRecalibration:
+    """What graphtemper says about a model on a target that lives in shards.
+
+    The fields are those of `graphtemper.recalibration.Recalibration`. Probabilities are in ``out``,
+    a directory of Parquet files with one row a node: ``node``, ``probability_0``, ... The answer
+    itself is there as ``_answer.json``, a name that readers of Parquet skip.
+    """
+
+    temperature: float
+    accuracy: Estimate
+    verdict: Verdict
+    reasons: list[str]
+    slope: float
+    severity_bound: float
+    signals: dict[str, float]
+    gains: dict[str, float]
+    nearest: list[tuple[str, float]]
+    mean_confidence: tuple[float, float]
+    num_nodes: int
+    out: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with the keys of `Recalibration.to_dict`."""
+        return {
+            "schema": "graphtemper.recalibration/1",
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "temperature": self.temperature,
+            "slope": self.slope,
+            "severity_bound": self.severity_bound,
+            "accuracy": {
+                "value": self.accuracy.value,
+                "low": self.accuracy.low,
+                "high": self.accuracy.high,
+                "level": LEVEL,
+            },
+            "mean_confidence": {
+                "before": self.mean_confidence[0],
+                "after": self.mean_confidence[1],
+            },
+            "signals": dict(self.signals),
+            "gains": dict(self.gains),
+            "nearest": [{"family": name, "distance": value} for name, value in self.nearest],
+            "num_nodes": self.num_nodes,
+            "num_labels": 0,
+            "class_shares": None,
+            "logit_shift": None,
+        }
+
+
+def answer(
+    target: ReadEvidence, match: Callable[[float], tuple[float, str]], out: Path
+) -> ShardedRecalibration:
+    """Give the atlas's answer as `graphtemper.answer.from_atlas` does.
+
+    ``match`` returns the temperature for an accuracy and what is wrong with it. Mean confidence
+    after recalibration is known once the probabilities are written (`with_confidence`).
+    """
+    card, claimed = target.card, target.shown.confidence
+    accuracy = target.prior(target.drift).estimate("atlas")
+    matched, note = match(accuracy.value)
+    verdict, reasons = judge(
+        target.response, target.signals, accuracy, note, target.flat, target.blind
+    )
+    relative = 1.0 if verdict == "abstain" else matched
+    return ShardedRecalibration(
+        temperature=relative * card.probe.temperature,
+        accuracy=accuracy,
+        verdict=verdict,
+        reasons=[direction(claimed, accuracy), *reasons],
+        slope=1.0 / relative,
+        severity_bound=float(theory.ece_bound(1.0 / matched, target.shown.mean_abs_logit)),
+        signals=target.numbers(),
+        gains={} if target.gains is None else target.gains.to_dict(),
+        nearest=nearest_families(target.response, target.signals, card.environments),
+        mean_confidence=(claimed, claimed),
+        num_nodes=target.num_nodes,
+        out=out,
+    )
+
+
+def with_confidence(found: ShardedRecalibration, after: float) -> ShardedRecalibration:
+    """Return the answer with mean confidence as it is after recalibration."""
+    return replace(found, mean_confidence=(found.mean_confidence[0], after))

@@ -1,0 +1,187 @@
+"""Arrays on disk: plain ``.npy`` files whose headers are checked before anything is mapped."""
+
+from __future__ import annotations
+
+import os
+import tokenize
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from graphtemper.errors import FileError
+
+# A .npy header is a short Python literal; anything longer is an attack or damage.
+_MAX_HEADER = 10_000
+_CHUNK = 1 << 22
+
+
+def open_array(path: Path, what: str) -> NDArray[Any]:
+    """Map a ``.npy`` for reading, after checking that it holds exactly what its header claims.
+
+    ``what`` names the array in errors. Nothing is read but the header; object arrays are refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "x.npy"
+    >>> np.save(path, np.arange(3))
+    >>> open_array(path, "x").tolist()
+    [0, 1, 2]
+    >>> _ = path.write_bytes(path.read_bytes()[:-1])
+    >>> open_array(path, "x")
+    Traceback (most recent call last):
+    graphtemper.errors.FileError: x: ...x.npy is 151 bytes but its header claims 152; ...
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            shape, dtype, offset = _header(stream)
+    except FileNotFoundError as error:
+        raise FileError(f"{what}: {path} is missing; convert the graph again.") from error
+    except (OSError, ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
+        raise FileError(f"{what}: {path} is damaged or not an .npy of numbers.") from error
+    claimed = offset + dtype.itemsize * int(np.prod([int(n) for n in shape], dtype=object))
+    if size != claimed:
+        raise FileError(
+            f"{what}: {path} is {size} bytes but its header claims {claimed}; it is truncated or "
+            "damaged, so write it again."
+        )
+    if claimed == offset:  # an empty file cannot be mapped
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", offset, shape)
+
+
+def _header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = np.lib.format.read_magic(stream)
+    if version not in readers:
+        raise ValueError("unsupported version")
+    shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
+    if dtype.hasobject or (fortran and len(shape) > 1) or min(shape, default=0) < 0:
+        raise ValueError("unsupported layout")
+    return shape, dtype, stream.tell()
+
+
+def write_rows(
+    path: Path, shape: tuple[int, ...], dtype: DTypeLike, blocks: Iterable[NDArray[Any]]
+) -> None:
+    """Write an array that arrives in blocks of rows, holding one block at a time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "x.npy"
+    >>> write_rows(path, (3,), np.int64, [np.array([1, 2]), np.array([3])])
+    >>> np.load(path).tolist()
+    [1, 2, 3]
+    """
+    written = 0
+    with path.open("wb") as stream:
+        _write_header(stream, shape, dtype)
+        for block in blocks:
+            np.ascontiguousarray(block, dtype=dtype).tofile(stream)
+            written += len(block)
+    if written != shape[0]:
+        raise FileError(f"{path} was to hold {shape[0]} rows but {written} came; check the source.")
+
+
+def _write_header(stream: BinaryIO, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+    described = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    facts = {"descr": described, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, facts)
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC-32 of a file, read in pieces."""
+    total = 0
+    with path.open("rb") as stream:
+        while piece := stream.read(_CHUNK):
+            total = zlib.crc32(piece, total)
+    return total
+
+
+@dataclass(frozen=True)
+class Columns:
+    """An (N, C) array on disk that many tasks fill, each its own rows.
+
+    Rows are written with plain writes at their place, never through a mapping: a full disk is then
+    an error and not a crash, and a task that runs twice writes the same bytes twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> columns = Columns.create(Path(tempfile.mkdtemp()) / "x.npy", (3, 2), np.float32)
+    >>> columns.write(1, np.array([[1.0, 2.0]], dtype=np.float32))
+    >>> columns.open().tolist()
+    [[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]]
+    """
+
+    path: Path
+    shape: tuple[int, int]
+    dtype: str
+    offset: int
+
+    @classmethod
+    def create(cls, path: Path, shape: tuple[int, int], dtype: DTypeLike) -> Columns:
+        """Make the file and reserve its space, so that a full disk is found out now."""
+        kind = np.dtype(dtype)
+        try:
+            with path.open("wb") as stream:
+                _write_header(stream, shape, kind)
+                offset = stream.tell()
+                stream.flush()
+                size = shape[0] * shape[1] * kind.itemsize
+                if size and hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(stream.fileno(), offset, size)
+                stream.truncate(offset + size)
+        except OSError as error:
+            raise FileError(
+                f"cannot reserve {shape[0] * shape[1] * kind.itemsize:,} bytes for {path}: "
+                f"{error.strerror or error}; free some disk, or name another --workspace."
+            ) from error
+        return cls(path, shape, kind.str, offset)
+
+    def write(self, first: int, rows: NDArray[Any]) -> None:
+        """Put rows at their place, from row ``first`` on."""
+        kind = np.dtype(self.dtype)
+        data = np.ascontiguousarray(rows, dtype=kind).data.cast("B")
+        place = self.offset + first * self.shape[1] * kind.itemsize
+        try:
+            handle = os.open(self.path, os.O_WRONLY)
+            try:
+                while data:
+                    count = os.pwrite(handle, data, place)
+                    data, place = data[count:], place + count
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise FileError(f"cannot write {self.path}: {error.strerror or error}.") from error
+
+    def open(self) -> NDArray[Any]:
+        """Map the whole array for reading."""
+        kind = np.dtype(self.dtype)
+        expected = self.offset + self.shape[0] * self.shape[1] * kind.itemsize
+        try:
+            size = self.path.stat().st_size
+        except OSError as error:
+            raise FileError(
+                f"{self.path} cannot be read here: {error.strerror or error}; every worker must "
+                "see the workspace under the same path."
+            ) from error
+        if size != expected:
+            raise FileError(f"{self.path} is {size} bytes, not {expected}; is the disk full?")
+        if size == self.offset:  # an empty file cannot be mapped
+            return np.empty(self.shape, kind)
+        return np.memmap(self.path, kind, "r", self.offset, self.shape)
+
+    def remove(self) -> None:
+        """Delete the file."""
+        self.path.unlink(missing_ok=True)

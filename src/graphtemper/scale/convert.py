@@ -1,0 +1,112 @@
+"""Graphs into shards: from a `Graph` (``.npz``, PyG) or from tables that do not fit into memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper.files import atomic_directory
+from graphtemper.graph import Graph
+from graphtemper.propagate import adjacency
+from graphtemper.scale.edge_buckets import EdgeBuckets
+from graphtemper.scale.shard_writer import ROWS_PER_SHARD, ShardWriter
+from graphtemper.scale.shards import ShardedGraph
+from graphtemper.scale.tables import read_edges, read_features
+
+PathLike = str | os.PathLike[str]
+
+
+def convert_graph(
+    graph: Graph, out: PathLike, *, rows_per_shard: int = ROWS_PER_SHARD
+) -> ShardedGraph:
+    """Write a graph that fits into memory as shards; its labels and masks stay behind.
+
+    ``Graph.load("g.npz")`` and ``Graph.from_pyg(data)`` give the graph.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> g = csbm.sample(500, degree=6, homophily=0.8, snr=1.0, seed=1)
+    >>> folder = Path(tempfile.mkdtemp()) / "csbm"
+    >>> sharded = convert_graph(g, folder, rows_per_shard=200)
+    >>> sharded.num_nodes, sharded.num_edges == g.num_edges, len(sharded.shards)
+    (500, True, 3)
+    >>> bool((sharded.to_graph().features == g.features).all())
+    True
+    """
+    matrix = adjacency(graph)
+    with atomic_directory(out) as folder:
+        writer = ShardWriter(folder, graph.num_nodes, graph.num_features, rows_per_shard)
+        for first, last in writer.bounds:
+            indptr = matrix.indptr[first : last + 1].astype(np.int64)
+            indices = matrix.indices[indptr[0] : indptr[-1]]
+            features: Any = graph.features[first:last]
+            if isinstance(features, np.ndarray):
+                features = [features]
+            writer.add(indptr - indptr[0], indices, features)
+        writer.finish(graph.name)
+    return ShardedGraph.open(out)
+
+
+def convert_tables(
+    edges: PathLike, features: PathLike, out: PathLike, *, rows_per_shard: int = ROWS_PER_SHARD
+) -> ShardedGraph:
+    r"""Write tables of edges and features as shards, with memory for one shard.
+
+    Parameters
+    ----------
+    edges
+        Text or Parquet, see `graphtemper.scale.tables.read_edges`: any order, both directions,
+        duplicates and self-loops allowed. It is read once; both directions are sorted on disk
+        beside ``out``, which takes 16 bytes an edge.
+    features
+        An (N, F) ``.npy`` or Parquet, see `graphtemper.scale.tables.read_features`.
+    out
+        The new directory.
+    rows_per_shard
+        Nodes a shard.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "edges.txt").write_text("0 1\n1 2\n2 1\n")
+    >>> np.save(folder / "x.npy", np.eye(3))
+    >>> g = convert_tables(folder / "edges.txt", folder / "x.npy", folder / "graph")
+    >>> g.num_nodes, g.num_edges, g.num_features
+    (3, 2, 3)
+    """
+    table = read_features(Path(features))
+    with atomic_directory(out) as folder:
+        writer = ShardWriter(folder, table.num_nodes, table.num_features, rows_per_shard)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            buckets = EdgeBuckets(Path(scratch), writer.bounds)
+            for pairs in read_edges(Path(edges)):
+                buckets.add(pairs)
+            rows = _Regrouped(table.blocks())
+            for shard, (first, last) in enumerate(writer.bounds):
+                writer.add(*buckets.rows(shard), rows.take(last - first))
+        writer.finish(Path(edges).stem)
+    return ShardedGraph.open(out)
+
+
+class _Regrouped:
+    """Blocks of rows that came as they were read, handed out as they are asked for."""
+
+    def __init__(self, blocks: Iterator[NDArray[Any]]) -> None:
+        self._blocks, self._left = blocks, np.empty((0, 0))
+
+    def take(self, count: int) -> Iterator[NDArray[Any]]:
+        while count:
+            if not len(self._left):
+                self._left = next(self._blocks, self._left)
+                if not len(self._left):
+                    return
+            part, self._left = self._left[:count], self._left[count:]
+            count -= len(part)
+            yield part

@@ -1,0 +1,80 @@
+"""Edges larger than memory, sorted by shard: one pass into buckets, then one bucket at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper.errors import FileError, InputError
+
+Pairs = NDArray[np.integer[Any]]
+
+
+class EdgeBuckets:
+    """Collects edges in files, one a shard, and gives each shard's CSR rows back.
+
+    Both directions are stored, self-loops are dropped on the way in, duplicates on the way out.
+    Memory is one chunk of edges, then one bucket.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> buckets = EdgeBuckets(Path(tempfile.mkdtemp()), [(0, 2), (2, 3)])
+    >>> buckets.add(np.array([[0, 1], [2, 1], [1, 0], [1, 1]]))
+    >>> [array.tolist() for array in buckets.rows(0)]
+    [[0, 1, 3], [1, 0, 2]]
+    >>> [array.tolist() for array in buckets.rows(1)]
+    [[0, 1], [1]]
+    """
+
+    def __init__(self, folder: Path, bounds: list[tuple[int, int]]) -> None:
+        self._folder, self._bounds = folder, bounds
+        self._num_nodes = bounds[-1][1]
+        self._dtype = np.dtype(np.int32 if self._num_nodes < 2**31 else np.int64)
+        self._ends = np.array([last for _, last in bounds])
+        self._seen = 0
+
+    def add(self, pairs: Pairs) -> None:
+        """Put a chunk of edges (m, 2) into the buckets of both of their ends."""
+        outside = np.flatnonzero(((pairs < 0) | (pairs >= self._num_nodes)).any(axis=1))
+        if outside.size:
+            row = int(outside[0])
+            raise InputError(
+                f"edge {self._seen + row} joins {pairs[row, 0]} and {pairs[row, 1]}, but the nodes "
+                f"are 0..{self._num_nodes - 1}; number them by their row in the features."
+            )
+        self._seen += len(pairs)
+        kept = pairs[pairs[:, 0] != pairs[:, 1]]
+        both = np.concatenate([kept, kept[:, ::-1]]).astype(self._dtype)
+        shard = np.searchsorted(self._ends, both[:, 0], "right")
+        order = np.argsort(shard, kind="stable")
+        both, shard = both[order], shard[order]
+        cuts = np.searchsorted(shard, np.arange(len(self._bounds) + 1))
+        for number in np.unique(shard):
+            try:
+                with self._file(int(number)).open("ab") as stream:
+                    both[cuts[number] : cuts[number + 1]].tofile(stream)
+            except OSError as error:
+                raise FileError(
+                    f"cannot sort edges in {self._folder}: {error.strerror or error}; it takes "
+                    "16 bytes an edge (32 beyond 2**31 nodes)."
+                ) from error
+
+    def rows(self, shard: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return a shard's ``indptr`` and ``indices``, sorted and without duplicates."""
+        first, last = self._bounds[shard]
+        path = self._file(shard)
+        if not path.exists():
+            return np.zeros(last - first + 1, np.int64), np.empty(0, self._dtype)
+        both = np.fromfile(path, self._dtype).reshape(-1, 2)
+        keys = np.unique((both[:, 0].astype(np.int64) - first) * self._num_nodes + both[:, 1])
+        path.unlink()
+        row, column = np.divmod(keys, self._num_nodes)
+        counts = np.bincount(row, minlength=last - first)
+        return np.concatenate([[0], np.cumsum(counts)]), column.astype(self._dtype)
+
+    def _file(self, shard: int) -> Path:
+        return self._folder / f"bucket-{shard:05d}"

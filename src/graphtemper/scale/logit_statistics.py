@@ -1,0 +1,75 @@
+"""What logits show by themselves, as sums over nodes: signals of a card, nothing of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper import signals, split_views
+from graphtemper import temperature as temperatures
+from graphtemper._arrays import FloatArray
+from graphtemper.evidence import Evidence, Probe
+from graphtemper.scale.sums import Moments, Sums
+
+
+@dataclass(frozen=True)
+class LogitSums(Sums):
+    """Sums over some nodes of what `graphtemper.evidence` measures on logits.
+
+    Logits are divided by the source temperature. ``spread`` is the largest distance of two logits
+    of one node, the only field that is not a sum.
+
+    Examples
+    --------
+    >>> from graphtemper.evidence import Probe
+    >>> probe = Probe(1.0, 0.3, np.ones(1), 0.8, -0.5, seed=0)
+    >>> z = np.random.default_rng(0).standard_normal((100, 3))
+    >>> parts = LogitSums.of(z[:40], probe) + LogitSums.of(z[40:], probe)
+    >>> bool(np.isclose(parts.confidence / 100, temperatures.mean_confidence(z)))
+    True
+    """
+
+    moments: Moments
+    confidence: float
+    confident: int
+    certain: int
+    predicted: NDArray[np.int64]
+    top_gap: float
+    spread: float
+
+    @classmethod
+    def of(cls, logits: FloatArray, probe: Probe) -> LogitSums:
+        """Add up nodes' logits, (n, K)."""
+        p = temperatures.apply(logits)
+        confidence, entropy = signals.confidence(p), signals.entropy(p)
+        return cls(
+            moments=Moments.of(split_views.centred(logits)),
+            confidence=float(confidence.sum()),
+            confident=int((confidence >= probe.confidence_threshold).sum()),
+            certain=int((-entropy >= probe.entropy_threshold).sum()),
+            predicted=np.bincount(logits.argmax(axis=1), minlength=logits.shape[1]),
+            top_gap=signals.mean_abs_logit(logits) * len(logits),
+            spread=float(np.ptp(logits, axis=1).max()),
+        )
+
+    def __add__(self, other: LogitSums) -> LogitSums:
+        added = super().__add__(other)
+        object.__setattr__(added, "spread", max(self.spread, other.spread))
+        return added
+
+    def evidence(self, homophily: float | None, log_degree: float) -> Evidence:
+        """Return what the sums say, beside two numbers of the graph."""
+        count = self.moments.count
+        return Evidence(
+            confidence=self.confidence / count,
+            confident_share=self.confident / count,
+            certain_share=self.certain / count,
+            mean=self.moments.mean,
+            covariance=self.moments.covariance,
+            predicted_shares=self.predicted / count,
+            homophily=homophily,
+            log_degree=log_degree,
+            mean_abs_logit=self.top_gap / count,
+        )

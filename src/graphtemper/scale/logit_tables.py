@@ -1,0 +1,270 @@
+"""Logits that already live as Parquet, from any model and any job: recalibrated without the graph.
+
+One pass over the files for statistics, one to write probabilities. From logits alone a card reads
+confidence signals only, and without features nothing shows how far class shares have moved: the
+answer says so, and the verdict is at most ``caution``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._arrays import FloatArray
+from graphtemper.card import SourceCard
+from graphtemper.errors import FileError, InputError
+from graphtemper.evidence import Probe
+from graphtemper.predict import checked_logits
+from graphtemper.reading import ReadEvidence
+from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
+from graphtemper.scale.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.engine import Engine, Serial
+from graphtemper.scale.logit_statistics import LogitSums
+from graphtemper.scale.matching import Ends, match_confidence, smallest_gap
+from graphtemper.scale.results import probabilities, result_directory, write_answer, write_part
+from graphtemper.scale.sums import Sums, total
+from graphtemper.scale.tables import arrow, check_same_columns, numbers, parquet_file, parquet_files
+from graphtemper.stac import nearest_defined
+
+NODE, LIST = "node", "logits"
+_VALUES_AT_ONCE = 4_000_000
+_NO_FEATURES = (
+    "the features are not known here, so nothing shows whether class shares have moved; they are "
+    "taken to be the source's."
+)
+
+
+@dataclass(frozen=True)
+class LogitTables:
+    """Parquet files with one row a node: ``logit_0``, ``logit_1``, ..., or one list ``logits``.
+
+    A column ``node`` names the nodes in the result; without it they are numbered in the order of
+    the files' names.
+    """
+
+    files: tuple[Path, ...]
+    num_classes: int
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], num_classes: int) -> LogitTables:
+        """Check that all files are there, whole, and have the same columns."""
+        files = parquet_files(Path(path))
+        names = parquet_file(files[0]).schema_arrow.names
+        check_same_columns(files, names)
+        made = cls(tuple(files), num_classes)
+        columns = made._columns(names)
+        if columns != [LIST] and len(columns) != num_classes:
+            raise FileError(
+                f"{files[0].name} has {len(columns)} columns of logits, but the card is for "
+                f"{num_classes} classes."
+            )
+        return made
+
+    def _columns(self, names: Sequence[str]) -> list[str]:
+        if LIST in names:
+            return [LIST]
+        found = [f"logit_{k}" for k in range(len(names)) if f"logit_{k}" in names]
+        if not found:
+            raise FileError(
+                f"{self.files[0].name} has neither columns logit_0, logit_1, ... nor a list logits."
+            )
+        return found
+
+    def batches(self, shard: int) -> Iterator[tuple[NDArray[Any] | None, FloatArray]]:
+        """Yield the nodes, where they are named, and the logits of a file, a batch at a time."""
+        path = self.files[shard]
+        file = parquet_file(path)
+        names = file.schema_arrow.names
+        columns, rows = self._columns(names), 0
+        wanted = [*columns, *([NODE] if NODE in names else [])]
+        step = max(_VALUES_AT_ONCE // self.num_classes, 1)
+        try:
+            for batch in file.iter_batches(batch_size=step, columns=wanted):
+                if not batch.num_rows:
+                    continue
+                nodes = batch.column(NODE) if NODE in names else None
+                yield nodes, self._logits(batch, columns, path, rows)
+                rows += batch.num_rows
+        except FileError:
+            raise
+        except (OSError, ValueError) as error:
+            raise FileError(f"{path} is truncated or damaged.") from error
+
+    def _logits(self, batch: Any, columns: list[str], path: Path, start: int) -> FloatArray:
+        if columns == [LIST]:
+            column = batch.column(LIST)
+            lengths = arrow("pyarrow.compute").list_value_length(column).to_numpy(False)
+            if column.null_count or not (lengths == self.num_classes).all():
+                raise FileError(f"{path}: every list must hold {self.num_classes} logits.")
+            values = column.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.num_classes)
+        else:
+            values = numbers(batch, columns, path)
+        try:
+            return checked_logits(values, batch.num_rows)
+        except InputError as error:
+            raise FileError(f"{path}, from row {start} on: {error}") from error
+
+    def read(self, shard: int, temperature: float) -> FloatArray:
+        """Return all logits of a file, divided by a temperature."""
+        return np.concatenate([logits for _, logits in self.batches(shard)]) / temperature
+
+
+@dataclass(frozen=True)
+class _Statistics(Sums):
+    sums: LogitSums
+    ends: Ends
+    sketch: ConfidenceSketch
+
+
+def recalibrate_logits(
+    tables: str | os.PathLike[str],
+    card: SourceCard,
+    out: str | os.PathLike[str],
+    *,
+    engine: Engine | None = None,
+    moments: tuple[FloatArray, FloatArray] | None = None,
+) -> ShardedRecalibration:
+    """Recalibrate logits that live as Parquet files, without the graph and without the model.
+
+    Parameters
+    ----------
+    tables
+        A Parquet file, or a directory of them; see `LogitTables`.
+    card
+        The source card.
+    out
+        A new directory for the probabilities: files of the same names, and ``_answer.json``.
+    engine
+        Where tasks run, one a file (default: here); the bytes do not depend on it.
+    moments
+        Mean and standard deviation of each feature column over the same nodes, where they are
+        known: how far the means moved says how far class shares may have.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(600, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(300))
+    >>> card = SourceCard.build(model, g, range(300, 600), compositions=0)
+    >>> target = csbm.sample(600, degree=6, homophily=0.7, snr=1.0, num_features=8, seed=2)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "logits").mkdir()
+    >>> for part, logits in enumerate(np.split(model(target), 3)):
+    ...     columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
+    ...     pq.write_table(pa.table(columns), folder / "logits" / f"{part}.parquet")
+    >>> found = recalibrate_logits(folder / "logits", card, folder / "answer")
+    >>> found.num_nodes, sorted(path.name for path in found.out.iterdir())
+    (600, ['0.parquet', '1.parquet', '2.parquet', '_answer.json'])
+    """
+    place, engine = Path(out), engine or Serial()
+    found = LogitTables.open(tables, card.num_classes)
+    shards, probe = len(found.files), card.probe
+    with result_directory(place) as folder:
+        read = partial(_statistics, tables=found, probe=probe)
+        parts: list[_Statistics | None] = engine.map(read, range(shards))
+        counts = [0 if part is None else part.ends.nodes for part in parts]
+        filled = [part for part in parts if part is not None]
+        if not filled:
+            raise FileError(f"{tables} holds no rows of logits.")
+        seen: _Statistics = total(filled)
+        target = ReadEvidence.read(
+            seen.sums.evidence(None, 0.0),
+            card,
+            sum(counts),
+            moments,
+            flat=seen.sums.spread == 0.0,
+        )
+
+        def match(accuracy: float) -> tuple[float, str]:
+            return _nearest(engine, found, probe.temperature, seen, counts, accuracy)
+
+        made = _plain(answer(target, match, place), known=moments is not None)
+        write = partial(
+            _write,
+            tables=found,
+            starts=np.concatenate([[0], np.cumsum(counts)]).tolist(),
+            temperature=probe.temperature,
+            relative=1.0 / made.slope,
+            folder=folder,
+        )
+        made = with_confidence(made, sum(engine.map(write, range(shards))) / sum(counts))
+        write_answer(folder, made)
+    return made
+
+
+def _plain(found: ShardedRecalibration, known: bool) -> ShardedRecalibration:
+    """Leave out what takes a graph, and say what takes features."""
+    signals = {name: value for name, value in found.signals.items() if name != "log_degree"}
+    if known:
+        return replace(found, signals=signals)
+    verdict = "caution" if found.verdict == "trust" else found.verdict
+    return replace(found, signals=signals, verdict=verdict, reasons=[*found.reasons, _NO_FEATURES])
+
+
+def _statistics(shard: int, *, tables: LogitTables, probe: Probe) -> _Statistics | None:
+    parts = []
+    for _, plain in tables.batches(shard):
+        logits = plain / probe.temperature
+        parts.append(
+            _Statistics(LogitSums.of(logits, probe), Ends.of(logits), ConfidenceSketch.of(logits))
+        )
+    return total(parts) if parts else None
+
+
+def _nearest(
+    engine: Engine,
+    tables: LogitTables,
+    temperature: float,
+    seen: _Statistics,
+    counts: list[int],
+    accuracy: float,
+) -> tuple[float, str]:
+    """Match by the sketch; read the logits again where it cannot tell T to its tolerance."""
+    filled = [shard for shard, count in enumerate(counts) if count]
+
+    def read(place: int) -> FloatArray:
+        return tables.read(filled[place], temperature)
+
+    def match() -> float:
+        matched = seen.sketch.match(accuracy)
+        if matched is not None:
+            return matched.temperature
+        return match_confidence(engine, len(filled), read, accuracy, seen.ends)
+
+    return nearest_defined(
+        accuracy,
+        tables.num_classes,
+        seen.ends,
+        smallest=lambda: smallest_gap(engine, len(filled), read),
+        match=match,
+    )
+
+
+def _write(
+    shard: int,
+    *,
+    tables: LogitTables,
+    starts: list[int],
+    temperature: float,
+    relative: float,
+    folder: Path,
+) -> float:
+    def parts() -> Iterator[tuple[Any, FloatArray]]:
+        at = starts[shard]
+        for nodes, plain in tables.batches(shard):
+            named = np.arange(at, at + len(plain)) if nodes is None else nodes
+            yield named, probabilities(plain / temperature, relative)
+            at += len(plain)
+
+    return write_part(folder / tables.files[shard].name, parts())

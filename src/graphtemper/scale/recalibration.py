@@ -1,0 +1,137 @@
+"""The main job on shards: a linear model, a sharded graph and a source card give probabilities."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from graphtemper.card import SourceCard
+from graphtemper.errors import InputError
+from graphtemper.graph import Graph
+from graphtemper.models.linear import LinearGNN
+from graphtemper.perturb import is_linear
+from graphtemper.predict import Predictor
+from graphtemper.reading import ReadEvidence
+from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
+from graphtemper.scale.engine import Engine, Serial
+from graphtemper.scale.matching import Ends, nearest_temperature
+from graphtemper.scale.measuring import Progress, measure
+from graphtemper.scale.results import probabilities, result_directory, write_answer, write_part
+from graphtemper.scale.run import Clean, Run, clean_pass
+from graphtemper.scale.shards import ShardedGraph
+from graphtemper.scale.sums import total
+from graphtemper.scale.workspace import workspace
+
+
+def recalibrate_shards(
+    model: Predictor,
+    graph: ShardedGraph,
+    card: SourceCard,
+    out: str | os.PathLike[str],
+    *,
+    engine: Engine | None = None,
+    seed: int = 0,
+    room: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> ShardedRecalibration:
+    """Recalibrate a linear model on every node of a sharded graph, within bounded memory.
+
+    Evidence, accuracy, temperature and verdict are those of `graphtemper.recalibrate`: the same
+    numbers to rounding where nothing is drawn, and other draws of the same distributions where
+    something is. Labels, one temperature per node and class shares are not available here.
+
+    Parameters
+    ----------
+    model
+        The `SIGN` or `SGC` that the card was built for.
+    graph
+        The target.
+    card
+        The source card.
+    out
+        A new directory for the probabilities: Parquet, one file a shard, and ``_answer.json``.
+    engine
+        Where tasks run (default: here, one after the other); see `graphtemper.scale.engine`. The
+        bytes do not depend on it.
+    seed
+        Seed of the perturbed passes.
+    room
+        A directory for intermediate columns that every worker sees (default: beside ``out``).
+    progress
+        Called with a stage, stages done and stages in all.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> from graphtemper.scale import convert_graph
+    >>> g = csbm.sample(600, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(300))
+    >>> card = SourceCard.build(model, g, range(300, 600), compositions=0)
+    >>> target = csbm.sample(600, degree=6, homophily=0.7, snr=1.0, num_features=8, seed=2)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> shards = convert_graph(target, folder / "target", rows_per_shard=250)
+    >>> found = recalibrate_shards(model, shards, card, folder / "answer")
+    >>> found.verdict in ("trust", "caution", "abstain"), found.num_nodes
+    (True, 600)
+    >>> sorted(path.name for path in found.out.iterdir())[:2]
+    ['_answer.json', 'part-00000.parquet']
+    """
+    linear = _checked(model, graph, card)
+    place, engine = Path(out), engine or Serial()
+    with (
+        result_directory(place) as folder,
+        workspace(room or place.parent, graph.num_nodes) as hall,
+    ):
+        clean = clean_pass(engine, graph, linear, card.probe.temperature, hall)
+        run = Run(engine, hall, clean)
+        seen = measure(run, card.probe, seed, progress)
+        target = ReadEvidence.read(
+            seen.evidence,
+            card,
+            graph.num_nodes,
+            (seen.column_mean, seen.column_std),
+            flat=seen.logits.spread == 0.0,
+        )
+        ends: Ends = total(run.map(partial(_ends, clean=clean)))
+        shards, classes = len(graph.shards), clean.num_classes
+
+        def match(accuracy: float) -> tuple[float, str]:
+            return nearest_temperature(engine, shards, clean.logits, classes, accuracy, ends)
+
+        found = answer(target, match, place)
+        write = partial(_write, clean=clean, relative=1.0 / found.slope, folder=folder)
+        found = with_confidence(found, sum(run.map(write)) / graph.num_nodes)
+        write_answer(folder, found)
+    return found
+
+
+def _checked(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearGNN:
+    if not is_linear(model):
+        raise InputError(
+            "a sharded graph needs a linear model (SIGN or SGC), whose passes can be taken a shard "
+            "at a time; for another one write its logits as Parquet and recalibrate those."
+        )
+    # The card looks at the number of columns alone, for which one node will do.
+    one = np.zeros((1, graph.num_features), np.float32)
+    card.check(model, Graph(features=one, edges=np.empty((0, 2), np.int32)))
+    if model.intercept_.size != card.num_classes:
+        raise InputError(
+            f"the card is for {card.num_classes} classes but the model gives "
+            f"{model.intercept_.size}."
+        )
+    return model
+
+
+def _ends(shard: int, *, clean: Clean) -> Ends:
+    return Ends.of(clean.logits(shard))
+
+
+def _write(shard: int, *, clean: Clean, relative: float, folder: Path) -> float:
+    first, last, _ = clean.graph.shards[shard]
+    part = (np.arange(first, last), probabilities(clean.logits(shard), relative))
+    return write_part(folder / f"part-{shard:05d}.parquet", [part])

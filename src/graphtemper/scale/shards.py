@@ -1,0 +1,268 @@
+"""A graph as a directory of row shards, mapped into memory and never loaded whole.
+
+::
+
+    graph.json                        what follows
+    shard-00000/indptr.npy            (n + 1,) int64: where each node's neighbours start
+    shard-00000/indices.npy           int32 or int64: neighbours of each node, in increasing order
+    shard-00000/features.npy          (n, F) float32; or, where features are sparse, CSR pieces:
+    shard-00000/features_data.npy, features_indices.npy, features_indptr.npy
+
+A shard holds consecutive nodes and all of their neighbours, so every edge is stored at both of its
+ends; there are no self-loops and no duplicates. ``graph.json`` lists the shards with their row
+ranges and the size and CRC-32 of each file. Labels have no place in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper.errors import FileError
+from graphtemper.graph import Graph
+from graphtemper.graph_checks import Features
+from graphtemper.scale.array_files import checksum, open_array
+
+SCHEMA = "graphtemper.shards/1"
+MANIFEST = "graph.json"
+DENSE = ("features.npy",)
+SPARSE = ("features_data.npy", "features_indices.npy", "features_indptr.npy")
+ENTRIES_AT_ONCE = 2_000_000
+"""Neighbours that a task looks at together; with their weights some 60 MB."""
+VALUES_AT_ONCE = 4_000_000
+"""Numbers of a result that a task holds together."""
+_MAX_MANIFEST = 64_000_000
+_NUMBERS = ("num_nodes", "num_edges", "num_features")
+
+
+class Rows(NamedTuple):
+    """Consecutive nodes and their neighbours: ``indptr`` starts at 0."""
+
+    first: int
+    last: int
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.integer[Any]]
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """The node itself at every entry of ``indices``."""
+        return np.repeat(np.arange(self.first, self.last), np.diff(self.indptr))
+
+
+class Shard(NamedTuple):
+    """The nodes ``first ... last - 1``, and the (size, CRC-32) of each of their files."""
+
+    first: int
+    last: int
+    files: dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedGraph:
+    """A graph on disk; see the module for its format. Open one with `open`."""
+
+    path: Path
+    name: str
+    num_nodes: int
+    num_edges: int
+    num_features: int
+    sparse: bool
+    shards: tuple[Shard, ...]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> ShardedGraph:
+        """Read the manifest and check that every shard is there and whole.
+
+        Headers and sizes are compared, contents are not read; `verify` reads them.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from graphtemper.scale.convert import convert_graph
+        >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+        >>> folder = Path(tempfile.mkdtemp()) / "path"
+        >>> sharded = convert_graph(g, folder, rows_per_shard=2)
+        >>> again = ShardedGraph.open(folder)
+        >>> again.num_nodes, again.num_edges, len(again.shards)
+        (3, 2, 2)
+        >>> (folder / "shard-00001" / "indices.npy").unlink()
+        >>> ShardedGraph.open(folder)
+        Traceback (most recent call last):
+        graphtemper.errors.FileError: shard-00001: ...indices.npy is missing; convert the graph ...
+        """
+        folder = Path(path)
+        facts = _read_manifest(folder)
+        graph = cls(
+            path=folder,
+            name=facts["name"],
+            num_nodes=facts["num_nodes"],
+            num_edges=facts["num_edges"],
+            num_features=facts["num_features"],
+            sparse=facts["features"] == "sparse",
+            shards=facts["shards"],
+        )
+        for shard in range(len(graph.shards)):
+            graph._check(shard)
+        return graph
+
+    def folder(self, shard: int) -> Path:
+        """Return the directory of a shard."""
+        return self.path / f"shard-{shard:05d}"
+
+    def neighbours(self, shard: int) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
+        """Map a shard's ``indptr`` and ``indices``."""
+        return self._map(shard, "indptr.npy"), self._map(shard, "indices.npy")
+
+    def features(self, shard: int) -> Features:
+        """Map a shard's features: an (n, F) array or a CSR matrix."""
+        if not self.sparse:
+            return self._map(shard, DENSE[0])
+        first, last, _ = self.shards[shard]
+        data, indices, indptr = (self._map(shard, name) for name in SPARSE)
+        if not _is_csr(indptr, indices, self.num_features):
+            raise FileError(f"shard-{shard:05d}: its features are not valid CSR; convert again.")
+        return sp.csr_matrix((data, indices, indptr), shape=(last - first, self.num_features))
+
+    def degrees(self, shard: int) -> NDArray[np.int64]:
+        """Return the number of neighbours of a shard's nodes."""
+        return np.diff(self._map(shard, "indptr.npy"))
+
+    def blocks(self, shard: int, width: int = 1) -> Iterator[Rows]:
+        """Yield a shard's nodes a block at a time: bounded neighbours, bounded rows x ``width``.
+
+        Every neighbour is checked to be a node, because a product would read beyond the array.
+        """
+        first, last, _ = self.shards[shard]
+        indptr, indices = self.neighbours(shard)
+        if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+            raise FileError(f"shard-{shard:05d}: indptr.npy does not fit indices.npy; convert.")
+        most = max(VALUES_AT_ONCE // width, 1)
+        start = 0
+        while start < last - first:
+            fits = int(np.searchsorted(indptr, indptr[start] + ENTRIES_AT_ONCE, "right")) - 1
+            stop = min(max(fits, start + 1), start + most, last - first)
+            part = np.asarray(indices[indptr[start] : indptr[stop]])
+            if part.size and (part.min() < 0 or part.max() >= self.num_nodes):
+                raise FileError(
+                    f"shard-{shard:05d}: indices.npy names a node outside 0..{self.num_nodes - 1}; "
+                    "convert the graph again."
+                )
+            yield Rows(first + start, first + stop, indptr[start : stop + 1] - indptr[start], part)
+            start = stop
+
+    def verify(self) -> None:
+        """Read every file and compare it with the checksum that was written with it."""
+        for number, shard in enumerate(self.shards):
+            for name, (_, expected) in shard.files.items():
+                if checksum(self.folder(number) / name) != expected:
+                    raise FileError(
+                        f"shard-{number:05d}: {name} does not have the contents that were written; "
+                        "convert the graph again."
+                    )
+
+    def to_graph(self) -> Graph:
+        """Load the graph into memory, where it fits."""
+        pairs = []
+        for shard in range(len(self.shards)):
+            for rows in self.blocks(shard):
+                ends = rows.ends
+                once = rows.indices > ends
+                pairs.append(np.column_stack([ends[once], rows.indices[once]]))
+        parts: list[Any] = [self.features(shard) for shard in range(len(self.shards))]
+        features = sp.vstack(parts) if self.sparse else np.concatenate(parts)
+        return Graph(features=features, edges=np.concatenate(pairs), name=self.name)
+
+    def _map(self, shard: int, name: str) -> NDArray[Any]:
+        return open_array(self.folder(shard) / name, f"shard-{shard:05d}")
+
+    def _check(self, shard: int) -> None:
+        """Compare a shard's headers and sizes with the manifest."""
+        first, last, files = self.shards[shard]
+        expected = {"indptr.npy", "indices.npy", *(SPARSE if self.sparse else DENSE)}
+        if set(files) != expected:
+            raise FileError(
+                f"shard-{shard:05d}: {MANIFEST} lists {', '.join(sorted(files))}, but a shard with "
+                f"{'sparse' if self.sparse else 'dense'} features has "
+                f"{', '.join(sorted(expected))}."
+            )
+        index = _index_dtypes(self.num_nodes)
+        shapes: dict[str, tuple[tuple[int, ...] | None, tuple[str, ...]]] = {
+            "indptr.npy": ((last - first + 1,), ("int64",)),
+            "indices.npy": (None, index),
+            "features.npy": ((last - first, self.num_features), ("float32",)),
+            "features_data.npy": (None, ("float32",)),
+            "features_indices.npy": (None, ("int32", "int64")),
+            "features_indptr.npy": ((last - first + 1,), ("int32", "int64")),
+        }
+        for name, (size, _) in files.items():
+            array = self._map(shard, name)
+            shape, kinds = shapes[name]
+            if (shape is not None and array.shape != shape) or array.dtype.name not in kinds:
+                raise FileError(
+                    f"shard-{shard:05d}: {name} holds {array.dtype} of shape {array.shape}, but "
+                    f"the schema of {MANIFEST} asks for {' or '.join(kinds)}"
+                    f"{'' if shape is None else f' of shape {shape}'}; do not mix shards of "
+                    "different graphs."
+                )
+            if (self.folder(shard) / name).stat().st_size != size:
+                raise FileError(
+                    f"shard-{shard:05d}: {name} does not have the {size} bytes that {MANIFEST} "
+                    "lists; do not mix shards of different graphs."
+                )
+
+
+def _index_dtypes(num_nodes: int) -> tuple[str, ...]:
+    return ("int32", "int64") if num_nodes < 2**31 else ("int64",)
+
+
+def _is_csr(indptr: NDArray[Any], indices: NDArray[Any], width: int) -> bool:
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        return False
+    return not len(indices) or bool(indices.min() >= 0 and indices.max() < width)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    try:
+        if path.stat().st_size > _MAX_MANIFEST:
+            raise FileError(f"{path} is too large for a list of shards.")
+        facts = json.loads(path.read_text("utf-8"))
+        if facts["schema"] != SCHEMA:
+            raise FileError(f"{path} has the schema {facts['schema']!r}, not {SCHEMA!r}.")
+        facts["shards"] = tuple(_shard(item) for item in facts["shards"])
+        whole = all(isinstance(facts[key], int) and facts[key] >= 0 for key in _NUMBERS)
+        if not whole or facts["features"] not in ("dense", "sparse"):
+            raise ValueError("counts")
+        facts["name"] = str(facts.get("name", ""))
+    except FileNotFoundError as error:
+        raise FileError(f"{path} is missing; this is no sharded graph, or not a whole one.") from (
+            error
+        )
+    except FileError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FileError(f"{path} is damaged or not the list of a graph's shards.") from error
+    ends = [0, *(shard.last for shard in facts["shards"])]
+    starts = [*(shard.first for shard in facts["shards"]), facts["num_nodes"]]
+    if starts != ends or not facts["shards"]:
+        raise FileError(f"{path}: the shards do not cover the nodes 0..{facts['num_nodes'] - 1}.")
+    return dict(facts)
+
+
+def _shard(item: Any) -> Shard:
+    files = {
+        str(name): (int(facts["bytes"]), int(facts["crc32"]))
+        for name, facts in item["files"].items()
+    }
+    first, last = int(item["first"]), int(item["last"])
+    if not 0 <= first < last:
+        raise ValueError("rows")
+    return Shard(first, last, files)

@@ -1,0 +1,68 @@
+"""The sketch against the exact solver, and its stated bound against the truth."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphtemper import temperature
+from graphtemper.scale.confidence_sketch import ERROR, REACH, TOLERANCE, ConfidenceSketch
+
+
+def logits(num_classes, scale, seed, count=3000):
+    """Heavy-tailed sizes a node: spreads of very different size in one table."""
+    rng = np.random.default_rng(seed)
+    size = scale * np.exp(rng.standard_normal((count, 1)))
+    return size * rng.standard_normal((count, num_classes))
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 10, 47])
+@pytest.mark.parametrize("scale", [0.05, 1.0, 20.0])
+def test_mean_confidence_is_within_the_bound_at_every_temperature(num_classes, scale):
+    z = logits(num_classes, scale, 1, count=400)
+    sketch = ConfidenceSketch.of(z)
+    for t in np.exp(np.linspace(-REACH, REACH, 61)):
+        assert abs(sketch.mean_confidence(t) - temperature.mean_confidence(z, t)) < ERROR + 1e-12
+
+
+def test_the_bound_holds_where_all_classes_are_alike():
+    """The hardest case: K - 1 equal gaps put the nearest poles closest to the real axis."""
+    for num_classes in (3, 30):
+        z = np.zeros((1, num_classes))
+        z[0, 0] = np.log(num_classes - 1)
+        sketch = ConfidenceSketch.of(z)
+        for t in np.exp(np.linspace(-REACH, REACH, 201)):
+            exact = 1.0 / (1.0 + (num_classes - 1.0) ** (1.0 - 1.0 / t))
+            assert abs(sketch.mean_confidence(t) - exact) < ERROR + 1e-12
+
+
+@given(st.integers(2, 12), st.floats(0.2, 5.0), st.floats(0.05, 0.95), st.integers(0, 2**31))
+@settings(max_examples=40, deadline=None)
+def test_temperatures_are_within_the_stated_interval(num_classes, scale, place, seed):
+    z = logits(num_classes, scale, seed, count=300)
+    low, high = (temperature.mean_confidence(z, t) for t in np.exp((REACH, -REACH)))
+    accuracy = low + place * (high - low)
+    found = ConfidenceSketch.of(z).match(accuracy)
+    exact = temperature.match_confidence(z, accuracy)
+    assert found.low <= exact <= found.high
+    assert abs(found.temperature / exact - 1.0) < TOLERANCE
+
+
+def test_merging_parts_gives_the_whole():
+    z = logits(5, 2.0, 3)
+    parts = [ConfidenceSketch.of(part) for part in np.split(z, [10, 700, 2999])]
+    merged = parts[0] + parts[1] + parts[2] + parts[3]
+    np.testing.assert_allclose(merged.sums, ConfidenceSketch.of(z).sums, rtol=1e-12)
+    assert merged.count == 3000
+
+
+def test_out_of_reach_is_none_and_not_a_guess():
+    z = logits(3, 1.0, 4)
+    sketch = ConfidenceSketch.of(z)
+    assert sketch.match(0.3) is None
+    assert sketch.match(0.9999) is None
+
+
+def test_a_flat_curve_is_none():
+    """Confidence that hardly changes with T leaves T unknown to the sketch."""
+    assert ConfidenceSketch.of(np.array([[0.0, 1e-7], [0.0, 1e-7]])).match(0.5 + 2.5e-8) is None

@@ -1,0 +1,122 @@
+"""The same bytes on a real cluster of processes, also when it loses some of them."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphtemper.errors import ClusterError, FileError
+from graphtemper.scale import OnDask, Serial, connected, recalibrate_logits, recalibrate_shards
+
+distributed = pytest.importorskip("distributed")
+
+
+def cluster(workers):
+    return distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=":0",
+    )
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(2) as made, distributed.Client(made) as found:
+        yield found
+
+
+def pids(client):
+    return client.run(os.getpid)
+
+
+class Killing(OnDask):
+    """Kills a worker while the tasks of one stage run."""
+
+    def __init__(self, client, stage):
+        super().__init__(client)
+        self.left, self.client = stage, client
+
+    def map(self, function, items):
+        self.left -= 1
+        if self.left == 0:
+            victim = next(iter(pids(self.client).values()))
+            slow = [self.client.submit(time.sleep, 0.05, pure=False) for _ in range(4)]
+            os.kill(victim, signal.SIGKILL)
+            del slow
+        return super().map(function, items)
+
+
+def test_two_workers_write_the_bytes_of_one_process(problem, serial, client, tmp_path):
+    engine = OnDask(client)
+    recalibrate_shards(
+        problem.model, problem.sharded, problem.card, tmp_path / "out", engine=engine
+    )
+    assert serial.read(tmp_path / "out") == serial.written
+
+
+def test_logits_on_workers(problem, serial, client, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "logits").mkdir()
+    for part, rows in enumerate(np.array_split(problem.model(problem.target), 3)):
+        columns = {f"logit_{k}": column for k, column in enumerate(rows.T)}
+        pq.write_table(pa.table(columns), tmp_path / "logits" / f"{part}.parquet")
+    one, other = (
+        recalibrate_logits(tmp_path / "logits", problem.card, tmp_path / name, engine=engine).out
+        for name, engine in (("one", Serial()), ("other", OnDask(client)))
+    )
+    assert serial.read(one) == serial.read(other)
+
+
+def test_errors_of_tasks_come_back_as_they_are(problem, client, tmp_path):
+    (tmp_path / "logits.parquet").write_bytes(b"PAR1 but no more")
+    with pytest.raises(FileError, match="not Parquet"):
+        OnDask(client).map(_open, [tmp_path / "logits.parquet"])
+
+
+def _open(path):
+    from graphtemper.scale.tables import parquet_file
+
+    return parquet_file(path)
+
+
+def test_a_killed_worker_loses_nothing(problem, serial, client, tmp_path):
+    before = set(pids(client).values())
+    engine = Killing(client, stage=9)
+    recalibrate_shards(
+        problem.model, problem.sharded, problem.card, tmp_path / "out", engine=engine
+    )
+    assert serial.read(tmp_path / "out") == serial.written
+    assert engine.left < 0
+    assert before - set(pids(client).values())
+
+
+def test_a_cluster_without_workers_is_given_up(tmp_path):
+    with cluster(1) as made, distributed.Client(made) as found:
+        made.scale(0)
+        while found.nthreads():
+            time.sleep(0.05)
+        start = time.monotonic()
+        with pytest.raises(ClusterError, match="no worker for 1 seconds; start workers"):
+            OnDask(found, patience=1.0).map(abs, [1, 2])
+        assert time.monotonic() - start < 15.0
+
+
+def test_no_scheduler_at_all():
+    told = r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"
+    with pytest.raises(ClusterError, match=told), connected("tcp://127.0.0.1:9", timeout=1.0):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 7])
+def test_any_number_of_workers(problem, serial, workers, tmp_path):
+    with cluster(workers) as made, distributed.Client(made) as found:
+        out = Path(tmp_path / "out")
+        engine = OnDask(found)
+        recalibrate_shards(problem.model, problem.sharded, problem.card, out, engine=engine)
+    assert serial.read(out) == serial.written

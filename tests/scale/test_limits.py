@@ -1,0 +1,83 @@
+"""Limits that the system sets: memory half as large as the features."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from graphtemper import csbm
+from graphtemper.models import SIGN
+
+LIMIT = 336 << 20
+"""Bytes of private memory; an idle interpreter with NumPy, SciPy and pyarrow has half of that."""
+NODES, COLUMNS = 10_752, 16_384
+
+JOB = """
+import resource, sys
+import numpy as np
+import pyarrow.csv
+from graphtemper.evidence import Probe
+from graphtemper.models import load
+from graphtemper.scale import Serial, convert_tables
+from graphtemper.scale.measuring import measure
+from graphtemper.scale.run import Run, clean_pass
+from graphtemper.scale.workspace import workspace
+
+what, limit, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+if what == "load":
+    np.load(folder + "/x.npy")
+graph = convert_tables(folder + "/edges.csv", folder + "/x.npy", folder + "/g", rows_per_shard=2000)
+probe = Probe(1.0, 0.3, np.ones(graph.num_features), 0.8, -0.5, seed=0, splits=2, passes=2)
+with workspace(folder, graph.num_nodes) as room:
+    clean = clean_pass(Serial(), graph, load(folder + "/model.npz"), 1.0, room)
+    seen = measure(Run(Serial(), room, clean), probe, 0).evidence
+    print(seen.confidence, seen.feature.value)
+"""
+
+
+def run(*arguments):
+    # Arrow's own allocator reserves a gigabyte of addresses that it does not use.
+    environment = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "PATH": ""}
+    return subprocess.run(
+        [sys.executable, "-c", JOB, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """Dense features of twice the limit, on disk and never whole in memory."""
+    folder = tmp_path_factory.mktemp("wide")
+    shape = (NODES, COLUMNS)
+    features = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, shape)
+    assert features.nbytes >= 2 * LIMIT
+    graph = csbm.sample(NODES, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=1)
+    model = SIGN(hops=1)
+    model.weights_ = np.zeros((2, COLUMNS, 2))
+    model.weights_[:, ::4096, 1] = 0.7
+    model.intercept_, model.converged_ = np.zeros(2), True
+    # Four columns say something and the rest are zeros: what matters is that all are there.
+    features[:, ::4096] = graph.features
+    del features
+    np.savetxt(folder / "edges.csv", graph.edges, "%d", ",")
+    model.save(folder / "model.npz")
+    return folder, graph
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mapped memory on Linux")
+def test_features_of_twice_the_memory(wide):
+    folder, graph = wide
+    told = run("load", LIMIT, folder)
+    assert told.returncode != 0
+    assert "MemoryError" in told.stderr  # the limit is real
+    found = run("shards", LIMIT, folder)
+    assert found.returncode == 0, found.stderr
+    small = SIGN(hops=1)
+    small.weights_ = np.zeros((2, 4, 2))
+    small.weights_[:, :, 1], small.intercept_ = 0.7, np.zeros(2)
+    logit = np.abs(small(graph)[:, 1].astype(np.float64))
+    assert float(found.stdout.split()[0]) == pytest.approx((1 / (1 + np.exp(-logit))).mean())

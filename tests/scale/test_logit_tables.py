@@ -1,0 +1,130 @@
+"""Logits that live as Parquet: one pass for statistics, one for probabilities."""
+
+import numpy as np
+import pytest
+
+from graphtemper import recalibrate
+from graphtemper.errors import FileError
+from graphtemper.evidence import LOGIT_SIGNALS
+from graphtemper.scale import logit_tables, recalibrate_logits
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def write(folder, logits, cuts=(300, 1100), nodes=None):
+    folder.mkdir(exist_ok=True)
+    for part, rows in enumerate(np.split(np.arange(len(logits)), list(cuts))):
+        columns = {f"logit_{k}": column for k, column in enumerate(logits[rows].T)}
+        if nodes is not None:
+            columns = {"node": [nodes[row] for row in rows]} | columns
+        pq.write_table(pa.table(columns), folder / f"part-{part}.parquet")
+    return folder
+
+
+@pytest.fixture
+def logits(problem):
+    return problem.model(problem.target).astype(np.float64)
+
+
+@pytest.fixture
+def folder(logits, tmp_path):
+    return write(tmp_path / "logits", logits)
+
+
+def moments(problem):
+    features = problem.target.features
+    return features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
+
+
+def test_with_column_moments_the_answer_is_that_of_recalibrate(problem, logits, folder, tmp_path):
+    found = recalibrate_logits(
+        folder, problem.card, tmp_path / "out", moments=moments(problem)
+    ).to_dict()
+    expected = recalibrate(logits, problem.target, problem.card).to_dict()
+    for name in LOGIT_SIGNALS:
+        assert found["signals"][name] == pytest.approx(expected["signals"][name], rel=1e-9)
+    for key in ("value", "low", "high"):
+        assert found["accuracy"][key] == pytest.approx(expected["accuracy"][key], rel=1e-6)
+    assert found["temperature"] == pytest.approx(expected["temperature"], rel=1e-4)
+    assert (found["verdict"], found["num_nodes"]) == (expected["verdict"], 2000)
+
+
+def test_without_them_the_answer_says_so(problem, folder, tmp_path):
+    found = recalibrate_logits(folder, problem.card, tmp_path / "out")
+    assert found.verdict != "trust"
+    assert "class shares" in found.reasons[-1]
+    assert "log_degree" not in found.signals
+
+
+def test_probabilities(problem, logits, folder, tmp_path):
+    found = recalibrate_logits(folder, problem.card, tmp_path / "out")
+    table = pq.read_table(found.out)
+    p = np.column_stack([table[f"probability_{k}"].to_numpy() for k in range(4)])
+    z = logits / found.temperature
+    np.testing.assert_allclose(p, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9)
+    np.testing.assert_array_equal(table["node"].to_numpy(), np.arange(2000))
+    assert found.mean_confidence[1] == pytest.approx(p.max(axis=1).mean(), rel=1e-12)
+
+
+def test_files_are_read_twice(problem, folder, tmp_path, monkeypatch):
+    opened = []
+    plain = logit_tables.LogitTables.batches
+
+    def counted(self, shard):
+        opened.append(shard)
+        return plain(self, shard)
+
+    monkeypatch.setattr(logit_tables.LogitTables, "batches", counted)
+    recalibrate_logits(folder, problem.card, tmp_path / "out")
+    assert opened == [0, 1, 2, 0, 1, 2]
+
+
+def test_where_the_sketch_cannot_tell_logits_are_read_again(problem, folder, tmp_path, monkeypatch):
+    by_sketch = recalibrate_logits(folder, problem.card, tmp_path / "one")
+    monkeypatch.setattr(logit_tables.ConfidenceSketch, "match", lambda self, accuracy: None)
+    exact = recalibrate_logits(folder, problem.card, tmp_path / "other")
+    assert by_sketch.temperature == pytest.approx(exact.temperature, rel=1e-6)
+
+
+def test_lists_and_names(problem, logits, folder, tmp_path):
+    """One list a row, as Spark writes it, and nodes with names; batches smaller than files."""
+    other = tmp_path / "lists"
+    other.mkdir()
+    names = [f"user {row}" for row in range(2000)]
+    table = pa.table({"node": names, "logits": list(logits)})
+    pq.write_table(table, other / "all.parquet", row_group_size=130)
+    found = recalibrate_logits(other, problem.card, tmp_path / "one")
+    plain = recalibrate_logits(folder, problem.card, tmp_path / "other")
+    assert found.temperature == pytest.approx(plain.temperature, rel=1e-9)
+    assert pq.read_table(found.out)["node"].to_pylist() == names
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"logit_0": [0.0], "logit_1": [1.0]}, "2.parquet does not have the columns"),
+        ({f"logit_{k}": ["a"] for k in range(4)}, "must hold real numbers"),
+        ({f"logit_{k}": [None, 1.0] for k in range(4)}, "without gaps"),
+        ({f"logit_{k}": [0.25] for k in range(4)}, "returned probabilities"),
+        ({f"logit_{k}": [float(k), np.inf] for k in range(4)}, "must be finite"),
+    ],
+)
+def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, columns, told):
+    pq.write_table(pa.table(columns), folder / "part-2.parquet")
+    with pytest.raises(FileError, match=told) as error:
+        recalibrate_logits(folder, problem.card, tmp_path / "out")
+    assert "part-2.parquet" in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["logits"]
+
+
+def test_a_truncated_file_is_named(problem, folder, tmp_path):
+    path = folder / "part-1.parquet"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(FileError, match=r"part-1\.parquet is missing, truncated or not Parquet"):
+        recalibrate_logits(folder, problem.card, tmp_path / "out")
+
+
+def test_no_files(problem, tmp_path):
+    with pytest.raises(FileError, match="neither a Parquet file nor a directory"):
+        recalibrate_logits(tmp_path / "nowhere", problem.card, tmp_path / "out")

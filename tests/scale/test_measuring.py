@@ -1,0 +1,138 @@
+"""Evidence from shards against evidence in memory."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from graphtemper import Graph, datasets, recalibrate, shifts
+from graphtemper.errors import FileError, InputError
+from graphtemper.evidence import measure as measure_in_memory
+from graphtemper.models import SIGN
+from graphtemper.observe import Observation
+from graphtemper.scale import Serial, convert_graph, recalibrate_shards
+from graphtemper.scale.measuring import measure
+from graphtemper.scale.run import Run, clean_pass
+from graphtemper.scale.workspace import workspace
+from graphtemper.shifts import column_moments
+
+DRAWN = ("noise_agreement", "source_noise_agreement", "edge_agreement", "held")
+SEEDS = range(4)
+
+
+def on_shards(problem, graph, folder, seed):
+    with workspace(folder, graph.num_nodes) as room:
+        clean = clean_pass(Serial(), graph, problem.model, problem.card.probe.temperature, room)
+        return measure(Run(Serial(), room, clean), problem.card.probe, seed)
+
+
+def in_memory(problem, graph, seed):
+    probe = problem.card.probe
+    seen = Observation(problem.model, graph, temperature=probe.temperature, seed=seed)
+    return measure_in_memory(seen, probe)
+
+
+def test_numbers_without_randomness_are_the_same(problem, tmp_path):
+    found = on_shards(problem, problem.sharded, tmp_path, 0)
+    expected = in_memory(problem, problem.target, 0).to_dict()
+    for name, value in found.evidence.to_dict().items():
+        if name not in DRAWN:
+            np.testing.assert_allclose(value, expected[name], rtol=2e-6, atol=1e-7, err_msg=name)
+    np.testing.assert_allclose(found.column_mean, problem.target.features.mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(found.column_std, problem.target.features.std(axis=0), rtol=1e-5)
+
+
+def test_drawn_numbers_have_the_same_distribution(problem, tmp_path):
+    """Means over seeds agree to within their error."""
+    shards = [on_shards(problem, problem.sharded, tmp_path, seed).evidence for seed in SEEDS]
+    memory = [in_memory(problem, problem.target, seed) for seed in SEEDS]
+    for name in DRAWN:
+        one, other = (
+            np.array([np.atleast_1d(getattr(item, name))[0] for item in items])
+            for items in (shards, memory)
+        )
+        error = np.sqrt(one.var(ddof=1) + other.var(ddof=1)) / np.sqrt(len(SEEDS))
+        assert abs(one.mean() - other.mean()) < 4 * error, name
+        assert 0.2 < one.std(ddof=1) / other.std(ddof=1) < 5.0, name
+    errors = [[item.held.error for item in items] for items in (shards, memory)]
+    assert np.mean(errors[0]) == pytest.approx(np.mean(errors[1]), rel=0.1)
+
+
+def test_the_answer_is_that_of_recalibrate(problem, serial):
+    found = serial.answer.to_dict()
+    expected = recalibrate(problem.model, problem.target, problem.card).to_dict()
+    assert set(found) == set(expected)
+    assert found["accuracy"]["value"] == pytest.approx(expected["accuracy"]["value"], abs=0.02)
+    assert found["temperature"] == pytest.approx(expected["temperature"], rel=0.05)
+    assert found["verdict"] == expected["verdict"]
+    before = found["mean_confidence"]["before"]
+    assert before == pytest.approx(expected["mean_confidence"]["before"], abs=1e-7)
+    assert found["mean_confidence"]["after"] == pytest.approx(found["accuracy"]["value"], abs=1e-8)
+
+
+def test_probabilities_are_softmax_at_that_temperature(problem, serial):
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(serial.answer.out)
+    assert table.column_names == ["node", *(f"probability_{k}" for k in range(4))]
+    np.testing.assert_array_equal(table["node"].to_numpy(), np.arange(2000))
+    p = np.column_stack([table[f"probability_{k}"].to_numpy() for k in range(4)])
+    z = problem.model(problem.target).astype(np.float64) / serial.answer.temperature
+    expected = np.exp(z - z.max(axis=1, keepdims=True))
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(p, expected, atol=1e-6)
+    np.testing.assert_array_equal(p.argmax(axis=1), z.argmax(axis=1))
+    told = json.loads((serial.answer.out / "_answer.json").read_text())
+    assert told == serial.answer.to_dict()
+
+
+def test_the_same_seed_gives_the_same_bytes(problem, serial, tmp_path):
+    again = recalibrate_shards(problem.model, problem.sharded, problem.card, tmp_path / "out")
+    assert {p.name: p.read_bytes() for p in again.out.iterdir()} == serial.written
+
+
+@pytest.mark.skipif(datasets.find("cora") is None, reason="cora.npz is not on this machine")
+def test_sparse_bags_of_words(problem, tmp_path):
+    graph = datasets.load("cora")
+    model = SIGN(hops=2, tol=1e-2).fit(graph, graph.train_masks[0])
+    probe = replace(problem.card.probe, column_std=column_moments(graph.features)[1])
+    told = SimpleNamespace(model=model, card=SimpleNamespace(probe=probe))
+    target = shifts.rewire(0.3)(graph, 5)
+    found = on_shards(told, convert_graph(target, tmp_path / "g", rows_per_shard=900), tmp_path, 0)
+    expected = in_memory(told, target, 0).to_dict()
+    for name, value in found.evidence.to_dict().items():
+        if name not in DRAWN:
+            np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_graph_without_edges(problem, tmp_path):
+    alone = problem.target.replace(edges=np.empty((0, 2), int))
+    graph = convert_graph(alone, tmp_path / "g", rows_per_shard=900)
+    found = recalibrate_shards(problem.model, graph, problem.card, tmp_path / "out")
+    expected = recalibrate(problem.model, alone, problem.card)
+    assert found.verdict == expected.verdict
+    assert found.accuracy.value == pytest.approx(expected.accuracy.value, abs=0.02)
+
+
+def test_other_models_and_other_columns_are_refused(problem, tmp_path):
+    with pytest.raises(InputError, match="write its logits as Parquet"):
+        recalibrate_shards(lambda graph: None, problem.sharded, problem.card, tmp_path / "out")
+    narrow = convert_graph(Graph(features=np.ones((3, 2)), edges=[[0, 1]]), tmp_path / "narrow")
+    with pytest.raises(InputError, match="12 feature columns but this one has 2"):
+        recalibrate_shards(problem.model, narrow, problem.card, tmp_path / "out")
+    with pytest.raises(FileError, match="already there"):
+        recalibrate_shards(problem.model, problem.sharded, problem.card, tmp_path / "narrow")
+    assert [path.name for path in tmp_path.iterdir()] == ["narrow"]
+
+
+def test_nothing_is_left_where_a_run_fails(problem, tmp_path, monkeypatch):
+    from graphtemper.scale import recalibration
+
+    def broken(*arguments):
+        raise FileError("cannot write: No space left on device.")
+
+    monkeypatch.setattr(recalibration, "write_answer", broken)
+    with pytest.raises(FileError, match="No space left"):
+        recalibrate_shards(problem.model, problem.sharded, problem.card, tmp_path / "out")
+    assert not list(tmp_path.iterdir())

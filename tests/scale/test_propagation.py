@@ -1,0 +1,109 @@
+"""Sharded propagation against the in-memory path, and the randomness it draws."""
+
+import numpy as np
+import pytest
+
+from graphtemper.edge_subsets import EdgeSubsets
+from graphtemper.models import SGC, SIGN
+from graphtemper.perturb import noise_factor
+from graphtemper.propagate import horner
+from graphtemper.scale import Serial, convert_graph, shards
+from graphtemper.scale.edge_choice import EdgeChoice
+from graphtemper.scale.propagation import Kept, Noise, Projected, ShardedOperator, propagate
+from graphtemper.scale.run import clean_pass
+from graphtemper.scale.workspace import workspace
+
+
+def sharded_logits(graph, model, folder, choice=None):
+    with workspace(folder, graph.num_nodes) as room:
+        operator = ShardedOperator.make(Serial(), graph, model.operator, room, choice)
+        out = room.columns("logits", model.intercept_.size, np.float32)
+        sink = Kept(out, model.intercept_.astype(np.float32))
+        terms = Projected.of(graph, model)
+        propagate(Serial(), graph, operator, terms, model.hops, room, sink)
+        return np.array(out.open())
+
+
+@pytest.mark.parametrize("kind", ["self-loop", "symmetric", "mean"])
+@pytest.mark.parametrize("model", [SIGN(hops=2), SGC(hops=2), SIGN(hops=0)])
+def test_logits_are_those_of_the_model(problem, tmp_path, kind, model, monkeypatch):
+    monkeypatch.setattr(shards, "ENTRIES_AT_ONCE", 500)  # many blocks a shard
+    fitted = type(model)(hops=model.hops, operator=kind)
+    fitted.weights_ = np.random.default_rng(0).standard_normal((len(fitted.hops_used), 12, 4))
+    fitted.intercept_ = np.array([0.1, -0.2, 0.3, 0.0])
+    found = sharded_logits(problem.sharded, fitted, tmp_path)
+    expected = fitted(problem.target)
+    assert np.abs(found - expected).max() <= 4 * np.spacing(np.abs(expected).max())
+
+
+def test_sparse_features(problem, tmp_path):
+    import scipy.sparse as sp
+
+    features = problem.target.features * (np.abs(problem.target.features) > 1.5)
+    sparse = problem.target.replace(features=sp.csr_matrix(features))
+    graph = convert_graph(sparse, tmp_path / "g", rows_per_shard=600)
+    found = sharded_logits(graph, problem.model, tmp_path)
+    np.testing.assert_allclose(found, problem.model(sparse), rtol=0, atol=2e-6)
+
+
+def test_clean_pass_writes_logits_and_classes(problem, tmp_path):
+    with workspace(tmp_path, 2000) as room:
+        clean = clean_pass(Serial(), problem.sharded, problem.model, 2.0, room)
+        expected = problem.model(problem.target)
+        np.testing.assert_allclose(clean.values.open(), expected, rtol=0, atol=1e-6)
+        np.testing.assert_array_equal(clean.classes.open()[:, 0], expected.argmax(axis=1))
+        np.testing.assert_allclose(clean.logits(1), expected[700:1400] / 2.0, atol=1e-6)
+    assert not list(tmp_path.iterdir())
+
+
+def test_dropped_edges_are_renormalised(problem, tmp_path):
+    """The same mask in memory: both ends of an edge agree that it is gone."""
+    choice = EdgeChoice.draw(3, "test", 0, 0.4)
+    edges = problem.target.edges
+    keep = choice.kept(edges[:, 0], edges[:, 1])
+    assert abs(keep.mean() - 0.6) < 4 * np.sqrt(0.24 / len(edges))
+    terms = problem.model.project(problem.target.features)
+    operator = EdgeSubsets(problem.target, "self-loop").operator(keep)
+    expected = horner(operator, terms) + problem.model.intercept_
+    found = sharded_logits(problem.sharded, problem.model, tmp_path, choice)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+
+
+def test_draws_of_edges_are_independent():
+    first = np.repeat(np.arange(300), 300)
+    second = 300 + np.tile(np.arange(300), 300)
+    draws = [EdgeChoice.draw(0, "test", n, 0.5).kept(first, second) for n in range(4)]
+    table = np.corrcoef(draws) - np.eye(4)
+    assert np.abs(table).max() < 4 / np.sqrt(first.size)
+    kept = draws[0].reshape(300, 300) - 0.5
+    assert np.abs(kept.mean(axis=0)).max() < 4.5 * 0.5 / np.sqrt(300)
+    assert abs((kept[:, 1:] * kept[:, :-1]).mean()) < 4 * 0.25 / 300
+    assert abs((kept[1:] * kept[:-1]).mean()) < 4 * 0.25 / 300
+
+
+def test_noise_has_the_covariance_of_projected_feature_noise(problem):
+    std = np.linspace(0.5, 1.5, 12)
+    factor = noise_factor(problem.model, std)
+    terms = Noise([factor], range(40), (0, 1, 2), 4, seed=0)
+    blocks = list(problem.sharded.blocks(0))
+    drawn = [np.vstack([terms.reader(0, hop)(rows) for rows in blocks]) for hop in range(3)]
+    stacked = np.concatenate([hop.reshape(-1, 40, 4) for hop in drawn], axis=2).reshape(-1, 12)
+    weights = problem.model.weights_.transpose(1, 0, 2).reshape(12, 12)
+    expected = weights.T @ np.diag(std**2) @ weights
+    found = stacked.T @ stacked / len(stacked)
+    scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    assert np.abs(found - expected).max() < 6 * scale.max() / np.sqrt(len(stacked))
+
+
+def test_noise_is_keyed_by_pass_and_shard(problem):
+    factor = noise_factor(problem.model, np.ones(12))
+    rows = next(problem.sharded.blocks(0))
+
+    def draw(seed, passes, shard):
+        return Noise([factor], passes, (0, 1, 2), 4, seed).reader(shard, 1)(rows)
+
+    both = draw(0, range(2), 0)
+    assert np.array_equal(both[:, 4:], draw(0, range(1, 2), 0))
+    assert not np.array_equal(both[:, :4], both[:, 4:])
+    assert not np.array_equal(both, draw(0, range(2), 1))
+    assert not np.array_equal(both, draw(1, range(2), 0))
