@@ -65,8 +65,7 @@ def monitor(
     """
     from graphtemper import SourceCard
     from graphtemper.files import atomic_write
-    from graphtemper.monitor import Gate, Log, exposition, follow
-    from graphtemper.monitor.watch import alarms, fingerprint
+    from graphtemper.monitor import Gate, Log, alarms, exposition, fingerprint, follow
     from graphtemper.predictors import resolve
 
     gates = [Gate.parse(text) for text in fail_on or ()]

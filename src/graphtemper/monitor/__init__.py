@@ -10,7 +10,7 @@ from graphtemper.monitor.gates import Gate
 from graphtemper.monitor.log import Entry, Log
 from graphtemper.monitor.prometheus import exposition
 from graphtemper.monitor.snapshots import Snapshot, find_snapshots, windows
-from graphtemper.monitor.watch import follow
+from graphtemper.monitor.watch import alarms, fingerprint, follow
 
 __all__ = [
     "Change",
@@ -18,10 +18,12 @@ __all__ = [
     "Gate",
     "Log",
     "Snapshot",
+    "alarms",
     "changes",
     "evidence",
     "exposition",
     "find_snapshots",
+    "fingerprint",
     "follow",
     "windows",
 ]

@@ -181,6 +181,6 @@ def _mark(alarm: Change, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "position": row["position"],
         "name": row["name"],
-        "series": alarm.series,
+        "series": alarm.series.replace("_", " "),
         "evidence": alarm.evidence,
     }

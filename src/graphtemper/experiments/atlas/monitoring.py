@@ -29,9 +29,8 @@ from graphtemper.experiments.outcome import Comparison, Outcome, Row
 from graphtemper.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
-from graphtemper.monitor import Log, Snapshot, follow, windows
+from graphtemper.monitor import Log, Snapshot, alarms, fingerprint, follow, windows
 from graphtemper.monitor.page import write_page
-from graphtemper.monitor.watch import alarms, fingerprint
 from graphtemper.report import style
 
 if TYPE_CHECKING:
