@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -29,6 +30,52 @@ if TYPE_CHECKING:
 
 Families = Annotated[list[str], Parameter(negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
+Labels = Annotated[
+    Path | None,
+    Parameter(
+        help="A few labels of the target: CSV with the columns node,class, or node,class,weight as "
+        "`suggest-labels` writes it."
+    ),
+]
+Target = Annotated[
+    str,
+    Parameter(
+        help="The target: a name from `data list`, or the path of an .npz file. Its labels are "
+        "not read."
+    ),
+]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Deployed:
+    """A model with its card, and where to look at it."""
+
+    card: Annotated[Path, Parameter(help="The model's source card.")]
+    predict: Annotated[
+        str | None,
+        Parameter(
+            help="The model: package.module:callable (the predictor itself), or a saved model "
+            "(.npz)."
+        ),
+    ] = None
+    logits: Annotated[
+        Path | None,
+        Parameter(
+            help="Its logits instead: .npz with the key `logits`, or .npy. Fewer signals, wider "
+            "interval."
+        ),
+    ] = None
+    nodes: Annotated[
+        Path | None, Parameter(help="File with one node index a line; all nodes unless given.")
+    ] = None
+    split: Annotated[
+        str | None, Parameter(help="A split stored in the graph instead, as in test:0.")
+    ] = None
+    seed: Annotated[int, Parameter(help="Seed of the perturbed passes.")] = 0
+    as_json: Json = False
+
+
 # Temperatures closer than this to the source's are the same to a reader.
 _SAME = 0.02
 
@@ -126,44 +173,21 @@ def show_card(path: Path, *, as_json: Json = False) -> None:
 
 
 def recalibrate(
-    graph: str,
+    graph: Target,
+    deployed: Deployed,
     *,
-    card: Path,
-    predict: str | None = None,
-    logits: Path | None = None,
+    labels: Labels = None,
     out: Path = Path("recalibrated.npz"),
-    nodes: Path | None = None,
-    split: str | None = None,
-    seed: int = 0,
-    labels: Path | None = None,
     class_shares: Literal["report", "estimate"] = "report",
     per_node: Flag = False,
     report: Path | None = None,
-    as_json: Json = False,
 ) -> None:
     """Make a model's probabilities on an unlabelled graph honest, and say how far to trust them.
 
     Parameters
     ----------
-    graph
-        The target: a name from `data list`, or the path of an .npz file. Labels are not read.
-    card
-        The model's source card.
-    predict
-        The model: package.module:callable (the predictor itself), or a saved model (.npz).
-    logits
-        Its logits instead: .npz with the key `logits`, or .npy. Fewer signals, wider interval.
     out
         Result: .npz with probabilities, nodes, temperature, accuracy and verdict; or .parquet.
-    nodes
-        File with one node index a line; all nodes unless given.
-    split
-        A split stored in the graph instead, as in test:0.
-    seed
-        Seed of the perturbed passes.
-    labels
-        A few labels of the target: CSV with the columns node,class, or node,class,weight as
-        `suggest-labels` writes it.
     class_shares
         estimate also corrects predictions for class shares that have moved, where the evidence
         supports it; predictions may change. report only says so.
@@ -171,21 +195,17 @@ def recalibrate(
         One temperature per node, for shifts that hit a part of the graph.
     report
         An .html page that explains the answer to people; needs the extra [report].
-    as_json
-        Print JSON for machines.
     """
     result_file.check_path(out)
     if report is not None:
         result_file.check_report(report)
-    result, source = _run(
-        graph, card, predict, logits, nodes, split, seed, as_json, labels, class_shares, per_node
-    )
+    result, source = _run(graph, deployed, labels, class_shares=class_shares, per_node=per_node)
     result_file.write(out, result)
     page = {}
     if report is not None:
         result.report(report)
         page = {"report": str(report)}
-    if as_json:
+    if deployed.as_json:
         print_json(result.to_dict() | {"out": str(out)} | page)
         return
     _print_answer(result, source.probe.temperature)
@@ -194,41 +214,11 @@ def recalibrate(
         say(f"Report: {report}")
 
 
-def diagnose(
-    graph: str,
-    *,
-    card: Path,
-    predict: str | None = None,
-    logits: Path | None = None,
-    nodes: Path | None = None,
-    split: str | None = None,
-    seed: int = 0,
-    as_json: Json = False,
-) -> None:
-    """Say what happened to a model on an unlabelled graph: how far, in which direction, and why.
-
-    Parameters
-    ----------
-    graph
-        The target: a name from `data list`, or the path of an .npz file. Labels are not read.
-    card
-        The model's source card.
-    predict
-        The model: package.module:callable (the predictor itself), or a saved model (.npz).
-    logits
-        Its logits instead: .npz with the key `logits`, or .npy.
-    nodes
-        File with one node index a line; all nodes unless given.
-    split
-        A split stored in the graph instead, as in test:0.
-    seed
-        Seed of the perturbed passes.
-    as_json
-        Print JSON for machines.
-    """
-    result, source = _run(graph, card, predict, logits, nodes, split, seed, as_json)
+def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> None:
+    """Say what happened to a model on an unlabelled graph: how far, in which direction, and why."""
+    result, source = _run(graph, deployed, labels)
     facts = diagnosis(result, source)
-    if as_json:
+    if deployed.as_json:
         print_json(result.to_dict() | facts)
         return
     _print_answer(result, source.probe.temperature)
@@ -236,53 +226,27 @@ def diagnose(
 
 
 def suggest_labels(
-    graph: str,
-    *,
-    card: Path,
-    predict: str | None = None,
-    logits: Path | None = None,
-    count: int = 50,
-    out: Path = Path("labels.csv"),
-    nodes: Path | None = None,
-    split: str | None = None,
-    seed: int = 0,
-    as_json: Json = False,
+    graph: Target, deployed: Deployed, *, count: int = 50, out: Path = Path("labels.csv")
 ) -> None:
     """Pick nodes to label, spread over confidence, and write the table to fill in.
 
     Parameters
     ----------
-    graph
-        The target: a name from `data list`, or the path of an .npz file. Labels are not read.
-    card
-        The model's source card.
-    predict
-        The model: package.module:callable (the predictor itself), or a saved model (.npz).
-    logits
-        Its logits instead: .npz with the key `logits`, or .npy.
     count
         How many nodes.
     out
         CSV with the columns node,class,weight; the classes are empty. A file that is there already
         is kept.
-    nodes
-        File with one node index a line; all nodes unless given.
-    split
-        A split stored in the graph instead, as in test:0.
-    seed
-        Seed of the perturbed passes and of the choice.
-    as_json
-        Print JSON for machines.
     """
     from graphtemper import suggest_labels as pick
     from graphtemper.label_files import write_plan
 
     if out.exists():
         raise InputError(f"{out} is already there and may hold labels; choose another --out.")
-    result, _ = _run(graph, card, predict, logits, nodes, split, seed, as_json)
-    plan = pick(result, count, seed)
+    result, _ = _run(graph, deployed)
+    plan = pick(result, count, deployed.seed)
     write_plan(out, plan)
-    if as_json:
+    if deployed.as_json:
         rows = {"nodes": plan.nodes.tolist(), "weights": plan.weights.tolist()}
         print_json({"out": str(out), **rows})
         return
@@ -291,47 +255,36 @@ def suggest_labels(
 
 
 def _run(
-    graph: str,
-    card: Path,
-    predict: str | None,
-    logits: Path | None,
-    nodes: Path | None,
-    split: str | None,
-    seed: int,
-    quiet: bool,
-    labels: Path | None = None,
-    class_shares: Literal["report", "estimate"] = "report",
-    per_node: bool = False,
+    graph: str, deployed: Deployed, labels: Path | None = None, **options: Any
 ) -> tuple[Recalibration, SourceCard]:
     from graphtemper import SourceCard
     from graphtemper import recalibrate as job
     from graphtemper.label_files import read_label_file
     from graphtemper.predictors import choose_nodes, load_graph, read_logits, resolve
 
-    if (predict is None) == (logits is None):
+    if (deployed.predict is None) == (deployed.logits is None):
         raise InputError("name the model with --predict or its logits with --logits, one of them.")
-    source = SourceCard.load(card)
+    source = SourceCard.load(deployed.card)
     target = load_graph(graph)
-    chosen = choose_nodes(target, nodes, split)
+    chosen = choose_nodes(target, deployed.nodes, deployed.split)
     predictor: Any = None
-    if predict is not None:
-        predictor = resolve(predict)
-    elif logits is not None:
-        predictor = read_logits(logits, target.num_nodes)
+    if deployed.predict is not None:
+        predictor = resolve(deployed.predict)
+    elif deployed.logits is not None:
+        predictor = read_logits(deployed.logits, target.num_nodes)
     given, plan = None, None
     if labels is not None:
         given, plan = read_label_file(labels, target.num_nodes, source.num_classes)
-    with working("measuring", quiet):
+    with working("measuring", deployed.as_json):
         result = job(
             predictor,
             target,
             source,
             chosen,
-            seed=seed,
+            seed=deployed.seed,
             labels=given,
             plan=plan,
-            class_shares=class_shares,
-            per_node=per_node,
+            **options,
         )
     return result, source
 
