@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test lint types unit browser slow paper bench clean
+.PHONY: demo docs locked test lint types unit browser slow paper bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,13 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.bench: $(VENV)/.test
 	$(PIP) --editable '.[bench]'
 	@touch $@
+
+# The same packages by their checksums, in a venv of their own: nothing is resolved, nothing unknown
+# is installed. scripts/lock.py writes the lock.
+locked:
+	$(PYTHON) -m venv .venv-locked
+	.venv-locked/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-test.lock
+	.venv-locked/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 
 # The browser tests drive Debian's Chromium. Where it is missing and may not be installed, they are
 # skipped with a reason.
@@ -70,4 +77,4 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) artifacts docs/_build docs/_generated docs/api/generated
+	rm -rf $(VENV) .venv-locked artifacts docs/_build docs/_generated docs/api/generated
