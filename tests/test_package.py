@@ -16,7 +16,16 @@ def loaded_after(statement):
 
 @pytest.mark.parametrize("statement", ["import graphtemper", "import graphtemper.cli"])
 def test_importing_stays_light(statement):
-    heavy = {"torch", "torch_geometric", "sklearn", "matplotlib", "scipy", "pandas", "dask"}
+    heavy = {
+        "torch",
+        "torch_geometric",
+        "sklearn",
+        "matplotlib",
+        "scipy",
+        "pandas",
+        "dask",
+        "pyarrow",
+    }
     assert not heavy & loaded_after(statement)
 
 

@@ -6,9 +6,11 @@ atlas keeps what was seen without labels and what the labels then said: accuracy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +28,19 @@ from graphtemper.predict import Predictor
 from graphtemper.shifts import Shift
 
 Progress = Callable[[int, int], None]
-# Shown every environment as it is observed; called from several threads.
-Watch = Callable[[Shift, Observation], None]
+# Shown every environment as it is observed, wherever that is; what it returns is handed to `Keep`.
+Watch = Callable[[Observation], Any]
+Keep = Callable[[Shift, Any], None]
+# Environments that a cluster is given at a time, so that finished ones are kept on the way.
+_AT_ONCE = 32
+
+
+class Workers(Protocol):
+    """Where environments may run in place of this process; `graphtemper.scale.OnDask` is one."""
+
+    def map(self, function: Callable[[Shift], Any], items: Sequence[Shift]) -> list[Any]:
+        """Return the function's value of every item, in their order."""
+
 
 LEVELS: dict[str, tuple[float, ...]] = {
     "noise": (0.2, 0.4, 0.6, 0.9, 1.3, 1.8, 2.2, 3.0),
@@ -118,46 +131,97 @@ def survey(
     done: Callable[[Environment], None] | None = None,
     progress: Progress | None = None,
     watch: Watch | None = None,
+    keep: Keep | None = None,
+    workers: Workers | None = None,
 ) -> list[Environment]:
     """Run the predictor in every planned environment.
 
     Environments in ``known`` (by the name of their shift) are not run again, and ``done`` is called
     with each new one, so an interrupted survey can be taken up where it stopped. ``watch`` is shown
-    every environment, the known ones too, which costs those a shift and what the watcher measures.
-    Models of this package run on all cores; others one environment at a time, as they may not be
-    safe to share.
+    every environment, the known ones too, which costs those a shift and what the watcher measures;
+    ``keep`` is called here with what it returned. Models of this package run on all cores; others
+    one environment at a time, as they may not be safe to share. With ``workers`` environments run
+    there instead, to the same bytes.
     """
     finished = {item.shift: item for item in known}
-    workers = num_cores() if isinstance(predictor, LinearGNN | GCN) else 1
     todo = [shift for shift in planned if repr(shift) not in finished]
     count = len(planned) - len(todo)
     if progress is not None:
         progress(count, len(planned))
 
-    def show(shift: Shift) -> Observation:
-        own_seed = environment_seed(seed, shift)
-        seen = Observation(
-            predictor, shift(graph, own_seed), nodes, temperature=probe.temperature, seed=own_seed
-        )
-        if watch is not None:
-            watch(shift, seen)
-        return seen
+    show = _Show(predictor, graph, nodes, probe, seed, watch)
+    visit = _Visit(show, reference)
+    with one_blas_thread(), ThreadPoolExecutor(_threads(predictor)) as pool:
 
-    def visit(shift: Shift) -> Environment:
-        return _record(shift, show(shift), graph, probe, reference)
+        def run(function: Callable[[Shift], Any], shifts: Sequence[Shift]) -> Iterator[Any]:
+            if workers is None:
+                yield from pool.map(function, shifts)
+                return
+            for start in range(0, len(shifts), _AT_ONCE):
+                some = shifts[start : start + _AT_ONCE]
+                yield from workers.map(partial(_elsewhere, function=function), some)
 
-    with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-        if watch is not None:
-            for _ in pool.map(show, [shift for shift in planned if repr(shift) in finished]):
-                pass
-        for found in pool.map(visit, todo):
+        if keep is not None:
+            again = [shift for shift in planned if repr(shift) in finished]
+            for shift, kept in zip(again, run(show, again), strict=True):
+                keep(shift, kept)
+        for shift, (found, kept) in zip(todo, run(visit, todo), strict=True):
             finished[found.shift] = found
+            if keep is not None:
+                keep(shift, kept)
             count += 1
             if done is not None:
                 done(found)
             if progress is not None:
                 progress(count, len(planned))
     return [finished[repr(shift)] for shift in planned]
+
+
+def _threads(predictor: Predictor) -> int:
+    return num_cores() if isinstance(predictor, LinearGNN | GCN) else 1
+
+
+@dataclass(frozen=True, eq=False)
+class _Show:
+    """Shows one environment to a watcher; plain data, so that it can travel to a worker."""
+
+    predictor: Predictor
+    graph: Graph
+    nodes: NDArray[np.int64]
+    probe: Probe
+    seed: int
+    watch: Watch | None
+
+    def __call__(self, shift: Shift) -> Any:
+        return self.watched(self.observe(shift))
+
+    def observe(self, shift: Shift) -> Observation:
+        seed = environment_seed(self.seed, shift)
+        shifted = shift(self.graph, seed)
+        temperature = self.probe.temperature
+        return Observation(self.predictor, shifted, self.nodes, temperature=temperature, seed=seed)
+
+    def watched(self, seen: Observation) -> Any:
+        return None if self.watch is None else self.watch(seen)
+
+
+@dataclass(frozen=True, eq=False)
+class _Visit:
+    """Measures one environment and shows it to the watcher."""
+
+    show: _Show
+    reference: Reference
+
+    def __call__(self, shift: Shift) -> tuple[Environment, Any]:
+        seen = self.show.observe(shift)
+        kept = self.show.watched(seen)
+        return _record(shift, seen, self.show.graph, self.show.probe, self.reference), kept
+
+
+def _elsewhere(shift: Shift, *, function: Callable[[Shift], Any]) -> Any:
+    """Run on a worker as it would run here."""
+    with one_blas_thread():
+        return function(shift)
 
 
 def environment_seed(seed: int, shift: Shift) -> int:

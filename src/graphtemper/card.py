@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import atlas, evidence, response, signals, temperature
 from graphtemper._arrays import FloatArray, check_whole, one_blas_thread
-from graphtemper.atlas import Environment, Progress
+from graphtemper.atlas import Environment, Progress, Workers
 from graphtemper.card_format import as_stored, from_json, to_json
 from graphtemper.card_journal import Journal
 from graphtemper.class_shares.profile import ClassProfile
@@ -85,6 +85,7 @@ class SourceCard:
         compositions: int = atlas.COMPOSITIONS,
         resume: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
+        workers: Workers | None = None,
     ) -> SourceCard:
         """Watch a frozen model on its labelled source graph under known shifts.
 
@@ -104,6 +105,8 @@ class SourceCard:
             A file that keeps finished environments, so that an interrupted build goes on.
         progress
             Called with (environments done, environments in all).
+        workers
+            Where environments run in place of this process, as `graphtemper.scale.OnDask(client)`.
 
         Examples
         --------
@@ -143,6 +146,8 @@ class SourceCard:
             done=journal.add,
             progress=progress,
             watch=watched.watch,
+            keep=watched.keep,
+            workers=workers,
         )
         fitted = _fit(found, reference, rows.size)
         card = cls(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,14 @@ class AtlasNodes:
         self._source = NodeRows.draw(source, labels, probe, count=source.num_nodes)
         self._rows: dict[str, NodeRows] = {}
 
-    def watch(self, shift: Shift, seen: Observation) -> None:
-        """Keep nodes of one environment; the key of a dict is written at once by one thread."""
-        self._rows[repr(shift)] = NodeRows.draw(seen, self._labels, self._probe)
+    @property
+    def watch(self) -> Callable[[Observation], NodeRows]:
+        """What draws nodes of one environment; it may run elsewhere."""
+        return partial(NodeRows.draw, labels=self._labels, probe=self._probe)
+
+    def keep(self, shift: Shift, rows: NodeRows) -> None:
+        """Keep the nodes of one environment."""
+        self._rows[repr(shift)] = rows
 
     def fit(self, environments: Sequence[Environment], accuracy: float) -> dict[str, NodeResponse]:
         """Return the node responses to some environments, for models and for logits alone."""

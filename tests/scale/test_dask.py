@@ -1,14 +1,21 @@
 """The same bytes on a real cluster of processes, also when it loses some of them."""
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from graphtemper import SourceCard, atlas
+from graphtemper.card_format import to_json
 from graphtemper.errors import ClusterError, FileError
+from graphtemper.experiments.leaderboard import bench
 from graphtemper.scale import OnDask, Serial, connected, recalibrate_logits, recalibrate_shards
 
 distributed = pytest.importorskip("distributed")
@@ -95,21 +102,59 @@ def test_a_killed_worker_loses_nothing(problem, serial, client, tmp_path):
     assert before - set(pids(client).values())
 
 
-def test_a_cluster_without_workers_is_given_up(tmp_path):
+def test_a_cluster_that_loses_all_workers_is_given_up():
     with cluster(1) as made, distributed.Client(made) as found:
-        made.scale(0)
-        while found.nthreads():
-            time.sleep(0.05)
+        leave = threading.Timer(1.0, made.scale, [0])
+        leave.start()
         start = time.monotonic()
         with pytest.raises(ClusterError, match="no worker for 1 seconds; start workers"):
-            OnDask(found, patience=1.0).map(abs, [1, 2])
-        assert time.monotonic() - start < 15.0
+            OnDask(found, patience=1.0).map(time.sleep, [0.2] * 200)
+        leave.join()
+        assert time.monotonic() - start < 30.0
+
+
+def test_the_command_line_at_a_scheduler(problem, serial, client, tmp_path):
+    problem.model.save(tmp_path / "model.npz")
+    problem.card.save(tmp_path / "card.json")
+    shutil.copytree(problem.sharded.path, tmp_path / "graph")
+    told = ("--predict", "model.npz", "--card", "card.json", "--out", "out", "--workspace", "room")
+    place = ("--scheduler", client.scheduler.address)
+    command = ("-m", "graphtemper", "scale", "recalibrate", "graph", *told, *place)
+    # Paths are those of the one who calls, whose folder is not that of the workers.
+    subprocess.run([sys.executable, *command], check=True, capture_output=True, cwd=tmp_path)
+    assert serial.read(tmp_path / "out") == serial.written
 
 
 def test_no_scheduler_at_all():
     told = r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"
     with pytest.raises(ClusterError, match=told), connected("tcp://127.0.0.1:9", timeout=1.0):
         pass
+
+
+def test_environments_of_an_atlas(problem, client):
+    """A card that was surveyed on workers is the one that was surveyed here."""
+    most = set(atlas.LEVELS) - {"noise", "rewire", "drop", "scale"}
+    one, other = (
+        SourceCard.build(
+            problem.model, problem.target, range(900), exclude=most, compositions=3, workers=place
+        )
+        for place in (None, OnDask(client))
+    )
+    assert to_json(one) == to_json(other)
+
+
+def test_cells_of_the_leaderboard(client, tmp_path, monkeypatch):
+    """Workers are handed the tasks and the folder; the summary gets the cells in their order."""
+    monkeypatch.setattr(bench, "known", lambda *names, **told: ["b", "a"])
+    monkeypatch.setattr(bench, "cell", _cell)
+    monkeypatch.setattr(bench.summary, "outcome", lambda cells, missing: cells)
+    address = client.scheduler.address
+    found = bench.run(tmp_path, ["any"], ["SIGN"], scheduler=address)
+    assert found == [("b", str(tmp_path / "cells")), ("a", str(tmp_path / "cells"))]
+
+
+def _cell(task, folder):
+    return task, str(folder)
 
 
 @pytest.mark.slow

@@ -92,6 +92,10 @@ def every(
         str, Parameter(help="Tent, GDeltaUQ, GDASpecReg beside the GCN: minutes for every target.")
     ] = "",
     jobs: Annotated[int, Parameter(help="Cells to measure at a time.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        Parameter(help="A Dask scheduler, as in tcp://host:8786, whose workers measure the cells."),
+    ] = None,
 ) -> None:
     """Compare every calibrator, estimator and the atlas under every shift: the leaderboard.
 
@@ -100,7 +104,18 @@ def every(
     named = {"groups": groups, "calibrators": calibrators, "retrain": retrain or None}
     listed: dict[str, Any] = {n: _listed(text) for n, text in named.items() if text is not None}
     room = "graphtemper.experiments.leaderboard"
-    _run("bench", "summary", "leaderboard", request, models, seeds, room, jobs=jobs, **listed)
+    _run(
+        "bench",
+        "summary",
+        "leaderboard",
+        request,
+        models,
+        seeds,
+        room,
+        jobs=jobs,
+        scheduler=scheduler,
+        **listed,
+    )
 
 
 @bench.command

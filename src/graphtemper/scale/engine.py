@@ -72,21 +72,26 @@ class OnDask:
             raise
 
     def _results(self, futures: list[Any]) -> list[Any]:
-        from distributed.client import FutureCancelledError
+        from distributed.client import FutureCancelledError, FuturesCancelledError
+        from distributed.comm.core import CommClosedError
         from distributed.scheduler import KilledWorker
 
+        distributed: Any = import_module("distributed")
         empty_since: float | None = None
         while True:
             try:
+                distributed.wait(futures, timeout=_ASK_EVERY)
                 gather = partial(self._client.gather, futures, asynchronous=True)
-                return list(self._client.sync(gather, callback_timeout=_ASK_EVERY))
+                return list(self._client.sync(gather, callback_timeout=self._patience))
             except KilledWorker as error:
                 raise ClusterError(
                     "one task lost its worker again and again, most likely for lack of memory; "
                     "give workers more memory, or convert the graph with fewer rows a shard."
                 ) from error
-            except FutureCancelledError as error:
-                raise ClusterError("the scheduler dropped the run; look at its log.") from error
+            except (FutureCancelledError, FuturesCancelledError, CommClosedError) as error:
+                raise ClusterError(
+                    "the scheduler dropped the run or is gone; look at its log and run again."
+                ) from error
             except TimeoutError:
                 now = time.monotonic()
                 if self._has_workers():

@@ -55,7 +55,7 @@ class LogitTables:
     @classmethod
     def open(cls, path: str | os.PathLike[str], num_classes: int) -> LogitTables:
         """Check that all files are there, whole, and have the same columns."""
-        files = parquet_files(Path(path))
+        files = parquet_files(Path(path).absolute())  # workers may be in other places
         names = parquet_file(files[0]).schema_arrow.names
         check_same_columns(files, names)
         made = cls(tuple(files), num_classes)
@@ -167,7 +167,7 @@ def recalibrate_logits(
     >>> found.num_nodes, sorted(path.name for path in found.out.iterdir())
     (600, ['0.parquet', '1.parquet', '2.parquet', '_answer.json'])
     """
-    place, engine = Path(out), engine or Serial()
+    place, engine = Path(out).absolute(), engine or Serial()
     found = LogitTables.open(tables, card.num_classes)
     shards, probe = len(found.files), card.probe
     with result_directory(place) as folder:

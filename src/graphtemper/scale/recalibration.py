@@ -82,7 +82,7 @@ def recalibrate_shards(
     ['_answer.json', 'part-00000.parquet']
     """
     linear = _checked(model, graph, card)
-    place, engine = Path(out), engine or Serial()
+    place, engine = Path(out).absolute(), engine or Serial()
     with (
         result_directory(place) as folder,
         workspace(room or place.parent, graph.num_nodes) as hall,

@@ -98,7 +98,7 @@ class ShardedGraph:
         Traceback (most recent call last):
         graphtemper.errors.FileError: shard-00001: ...indices.npy is missing; convert the graph ...
         """
-        folder = Path(path)
+        folder = Path(path).absolute()  # workers may be in other places
         facts = _read_manifest(folder)
         graph = cls(
             path=folder,

@@ -42,8 +42,9 @@ def workspace(parent: str | os.PathLike[str], num_nodes: int) -> Iterator[Worksp
     (3, 2)
     """
     try:
-        Path(parent).mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".graphtemper-", dir=parent))
+        place = Path(parent).absolute()  # workers may be in other places
+        place.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".graphtemper-", dir=place))
     except OSError as error:
         raise FileError(f"cannot work in {parent}: {error.strerror or error}.") from error
     # Workers on other machines may run as other members of the group.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from graphtemper.experiments.leaderboard.methods import SOURCE_FITTED, competito
 from graphtemper.experiments.leaderboard.models import MODELS, check_models
 from graphtemper.experiments.leaderboard.tasks import TITLED, Task, in_nature, known, measure
 from graphtemper.experiments.outcome import Outcome
+from graphtemper.scale.engine import connected
 
 SEEDS = 3
 GROUPS = ("airports", "counties")
@@ -54,6 +56,7 @@ def run(
     calibrators: Sequence[str] | None = None,
     retrain: Sequence[str] = (),
     jobs: int = 1,
+    scheduler: str | None = None,
     quick: bool = False,
     pairs: Sequence[Pair] = PAIRS,
     progress: Progress | None = None,
@@ -78,6 +81,9 @@ def run(
     jobs
         How many cells to measure at a time, each in a process of its own. The survey of one cell
         already runs on all cores; fitting the calibrators runs on one.
+    scheduler
+        Address of a Dask scheduler whose workers measure the cells instead; they need the graphs
+        and ``out`` under the same paths.
     quick
         One small graph, four shifts and the calibrators that take seconds.
     progress
@@ -112,6 +118,10 @@ def run(
         found += in_nature(present, wanted_models, seeds, **told)
     if not found:
         raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
+    if scheduler is not None:
+        with connected(scheduler) as engine:
+            cells_found = engine.map(partial(cell, folder=(out / "cells").absolute()), found)
+        return summary.outcome(cells_found, missing)
     return summary.outcome(_measured(found, out / "cells", jobs, progress), missing)
 
 

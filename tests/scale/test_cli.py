@@ -1,0 +1,71 @@
+"""`graphtemper scale` from the outside."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+
+
+def call(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "graphtemper", "scale", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def room(problem, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    problem.target.save(folder / "target.npz")
+    problem.model.save(folder / "model.npz")
+    problem.card.save(folder / "card.json")
+    return folder
+
+
+def test_from_a_graph_to_probabilities(room, serial):
+    made = call("convert", "target.npz", "--out", "g", "--rows-per-shard", 700, "--json", cwd=room)
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["shards"] == 3
+    told = ("--predict", "model.npz", "--card", "card.json", "--out", "answer")
+    found = call("recalibrate", "g", *told, cwd=room)
+    assert found.returncode == 0, found.stderr
+    assert "Verdict" in found.stdout
+    assert "2000 nodes" in found.stdout
+    assert serial.read(room / "answer") == serial.written
+
+
+def test_bad_input_is_one_sentence(room, tmp_path):
+    told = ("--predict", "model.npz", "--card", "card.json", "--out", "nothing")
+    for arguments in (
+        ("check", tmp_path),
+        ("recalibrate", tmp_path, *told),
+        ("recalibrate-logits", tmp_path, "--card", "card.json", "--out", "nothing"),
+        ("convert", tmp_path / "edges.csv", "--features", tmp_path / "x.npy", "--out", "nothing"),
+    ):
+        found = call(*arguments, cwd=room)
+        assert found.returncode == 2
+        assert found.stderr.startswith("graphtemper: ")
+        assert found.stderr.count("\n") == 1
+    assert not (room / "nothing").exists()
+
+
+def test_logits(room, problem, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    logits = problem.model(problem.target)
+    columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
+    pq.write_table(pa.table(columns), tmp_path / "z.parquet")
+    told = ("--card", "card.json", "--out", tmp_path / "answer", "--json")
+    found = call("recalibrate-logits", tmp_path / "z.parquet", *told, cwd=room)
+    assert found.returncode == 0, found.stderr
+    facts = json.loads(found.stdout)
+    p = pq.read_table(tmp_path / "answer")["probability_0"].to_numpy()
+    z = logits.astype(np.float64) / facts["temperature"]
+    np.testing.assert_allclose(p, np.exp(z[:, 0]) / np.exp(z).sum(axis=1), rtol=1e-6)
