@@ -7,7 +7,9 @@ from graphtemper.subgraph import induced
 
 
 def test_an_induced_subgraph_keeps_what_is_between_its_nodes():
-    graph = csbm.sample(200, 6, 0.8, 1.5, num_features=5, seed=3).replace(time=np.arange(200), class_names=("no", "yes"))
+    graph = csbm.sample(200, 6, 0.8, 1.5, num_features=5, seed=3).replace(
+        time=np.arange(200), class_names=("no", "yes")
+    )
     nodes = np.random.default_rng(0).choice(200, 60, replace=False)
     part = induced(graph, nodes)
     inside = {int(node): place for place, node in enumerate(nodes)}
