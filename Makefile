@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs locked test lint types unit browser slow paper bench clean
+.PHONY: demo docs locked audit faults test lint types unit browser slow paper bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,16 @@ locked:
 	$(PYTHON) -m venv .venv-locked
 	.venv-locked/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-test.lock
 	.venv-locked/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+
+# Known vulnerabilities of everything in the lock. Needs the network, and fails where it has none.
+audit: | $(BIN)/python
+	$(PYTHON) -m venv .venv-audit
+	$(BIN)/python scripts/audit.py .venv-audit/bin/python
+
+# Kill commands, fill disks, stop and double them: the longer form of tests/test_faults.py.
+faults: $(VENV)/.test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/faults.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/hardship.py
 
 # The browser tests drive Debian's Chromium. Where it is missing and may not be installed, they are
 # skipped with a reason.
@@ -77,4 +87,4 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) .venv-locked artifacts docs/_build docs/_generated docs/api/generated
+	rm -rf $(VENV) .venv-locked .venv-audit artifacts docs/_build docs/_generated docs/api/generated

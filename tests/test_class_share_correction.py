@@ -11,6 +11,7 @@ from scipy.stats import kstest
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
 from graphtemper.card_format import from_json, to_json
 from graphtemper.class_shares import em, share_error, shares_fit
+from graphtemper.class_shares.fit import SMALL_COUNT, _joined
 from graphtemper.class_shares.profile import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.class_shares.support import weigh
 from graphtemper.cli import main
@@ -109,6 +110,13 @@ def test_too_few_cells_test_nothing():
     assert (found.p_value, found.degrees) == (1.0, 0)
     with pytest.raises(InputError, match="target_counts"):
         shares_fit([[1, 2]], [1, 2], [0.5, 0.5])
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 9, 10])
+def test_small_cells_are_joined_and_none_is_lost(cells):
+    groups = _joined(np.full(cells, 0.6 * SMALL_COUNT))  # two make enough
+    assert sorted(cell for group in groups for cell in group) == list(range(cells))
+    assert len(groups) == max(cells // 2, 1)
 
 
 def test_the_share_error_is_that_of_repeated_samples():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -151,7 +152,7 @@ def survey(
 
     show = _Show(predictor, graph, nodes, probe, seed, watch)
     visit = _Visit(show, reference)
-    with one_blas_thread(), ThreadPoolExecutor(_threads(predictor)) as pool:
+    with one_blas_thread(), _threads_of(predictor) as pool:
 
         def run(function: Callable[[Shift], Any], shifts: Sequence[Shift]) -> Iterator[Any]:
             if workers is None:
@@ -177,8 +178,18 @@ def survey(
     return [finished[repr(shift)] for shift in planned]
 
 
-def _threads(predictor: Predictor) -> int:
-    return num_cores() if isinstance(predictor, LinearGNN | GCN) else 1
+@contextmanager
+def _threads_of(predictor: Predictor) -> Iterator[ThreadPoolExecutor]:
+    """Give a pool that is not waited for after Ctrl-C: an environment may take minutes."""
+    pool = ThreadPoolExecutor(num_cores() if isinstance(predictor, LinearGNN | GCN) else 1)
+    waits = True
+    try:
+        yield pool
+    except KeyboardInterrupt:
+        waits = False
+        raise
+    finally:
+        pool.shutdown(wait=waits, cancel_futures=True)
 
 
 @dataclass(frozen=True, eq=False)

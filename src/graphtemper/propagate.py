@@ -26,6 +26,9 @@ Dense = NDArray[np.floating]
 
 # Below this many multiply-adds, starting threads costs more than it saves.
 _WORTH_THREADS = 4_000_000
+# Single-precision sums of more terms than this may lose the third digit: a hub of two million
+# equal neighbours came out 2 % off.
+_LONG_ROW = 16_384
 COLUMNS_AT_ONCE = 64
 """So many columns of several passes are worth propagating together: edges are read once."""
 
@@ -145,10 +148,24 @@ def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | s
     dense = np.ascontiguousarray(columns)
     width = 1 if dense.ndim == 1 else dense.shape[1]
     threads = num_cores()
-    if threads == 1 or matrix.nnz * width < _WORTH_THREADS:
-        product: Dense = matrix @ dense
-        return product
-    return _multiply_in_blocks(matrix, dense, threads)
+    alone = threads == 1 or matrix.nnz * width < _WORTH_THREADS
+    product: Dense = matrix @ dense if alone else _multiply_in_blocks(matrix, dense, threads)
+    if product.dtype == np.float32:
+        for row in np.flatnonzero(np.diff(matrix.indptr) > _LONG_ROW).tolist():
+            product[row] = _long_row(matrix, row, dense)
+    return product
+
+
+def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float64]:
+    """Return one row of the product summed in float64, a piece of the neighbours at a time."""
+    total = np.zeros(dense.shape[1:])
+    start, stop = int(matrix.indptr[row]), int(matrix.indptr[row + 1])
+    for first in range(start, stop, _LONG_ROW):
+        piece = slice(first, min(first + _LONG_ROW, stop))
+        values = dense[matrix.indices[piece]].astype(np.float64)
+        # No matrix product: its order of summation may change with the number of threads.
+        total += (values.T * matrix.data[piece]).sum(axis=-1)
+    return total
 
 
 def _multiply_in_blocks(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:

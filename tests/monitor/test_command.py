@@ -3,9 +3,11 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from graphtemper.cli import app
+from graphtemper.cli.monitor import _closed
 from graphtemper.errors import InputError
 from graphtemper.monitor import Entry, Gate, exposition
 from graphtemper.monitor.change import Change
@@ -50,6 +52,26 @@ def test_gates_have_an_exit_code_of_their_own(folder, capsys, gate, code):
         run("--fail-on", gate)
     assert stop.value.code == code
     assert f"Gate closed: {gate}" in capsys.readouterr().out
+
+
+def test_an_alarm_at_any_added_snapshot_closes_the_gate():
+    entries = [ENTRY] * 10
+    gate = [Gate.parse("change")]
+    alarm = [Change(7, "accuracy", 120.0)]
+    assert _closed(gate, entries, alarm, added=3) == ["change"]
+    assert _closed(gate, entries, alarm, added=2) == []
+    assert _closed(gate, entries, alarm, added=0) == []
+    assert _closed(gate, entries, [Change(9, "accuracy", 120.0)], added=0) == ["change"]
+
+
+def test_spans_that_moved_are_refused(folder, watched, day):
+    graph = day(1).replace(time=np.arange(400) // 10 + 1)
+    graph.save(folder / "years.npz")
+    common = ["--predict", "model.npz", "--card", "model.card.json", "--log", "spans.sqlite"]
+    told = {"exit_on_error": False, "result_action": "return_value"}
+    app(["monitor", "years.npz", "--windows", "4", *common], **told)
+    with pytest.raises(InputError, match="begin a new log"):
+        app(["monitor", "years.npz", "--windows", "5", *common], **told)
 
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})

@@ -53,6 +53,25 @@ def test_a_snapshot_that_changed_is_refused(watched, tmp_path, shots, day):
         list(follow(model, card, [Snapshot("day0", "other", lambda: day(0))], log))
 
 
+def test_a_late_snapshot_is_refused(watched, tmp_path, shots):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    first, second, third = shots(3)
+    list(follow(model, card, [first, third], log))
+    with pytest.raises(InputError, match="day1 comes before day2"):
+        list(follow(model, card, [first, second, third], log))
+    assert len(log.entries()) == 2
+
+
+def test_windows_know_their_content():
+    g = Graph(features=[[1.0]] * 4, edges=[[0, 1], [1, 2], [2, 3]], time=[1, 1, 2, 3])
+    other = g.replace(features=np.array([[1.0], [1.0], [1.0], [2.0]], np.float32))
+    names, digests = zip(*((s.name, s.digest) for s in windows(g, 2)), strict=True)
+    changed = [s.digest for s in windows(other, 2)]
+    assert len({*digests, *changed}) == 4
+    assert names == tuple(s.name for s in windows(other, 2))
+
+
 def test_errors_name_the_snapshot(watched, tmp_path):
     model, card = watched
     log = Log(tmp_path / "watch.sqlite", fingerprint(card))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -53,6 +54,35 @@ def test_bad_input_is_one_sentence(room, tmp_path):
         assert found.stderr.startswith("graphtemper: ")
         assert found.stderr.count("\n") == 1
     assert not (room / "nothing").exists()
+
+
+@pytest.mark.parametrize("job", ["convert", "recalibrate", "recalibrate_logits"])
+def test_an_interruption_says_that_nothing_is_kept(room, problem, tmp_path, monkeypatch, job):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from graphtemper.scale import convert, logit_tables, recalibration
+
+    command = getattr(import_module("graphtemper.cli.scale"), job)
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    out, card, read = tmp_path / "out", room / "card.json", tmp_path / "z.parquet"
+    if job == "convert":
+        monkeypatch.setattr(convert.ShardWriter, "finish", stop)
+        read, told = str(room / "target.npz"), {}
+    elif job == "recalibrate":
+        monkeypatch.setattr(recalibration, "measure", stop)
+        read, told = problem.sharded.path, {"card": card, "predict": str(room / "model.npz")}
+    else:
+        monkeypatch.setattr(logit_tables, "_write", stop)
+        columns = {f"logit_{k}": z for k, z in enumerate(problem.model(problem.target).T)}
+        pq.write_table(pa.table(columns), read)
+        told = {"card": card}
+    with pytest.raises(KeyboardInterrupt, match=r"folders beside .*out were removed: .* over"):
+        command(read, out=out, **told, as_json=True)
+    assert {path.name for path in tmp_path.iterdir()} <= {"z.parquet"}
 
 
 def test_logits(room, problem, tmp_path):

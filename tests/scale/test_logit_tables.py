@@ -125,6 +125,48 @@ def test_a_truncated_file_is_named(problem, folder, tmp_path):
         recalibrate_logits(folder, problem.card, tmp_path / "out")
 
 
+@pytest.mark.parametrize("names", [None, [f"user {row}" for row in range(2000)]])
+def test_an_empty_file_gives_an_empty_table(problem, logits, tmp_path, names):
+    """Spark leaves them; first, in the middle and last."""
+    folder = write(tmp_path / "logits", logits, (0, 300, 300, 2000), names)
+    for path in folder.iterdir():  # an empty list has no type of its own
+        table = pq.read_table(path)
+        if names is not None and not table.num_rows:
+            pq.write_table(table.set_column(0, "node", pa.array([], pa.string())), path)
+    found = recalibrate_logits(folder, problem.card, tmp_path / "out")
+    tables = [pq.read_table(path) for path in sorted(found.out.glob("*.parquet"))]
+    assert [table.num_rows for table in tables] == [0, 300, 0, 1700, 0]
+    assert len({str(table.schema) for table in tables}) == 1
+    whole = pq.read_table(found.out)["node"].to_pylist()
+    assert whole == (list(range(2000)) if names is None else names)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"logits": [0.5, 1.0]}, "one list of 4 numbers a row, not double"),
+        ({"logits": [["a", "b", "c", "d"]]}, "one list of 4 numbers a row, not list<"),
+        ({"logits": [[0.0, 1.0, 2.0]]}, "every list must hold 4 logits"),
+        ({f"logit_{k}": [0.0] for k in (1, 2, 3, 4)}, "name them logit_0 to logit_3"),
+        ({f"logit_{k}": [0.0] for k in range(5)}, "has 5 columns of logits"),
+        ({f"logit_{k}": [0.0] for k in (0, 1, 2, 3, 17)}, "has 5 columns of logits"),
+    ],
+)
+def test_columns_that_are_not_the_logits(problem, tmp_path, columns, told):
+    pq.write_table(pa.table(columns), tmp_path / "z.parquet")
+    with pytest.raises(FileError, match=told):
+        recalibrate_logits(tmp_path / "z.parquet", problem.card, tmp_path / "out")
+
+
+def test_what_arrow_cannot_read_is_one_sentence(problem, folder, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise pa.ArrowNotImplementedError("no such codec")
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", refuse)
+    with pytest.raises(FileError, match=r"part-0\.parquet is truncated or damaged"):
+        recalibrate_logits(folder, problem.card, tmp_path / "out")
+
+
 def test_no_files(problem, tmp_path):
     with pytest.raises(FileError, match="neither a Parquet file nor a directory"):
         recalibrate_logits(tmp_path / "nowhere", problem.card, tmp_path / "out")

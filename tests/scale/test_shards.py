@@ -164,6 +164,8 @@ def test_a_directory_without_its_manifest_is_no_graph(folder):
         ("schema", "other/1"),
         ("num_nodes", 54),
         ("num_nodes", "many"),
+        ("num_edges", 3),
+        ("shards", [{"first": float("inf"), "last": 1, "files": {}}]),
         ("shards", []),
         ("shards", 3),
     ],
@@ -174,6 +176,12 @@ def test_a_manifest_that_does_not_fit(folder, key, value):
     path.write_text(json.dumps(facts | {key: value}))
     with pytest.raises(FileError, match=r"graph\.json"):
         ShardedGraph.open(folder)
+
+
+def test_a_file_is_not_a_directory_of_shards(graph, tmp_path):
+    graph.save(tmp_path / "target.npz")
+    with pytest.raises(FileError, match=r"target\.npz is a file and not .* scale convert"):
+        ShardedGraph.open(tmp_path / "target.npz")
 
 
 def test_neighbours_outside_the_graph_are_refused_before_any_product(folder):

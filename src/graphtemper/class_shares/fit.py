@@ -118,7 +118,8 @@ def _joined(expected: FloatArray) -> list[list[int]]:
             groups.append([])
         groups[-1].append(cell)
     if len(groups) > 1 and float(expected[groups[-1]].sum()) < SMALL_COUNT:
-        groups[-2] += groups.pop()
+        rest = groups.pop()
+        groups[-1] += rest
     return groups
 
 

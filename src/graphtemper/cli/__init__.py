@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import threading
 
 from cyclopts import App, CycloptsError
 
@@ -19,6 +20,7 @@ from graphtemper.cli.scale import scale
 from graphtemper.errors import GraphTemperError
 
 BAD_INPUT, INTERRUPTED = 2, 130
+STOPPED = "interrupted; no file is half written: run the same command again."
 
 app = App(
     name="graphtemper",
@@ -56,7 +58,12 @@ def main() -> None:
         print(f"graphtemper: {sentence}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     except KeyboardInterrupt as error:
-        print(f"graphtemper: {str(error) or 'interrupted.'}", file=sys.stderr)
+        print(f"graphtemper: {str(error) or STOPPED}", file=sys.stderr)
+        if threading.active_count() > 1:
+            # The interpreter would wait for a thread that is in the middle of its work.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()

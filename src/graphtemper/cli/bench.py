@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -232,18 +232,18 @@ def _run(
         told["models"] = _listed(models)
     if seeds is not None:
         told["seeds"] = seeds
-    run = import_module(f"{room}.{job}").run
-    with _resumable(out, request.as_json) as show:
-        found = run(out, None if chosen is None else _listed(chosen), progress=show, **told)
-    _leave(found, import_module(f"{room}.{pages}"), out, request.as_json)
+    with _resumable(out):
+        run = import_module(f"{room}.{job}").run
+        with progress(request.as_json) as show:
+            found = run(out, None if chosen is None else _listed(chosen), progress=show, **told)
+        _leave(found, import_module(f"{room}.{pages}"), out, request.as_json)
 
 
 @contextmanager
-def _resumable(out: Path, as_json: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show progress; say after an interruption what was kept."""
+def _resumable(out: Path) -> Iterator[None]:
+    """Say after an interruption what was kept."""
     try:
-        with progress(as_json) as show:
-            yield show
+        yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; finished cells are kept in {out / 'cells'}: run the same command again "

@@ -59,9 +59,14 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
     quiet = as_json or not errors.is_terminal
     with Progress(*columns, console=errors, disable=quiet) as bar:
         task = bar.add_task(name, total=None)
-        path = datasets.fetch(
-            name, progress=lambda done, total: bar.update(task, completed=done, total=total)
-        )
+        try:
+            path = datasets.fetch(
+                name, progress=lambda done, total: bar.update(task, completed=done, total=total)
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                "interrupted; what has arrived is kept: run the same command again to go on."
+            ) from None
     if as_json:
         print_json({"name": name, "path": str(path)})
     else:

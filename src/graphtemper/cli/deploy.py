@@ -137,12 +137,12 @@ def build_card(
                 resume=journal,
                 progress=lambda done, total: show("environments", done, total),
             )
+        made.save(out)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; finished environments are kept in {journal}: run the same command again "
             "to go on."
         ) from None
-    made.save(out)
     if resume is None:
         journal.unlink(missing_ok=True)
     if as_json:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from graphtemper.cli import result_file
 from graphtemper.cli.output import STYLES, Json, print_json, print_rows, progress, say, tell
 from graphtemper.errors import InputError
 
@@ -36,7 +37,7 @@ def monitor(
     """Follow a model over snapshots of its graph: a log, a page, alarms, and gates for cron jobs.
 
     Snapshots that are in the log already are not measured again. Exits with 3 where a gate closes
-    on the newest snapshot.
+    on the newest snapshot; change closes on an alarm at any snapshot that the run has added.
 
     Parameters
     ----------
@@ -55,7 +56,8 @@ def monitor(
     fail_on
         A gate: abstain, caution, change, or a comparison such as "accuracy<0.8"; may be repeated.
     windows
-        Cut one graph whose nodes have times into so many spans, and take each as a snapshot.
+        Cut one graph whose nodes have times into so many spans, and take each as a snapshot. The
+        graph grows from span to span, which alone can raise an alarm.
     false_alarms
         The probability that a watch over an unchanging series ever raises an alarm, at most.
     seed
@@ -70,13 +72,13 @@ def monitor(
 
     gates = [Gate.parse(text) for text in fail_on or ()]
     if page is not None:
-        from graphtemper.report.html import check_extra
-
-        check_extra()
+        result_file.check_report(page)
     source = SourceCard.load(card)
     predictor = resolve(predict)
     shots = _snapshots(snapshots, windows)
     book = Log(log, fingerprint(source))
+    if windows is not None:
+        _check_spans(shots, book.entries())
     added: list[Entry] = []
     try:
         with progress(as_json) as show:
@@ -98,7 +100,7 @@ def monitor(
     if prometheus is not None:
         with atomic_write(prometheus) as stream:
             stream.write(exposition(newest, len(entries), len(changed)).encode())
-    closed = _closed(gates, entries, changed)
+    closed = _closed(gates, entries, changed, len(added))
     if as_json:
         print_json(_facts(entries, added, changed, closed))
     else:
@@ -121,8 +123,22 @@ def _snapshots(given: tuple[str, ...], count: int | None) -> list[Snapshot]:
     return list(windows(load_graph(given[0]), count))
 
 
-def _closed(gates: list[Gate], entries: Sequence[Entry], changed: Sequence[Change]) -> list[str]:
-    alarmed = bool(changed) and changed[-1].position == len(entries) - 1
+def _check_spans(shots: list[Snapshot], entries: Sequence[Entry]) -> None:
+    known = {shot.name for shot in shots}
+    moved = next((entry.name for entry in entries if entry.name not in known), None)
+    if moved is not None:
+        raise InputError(
+            f"the log has the span {moved}, which this graph is not cut into; begin a new log for "
+            "other spans."
+        )
+
+
+def _closed(
+    gates: list[Gate], entries: Sequence[Entry], changed: Sequence[Change], added: int
+) -> list[str]:
+    # A run may add several snapshots; an alarm at any of them is news.
+    first_new = len(entries) - max(added, 1)
+    alarmed = bool(changed) and changed[-1].position >= first_new
     return [gate.text for gate in gates if gate.closes(entries[-1], alarmed)]
 
 

@@ -88,9 +88,15 @@ def paper(
     names = list(experiments.FIGURES) if figure == "all" else [figure]
     outcomes = []
     for name in names:
-        with working(f"paper {name}", as_json):
-            outcome = experiments.run(name)
-            outcome.write(out)
+        try:
+            with working(f"paper {name}", as_json):
+                outcome = experiments.run(name)
+                outcome.write(out)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted at {name}; finished figures are kept in {out}: run `graphtemper "
+                f"paper {name}` and those after it to go on."
+            ) from None
         outcomes.append(outcome)
         if not as_json:
             rows = [_comparison_row(item) for item in outcome.to_dict()["comparisons"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,7 +67,7 @@ def convert(
     from graphtemper.scale.shard_writer import ROWS_PER_SHARD
 
     rows = ROWS_PER_SHARD if rows_per_shard is None else rows_per_shard
-    with working("converting", as_json):
+    with _starting_over(out), working("converting", as_json):
         if features is None:
             made = convert_graph(load_graph(source), out, rows_per_shard=rows)
         else:
@@ -128,7 +130,7 @@ def recalibrate(
     from graphtemper.scale import ShardedGraph, connected, recalibrate_shards
 
     source, target, model = SourceCard.load(card), ShardedGraph.open(graph), resolve(predict)
-    with connected(scheduler) as engine, progress(as_json) as show:
+    with _starting_over(out), connected(scheduler) as engine, progress(as_json) as show:
         found = recalibrate_shards(
             model,
             target,
@@ -165,9 +167,21 @@ def recalibrate_logits(
     from graphtemper.scale import recalibrate_logits as job
 
     source = SourceCard.load(card)
-    with connected(scheduler) as engine, working("measuring", as_json):
+    with _starting_over(out), connected(scheduler) as engine, working("measuring", as_json):
         found = job(logits, source, out, engine=engine)
     _print_answer(found, source.probe.temperature, as_json)
+
+
+@contextmanager
+def _starting_over(out: Path) -> Iterator[None]:
+    """Say after an interruption that nothing was kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; the temporary folders beside {out} were removed: the same command "
+            "starts over."
+        ) from None
 
 
 def _describe(graph: ShardedGraph, as_json: bool) -> None:

@@ -8,8 +8,9 @@ rank of each new value among all values so far,
 with :math:`U_n` uniform, is uniform on [0, 1] and independent of the earlier ranks (conformal
 prediction). A gambler who bets on the next rank being low or high and loses nothing on average
 has a capital :math:`M_n` that is a martingale, and by Ville's inequality it ever reaches
-:math:`1/\alpha` with probability at most :math:`\alpha`, however long the series runs. Several
-series are bet on with equal stakes; the mean of martingales is one.
+:math:`1/\alpha` with probability at most :math:`\alpha`, however long the series runs. Of K series,
+each of which is watched by its own ranks, one must reach :math:`K/\alpha`; the probability that any
+ever does is at most the sum of K times :math:`\alpha/K`, however the series depend on each other.
 
 The bets are those of the *simple jumper*: capital is kept in accounts that multiply it by
 :math:`1 + \epsilon (p - 1/2)`, and a small share moves between accounts at each step, so that a
@@ -42,7 +43,10 @@ _MOST = 1e100
 
 
 class Change(NamedTuple):
-    """An alarm: the position of the snapshot that raised it, and the series that spoke loudest."""
+    """An alarm: the snapshot's position, the series that raised it, and how strongly.
+
+    ``evidence`` is the capital of that series over the number of series; at least 1 / rate.
+    """
 
     position: int
     series: str
@@ -117,12 +121,12 @@ def changes(
     start = 0
     while start < length:
         each = {name: evidence(values[start:], seed, start) for name, values in series.items()}
-        mean = np.mean(list(each.values()), axis=0)
-        over = np.flatnonzero(mean >= 1.0 / rate)
+        share = np.max(list(each.values()), axis=0) / len(each)
+        over = np.flatnonzero(share >= 1.0 / rate)
         if not over.size:
             break
         step = int(over[0])
         loudest = max(each, key=lambda name: each[name][step])
-        found.append(Change(start + step, loudest, float(mean[step])))
+        found.append(Change(start + step, loudest, float(share[step])))
         start += step + 1
     return found

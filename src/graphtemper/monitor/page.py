@@ -109,7 +109,7 @@ def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> S
                     "encoding": {"x": x, "y": at("accuracy", y)},
                 },
                 {
-                    "mark": {"type": "point", "filled": True, "color": TRUTH, "size": 45},
+                    "mark": {"type": "point", "filled": True, "color": TRUTH, "size": 70},
                     "encoding": {"x": x, "y": at("accuracy", y), "shape": shape, "tooltip": tips},
                 },
                 *_rules(marks, x),

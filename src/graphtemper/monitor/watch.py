@@ -32,9 +32,9 @@ def follow(
 ) -> Iterator[Entry]:
     """Recalibrate every snapshot that is not in the log yet, and yield what was added.
 
-    A graph is held in memory only while it is measured. A snapshot of a known name whose content
-    has changed is refused, because the log is a record; interrupted, the watch goes on where it
-    stopped.
+    A graph is held in memory only while it is measured. Snapshots come in order: a new one before
+    one that is in the log is refused, and so is one of a known name whose content has changed,
+    because the log is a record. Interrupted, the watch goes on where it stopped.
 
     Examples
     --------
@@ -54,20 +54,32 @@ def follow(
     ...     )
     (['day 1', 'day 2'], [])
     """
-    for snapshot in snapshots:
-        known = log.digest(snapshot.name)
-        if known is not None:
-            if known != snapshot.digest:
-                raise InputError(
-                    f"the snapshot {snapshot.name} is in the log with another content; give the "
-                    "new one a new name."
-                )
-            continue
+    for snapshot in _new(list(snapshots), log):
         if progress is not None:
             progress(snapshot.name)
         entry = measure(predictor, card, snapshot, seed)
         if log.append(entry):  # another process may have been faster
             yield entry
+
+
+def _new(snapshots: Sequence[Snapshot], log: Log) -> list[Snapshot]:
+    """Return the snapshots that are not in the log, all of which come after those that are."""
+    new: list[Snapshot] = []
+    for snapshot in snapshots:
+        known = log.digest(snapshot.name)
+        if known is None:
+            new.append(snapshot)
+        elif known != snapshot.digest:
+            raise InputError(
+                f"the snapshot {snapshot.name} is in the log with another content; give the new "
+                "one a new name."
+            )
+        elif new:
+            raise InputError(
+                f"the snapshot {new[0].name} comes before {snapshot.name}, which is in the log "
+                "already; give it a later name, or begin a new log."
+            )
+    return new
 
 
 def measure(predictor: Predictor, card: SourceCard, snapshot: Snapshot, seed: int = 0) -> Entry:

@@ -8,6 +8,7 @@ answer says so, and the verdict is at most ``caution``.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -59,23 +60,31 @@ class LogitTables:
         names = parquet_file(files[0]).schema_arrow.names
         check_same_columns(files, names)
         made = cls(tuple(files), num_classes)
-        columns = made._columns(names)
-        if columns != [LIST] and len(columns) != num_classes:
-            raise FileError(
-                f"{files[0].name} has {len(columns)} columns of logits, but the card is for "
-                f"{num_classes} classes."
-            )
+        made._columns(names)
         return made
 
     def _columns(self, names: Sequence[str]) -> list[str]:
         if LIST in names:
             return [LIST]
-        found = [f"logit_{k}" for k in range(len(names)) if f"logit_{k}" in names]
+        found = [name for name in names if re.fullmatch(r"logit_\d+", name)]
         if not found:
             raise FileError(
                 f"{self.files[0].name} has neither columns logit_0, logit_1, ... nor a list logits."
             )
-        return found
+        wanted = [f"logit_{k}" for k in range(self.num_classes)]
+        if sorted(found) != sorted(wanted):
+            raise FileError(
+                f"{self.files[0].name} has {len(found)} columns of logits, but the card is for "
+                f"{self.num_classes} classes: name them logit_0 to {wanted[-1]}, without others."
+            )
+        return wanted
+
+    def no_rows(self, shard: int) -> tuple[Any, FloatArray]:
+        """Return the nodes, of the type they have in a file, and the logits of no row."""
+        schema = parquet_file(self.files[shard]).schema_arrow
+        named = NODE in schema.names
+        nodes = arrow().array([], schema.field(NODE).type) if named else np.empty(0, np.int64)
+        return nodes, np.empty((0, self.num_classes))
 
     def batches(self, shard: int) -> Iterator[tuple[NDArray[Any] | None, FloatArray]]:
         """Yield the nodes, where they are named, and the logits of a file, a batch at a time."""
@@ -94,12 +103,17 @@ class LogitTables:
                 rows += batch.num_rows
         except FileError:
             raise
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, arrow().ArrowException) as error:
             raise FileError(f"{path} is truncated or damaged.") from error
 
     def _logits(self, batch: Any, columns: list[str], path: Path, start: int) -> FloatArray:
         if columns == [LIST]:
             column = batch.column(LIST)
+            if not _lists_of_numbers(column.type):
+                raise FileError(
+                    f"{path}: the column logits must hold one list of {self.num_classes} numbers "
+                    f"a row, not {column.type}."
+                )
             lengths = arrow("pyarrow.compute").list_value_length(column).to_numpy(False)
             if column.null_count or not (lengths == self.num_classes).all():
                 raise FileError(f"{path}: every list must hold {self.num_classes} logits.")
@@ -114,6 +128,13 @@ class LogitTables:
     def read(self, shard: int, temperature: float) -> FloatArray:
         """Return all logits of a file, divided by a temperature."""
         return np.concatenate([logits for _, logits in self.batches(shard)]) / temperature
+
+
+def _lists_of_numbers(kind: Any) -> bool:
+    types = arrow("pyarrow.types")
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        return False
+    return bool(types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
 
 
 @dataclass(frozen=True)
@@ -266,5 +287,7 @@ def _write(
             named = np.arange(at, at + len(plain)) if nodes is None else nodes
             yield named, probabilities(plain / temperature, relative)
             at += len(plain)
+        if at == starts[shard]:  # Spark leaves empty files; what stands for one is a table too
+            yield tables.no_rows(shard)
 
     return write_part(folder / tables.files[shard].name, parts())

@@ -203,14 +203,13 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Kept:
-    """A sink that keeps the values, with a constant added to every row."""
+    """A sink that keeps the values."""
 
     columns: Columns
-    constant: Any = 0
 
     def put(self, rows: Rows, values: Values) -> None:
         """See `Sink`."""
-        self.columns.write(rows.first, values + self.constant)
+        self.columns.write(rows.first, values)
 
 
 def propagate(

@@ -26,6 +26,8 @@ def probabilities(logits: FloatArray, relative: float) -> FloatArray:
 def write_part(path: Path, parts: Iterable[tuple[NDArray[Any], FloatArray]]) -> float:
     """Write (nodes, probabilities) pieces as one Parquet file; return the sum of top probabilities.
 
+    At least one piece, which may have no rows: a file without a schema is not Parquet.
+
     Examples
     --------
     >>> import tempfile

@@ -109,8 +109,12 @@ class ShardedGraph:
             sparse=facts["features"] == "sparse",
             shards=facts["shards"],
         )
-        for shard in range(len(graph.shards)):
-            graph._check(shard)
+        stored = sum(graph._check(shard) for shard in range(len(graph.shards)))
+        if stored != 2 * graph.num_edges:
+            raise FileError(
+                f"{folder / MANIFEST} lists {graph.num_edges} edges, but the shards store {stored} "
+                "ends of edges and not twice as many; convert the graph again."
+            )
         return graph
 
     def folder(self, shard: int) -> Path:
@@ -183,8 +187,8 @@ class ShardedGraph:
     def _map(self, shard: int, name: str) -> NDArray[Any]:
         return open_array(self.folder(shard) / name, f"shard-{shard:05d}")
 
-    def _check(self, shard: int) -> None:
-        """Compare a shard's headers and sizes with the manifest."""
+    def _check(self, shard: int) -> int:
+        """Compare a shard's headers and sizes with the manifest; return its ends of edges."""
         first, last, files = self.shards[shard]
         expected = {"indptr.npy", "indices.npy", *(SPARSE if self.sparse else DENSE)}
         if set(files) != expected:
@@ -217,6 +221,7 @@ class ShardedGraph:
                     f"shard-{shard:05d}: {name} does not have the {size} bytes that {MANIFEST} "
                     "lists; do not mix shards of different graphs."
                 )
+        return len(self._map(shard, "indices.npy"))
 
 
 def _index_dtypes(num_nodes: int) -> tuple[str, ...]:
@@ -231,6 +236,11 @@ def _is_csr(indptr: NDArray[Any], indices: NDArray[Any], width: int) -> bool:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
+    if folder.is_file():
+        raise FileError(
+            f"{folder} is a file and not a directory of shards; make one with `graphtemper scale "
+            "convert`."
+        )
     try:
         if path.stat().st_size > _MAX_MANIFEST:
             raise FileError(f"{path} is too large for a list of shards.")
@@ -248,7 +258,15 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         )
     except FileError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        OSError,
+        ValueError,
+        OverflowError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise FileError(f"{path} is damaged or not the list of a graph's shards.") from error
     ends = [0, *(shard.last for shard in facts["shards"])]
     starts = [*(shard.first for shard in facts["shards"]), facts["num_nodes"]]

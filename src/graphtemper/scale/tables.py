@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,6 +18,11 @@ from graphtemper.scale.array_files import open_array
 ROWS_AT_ONCE = 1_000_000
 """Edges, or numbers of a feature table, that are read together."""
 _TEXT_BLOCK = 1 << 24
+_PIECE = 10_000
+_SPACES = (
+    "has a space at the start of a line, or two between numbers; separate them by one space, a "
+    "comma or a tab."
+)
 _NODE = "node"
 
 
@@ -47,7 +53,7 @@ def parquet_file(path: Path) -> Any:
     """Open a Parquet file; damage is one sentence."""
     try:
         return arrow("pyarrow.parquet").ParquetFile(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, arrow().ArrowException) as error:
         raise FileError(f"{path} is missing, truncated or not Parquet.") from error
 
 
@@ -55,8 +61,8 @@ def read_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     r"""Yield the edges of a table as (m, 2) arrays.
 
     Parquet: the columns ``source`` and ``target``, or the first two. Text: two whole numbers a
-    line, separated by a comma, a tab or a space; lines at the top that start with # and a header
-    are skipped.
+    line, separated by a comma, a tab or one space, and quoted or not; lines at the top that start
+    with # or %, and a header of two names, are skipped.
 
     Examples
     --------
@@ -85,7 +91,7 @@ def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
 def _batches(file: Any, path: Path, columns: list[str], rows: int) -> Iterator[Any]:
     try:
         yield from file.iter_batches(batch_size=rows, columns=columns)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, arrow().ArrowException) as error:
         raise FileError(f"{path} is truncated or damaged.") from error
 
 
@@ -103,30 +109,44 @@ def _text_edges(path: Path) -> Iterator[NDArray[np.int64]]:
         for batch in reader:
             if batch.num_columns < 2:
                 raise FileError(f"{path} does not hold two numbers a line.")
+            if delimiter == " " and any(column.null_count for column in batch.columns[:2]):
+                raise FileError(f"{path} {_SPACES}")
             yield _pairs(batch, path)
     except FileError:
         raise
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, arrow().ArrowException) as error:
         told = " ".join(str(error).split())[:200].rstrip(".")
         raise FileError(f"{path} cannot be read as a list of edges: {told}.") from error
 
 
 def _text_layout(path: Path) -> tuple[int, str, int]:
     """Return how many comment lines there are, what separates numbers, and header lines (0, 1)."""
-    skipped = 0
+    skipped, comment = 0, False
     try:
-        with path.open("r", encoding="utf-8") as stream:
-            for line in iter(lambda: stream.readline(10_000), ""):
-                if line.strip() and not line.startswith(("#", "%")):
-                    found = next((mark for mark in (",", "\t", " ") if mark in line.strip()), "")
-                    if not found:
-                        raise FileError(f"{path} does not hold two numbers a line.")
-                    cells = [cell.strip() for cell in line.strip().split(found)]
-                    return skipped, found, int(not all(cell.isdecimal() for cell in cells[:2]))
-                skipped += 1
+        with path.open("r", encoding="utf-8-sig") as stream:
+            # A line may be longer than a piece; it counts where it ends.
+            for piece in iter(lambda: stream.readline(_PIECE), ""):
+                comment = comment or piece.startswith(("#", "%"))
+                if piece.strip() and not comment:
+                    return skipped, *_separator_and_header(piece.rstrip(), path)
+                if piece.endswith("\n"):
+                    skipped, comment = skipped + 1, False
+    except FileError:
+        raise
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{path} is missing or not a text file.") from error
     raise FileError(f"{path} holds no edges.")
+
+
+def _separator_and_header(line: str, path: Path) -> tuple[str, int]:
+    mark = next((mark for mark in (",", "\t", " ") if mark in line.strip()), "")
+    if not mark:
+        raise FileError(f"{path} does not hold two numbers a line.")
+    cells = [cell.strip(" \"'") for cell in line.split(mark)][:2]
+    if mark == " " and "" in cells:
+        raise FileError(f"{path} {_SPACES}")
+    # Anything else that is no number is data: it is refused where it is read, never dropped.
+    return mark, int(all(re.match(r"[^\d.+-]*[^\W\d_]", cell) for cell in cells))
 
 
 def _pairs(batch: Any, path: Path) -> NDArray[np.int64]:
@@ -137,7 +157,13 @@ def _pairs(batch: Any, path: Path) -> NDArray[np.int64]:
             raise FileError(
                 f"{path}: column {name!r} must hold whole numbers without gaps, not {column.type}."
             )
-        columns.append(column.to_numpy(zero_copy_only=False).astype(np.int64))
+        ends = column.to_numpy(zero_copy_only=False).astype(np.int64)
+        if ends.size and ends.min() < 0:
+            raise FileError(
+                f"{path} names the node {ends.min()}; number nodes from 0, by their row in the "
+                "features."
+            )
+        columns.append(ends)
     return np.column_stack(columns)
 
 

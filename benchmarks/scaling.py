@@ -1,0 +1,239 @@
+"""How cost grows: time and memory against nodes, edges, classes, passes, environments, workers.
+
+    python benchmarks/scaling.py [--quick] [--out FOLDER]
+
+Every point runs in a process of its own, so that peak memory is that of the point. CPU seconds are
+those of the process with all its threads. An exponent is the slope of a straight line through the
+logarithms: 1 is proportional. The points with the fewest nodes are mostly the interpreter; the
+exponent leaves out those under a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphtemper import SourceCard, csbm, perturb, recalibrate
+from graphtemper.experiments.outcome import write_text
+from graphtemper.graph import Graph
+from graphtemper.models import SIGN
+from graphtemper.models.linear import LinearGNN
+
+COLUMNS = 32
+# What is varied: its values, and those of a quick run. The others stay at BASE.
+BASE = {"nodes": 50_000, "degree": 20, "classes": 5, "passes": 8, "environments": 0, "workers": 0}
+AXES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "nodes": ("recalibrate", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
+    "degree": ("recalibrate", (5, 10, 20, 40, 80)),
+    "classes": ("recalibrate", (2, 5, 10, 20, 40)),
+    "pass over nodes": ("pass", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
+    "passes": ("passes", (4, 8, 16, 32, 64)),
+    "environments": ("card", (0, 20, 40, 80)),
+    "workers": ("shards", (1, 2)),
+}
+QUICK: dict[str, tuple[int, ...]] = {"nodes": (2_000, 8_000), "passes": (2, 8)}
+SHORTEST = 0.1
+
+
+def drawn(nodes: int, degree: int, classes: int, seed: int) -> Graph:
+    return csbm.sample(
+        nodes, degree, 0.8, 1.0, num_classes=classes, num_features=max(COLUMNS, classes), seed=seed
+    )
+
+
+def prepared(point: dict[str, int]) -> tuple[LinearGNN, SourceCard, Graph]:
+    source = drawn(3000, min(point["degree"], 20), point["classes"], 1)
+    model = SIGN(hops=2, tol=1e-2).fit(source, np.arange(1500))
+    card = SourceCard.build(model, source, np.arange(1500, 3000), compositions=0)
+    return model, card, drawn(point["nodes"], point["degree"], point["classes"], 2)
+
+
+def job_of(what: str, point: dict[str, int], folder: Path) -> Callable[[], Any]:
+    """Return the work to be timed; everything before it is preparation."""
+    if what == "card":
+        source = drawn(3000, 20, point["classes"], 1)
+        model = SIGN(hops=2, tol=1e-2).fit(source, np.arange(1500))
+        nodes = np.arange(1500, 3000)
+        return lambda: SourceCard.build(model, source, nodes, compositions=point["environments"])
+    model, card, graph = prepared(point)
+    if what == "recalibrate":
+        return lambda: recalibrate(model, graph, card)
+    if what == "pass":
+        return lambda: [model(graph) for _ in range(point["passes"])]
+    if what == "passes":
+        return lambda: perturb.count_votes(
+            perturb.feature_noise(model, graph, 0.5, point["passes"], clean=model(graph))
+        )
+    return sharded(model, card, graph, point["workers"], folder)
+
+
+def sharded(
+    model: LinearGNN, card: SourceCard, graph: Graph, workers: int, folder: Path
+) -> Callable[[], Any]:
+    from distributed import Client, LocalCluster
+
+    from graphtemper.scale import OnDask, convert_graph, recalibrate_shards
+
+    shards = convert_graph(graph, folder / "graph", rows_per_shard=-(-graph.num_nodes // 8))
+    cluster = LocalCluster(workers, threads_per_worker=1, dashboard_address=":0")
+    client = Client(cluster)
+    return lambda: recalibrate_shards(model, shards, card, folder / "out", engine=OnDask(client))
+
+
+def measure(what: str, point: dict[str, int]) -> None:
+    """Print what one point costs; the process ends after it."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = job_of(what, point, Path(folder))
+        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        wall, cpu = time.perf_counter(), time.process_time()
+        job()
+        seconds = time.perf_counter() - wall, time.process_time() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(json.dumps({"wall": seconds[0], "cpu": seconds[1], "peak": peak, "before": held}))
+
+
+def run_point(what: str, point: dict[str, int]) -> dict[str, float]:
+    code = f"import benchmarks.scaling as s; s.measure({what!r}, {point!r})"
+    root = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def exponent(sizes: list[int], costs: list[float], least: float = 0.0) -> float | None:
+    """Return the slope of log cost against log size, over costs of at least ``least``.
+
+    >>> round(exponent([1, 10, 100], [2.0, 20.0, 200.0]), 3)
+    1.0
+    """
+    kept = [(s, c) for s, c in zip(sizes, costs, strict=True) if s > 0 and c >= least]
+    if len(kept) < 2:
+        return None
+    x, y = np.log(np.array(kept, dtype=np.float64)).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def axis_rows(axis: str, quick: bool) -> list[dict[str, Any]]:
+    what, values = AXES[axis]
+    key = "nodes" if axis == "pass over nodes" else axis
+    rows = []
+    for value in QUICK.get(axis, ()) if quick else values:
+        point = BASE | {key: value} | ({"nodes": 5_000} if quick and key != "nodes" else {})
+        cost = run_point(what, point)
+        rows.append(
+            {
+                "axis": axis,
+                "job": what,
+                "value": value,
+                "edges": point["nodes"] * point["degree"] // 2,
+                "wall_seconds": round(cost["wall"], 3),
+                "cpu_seconds": round(cost["cpu"], 3),
+                "peak_gigabytes": round(cost["peak"] / 1e6, 3),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = []
+    for axis, group in groupby(rows, key=lambda row: row["axis"]):
+        some = list(group)
+        sizes = [row["value"] for row in some]
+        # Workers share two cores: what falls with their number is wall-clock time.
+        seconds = "wall_seconds" if axis == "workers" else "cpu_seconds"
+        found.append(
+            {
+                "axis": axis,
+                "job": some[0]["job"],
+                "time": exponent(sizes, [row[seconds] for row in some], SHORTEST),
+                "memory": exponent(sizes, [row["peak_gigabytes"] for row in some]),
+            }
+        )
+    return found
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    lines = [
+        "# How cost grows",
+        "",
+        "Generated by `make scaling`; do not edit. A point a process; CPU seconds of all its",
+        f"threads. Unless varied: {', '.join(f'{v:,} {k}' for k, v in BASE.items() if v)},",
+        f"{COLUMNS} feature columns. *us/edge* is CPU time over undirected edges. Exponents are",
+        "slopes of a line through the logarithms, over points of at least a tenth of a second;",
+        "memory includes the interpreter, the graph and what drew it. Over more nodes fewer passes",
+        "are needed (`Probe.passes_over`), so `recalibrate` grows slower than the graph.",
+        "",
+        "![Time against size](scaling.png)",
+        "",
+        "| axis | job | exponent of time | exponent of memory |",
+        "| --- | --- | ---: | ---: |",
+    ]
+    for item in exponents(rows):
+        time_, memory = (
+            "" if value is None else f"{value:.2f}" for value in (item["time"], item["memory"])
+        )
+        lines.append(f"| {item['axis']} | {item['job']} | {time_} | {memory} |")
+    lines += [
+        "",
+        "| axis | job | value | wall, s | CPU, s | us/edge | peak, GB |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        each = 1e6 * row["cpu_seconds"] / max(row["edges"], 1)
+        lines.append(
+            f"| {row['axis']} | {row['job']} | {row['value']:,} | {row['wall_seconds']:.2f} | "
+            f"{row['cpu_seconds']:.2f} | {each:.2f} | {row['peak_gigabytes']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def picture(rows: list[dict[str, Any]], path: Path) -> None:
+    from graphtemper.report import style
+
+    def content(figure: Any) -> None:
+        axes = figure.subplots(1, 2)
+        for axis, group in groupby(rows, key=lambda row: row["axis"]):
+            some = [row for row in group if row["value"] > 0]
+            base = some[0]
+            x = [row["value"] / base["value"] for row in some]
+            for plot, key in zip(axes, ("cpu_seconds", "peak_gigabytes"), strict=True):
+                y = [row[key] / base[key] for row in some]
+                plot.plot(x, y, marker="o", label=axis)
+        for plot, title in zip(axes, ("CPU time", "peak memory"), strict=True):
+            plot.set(xscale="log", yscale="log", title=title, xlabel="size, first point = 1")
+            high = plot.get_xlim()[1]
+            plot.plot([1, high], [1, high], color=style.GREY, linestyle=":", linewidth=1)
+        axes[0].legend()
+
+    style.draw(path, content, width=8.0, height=3.6)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path, default=Path("docs/results"))
+    arguments = parser.parse_args()
+    names = QUICK if arguments.quick else AXES
+    rows = [row for axis in names for row in axis_rows(axis, arguments.quick)]
+    found = {"base": BASE, "rows": rows, "exponents": exponents(rows)}
+    write_text(arguments.out / "scaling.json", json.dumps(found, indent=1) + "\n")
+    write_text(arguments.out / "scaling.md", markdown(rows))
+    picture(rows, arguments.out / "scaling.png")
+
+
+if __name__ == "__main__":
+    main()

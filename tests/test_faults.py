@@ -1,0 +1,127 @@
+"""Commands that are killed, stopped, doubled or out of disk lose nothing and say so.
+
+A handful of the trials of `scripts/faults.py` and `scripts/hardship.py`, which have the rules.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphtemper import csbm
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials fork")
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+
+
+def run(*command, **other):
+    return subprocess.run(
+        [*map(str, command)], capture_output=True, text=True, env=ENVIRONMENT, **other
+    )
+
+
+@pytest.fixture(scope="module")
+def hardships():
+    """What happened to a few commands in every way, by (job, way)."""
+    command = [sys.executable, SCRIPTS / "hardship.py"]
+    if os.getuid() == 0 and shutil.which("setpriv"):
+        # Root may write to read-only folders unless it gives that right up.
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
+    done = run(*command, "--jobs-of", "card", "recalibrate", "bench", "monitor")
+    assert done.stdout, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {(line["job"], line["way"]): line for line in lines}
+
+
+JOBS = ("card", "recalibrate", "bench", "monitor")
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_full_disk_is_one_sentence_and_nothing_is_lost(hardships, job):
+    line = hardships[job, "full"]
+    assert "fault" not in line, line
+    assert len(line["said"]) == 2
+    for sentence in line["said"]:
+        assert any(word in sentence for word in ("No space left", "too large", "disk", "full"))
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_read_only_folder_is_one_sentence(hardships, job):
+    line = hardships[job, "read-only"]
+    assert "fault" not in line, line
+    if "skipped" in line:
+        pytest.skip(line["skipped"])
+    assert "cannot" in line["said"][0]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_two_at_once_are_both_right_or_one_is_refused(hardships, job):
+    line = hardships[job, "twice"]
+    assert "fault" not in line, line
+    assert line["ends"] == [0, 0]
+
+
+@pytest.mark.parametrize("job", ["card", "bench"])
+def test_ctrl_c_says_how_to_go_on(hardships, job):
+    line = hardships[job, "stopped"]
+    assert "fault" not in line, line
+    if "skipped" in line:
+        pytest.skip(line["skipped"])
+    assert "are kept in" in line["said"][0]
+    assert "run the same command again to go on" in line["said"][0]
+    assert line["seconds"] < 5.0  # well under one where no other work waits for the cores
+
+
+def test_killed_commands_end_with_the_same_bytes():
+    done = run(
+        *(sys.executable, SCRIPTS / "faults.py", "--trials", 8, "--seconds", 12),
+        *("--jobs-of", "card", "monitor", "scale", "fetch"),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    trials, kills, faults = (int(word) for word in done.stdout.split()[-6::2])
+    assert trials >= 1
+    assert kills >= 1
+    assert faults == 0
+
+
+SLOW = """
+import threading, time
+
+def predict(graph):
+    if threading.current_thread() is not threading.main_thread():
+        open("slow", "w").close()
+        time.sleep(30)
+    return graph.features[:, :2]
+"""
+
+
+def test_ctrl_c_does_not_wait_for_an_environment_to_end(tmp_path):
+    csbm.sample(100, 4, 0.8, 1.0, num_features=4, seed=1).save(tmp_path / "source.npz")
+    (tmp_path / "slow_model.py").write_text(SLOW)
+    (tmp_path / "nodes.txt").write_text("\n".join(map(str, np.arange(100))))
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "graphtemper", "card", "build", "source.npz"),
+            *("--predict", "slow_model:predict", "--nodes", "nodes.txt"),
+        ],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "slow").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "run the same command again" in said
