@@ -199,7 +199,7 @@ def stopped(
     if code == 0:
         return {"said": [], "skipped": "it was quicker"}
     check_sentence(code, said, 130)
-    if "run" not in said:
+    if not any(words in said for words in ("run `graphtemper", "same command")):
         raise FaultError(f"does not say how to go on: {said!r}")
     check_between(job, unlink(folder), whole)
     if not (job.arguments[0] == "scale" and files(folder).keys() == whole.keys()):

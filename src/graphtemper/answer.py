@@ -188,7 +188,7 @@ def _what_labels_say(right: NDArray[np.bool_], accuracy: Estimate, before: Estim
     was, now = (0.5 * (item.high - item.low) for item in (before, accuracy))
     return (
         f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
-        f"{now:.1%}, from the {before.method} alone to within {was:.1%}."
+        f"{100 * now:.1f} points, from the {before.method} alone to within {100 * was:.1f}."
     )
 
 

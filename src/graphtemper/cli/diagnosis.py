@@ -13,7 +13,7 @@ def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, st
     was, now = facts["source"], facts["target"]
     nearest = ", ".join(f"{name} ({distance:.1f})" for name, distance in result.nearest[:3])
     return {
-        "Slope": f"{result.slope:.3f} from the atlas; theory {_theory(facts['theory'])}",
+        "Slope": f"{_slope(result)}; theory {_theory(facts['theory'])}",
         "Direction": facts["direction"],
         "Severity": _severity(result.severity_bound),
         "Looks like": f"{nearest} (distance in atlas standard deviations)",
@@ -21,6 +21,13 @@ def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, st
         "(between predictions)",
         "SNR": f"{_number(now['snr'])}, at the source {_number(was['snr'])}",
     }
+
+
+def _slope(result: Recalibration) -> str:
+    if result.verdict == "abstain":
+        return "not used, because the verdict is abstain"
+    source = "the atlas and labels" if result.num_labels else "the atlas"
+    return f"{result.slope:.3f} from {source}"
 
 
 def _theory(found: dict[str, Any]) -> str:
