@@ -44,8 +44,8 @@ def judge(
     if width > CAUTION_WIDTH:
         verdict = "caution"
         reasons.append(
-            f"the accuracy is only known to within {100 * width:.0f} points: between {accuracy.low:.0%} and "
-            f"{accuracy.high:.0%}."
+            f"the accuracy is only known to within {100 * width:.0f} points: between "
+            f"{accuracy.low:.0%} and {accuracy.high:.0%}."
         )
     if distance > CAUTION_NOVELTY and not (learned and learned.leads):
         verdict = "caution"
