@@ -39,6 +39,7 @@ from pathlib import Path
 import numpy as np
 
 from graphtemper import Graph, SourceCard, atlas, cli, csbm, datasets, shifts
+from graphtemper.experiments.atlas import cells
 from graphtemper.models import SIGN
 from graphtemper.report import html
 from graphtemper.scale import convert_graph
@@ -253,6 +254,7 @@ def warm_up() -> None:
     for name in MODULES:
         importlib.import_module(name)
     html.vega_bundle()
+    cells.code()  # once for all forks: the source may be edited while trials run
     plan = atlas.plan
 
     def few(seed: int, exclude: tuple[str, ...], compositions: int) -> list[shifts.Shift]:

@@ -44,6 +44,7 @@ def hardships():
 JOBS = ("card", "recalibrate", "bench", "monitor")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 def test_a_full_disk_is_one_sentence_and_nothing_is_lost(hardships, job):
     line = hardships[job, "full"]
@@ -53,6 +54,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_is_lost(hardships, job):
         assert any(word in sentence for word in ("No space left", "too large", "disk", "full"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 def test_a_read_only_folder_is_one_sentence(hardships, job):
     line = hardships[job, "read-only"]
@@ -62,6 +64,7 @@ def test_a_read_only_folder_is_one_sentence(hardships, job):
     assert "cannot" in line["said"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
 def test_two_at_once_are_both_right_or_one_is_refused(hardships, job):
     line = hardships[job, "twice"]
@@ -69,6 +72,7 @@ def test_two_at_once_are_both_right_or_one_is_refused(hardships, job):
     assert line["ends"] == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["card", "bench"])
 def test_ctrl_c_says_how_to_go_on(hardships, job):
     line = hardships[job, "stopped"]
@@ -82,7 +86,7 @@ def test_ctrl_c_says_how_to_go_on(hardships, job):
 
 def test_killed_commands_end_with_the_same_bytes():
     done = run(
-        *(sys.executable, SCRIPTS / "faults.py", "--trials", 8, "--seconds", 12),
+        *(sys.executable, SCRIPTS / "faults.py", "--trials", 4, "--seconds", 8),
         *("--jobs-of", "card", "monitor", "scale", "fetch"),
     )
     assert done.returncode == 0, done.stdout + done.stderr

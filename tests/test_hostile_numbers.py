@@ -53,7 +53,7 @@ def answer_or_none(call):
 def some(examples):
     """Settings of a property: no deadline, because the machine may be busy."""
     return settings(
-        max_examples=examples * TIMES,
+        max_examples=max(examples * TIMES // 2, 3),
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     )

@@ -87,7 +87,10 @@ def torch_script():
 
 
 @pytest.mark.parametrize("path", PLAIN, ids=NAMES.get)
-def test_plain_blocks_run(path, room, folder, capsys):
+def test_plain_blocks_run(path, room, folder, capsys, monkeypatch):
+    # What the blocks say, with a small atlas.
+    monkeypatch.setattr(atlas, "LEVELS", FEW)
+    monkeypatch.setitem(SourceCard.build.__func__.__kwdefaults__, "compositions", 0)
     names = dict(room) | {"recalibrate": recalibrate}
     if "predictor(net" in "".join(plain_blocks(path)):
         names |= torch_script()
