@@ -64,8 +64,6 @@ _NOTES = """\
   about two standard errors of the two means, with no cause that we know of.
 - `VectorScaling(bias=False)` and `Dirichlet(10, 10)` on citeseer are lower than the re-run by less
   than one of their own deviations; five runs of the re-run have a standard error of about 0.5.
-- The floors under temperatures and distance factors of `GATS()` change nothing here: without them
-  the first five splits of citeseer give the same ECE.
 - `GETS("node_class")` is higher than the re-run, on citeseer by three points, from two splits. The
   released code never trains its degree embeddings; here they are trained, which is more freedom on
   about 135 and 165 calibration nodes. That this is the cause was not shown. All runs use the
