@@ -56,6 +56,19 @@ def test_a_change_is_found_soon_after_it_happened(direction):
     assert first.evidence >= 100.0
 
 
+def test_how_long_an_alarm_takes():
+    # The pages say: two standard deviations, ten series, some twenty-five snapshots.
+    rng = np.random.default_rng(0)
+    delays = []
+    for seed in range(20):
+        moved = np.r_[rng.standard_normal(60), rng.standard_normal(60) + 2.0].tolist()
+        others = {str(k): rng.standard_normal(120).tolist() for k in range(9)}
+        delays.append(changes({"moved": moved, **others}, 0.01, seed)[0].position - 60)
+    assert 15 <= min(delays)
+    assert max(delays) <= 35
+    assert 20 <= np.median(delays) <= 30
+
+
 def test_reading_again_gives_the_same_numbers():
     values = np.random.default_rng(4).integers(3, size=40).astype(float).tolist()
     whole = evidence(values, seed=5)
