@@ -20,6 +20,7 @@ from graphtemper import node_temperatures, theory
 from graphtemper import temperature as temperatures
 from graphtemper._arrays import FloatArray
 from graphtemper.answer import Answer
+from graphtemper.answer_facts import as_facts
 from graphtemper.background import Background, nearest_families
 from graphtemper.card import SourceCard
 from graphtemper.class_shares import support
@@ -32,7 +33,7 @@ from graphtemper.node_temperatures import Temperature
 from graphtemper.observe import Observation
 from graphtemper.predict import Predictor
 from graphtemper.reading import Reading
-from graphtemper.verdict import LEVEL, Verdict, direction
+from graphtemper.verdict import Verdict, direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,26 +89,8 @@ class Recalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the per-node arrays as plain Python values."""
-        return {
-            "schema": "graphtemper.recalibration/1",
-            "verdict": self.verdict,
-            "reasons": list(self.reasons),
+        return as_facts(self) | {
             **node_temperatures.describe(self.temperature),
-            "slope": self.slope,
-            "severity_bound": self.severity_bound,
-            "accuracy": {
-                "value": self.accuracy.value,
-                "low": self.accuracy.low,
-                "high": self.accuracy.high,
-                "level": LEVEL,
-            },
-            "mean_confidence": {
-                "before": self.mean_confidence[0],
-                "after": self.mean_confidence[1],
-            },
-            "signals": dict(self.signals),
-            "gains": dict(self.gains),
-            "nearest": [{"family": name, "distance": value} for name, value in self.nearest],
             "num_nodes": len(self.probabilities),
             "num_labels": self.num_labels,
             "class_shares": _listed(self.class_shares),

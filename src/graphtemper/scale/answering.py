@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from graphtemper import theory
+from graphtemper.answer_facts import as_facts
 from graphtemper.background import nearest_families
 from graphtemper.estimators.base import Estimate
 from graphtemper.reading import ReadEvidence
-from graphtemper.verdict import LEVEL, Verdict, direction, judge
+from graphtemper.verdict import Verdict, direction, judge
 
 ANSWER = "_answer.json"
 """The file of a result's directory that holds the answer; the others are Parquet."""
@@ -41,26 +42,8 @@ class ShardedRecalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with the keys of `Recalibration.to_dict`."""
-        return {
-            "schema": "graphtemper.recalibration/1",
-            "verdict": self.verdict,
-            "reasons": list(self.reasons),
+        return as_facts(self) | {
             "temperature": self.temperature,
-            "slope": self.slope,
-            "severity_bound": self.severity_bound,
-            "accuracy": {
-                "value": self.accuracy.value,
-                "low": self.accuracy.low,
-                "high": self.accuracy.high,
-                "level": LEVEL,
-            },
-            "mean_confidence": {
-                "before": self.mean_confidence[0],
-                "after": self.mean_confidence[1],
-            },
-            "signals": dict(self.signals),
-            "gains": dict(self.gains),
-            "nearest": [{"family": name, "distance": value} for name, value in self.nearest],
             "num_nodes": self.num_nodes,
             "num_labels": 0,
             "class_shares": None,
