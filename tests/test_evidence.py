@@ -136,3 +136,31 @@ def test_log_odds_stay_finite():
     assert np.isfinite(evidence.log_odds(0.0))
     assert evidence.log_odds(0.75) == pytest.approx(np.log(3.0))
     assert evidence.log_odds(None) == 0.0
+
+
+def test_over_many_nodes_views_and_noise_are_read_at_a_sample(card, model, monkeypatch):
+    large = csbm.sample(
+        6000, degree=8, homophily=0.7, snr=0.7, num_classes=3, num_features=12, seed=4
+    )
+    nodes = np.arange(1000, 5500)
+    for chosen in (None, nodes):
+        seen = [
+            Observation(model, large, chosen, temperature=card.probe.temperature) for _ in range(2)
+        ]
+        whole = evidence.measure(seen[0], card.probe)
+        with monkeypatch.context() as patch:
+            patch.setattr(evidence, "ENOUGH_NODES", 1500)
+            part = evidence.measure(seen[1], card.probe)
+        for name in ("feature", "own_feature"):
+            full, some = getattr(whole, name), getattr(part, name)
+            assert some.value != full.value
+            assert abs(some.value - full.value) < 4 * some.error
+            assert some.error == pytest.approx(full.error * np.sqrt(full_size(chosen) / 1500), 0.2)
+        for name in ("noise_agreement", "source_noise_agreement"):
+            assert getattr(part, name) == pytest.approx(getattr(whole, name), abs=0.04)
+        # What costs little is read everywhere.
+        assert (part.edge, part.held, part.confidence) == (whole.edge, whole.held, whole.confidence)
+
+
+def full_size(chosen):
+    return 6000 if chosen is None else chosen.size

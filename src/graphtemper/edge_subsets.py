@@ -33,9 +33,10 @@ class EdgeSubsets:
         self._graph, self._kind = graph, kind
         low, high = graph.edges[:, 0], graph.edges[:, 1]
         own = np.arange(graph.num_nodes) if kind == "self-loop" else np.empty(0, np.int64)
-        edge = np.arange(graph.num_edges)
         # Edge numbers count from 1, as SciPy may drop stored zeros; self-loops come last.
-        number = np.concatenate([edge, edge, np.full(own.size, graph.num_edges)]) + 1
+        whole = np.int32 if graph.num_edges < np.iinfo(np.int32).max else np.int64
+        edge = np.arange(1, graph.num_edges + 1, dtype=whole)
+        number = np.concatenate([edge, edge, np.full(own.size, graph.num_edges + 1, whole)])
         rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
         shape = (graph.num_nodes, graph.num_nodes)
         matrix = sp.csr_matrix((number, (rows, columns)), shape=shape)

@@ -45,6 +45,10 @@ LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 
 # Votes, one a node and pass, beyond which more passes are not worth their time.
 ENOUGH_VOTES = 60_000
+# Nodes beyond which split views, noisy passes and the SNR are read at a sample of so many: an
+# agreement is then known to 0.002, a tenth of what the atlas can tell apart. Own views, edges and
+# held-out edges are read everywhere.
+ENOUGH_NODES = 100_000
 # Log-odds are taken of accuracies inside this range; beyond, a finite sample says nothing more.
 _RANGE = (0.005, 0.995)
 # What the source must show for agreement across held-out edges to be read against it.
@@ -173,24 +177,38 @@ def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
 
 def _halves(seen: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
     """Return the covariance between halves of the columns, of the model and of its own view."""
-    graph, nodes = seen.graph, seen.nodes
+    graph = seen.graph
     mean, _ = seen.column_moments
     halves = split_views.column_halves(graph.num_features, probe.splits, probe.seed)
+    anywhere = _enough(np.arange(graph.num_nodes), seen.seed)
+    nodes = anywhere if seen.num_nodes == graph.num_nodes else _enough(seen.nodes, seen.seed)
+    rows = None if anywhere.size == graph.num_nodes else np.union1d(anywhere, nodes)
+    centre = None if rows is None else np.searchsorted(rows, anywhere)
+    at = nodes if rows is None else np.searchsorted(rows, nodes)
     whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
     with np.errstate(over="ignore", invalid="ignore"):
-        for views in split_views.feature_views(seen.predictor, graph, halves, mean):
-            whole += split_views.node_products(views.first, views.second)[nodes]
-            alone += split_views.node_products(views.own_first, views.own_second)[nodes]
+        for views in split_views.feature_views(seen.predictor, graph, halves, mean, rows):
+            whole += split_views.node_products(views.first, views.second, centre)[at]
+            alone += split_views.node_products(views.own_first, views.own_second, centre)[at]
     # Averaged over splits first: a node's splits are not independent, its neighbours nearly are.
     ones = np.full(nodes.size, probe.splits * probe.temperature**2)
     return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)
 
 
+def _enough(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return the nodes, or a sample of them in order where there are more than needed."""
+    if nodes.size <= ENOUGH_NODES:
+        return nodes
+    drawn = stream(seed, "measured nodes").choice(nodes, ENOUGH_NODES, replace=False)
+    return np.sort(drawn)
+
+
 def noise_agreement(
     seen: Observation, level: float, passes: int, column_std: FloatArray | None = None
 ) -> float:
-    """Return how often two noisy passes agree, over the observed nodes."""
+    """Return how often two noisy passes agree, over the observed nodes or enough of them."""
     std = seen.column_moments[1] if column_std is None else column_std
+    rows = _enough(seen.nodes, seen.seed)
     runs = perturb.feature_noise(
         seen.predictor,
         seen.graph,
@@ -199,8 +217,9 @@ def noise_agreement(
         seen.seed,
         column_std=std,
         clean=seen.all_logits * seen.temperature,
+        rows=None if rows.size == seen.graph.num_nodes else rows,
     )
-    votes = perturb.count_votes(logits[seen.nodes] for logits in runs)
+    votes = perturb.count_votes(runs)
     return 1.0 - signals.pairwise_disagreement(votes)
 
 
@@ -236,8 +255,12 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
 
 
 def _snr(seen: Observation) -> float | None:
+    features, predictions = seen.graph.features, seen.all_predictions
+    if seen.graph.num_nodes > ENOUGH_NODES:
+        rows = _enough(np.arange(seen.graph.num_nodes), seen.seed)
+        features, predictions = features[rows], predictions[rows]
     try:
-        return signals.snr_estimate(seen.graph.features, seen.all_predictions)
+        return signals.snr_estimate(features, predictions)
     except InputError:  # one predicted class, as many as nodes, or features that do not vary
         return None
 

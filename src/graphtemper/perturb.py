@@ -6,7 +6,8 @@ Linear models do not pay for passes. Feature noise E adds :math:`\sum_k S^k (E W
 and a row of :math:`(E W_0, \dots, E W_H)` is a Gaussian with covariance
 :math:`W^\top \mathrm{diag}(v)\, W`, where v is the noise's variance a column. That small Gaussian
 is drawn instead of E, and K columns are propagated instead of F. Under edge dropout X W is
-computed once and only the operator is made anew. Any other predictor gets M real passes.
+computed once and only the operator is made anew. A GCN does the same in its first layer, see
+`first_layer`. Any other predictor gets M real passes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from graphtemper._arrays import FloatArray
 from graphtemper._random import Seed, stream
 from graphtemper.edge_subsets import EdgeSubsets
 from graphtemper.errors import InputError
+from graphtemper.first_layer import edge_runner as edge_runner_of_gcn
+from graphtemper.first_layer import has_first_layer, noisy_passes
 from graphtemper.graph import Graph
 from graphtemper.models.linear import LinearGNN
 from graphtemper.predict import Predictor, checked_logits, predict
@@ -73,11 +76,13 @@ def feature_noise(
     *,
     column_std: FloatArray | None = None,
     clean: FloatArray | None = None,
+    rows: NDArray[np.int64] | None = None,
 ) -> Iterator[FloatArray]:
     """Yield the logits (N, K) under ``level`` x column std x N(0, 1), drawn ``passes`` times.
 
     ``column_std`` replaces the graph's own standard deviations, for instance by the source's.
-    ``clean`` are the logits without noise, where they are known already.
+    ``clean`` are the logits of all nodes without noise, where they are known already. ``rows`` are
+    the nodes whose logits are wanted, (n, K), where not all are.
 
     Examples
     --------
@@ -93,10 +98,16 @@ def feature_noise(
     std = column_moments(graph.features)[1] if column_std is None else column_std
     if is_linear(predictor):
         known = predict(predictor, graph) if clean is None else clean
-        return _projected_noise(predictor, graph, level * std, passes, rng, known)
-    if column_std is not None:
-        return _real_noise(predictor, graph, level * std, passes, rng)
-    return (predict(predictor, shift(graph, rng)) for _ in range(passes))
+        return _projected_noise(predictor, graph, level * std, passes, rng, known, rows)
+    runs: Iterator[FloatArray]
+    if has_first_layer(predictor):
+        factor = gaussian_factor(predictor.layers_[0][0].astype(np.float64), level * std)
+        runs = noisy_passes(predictor, graph, factor, passes, rng)
+    elif column_std is not None:
+        runs = _real_noise(predictor, graph, level * std, passes, rng)
+    else:
+        runs = (predict(predictor, shift(graph, rng)) for _ in range(passes))
+    return runs if rows is None else (logits[rows] for logits in runs)
 
 
 def edge_dropout(
@@ -115,7 +126,7 @@ def edge_dropout(
     _check_count(passes, 1)
     shift = drop(share)
     rng = stream(seed, "edge_dropout")
-    if is_linear(predictor):
+    if is_linear(predictor) or has_first_layer(predictor):
         return _projected_dropout(predictor, graph, share, passes, rng)
     return (predict(predictor, shift(graph, rng)) for _ in range(passes))
 
@@ -165,8 +176,10 @@ def _projected_noise(
     passes: int,
     rng: Generator,
     clean: FloatArray,
+    rows: NDArray[np.int64] | None,
 ) -> Iterator[FloatArray]:
     factor = noise_factor(model, std)
+    base = clean if rows is None else clean[rows]
     shape = (graph.num_nodes, factor.shape[0])
     matrix = operator(graph, model.operator)
     classes = clean.shape[1]
@@ -176,19 +189,25 @@ def _projected_noise(
             _by_hop(model, rng.standard_normal(shape, dtype=np.float32) @ factor)
             for _ in range(min(together, passes - start))
         ]
-        changes = horner(matrix, [np.hstack(terms) for terms in zip(*drawn, strict=True)])
+        terms: list[Dense] = [np.hstack(some) for some in zip(*drawn, strict=True)]
+        changes = horner(matrix, terms, rows)
         for first in range(0, changes.shape[1], classes):
-            yield clean + changes[:, first : first + classes]
+            yield base + changes[:, first : first + classes]
 
 
 def noise_factor(model: LinearGNN, std: FloatArray) -> NDArray[np.float32]:
-    """Return (r, terms x K) L with L^T L = W^T diag(std^2) W: white rows times L are E W.
+    """Return the factor of all of a linear model's terms side by side, (r, terms x K)."""
+    terms, width, num_classes = model.weights_.shape
+    stacked = model.weights_.transpose(1, 0, 2).reshape(width, terms * num_classes)
+    return gaussian_factor(stacked, std)
+
+
+def gaussian_factor(weights: FloatArray, std: FloatArray) -> NDArray[np.float32]:
+    """Return (r, C) L with L^T L = W^T diag(std^2) W for W (F, C): white rows times L are E W.
 
     r is the rank, so a binary model (whose first logit is always 0) draws half the numbers.
     """
-    terms, width, num_classes = model.weights_.shape
-    stacked = model.weights_.transpose(1, 0, 2).reshape(width, terms * num_classes)
-    scaled = stacked * std[:, None]
+    scaled = weights * std[:, None]
     values, vectors = np.linalg.eigh(scaled.T @ scaled)
     kept = values > _NEGLIGIBLE * max(float(values[-1]), np.finfo(np.float64).tiny)
     factor = (vectors[:, kept] * np.sqrt(values[kept])).T
@@ -206,7 +225,7 @@ def _by_hop(model: LinearGNN, columns: Dense) -> list[Dense]:
 
 
 def _projected_dropout(
-    model: LinearGNN, graph: Graph, share: float, passes: int, rng: Generator
+    model: Predictor, graph: Graph, share: float, passes: int, rng: Generator
 ) -> Iterator[FloatArray]:
     run = edge_runner(model, graph)
     gone = round(share * graph.num_edges)
@@ -221,6 +240,8 @@ def edge_runner(predictor: Predictor, graph: Graph) -> Callable[[NDArray[np.bool
 
     For a linear model X W is computed once and the operator only gets new weights.
     """
+    if has_first_layer(predictor):
+        return edge_runner_of_gcn(predictor, graph, EdgeSubsets(graph).operator)
     if not is_linear(predictor):
         return lambda keep: predict(predictor, graph.keep_edges(keep))
     terms = predictor.project(graph.features)

@@ -211,11 +211,14 @@ def powers(
     return result
 
 
-def horner(matrix: sp.csr_matrix, terms: list[Dense]) -> Dense:
+def horner(
+    matrix: sp.csr_matrix, terms: list[Dense], rows: NDArray[np.int64] | None = None
+) -> Dense:
     r"""Return :math:`\sum_k S^k B_k` with one product a hop: :math:`B_0 + S(B_1 + S(B_2 + \dots))`.
 
     For a linear model :math:`B_k = X W_k` has K columns, so prediction propagates K columns
-    instead of the F columns of X.
+    instead of the F columns of X. Where only some ``rows`` are wanted, the last product, and what
+    is added to it, are taken there alone.
 
     Examples
     --------
@@ -225,6 +228,12 @@ def horner(matrix: sp.csr_matrix, terms: list[Dense]) -> Dense:
     [1.0, 2.0]
     """
     total = terms[-1]
-    for term in reversed(terms[:-1]):
+    for term in reversed(terms[1:-1]):
         total = term + multiply(matrix, total)
-    return total
+    if rows is None:
+        return terms[0] + multiply(matrix, total) if len(terms) > 1 else total
+    if len(terms) == 1:
+        return total[rows]
+    # A term of one row stands for the same values everywhere.
+    first = terms[0][rows] if len(terms[0]) > 1 else terms[0]
+    return first + multiply(sp.csr_matrix(matrix[rows]), total)

@@ -236,13 +236,15 @@ def predicted_homophily(predictions: ArrayLike, edges: Edges) -> float:
         raise InputError("the graph has no edges, so its homophily is undefined.")
     values = np.asarray(predictions)
     first, second = edges[:, 0], edges[:, 1]
-    if values.ndim == 1:
-        return float((values[first] == values[second]).mean())
 
     def part(rows: slice) -> float:
-        return float(np.einsum("ek,ek->", values[first[rows]], values[second[rows]]))
+        here, there = values[first[rows]], values[second[rows]]
+        if values.ndim == 1:
+            return int(np.count_nonzero(here == there))
+        return float(np.einsum("ek,ek->", here, there))
 
-    return sum(map_blocks(part, len(edges), values.shape[1])) / len(edges)
+    width = 1 if values.ndim == 1 else values.shape[1]
+    return sum(map_blocks(part, len(edges), width)) / len(edges)
 
 
 def log_degree(degrees: ArrayLike) -> FloatArray:

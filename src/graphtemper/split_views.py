@@ -21,12 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._arrays import FloatArray
+from graphtemper.first_layer import half_passes, has_first_layer
 from graphtemper.graph import Graph
 from graphtemper.models.linear import LinearGNN
 from graphtemper.perturb import is_linear
 from graphtemper.predict import Predictor, predict
 from graphtemper.propagate import COLUMNS_AT_ONCE, Dense, horner, operator
 from graphtemper.witness import own_view
+
+Rows = NDArray[np.int64] | None
 
 
 class FeatureViews(NamedTuple):
@@ -57,28 +60,46 @@ def column_halves(num_features: int, splits: int, seed: int) -> NDArray[np.bool_
 
 
 def feature_views(
-    predictor: Predictor, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray
+    predictor: Predictor,
+    graph: Graph,
+    halves: NDArray[np.bool_],
+    column_mean: FloatArray,
+    rows: Rows = None,
 ) -> Iterator[FeatureViews]:
-    """Yield the views of each split.
+    """Yield the views of each split, at the given rows (default all nodes).
 
-    The half that is not seen is set to the target's own column mean. Linear models propagate
-    projected columns, at the cost of a few passes; any other model runs four times a split on dense
-    features.
+    The half that is not seen is set to the target's own column mean. Linear models and GCNs
+    propagate projected columns; any other model runs four times a split on dense features.
     """
     if is_linear(predictor):
-        yield from _linear_feature_views(predictor, graph, halves, column_mean)
+        yield from _linear_feature_views(predictor, graph, halves, column_mean, rows)
         return
+    views = (
+        half_passes(predictor, graph, halves, column_mean)
+        if has_first_layer(predictor)
+        else _real_views(predictor, graph, halves, column_mean)
+    )
+    for whole in views:
+        yield FeatureViews(*(view if rows is None else view[rows] for view in whole))
+
+
+def _real_views(
+    predictor: Predictor, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray
+) -> Iterator[tuple[FloatArray, ...]]:
     dense = _dense(graph)
     fill = column_mean.astype(np.float32)
     for half in halves:
         parts = [graph.replace(features=np.where(seen, dense, fill)) for seen in (half, ~half)]
         whole = [predict(predictor, part) for part in parts]
-        alone = [own_view(predictor, part) for part in parts]
-        yield FeatureViews(*whole, *alone)
+        yield (*whole, *(own_view(predictor, part) for part in parts))
 
 
 def _linear_feature_views(
-    model: LinearGNN, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray
+    model: LinearGNN,
+    graph: Graph,
+    halves: NDArray[np.bool_],
+    column_mean: FloatArray,
+    rows: Rows,
 ) -> Iterator[FeatureViews]:
     r"""Propagate the first halves of several splits at once; the second halves follow.
 
@@ -90,7 +111,7 @@ def _linear_feature_views(
     classes = model.intercept_.size
     everything, nothing = model.project(graph.features), model.project(mean)
     whole: list[Dense] = [x + c for x, c in zip(everything, nothing, strict=True)]
-    both, own_both = horner(matrix, whole), _total(whole)
+    both, own_both = horner(matrix, whole, rows), _total(whole, rows)
     step = max(COLUMNS_AT_ONCE // classes, 1)
     for start in range(0, len(halves), step):
         some = halves[start : start + step]
@@ -98,7 +119,7 @@ def _linear_feature_views(
         first, inside = reader.project(graph.features), reader.project(mean)
         for seen, mean_seen, mean_whole in zip(first, inside, nothing, strict=True):
             seen += np.tile(mean_whole, len(some)) - mean_seen  # in place: the widest array here
-        views, own_views = horner(matrix, first), _total(first)
+        views, own_views = horner(matrix, first, rows), _total(first, rows)
         for position in range(len(some)):
             part = slice(position * classes, (position + 1) * classes)
             view, own = views[:, part], own_views[:, part]
@@ -110,9 +131,10 @@ def _linear_feature_views(
             )
 
 
-def _total(terms: Sequence[Dense]) -> Dense:
+def _total(terms: Sequence[Dense], rows: Rows) -> Dense:
     """Return the sum of a linear model's terms: the node in place of its neighbours."""
-    return np.asarray(sum(terms[1:], start=terms[0]))
+    some = terms if rows is None else [term[rows] for term in terms]
+    return np.asarray(sum(some[1:], start=some[0]))
 
 
 def _through_halves(model: LinearGNN, halves: NDArray[np.bool_]) -> LinearGNN:
@@ -138,14 +160,16 @@ def cross_covariance(first: FloatArray, second: FloatArray) -> float:
     return float(node_products(first, second).mean())
 
 
-def node_products(first: FloatArray, second: FloatArray) -> FloatArray:
+def node_products(first: FloatArray, second: FloatArray, centre: Rows = None) -> FloatArray:
     """Return each node's share of the cross-covariance, (N,); their mean is the covariance.
 
     Their spread over nodes gives its standard error. Views are of the whole graph and centred
-    there, so that the products of some nodes do not depend on which others are looked at.
+    there, or over ``centre``, a fair sample of it, so that the products of some nodes do not depend
+    on which others are looked at.
     """
     u, v = (centred(view) for view in (first, second))
-    return np.asarray(np.einsum("ik,ik->i", u - u.mean(axis=0), v - v.mean(axis=0)))
+    middle = [view.mean(axis=0) if centre is None else view[centre].mean(axis=0) for view in (u, v)]
+    return np.asarray(np.einsum("ik,ik->i", u - middle[0], v - middle[1]))
 
 
 def centred(logits: FloatArray) -> FloatArray:

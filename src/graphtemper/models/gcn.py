@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._arrays import check_number, check_whole
@@ -168,19 +169,30 @@ class GCN:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
+        return self.finish(self.project(graph.features), operator(graph, "self-loop"))
+
+    def project(
+        self, features: Any, columns: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.float32]:
+        """Return X W_1, (N, hidden): all that the model sees of the features.
+
+        With ``columns``, (F,) bool, the others count as zero.
+        """
         self._check_fitted()
-        expected = self.layers_[0][0].shape[0]
-        if graph.num_features != expected:
+        weights = self.layers_[0][0]
+        if features.shape[1] != weights.shape[0]:
             raise InputError(
-                f"the model was fitted on {expected} feature columns but the graph has "
-                f"{graph.num_features}; use the same feature space."
+                f"the model was fitted on {weights.shape[0]} feature columns but the graph has "
+                f"{features.shape[1]}; use the same feature space."
             )
-        matrix = operator(graph, "self-loop")
-        signal: Any = graph.features
-        for depth, (weights, bias) in enumerate(self.layers_):
-            if depth:
-                signal = np.maximum(signal, 0.0)
-            signal = multiply(matrix, np.asarray(signal @ weights)) + bias
+        seen = weights if columns is None else weights * columns[:, None]
+        return np.asarray(features @ seen, dtype=np.float32)
+
+    def finish(self, projected: NDArray[np.float32], matrix: sp.csr_matrix) -> NDArray[np.float32]:
+        """Return the logits (N, K) from X W_1 and the operator of the graph's edges."""
+        signal = multiply(matrix, projected) + self.layers_[0][1]
+        for weights, bias in self.layers_[1:]:
+            signal = multiply(matrix, np.maximum(signal, 0.0) @ weights) + bias
         return np.asarray(signal, dtype=np.float32)
 
     def save(self, path: str | os.PathLike[str]) -> None:
