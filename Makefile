@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs locked audit faults test lint types unit browser slow paper bench clean
+.PHONY: demo docs locked audit faults test lint types unit browser slow paper bench scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -84,7 +84,10 @@ paper: $(VENV)/.test
 	$(BIN)/graphtemper paper all --out docs/results --results docs/results.md
 
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
+
+scaling: $(VENV)/.test
+	$(BIN)/python -m benchmarks.scaling
 
 clean:
 	rm -rf $(VENV) .venv-locked .venv-audit artifacts docs/_build docs/_generated docs/api/generated

@@ -1,6 +1,6 @@
 """How cost grows: time and memory against nodes, edges, classes, passes, environments, workers.
 
-    python benchmarks/scaling.py [--quick] [--out FOLDER]
+    python -m benchmarks.scaling [--quick] [--out FOLDER]
 
 Every point runs in a process of its own, so that peak memory is that of the point. CPU seconds are
 those of the process with all its threads. An exponent is the slope of a straight line through the
@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.timing import in_own_process
 
 from graphtemper import SourceCard, csbm, perturb, recalibrate
 from graphtemper.experiments.outcome import write_text
@@ -104,12 +103,7 @@ def measure(what: str, point: dict[str, int]) -> None:
 
 
 def run_point(what: str, point: dict[str, int]) -> dict[str, float]:
-    code = f"import benchmarks.scaling as s; s.measure({what!r}, {point!r})"
-    root = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
-    )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, float] = in_own_process(f"scaling.measure({what!r}, {point!r})")
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +81,8 @@ def paper(
     """
     from graphtemper import experiments
     from graphtemper.experiments.audit_page import render as render_audit
-    from graphtemper.experiments.leaderboard.section import section as leaderboard
-    from graphtemper.experiments.outcome import render_results, write_text
+    from graphtemper.experiments.outcome import write_text
+    from graphtemper.experiments.results_page import write_results
 
     names = list(experiments.FIGURES) if figure == "all" else [figure]
     outcomes = []
@@ -102,8 +101,7 @@ def paper(
             rows = [_comparison_row(item) for item in outcome.to_dict()["comparisons"]]
             console().print(table(outcome.title, rows))
     page = results or out / "results.md"
-    link = _relative(out, page.parent)
-    write_text(page, render_results(out, experiments.FIGURES, link) + leaderboard(out, link))
+    write_results(out, page)
     write_text(page.with_name("audit.md"), render_audit(out))
     if as_json:
         print_json([outcome.to_dict() for outcome in outcomes])
@@ -119,8 +117,3 @@ def _comparison_row(item: dict[str, Any]) -> dict[str, Any]:
         "bar": item["bar"],
         "met": {True: "yes", False: "NO", None: "-"}[item["met"]],
     }
-
-
-def _relative(folder: Path, start: Path) -> str:
-    relative = os.path.relpath(folder, start)
-    return "" if relative == "." else relative.replace(os.sep, "/") + "/"

@@ -1,0 +1,68 @@
+"""How a benchmark is timed, and one row of its table."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Our time beside a peer's; ``bar`` says what was asked for and ``met`` whether it holds."""
+
+    what: str
+    size: str
+    seconds: float
+    peer: str = ""
+    peer_seconds: float | None = None
+    peak_gigabytes: float | None = None
+    note: str = ""
+    bar: str = ""
+    met: bool | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times faster than the peer we are."""
+        return None if self.peer_seconds is None else self.peer_seconds / self.seconds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the JSON file holds."""
+        ratio = self.ratio
+        return asdict(self) | {"ratio": None if ratio is None else round(ratio, 3)}
+
+
+def best(job: Callable[[], Any], repeats: int = 3) -> float:
+    """Return the shortest of a few wall-clock times."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        job()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def peak_gigabytes() -> float:
+    """Return the most memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def in_own_process(call: str) -> Any:
+    """Run ``module.function(...)`` of this folder in a fresh process; it prints JSON at its end."""
+    module = call.split(".")[0]
+    done = subprocess.run(
+        [sys.executable, "-c", f"from benchmarks import {module}; {call}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1])

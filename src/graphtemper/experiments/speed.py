@@ -1,0 +1,62 @@
+"""The section about speed in the page of results, made from what ``make bench`` measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from graphtemper.errors import FileError
+
+FILE = "benchmarks.json"
+
+
+def section(folder: Path) -> str:
+    """Return the section about the bars that were set, or nothing where nothing was measured.
+
+    Examples
+    --------
+    >>> section(Path("nowhere"))
+    ''
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return ""
+    words = "`make bench`: each ratio is measured in one run; peers and sizes without a bar are in "
+    try:
+        shown = table(row for row in json.loads(path.read_text("utf-8")) if row["bar"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FileError(f"{path} was not written by `make bench`; delete it.") from error
+    return f"\n## Speed\n\n{words}[benchmarks.md](benchmarks.md).\n\n{shown}"
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows of a benchmark as a Markdown table.
+
+    Examples
+    --------
+    >>> row = {"what": "ECE", "size": "9 x 2", "seconds": 0.5, "peer": "theirs", "note": ""}
+    >>> more = {"peer_seconds": 2.0, "ratio": 4.0, "peak_gigabytes": None, "bar": "", "met": None}
+    >>> print(table([row | more]).splitlines()[-1])
+    | ECE | 9 x 2 | 0.5 | theirs | 2 | 4.00 |  |  | - |
+    """
+    lines = [
+        "| what | size | ours, s | peer | peer, s | ratio | peak, GB | bar | met |",
+        "| --- | --- | ---: | --- | ---: | ---: | ---: | --- | --- |",
+    ]
+    for row in rows:
+        size = row["size"] + (f"<br>*{row['note']}*" if row["note"] else "")
+        cells = (
+            row["what"],
+            size,
+            f"{row['seconds']:.3g}",
+            row["peer"],
+            "" if row["peer_seconds"] is None else f"{row['peer_seconds']:.3g}",
+            "" if row["ratio"] is None else f"{row['ratio']:.2f}",
+            "" if row["peak_gigabytes"] is None else f"{row['peak_gigabytes']:.2f}",
+            row["bar"],
+            {True: "yes", False: "no", None: "-"}[row["met"]],
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
