@@ -65,7 +65,8 @@ def paper(
     """Reproduce one figure of the paper, or all: published beside measured.
 
     Writes FIGURE.png, FIGURE.csv and FIGURE.json, a Markdown page of everything in the folder, and
-    beside it the claim-by-claim audit.
+    beside it the claim-by-claim audit. A run of all that was interrupted goes on after the last
+    figure that it finished.
 
     Parameters
     ----------
@@ -80,31 +81,39 @@ def paper(
         Print JSON for machines.
     """
     from graphtemper import experiments
+    from graphtemper.experiments import unfinished
     from graphtemper.experiments.audit_page import render as render_audit
     from graphtemper.experiments.outcome import write_text
     from graphtemper.experiments.results_page import write_results
 
-    names = list(experiments.FIGURES) if figure == "all" else [figure]
-    outcomes = []
-    for name in names:
+    several = figure == "all"
+    kept = unfinished.finished(out) if several else {}
+    outcomes: dict[str, dict[str, Any]] = {}
+    for name in experiments.FIGURES if several else (figure,):
         try:
-            with working(f"paper {name}", as_json):
-                outcome = experiments.run(name)
-                outcome.write(out)
+            if name not in kept:
+                with working(f"paper {name}", as_json):
+                    outcome = experiments.run(name)
+                    outcome.write(out)
+                kept[name] = outcome.to_dict()
+                if several:
+                    unfinished.remember(out, list(kept))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                f"interrupted at {name}; finished figures are kept in {out}: run `graphtemper "
-                f"paper {name}` and those after it to go on."
+                f"interrupted at {name}; finished figures are kept in {out}: run the same command "
+                "again to go on."
             ) from None
-        outcomes.append(outcome)
+        outcomes[name] = kept[name]
         if not as_json:
-            rows = [_comparison_row(item) for item in outcome.to_dict()["comparisons"]]
-            console().print(table(outcome.title, rows))
+            rows = [_comparison_row(item) for item in outcomes[name]["comparisons"]]
+            console().print(table(outcomes[name]["title"], rows))
     page = results or out / "results.md"
     write_results(out, page)
     write_text(page.with_name("audit.md"), render_audit(out))
+    if several:
+        unfinished.forget(out)
     if as_json:
-        print_json([outcome.to_dict() for outcome in outcomes])
+        print_json(list(outcomes.values()))
     else:
         say(f"Files: {out}\nPage: {page}")
 

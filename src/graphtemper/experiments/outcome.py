@@ -79,11 +79,13 @@ def read_outcome(path: Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if content["schema"] != SCHEMA:
             raise KeyError("schema")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileError(
-            f"{path} is not an outcome of `graphtemper paper`; delete it and run again."
-        ) from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _foreign(path) from error
     return content
+
+
+def _foreign(path: Path) -> FileError:
+    return FileError(f"{path} is not an outcome of `graphtemper paper`; delete it and run again.")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -106,27 +108,33 @@ def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:
         "",
     ]
     for path in found:
-        outcome = read_outcome(path)
-        settings = ", ".join(f"{key} {_short(value)}" for key, value in outcome["settings"].items())
-        lines += [
-            f"## {outcome['title']}",
-            "",
-            f"`graphtemper paper {outcome['name']}`: {settings}.",
-            "",
-            f"![{outcome['title']}]({link}{outcome['name']}.png)",
-            "",
-            "| quantity | published | measured | spread | bar | met |",
-            "| --- | --- | --- | --- | --- | --- |",
-        ]
-        for item in outcome["comparisons"]:
-            note = f"<br>*{item['note']}*" if item["note"] else ""
-            lines.append(
-                f"| {_cell(item['quantity'] + note)} | {_short(item['published'])} | "
-                f"{_short(item['measured'])} | {_short(item['spread'])} | {item['bar']} | "
-                f"{MET[item['met']]} |"
-            )
-        lines.append("")
+        try:
+            lines += _section(read_outcome(path), link)
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise _foreign(path) from error
     return "\n".join(lines)
+
+
+def _section(outcome: Mapping[str, Any], link: str) -> list[str]:
+    settings = ", ".join(f"{key} {_short(value)}" for key, value in outcome["settings"].items())
+    lines = [
+        f"## {outcome['title']}",
+        "",
+        f"`graphtemper paper {outcome['name']}`: {settings}.",
+        "",
+        f"![{outcome['title']}]({link}{outcome['name']}.png)",
+        "",
+        "| quantity | published | measured | spread | bar | met |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for item in outcome["comparisons"]:
+        note = f"<br>*{item['note']}*" if item["note"] else ""
+        lines.append(
+            f"| {_cell(item['quantity'] + note)} | {_short(item['published'])} | "
+            f"{_short(item['measured'])} | {_short(item['spread'])} | {item['bar']} | "
+            f"{MET[item['met']]} |"
+        )
+    return [*lines, ""]
 
 
 def _csv(rows: Sequence[Row]) -> str:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ Cell = dict[str, Any]
 Rows = list[dict[str, Any]]
 # Called with the cell's title, environments done and environments in all.
 Progress = Callable[[str, int, int], None]
+_ALWAYS = ("ece", "accuracy", "nodes")
+_NUMBERS = (*_ALWAYS, "temperature", "nll", "estimate", "low", "high")
 
 
 def finish(
@@ -91,12 +94,28 @@ def stored(
     try:
         found: Cell = json.loads(path.read_text("utf-8"))
         whole = all(
-            row.keys() >= set(SCORES) and all(row[key] == wanted[key] for key in wanted)
+            _scored(row) and all(row[key] == wanted[key] for key in wanted)
             for row, wanted in zip(found["rows"], expected, strict=True)
         )
         return found if whole and all(found[key] == head[key] for key in head) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (
+        OSError,
+        ValueError,
+        OverflowError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ):
         return None
+
+
+def _scored(row: Mapping[str, Any]) -> bool:
+    """Whether a row has every score, and numbers where tables add them up."""
+    if not row.keys() >= set(SCORES) or (row["low"] is None) != (row["high"] is None):
+        return False
+    numbers = [row[key] for key in _NUMBERS if row[key] is not None or key in _ALWAYS]
+    return all(type(value) in (int, float) and isfinite(value) for value in numbers)
 
 
 @cache
