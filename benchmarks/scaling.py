@@ -51,29 +51,30 @@ def drawn(nodes: int, degree: int, classes: int, seed: int) -> Graph:
     )
 
 
-def prepared(point: dict[str, int]) -> tuple[LinearGNN, SourceCard, Graph]:
+def trained(point: dict[str, int]) -> tuple[LinearGNN, Graph]:
     source = drawn(3000, min(point["degree"], 20), point["classes"], 1)
-    model = SIGN(hops=2, tol=1e-2).fit(source, np.arange(1500))
-    card = SourceCard.build(model, source, np.arange(1500, 3000), compositions=0)
-    return model, card, drawn(point["nodes"], point["degree"], point["classes"], 2)
+    return SIGN(hops=2, tol=1e-2).fit(source, np.arange(1500)), source
+
+
+def card_of(model: LinearGNN, source: Graph, compositions: int = 0) -> SourceCard:
+    return SourceCard.build(model, source, np.arange(1500, 3000), compositions=compositions)
 
 
 def job_of(what: str, point: dict[str, int], folder: Path) -> Callable[[], Any]:
     """Return the work to be timed; everything before it is preparation."""
+    model, source = trained(point)
     if what == "card":
-        source = drawn(3000, 20, point["classes"], 1)
-        model = SIGN(hops=2, tol=1e-2).fit(source, np.arange(1500))
-        nodes = np.arange(1500, 3000)
-        return lambda: SourceCard.build(model, source, nodes, compositions=point["environments"])
-    model, card, graph = prepared(point)
-    if what == "recalibrate":
-        return lambda: recalibrate(model, graph, card)
+        return lambda: card_of(model, source, point["environments"])
+    graph = drawn(point["nodes"], point["degree"], point["classes"], 2)
     if what == "pass":
         return lambda: [model(graph) for _ in range(point["passes"])]
     if what == "passes":
         return lambda: perturb.count_votes(
             perturb.feature_noise(model, graph, 0.5, point["passes"], clean=model(graph))
         )
+    card = card_of(model, source)
+    if what == "recalibrate":
+        return lambda: recalibrate(model, graph, card)
     return sharded(model, card, graph, point["workers"], folder)
 
 

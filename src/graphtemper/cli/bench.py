@@ -200,7 +200,8 @@ def monitoring(
     request: Run = _PLAIN,
     *,
     series: Annotated[
-        str | None, Parameter(help="drift, steady, pubmed, joined by commas; all unless given.")
+        str | None,
+        Parameter(help="drift, steady, pubmed, twitch_de, joined by commas; all unless given."),
     ] = None,
 ) -> None:
     """Watch a model while its graph drifts: how soon the alarm comes, and what it costs.

@@ -1,4 +1,4 @@
-"""A watch on trial: a block model that drifts, one that does not, and pubmed in order of time.
+"""A watch on trial: a block model that drifts, one that does not, and graphs in order of time.
 
 The models are trained and their cards made before the first snapshot. Labels of the snapshots only
 score: the error of the estimated accuracy, and how soon after the true change the alarm came. Each
@@ -36,7 +36,9 @@ from graphtemper.report import style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SERIES = ("drift", "steady", "pubmed")
+# Articles by date, and accounts from the oldest to the newest.
+IN_TIME = ("pubmed", "twitch_de")
+SERIES = ("drift", "steady", *IN_TIME)
 FALSE_ALARMS = 0.01
 # The drifting model's homophily: constant, then falling at a constant rate.
 START, END, CONSTANT = 0.85, 0.65, 0.3
@@ -69,18 +71,17 @@ def run(
     out
         Folder for the logs and pages; the caller writes the outcome.
     series
-        drift, steady, pubmed; all that can be had unless given.
+        drift, steady, pubmed, twitch_de; all that can be had unless given.
     quick
         A tenth of the snapshots and a small atlas: a smoke test, not a result.
     progress
         Called with the series, snapshots done and snapshots in all.
     """
-    names = list(SERIES) if series is None else list(series)
+    wanted = [name for name in SERIES if name not in IN_TIME or _at_hand(name, quick)]
+    names = wanted if series is None else list(series)
     unknown = sorted(set(names) - set(SERIES))
     if unknown:
         raise InputError(f"there is no series {unknown[0]!r}; choose from {', '.join(SERIES)}.")
-    if series is None and (quick or datasets.find("pubmed") is None):
-        names.remove("pubmed")
     out.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     comparisons: list[Comparison] = []
@@ -99,6 +100,10 @@ def run(
         lambda figure: _draw(figure, rows),
         size=(7.0, 2.4 * len(names)),
     )
+
+
+def _at_hand(name: str, quick: bool) -> bool:
+    return not quick and datasets.find(name) is not None
 
 
 def _watch(
@@ -161,7 +166,7 @@ def _compare(
             note=f"{len(rows)} snapshots",
         ),
     ]
-    if name != "pubmed":
+    if name not in IN_TIME:
         found.append(Comparison(f"{name}: false alarms", float(len(before)), "<= 0", not before))
     if change is not None:
         late = next((k - change for k in positions if k >= change), None)
@@ -174,8 +179,8 @@ def _compare(
                 note=f"the change begins at {change} of {len(rows)} and takes the rest of them",
             )
         )
-    if name == "pubmed":
-        found.append(Comparison("pubmed: alarms", float(len(positions)), "reported", None))
+    if name in IN_TIME:
+        found.append(Comparison(f"{name}: alarms", float(len(positions)), "reported", None))
     if seconds is not None and name == "drift":
         found += [
             Comparison("drift: seconds in all", seconds, f"<= {_SECONDS:g}", seconds <= _SECONDS),
@@ -188,8 +193,8 @@ def _compare(
 
 def _course(name: str, quick: bool) -> Course:
     compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    if name == "pubmed":
-        return _in_time(datasets.load("pubmed"), compositions)
+    if name in IN_TIME:
+        return _in_time(datasets.load(name), compositions)
     count = (1000 if name == "drift" else 300) // (10 if quick else 1)
     change = int(CONSTANT * count) if name == "drift" else None
     source = csbm.sample(2000, DEGREE, START, SNR, num_features=FEATURES, seed=1)
@@ -211,7 +216,7 @@ def _course(name: str, quick: bool) -> Course:
 
 
 def _in_time(graph: Graph, compositions: int) -> Course:
-    """Train on the earlier half of a graph with times, then watch the years that follow."""
+    """Train on the earlier half of a graph with times, then watch the spans that follow."""
     past = early(graph)
     labelled = stream(1, "monitoring").permutation(past.labelled)
     half = labelled.size // 2
@@ -219,9 +224,16 @@ def _in_time(graph: Graph, compositions: int) -> Course:
     card = SourceCard.build(model, past, np.sort(labelled[half:]), compositions=compositions)
     if past.time is None:
         raise InputError(f"the graph {graph.name!r} has no order in time.")
-    last = int(past.time.max())
-    shots = [shot for shot in windows(graph, WINDOWS) if int(shot.name.split("-")[0]) > last]
+    # The first half of the spans ends where the model's past does.
+    shots = [shot for shot in windows(graph, WINDOWS) if _is_later(shot, int(past.time.max()))]
     return Course(model, card, shots, None)
+
+
+def _is_later(shot: Snapshot, last: int) -> bool:
+    graph = shot.load()
+    if graph.time is None or shot.nodes is None:
+        return False
+    return int(graph.time[shot.nodes].min()) > last
 
 
 def _truth(model: LinearGNN, snapshot: Snapshot) -> float:
@@ -265,10 +277,10 @@ def render(outcome: Outcome) -> str:
 
 _PREFACE = (
     "*drift*: a block model whose homophily is constant for three tenths of the snapshots and then",
-    "falls at a constant rate; *steady*: one that stays as it is; *pubmed*: a model of the earlier",
-    "half of the years, watched over the later ones. *said* is the estimated accuracy with its",
-    "90 % interval; the true accuracy only scores. Of each series some snapshots and every alarm",
-    "are listed.",
+    "falls at a constant rate; *steady*: one that stays as it is; *pubmed*, *twitch_de*: a model",
+    "of the earlier half of articles or accounts, watched over the later ones. *said* is the",
+    "estimated accuracy with its 90 % interval; the true accuracy only scores. Of each series some",
+    "snapshots and every alarm are listed.",
 )
 
 
