@@ -8,7 +8,8 @@ damages what it left unfinished, and lets it finish. Rules:
 - at every moment a file under a final name is whole: its bytes are those of the undisturbed run;
 - what is unfinished has a name of its own: hidden, or one of the command's journals;
 - the finished folder equals the undisturbed one byte for byte (a log in SQLite row for row, as its
-  pages may lie in another order), with no journal left that the undisturbed run does not leave.
+  pages may lie in another order), with no journal left that the undisturbed run does not leave, and
+  nothing hidden of a run out of core, which may be larger than its result.
 
 Commands run in forks of this process, so that a trial costs the work alone. A small atlas stands in
 for the real one, for the same reason.
@@ -37,6 +38,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+from pyarrow import parquet
 
 from graphtemper import Graph, SourceCard, atlas, cli, csbm, datasets, shifts
 from graphtemper.experiments.atlas import cells
@@ -95,6 +98,14 @@ JOBS = {
         ("scale", "recalibrate", "shards", *DEPLOYED, "--out", "parts"),
         ("shards", "model.npz", "model.card.json"),
     ),
+    "convert": Job(
+        ("scale", "convert", "target.npz", "--out", "made", "--rows-per-shard", "200"),
+        ("target.npz",),
+    ),
+    "logits": Job(
+        ("scale", "recalibrate-logits", "z", "--card", "model.card.json", "--out", "parts"),
+        ("z", "model.card.json"),
+    ),
     "fetch": Job(("data", "fetch", FETCHED), (), (f"cache/graphtemper/{FETCHED}.npz.part",)),
 }
 
@@ -130,10 +141,10 @@ def start(job: Job, folder: Path, before: Callable[[], object] = lambda: None) -
         os._exit(code)
 
 
-def finish(job: Job, folder: Path) -> None:
-    """Run the command to its end."""
+def finish(job: Job, folder: Path, code: int = 0) -> None:
+    """Run the command to its end, which is to be this one."""
     _, status = os.waitpid(start(job, folder), 0)
-    if status:
+    if os.waitstatus_to_exitcode(status) != code:
         said = told(folder).read_text("utf-8", errors="replace").strip()
         raise FaultError(f"ended with {os.waitstatus_to_exitcode(status)}: {said}")
 
@@ -241,18 +252,23 @@ def trial(
         kills += 1
         check_between(job, folder, whole)
         damage(job, folder, rng)
-    # A directory that is complete is never replaced; the command would refuse.
-    if not (job.arguments[0] == "scale" and files(folder).keys() == whole.keys()):
-        finish(job, folder)
+    # A directory that is complete is never replaced: the command refuses.
+    complete = job.arguments[0] == "scale" and files(folder).keys() == whole.keys()
+    finish(job, folder, code=cli.BAD_INPUT if complete else 0)
     check_end(folder, whole)
+    left = [path.name for path in folder.iterdir() if hidden(path.name)]
+    if job.arguments[0] == "scale" and left:
+        raise FaultError(f"{left[0]} is left behind")
     shutil.rmtree(folder)
     return kills
 
 
 def warm_up() -> None:
-    """Load what every fork needs, once, and let every card have few environments."""
+    """Load what every fork needs, once, let every card have few environments, and stop a clock."""
     for name in MODULES:
         importlib.import_module(name)
+    # Metrics say when the watch ran; trials compare bytes.
+    vars(importlib.import_module("graphtemper.cli.monitor"))["clock"] = lambda: 0.0
     html.vega_bundle()
     cells.code()  # once for all forks: the source may be edited while trials run
     plan = atlas.plan
@@ -278,6 +294,10 @@ def make_inputs(folder: Path) -> None:
     target = shifts.noise(0.8)(csbm.sample(600, homophily=0.7, seed=2, **settings), 5)
     target.save(folder / "target.npz")
     convert_graph(target, folder / "shards", rows_per_shard=200)
+    (folder / "z").mkdir()
+    for part, rows in enumerate(np.split(model(target), 3)):
+        columns = {f"logit_{k}": column for k, column in enumerate(rows.T)}
+        parquet.write_table(pyarrow.table(columns), folder / "z" / f"{part}.parquet")
     (folder / "days").mkdir()
     for day in range(6):
         drawn = csbm.sample(300, homophily=0.8, seed=100 + day, **settings)

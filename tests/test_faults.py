@@ -86,8 +86,8 @@ def test_ctrl_c_says_how_to_go_on(hardships, job):
 
 def test_killed_commands_end_with_the_same_bytes():
     done = run(
-        *(sys.executable, SCRIPTS / "faults.py", "--trials", 4, "--seconds", 8),
-        *("--jobs-of", "card", "monitor", "scale", "fetch"),
+        *(sys.executable, SCRIPTS / "faults.py", "--trials", 6, "--seconds", 20),
+        *("--jobs-of", "card", "monitor", "scale", "fetch", "convert", "logits"),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     trials, kills, faults = (int(word) for word in done.stdout.split()[-6::2])

@@ -164,12 +164,14 @@ def fetch(name: str, progress: Progress | None = None, *, patience: Patience | N
 def _convert(path: Path, name: str) -> Graph:
     """Read a file of the heterophilous-graphs repository."""
     arrays = read_npz(path)
-    keys = {"labels": "node_labels"} | {key: key for key in _SPLITS}
-    missing = {"node_features", "edges", *keys.values()} - set(arrays)
+    missing = {"node_features", "node_labels", "edges", *_SPLITS} - set(arrays)
     if missing:
         raise FileError(f"{path}: key {sorted(missing)[0]!r} is missing; this is another format.")
-    other: dict[str, Any] = {ours: arrays[theirs] for ours, theirs in keys.items()}
-    other |= {key: arrays[key].astype(bool) for key in _SPLITS}
+    other: dict[str, Any] = {"labels": arrays["node_labels"]}
+    for key in _SPLITS:
+        if arrays[key].dtype.kind not in "biu":
+            raise FileError(f"{path}: {key!r} holds {arrays[key].dtype}, which is no mask.")
+        other[key] = arrays[key].astype(bool)
     try:
         return Graph.from_edges(arrays["node_features"], arrays["edges"], name=name, **other)
     except InputError as error:

@@ -11,7 +11,6 @@ import hashlib
 import http.client
 import os
 import re
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -22,6 +21,7 @@ from typing import IO, Literal, NoReturn
 from urllib.parse import urlsplit
 
 from graphtemper.errors import FileError, InputError
+from graphtemper.file_lock import try_lock
 
 Progress = Callable[[int, int | None], None]
 
@@ -234,30 +234,8 @@ def exclusive(path: Path) -> Iterator[None]:
     """
     with _open(path, "ab") as stream:
         try:
-            while not _locked(stream):
+            while not try_lock(stream):
                 time.sleep(0.05)
         except OSError as error:
             raise FileError(f"cannot lock {path}: {error.strerror or error}.") from error
         yield
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _locked(stream: IO[bytes]) -> bool:
-        try:
-            stream.seek(0)
-            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _locked(stream: IO[bytes]) -> bool:
-        try:
-            # Closing the file, or the end of the process, releases the lock.
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             stream.flush()
             os.fsync(stream.fileno())
         # mkstemp makes private files; a result should have the permissions of any other new file.
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, 0o666 & ~umask())
         os.replace(temporary, target)
     except OSError as error:
         _discard(temporary)
@@ -76,7 +76,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
-def _umask() -> int:
+def umask() -> int:
+    """Return the permissions that new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
@@ -85,40 +86,6 @@ def _umask() -> int:
 def _discard(temporary: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(temporary)
-
-
-@contextlib.contextmanager
-def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a temporary directory beside ``path`` and rename it into place on success.
-
-    What is there already is never replaced, and after an error nothing is left.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "parts"
-    >>> with atomic_directory(target) as folder:
-    ...     _ = (folder / "one.txt").write_bytes(b"whole")
-    >>> [item.name for item in target.iterdir()]
-    ['one.txt']
-    """
-    target = Path(path)
-    if target.exists():
-        raise FileError(f"{target} is already there; choose another place, or remove it.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-        try:
-            yield temporary
-            os.chmod(temporary, 0o777 & ~_umask())
-            os.rename(temporary, target)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
-    except OSError as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"cannot write {target}: {error.strerror or error}.") from error
 
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
@@ -152,14 +119,54 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
 
 
 def read_npy(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Read one array; a header that claims more than the file holds allocates nothing."""
+    """Map one array for reading; a header that claims more than the file holds is refused."""
     source = Path(path)
     if not source.is_file():
         raise FileError(f"{source} does not exist or is not a file.")
     try:
-        return np.array(np.load(source, mmap_mode="r", allow_pickle=False))
+        found: NDArray[Any] = np.load(source, mmap_mode="r", allow_pickle=False)
+        return found
     except _DAMAGE as error:
         raise FileError(f"{source} is damaged or not an .npy of numbers.") from error
+
+
+class NpyHeader(NamedTuple):
+    """What an ``.npy`` says about the array that follows at ``offset``."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the array takes, which may be more than there are."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def read_npy_header(stream: IO[bytes]) -> NpyHeader:
+    """Read the header of an ``.npy`` and nothing else; ValueError where it is none.
+
+    Examples
+    --------
+    >>> import io
+    >>> stream = io.BytesIO()
+    >>> np.save(stream, np.zeros((3, 2), np.float32))
+    >>> _ = stream.seek(0)
+    >>> read_npy_header(stream)
+    NpyHeader(shape=(3, 2), fortran=False, dtype=dtype('float32'), offset=128)
+    """
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    version = np.lib.format.read_magic(stream)
+    if version not in readers:
+        raise ValueError(f"unsupported .npy version {version}")
+    shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"an array of shape {shape}")
+    return NpyHeader(tuple(int(size) for size in shape), fortran, dtype, stream.tell())
 
 
 def _check_members(members: list[zipfile.ZipInfo], source: Path) -> None:
@@ -180,21 +187,11 @@ def _read_member(
 ) -> tuple[str, NDArray[Any]]:
     key = member.filename.removesuffix(".npy")
     with archive.open(member) as stream:
-        version = np.lib.format.read_magic(stream)
-        read_header = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }.get(version)
-        if read_header is None:
-            raise FileError(f"{source}: array {key!r} has an unsupported .npy version {version}.")
-        shape, fortran, dtype = read_header(stream, max_header_size=_MAX_HEADER)
-        if dtype.hasobject:
+        header = read_npy_header(stream)
+        if header.dtype.hasobject:
             raise FileError(f"{source}: array {key!r} holds Python objects, which are never read.")
-        count = 1
-        for size in shape:
-            count *= int(size)
-        claimed = count * dtype.itemsize
-        if min(shape, default=0) < 0 or stream.tell() + claimed != member.file_size:
+        claimed = header.nbytes
+        if header.offset + claimed != member.file_size:
             raise FileError(
                 f"{source}: array {key!r} claims {claimed} bytes but the archive holds "
                 f"{max(member.file_size - stream.tell(), 0)}; the file is damaged."
@@ -206,8 +203,8 @@ def _read_member(
             filled += len(chunk)
         if filled != claimed:
             raise FileError(f"{source}: array {key!r} ends early; the file is truncated.")
-    array = data.view(dtype) if claimed else np.empty(0, dtype)
-    return key, array.reshape(shape, order="F" if fortran else "C")
+    array = data.view(header.dtype) if claimed else np.empty(0, header.dtype)
+    return key, array.reshape(header.shape, order="F" if header.fortran else "C")
 
 
 def _one_line(error: BaseException) -> str:

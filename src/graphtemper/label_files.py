@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +57,13 @@ def read_label_file(
     """
     source = Path(path)
     lines = _lines(source)
-    if not lines or lines[0][1] not in HEADERS:
+    _, header = next(lines, (0, []))
+    if header not in HEADERS:
         raise FileError(f"{source}: the first line must be node,class or node,class,weight.")
-    width = len(lines[0][1])
+    width = len(header)
     found: dict[int, tuple[int, float]] = {}
     line_of: dict[int, int] = {}
-    for number, cells in lines[1:]:
+    for number, cells in lines:
         place = f"{source}, line {number}"
         if len(cells) != width:
             raise FileError(f"{place}: there are {len(cells)} columns instead of {width}.")
@@ -81,13 +83,16 @@ def read_label_file(
     return labels, LabelPlan(np.array(list(found), dtype=np.int64), weights)
 
 
-def _lines(source: Path) -> list[tuple[int, list[str]]]:
-    """Return the lines that are not empty, with their numbers and without spaces around cells."""
+def _lines(source: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the lines that are not empty, with their numbers and without spaces around cells."""
     try:
         # Spreadsheets put a byte-order mark in front.
         with source.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.reader(stream, strict=True)
-            rows = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
+            for row in reader:
+                cells = [cell.strip() for cell in row]
+                if any(cells):
+                    yield reader.line_num, cells
     except FileNotFoundError as error:
         raise FileError(f"{source} does not exist or is not a file.") from error
     except UnicodeDecodeError as error:
@@ -96,7 +101,6 @@ def _lines(source: Path) -> list[tuple[int, list[str]]]:
         raise FileError(f"{source}, line {reader.line_num}: {error}.") from error
     except OSError as error:
         raise FileError(f"{source} cannot be read: {error.strerror or error}.") from error
-    return [(number, cells) for number, cells in rows if any(cells)]
 
 
 def _whole(text: str, name: str, end: int, place: str) -> int:

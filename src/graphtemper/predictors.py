@@ -6,6 +6,8 @@ import importlib
 import inspect
 import os
 import sys
+from array import array
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,14 +139,14 @@ def read_logits(path: str | os.PathLike[str], num_nodes: int) -> FloatArray:
     """Read logits (N, K) from an ``.npz`` with the key ``logits``, or from a ``.npy``."""
     source = Path(path)
     if source.suffix == ".npy":
-        array = read_npy(source)
+        values = read_npy(source)
     else:
         arrays = read_npz(source)
         if "logits" not in arrays:
             raise FileError(f"{source}: key 'logits' is missing; save the array under that name.")
-        array = arrays["logits"]
+        values = arrays["logits"]
     try:
-        return checked_logits(array, num_nodes)
+        return checked_logits(values, num_nodes)
     except InputError as error:
         raise FileError(f"{source}: {error}") from error
 
@@ -189,15 +191,9 @@ def choose_nodes(
 
 
 def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} cannot be read as a list of nodes: {_one_line(error)}.") from error
-    found: dict[int, int] = {}
-    for number, line in enumerate(lines, start=1):
-        text = line.strip()
-        if not text:
-            continue
+    """Read one node a line; memory is for each node of the graph and not for each line."""
+    found, line_of = array("q"), np.zeros(num_nodes, np.int64)
+    for number, text in _texts(path):
         if not (text.isascii() and text.isdecimal()) or len(text) > 18:
             raise FileError(
                 f"{path}, line {number}: {text[:40]!r} is not a node; write one index a line."
@@ -205,9 +201,23 @@ def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
         node = int(text)
         if node >= num_nodes:
             raise FileError(f"{path}, line {number}: node {node} is outside 0..{num_nodes - 1}.")
-        if node in found:
-            raise FileError(f"{path}, line {number}: node {node} is already on line {found[node]}.")
-        found[node] = number
+        if line_of[node]:
+            raise FileError(
+                f"{path}, line {number}: node {node} is already on line {line_of[node]}."
+            )
+        line_of[node] = number
+        found.append(node)
     if not found:
         raise FileError(f"{path} names no node; write one index a line.")
-    return np.array(list(found), dtype=np.int64)
+    return np.array(found, dtype=np.int64)
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not empty, with their numbers."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            for number, line in enumerate(stream, start=1):
+                if text := line.strip():
+                    yield number, text
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path} cannot be read as a list of nodes: {_one_line(error)}.") from error

@@ -1,8 +1,8 @@
 """Every reader against damaged files: the right answer or one sentence, nothing else.
 
 Valid files are truncated, flipped, spliced and filled with other bytes. Hypothesis looks for the
-smallest change that gets past a reader; `corpus` keeps changes that once did. GRAPHTEMPER_FUZZ sets
-how many changes are tried for each reader.
+smallest change that gets past a reader; `corpus` keeps files that once did. GRAPHTEMPER_FUZZ sets
+how many changes are tried for each reader of a file, and half as many for readers of folders.
 """
 
 import io
@@ -16,70 +16,25 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
 
-from graphtemper import Graph, SourceCard, csbm, models
+from graphtemper import SourceCard
 from graphtemper.errors import GraphTemperError
-from graphtemper.experiments.outcome import read_outcome
 from graphtemper.files import read_npz
-from graphtemper.label_files import read_label_file
-from graphtemper.models import SIGN
-from graphtemper.monitor import Entry, Log
-from graphtemper.predictors import read_logits
-from graphtemper.report.page import read_report
+from graphtemper.monitor import Log
 
 TRIALS = int(os.environ.get("GRAPHTEMPER_FUZZ", "60"))
-ENTRY = Entry("a", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("why",), {"s": 1.0})
-
-
-def read_log(path):
-    return Log(path, "card").entries()
-
-
-READERS = {
-    "graph.npz": Graph.load,
-    "card.json": SourceCard.load,
-    "model.npz": models.load,
-    "logits.npz": lambda path: read_logits(path, 60),
-    "logits.npy": lambda path: read_logits(path, 60),
-    "labels.csv": lambda path: read_label_file(path, 60, 2),
-    "watch.sqlite": read_log,
-    "outcome.json": read_outcome,
-    "report.html": read_report,
-}
 
 
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory):
-    """A valid file for every reader."""
-    folder = tmp_path_factory.mktemp("valid")
-    graph = csbm.sample(60, 4, 0.8, 1.0, num_features=3, seed=1)
-    graph.replace(train_masks=np.ones((1, 60), bool), time=np.arange(60)).save(folder / "graph.npz")
-    model = SIGN(hops=1).fit(graph)
-    model.save(folder / "model.npz")
-    SourceCard.build(model, graph, compositions=0).save(folder / "card.json")
-    np.savez(folder / "logits.npz", logits=model(graph))
-    np.save(folder / "logits.npy", model(graph))
-    (folder / "labels.csv").write_text("node,class,weight\n1,0,2.0\n5,1,1.5\n7,,1.0\n")
-    Log(folder / "watch.sqlite", "card").append(ENTRY)
-    outcome = {"schema": "graphtemper.outcome/1", "name": "x", "rows": [], "comparisons": []}
-    (folder / "outcome.json").write_text(json.dumps(outcome))
-    block = json.dumps({"schema": "graphtemper.report/1"})
-    (folder / "report.html").write_text(
-        f'<script type="application/json" id="graphtemper-report">{block}</script>'
-    )
-    return {name: (folder / name).read_bytes() for name in READERS}
-
-
-def one_sentence(reader, path):
-    """Read a file: anything but an answer or an error of one line fails the test."""
-    try:
-        reader(path)
-    except GraphTemperError as error:
-        told = str(error)
-    else:
-        told = "read"
-    assert told
-    assert "\n" not in told
+    """The bytes of a valid file for every reader of one."""
+    folder, found = tmp_path_factory.mktemp("valid"), {}
+    for name, target in TARGETS.items():
+        target.write(folder / name)
+        target.read(folder / name)  # a file that is refused as it is would test nothing
+        found[name] = (folder / name).read_bytes()
+    return found
 
 
 def changed(content, change):
@@ -106,7 +61,7 @@ CHANGES = st.tuples(
 )
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", TARGETS)
 def test_damaged_bytes(name, valid, tmp_path):
     path = tmp_path / name
 
@@ -127,9 +82,84 @@ def test_damaged_bytes(name, valid, tmp_path):
             content = changed(content, change)
         path.unlink(missing_ok=True)
         path.write_bytes(content)
-        one_sentence(READERS[name], path)
+        one_sentence(TARGETS[name].read, path)
 
     trial()
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_damaged_folders(name, tmp_path):
+    """One file of a folder is changed, left out, or in the place of another."""
+    folder = tmp_path / name
+    FOLDERS[name].write(folder)
+    FOLDERS[name].read(folder)
+    whole = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    paths = st.sampled_from(sorted(whole))
+
+    @settings(
+        max_examples=TRIALS // 2 + 1,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(paths, st.none() | paths | st.lists(CHANGES, min_size=1, max_size=3))
+    def trial(path, other):
+        try:
+            if other is None:
+                path.unlink()
+            elif isinstance(other, list):
+                content = whole[path]
+                for change in other:
+                    content = changed(content, change)
+                path.write_bytes(content)
+            else:
+                path.write_bytes(whole[other])
+            one_sentence(FOLDERS[name].read, folder)
+        finally:
+            path.write_bytes(whole[path])
+
+    trial()
+
+
+@pytest.mark.parametrize("name", ["dense.shards", "sparse.shards"])
+def test_manifests_with_other_values(name, tmp_path):
+    """Well-formed JSON with one field replaced."""
+    folder = tmp_path / name
+    FOLDERS[name].write(folder)
+    facts = json.loads((folder / "graph.json").read_text())
+    ways = list(places(facts))
+
+    @settings(max_examples=TRIALS // 2 + 1, deadline=None, database=None)
+    @given(st.sampled_from(ways), JSON)
+    @example(("shards", 0, "files", "indptr.npy", "bytes"), float("inf"))
+    @example(("num_nodes",), 2**70)
+    @example(("num_nodes",), True)
+    @example(("shards", 1, "last"), 1e300)
+    def trial(way, value):
+        (folder / "graph.json").write_text(json.dumps(edited(facts, way, value)))
+        one_sentence(FOLDERS[name].read, folder)
+
+    trial()
+
+
+def places(value, way=()):
+    """Return the ways to everything inside a JSON value, of lists to the first two."""
+    found = [way] if way else []
+    if isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value[:2])
+        for key, inner in parts:
+            found += places(inner, (*way, key))
+    return found
+
+
+def edited(content, way, value):
+    """Return a copy with one value replaced."""
+    made = json.loads(json.dumps(content))
+    inner = made
+    for key in way[:-1]:
+        inner = inner[key]
+    inner[way[-1]] = value
+    return made
 
 
 JSON = st.recursive(
@@ -139,31 +169,32 @@ JSON = st.recursive(
 )
 
 
-def test_cards_with_other_values(valid, tmp_path):
-    """Well-formed JSON with one field replaced: refused by name, or a card that works."""
-    card = json.loads(valid["card.json"])
-    path = tmp_path / "card.json"
-
-    def places(value, way=()):
-        found = [way] if way else []
-        if isinstance(value, dict | list):
-            parts = value.items() if isinstance(value, dict) else enumerate(value[:2])
-            for key, inner in parts:
-                found += places(inner, (*way, key))
-        return found
-
-    ways = places(card)
+@pytest.mark.parametrize("name", ["card.json", "cell.json", "outcome.json"])
+def test_documents_with_other_values(name, valid, tmp_path):
+    """Well-formed JSON with one field replaced: refused by name, or a value that works."""
+    content, path = json.loads(valid[name]), tmp_path / name
+    ways = places(content)
 
     @settings(max_examples=3 * TRIALS, deadline=None, database=None)
     @given(st.sampled_from(ways), JSON)
     def trial(way, value):
-        edited = json.loads(valid["card.json"])
-        inner = edited
-        for key in way[:-1]:
-            inner = inner[key]
-        inner[way[-1]] = value
-        path.write_text(json.dumps(edited), "utf-8")
-        one_sentence(SourceCard.load, path)
+        path.write_text(json.dumps(edited(content, way, value)), "utf-8")
+        one_sentence(TARGETS[name].read, path)
+
+    trial()
+
+
+@pytest.mark.parametrize("line", [0, 1])
+def test_journals_with_other_values(line, valid, tmp_path):
+    lines, path = valid["card.json.part"].splitlines(), tmp_path / "card.json.part"
+    content = json.loads(lines[line])
+
+    @settings(max_examples=2 * TRIALS, deadline=None, database=None)
+    @given(st.sampled_from(places(content)), JSON)
+    def trial(way, value):
+        text = json.dumps(edited(content, way, value)).encode()
+        path.write_bytes(b"\n".join(text if k == line else old for k, old in enumerate(lines)))
+        one_sentence(TARGETS["card.json.part"].read, path)
 
     trial()
 
@@ -183,7 +214,7 @@ ARRAYS = st.one_of(
 )
 
 
-@pytest.mark.parametrize("name", ["graph.npz", "model.npz", "logits.npz"])
+@pytest.mark.parametrize("name", ["graph.npz", "model.npz", "logits.npz", "upstream.npz"])
 def test_archives_with_other_arrays(name, valid, tmp_path):
     with np.load(io.BytesIO(valid[name]), allow_pickle=False) as archive:
         arrays = {key: archive[key] for key in archive.files}
@@ -193,7 +224,7 @@ def test_archives_with_other_arrays(name, valid, tmp_path):
     @given(st.sampled_from([*arrays, "more", "../../etc/passwd", "ü/\u202e"]), ARRAYS)
     def trial(key, array):
         np.savez(path, **{**arrays, key: array})
-        one_sentence(READERS[name], path)
+        one_sentence(TARGETS[name].read, path)
 
     trial()
 
@@ -254,6 +285,25 @@ def test_reading_takes_little_more_than_the_arrays(tmp_path):
     assert peak < 1.2 * honest
 
 
+TEXTS = {"nodes.txt": "{}\n", "labels.csv": "{},1\n"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_memory_is_for_the_nodes_and_not_for_the_lines(name, tmp_path):
+    """A file that says the same again and again; nodes may be named once."""
+    path, line = tmp_path / name, TEXTS[name].format(59)
+    path.write_text(("node,class\n" if name == "labels.csv" else "") + line * 200_000)
+    TARGETS[name].write(tmp_path / "small")
+    one_sentence(TARGETS[name].read, tmp_path / "small")  # modules are loaded
+    tracemalloc.start()
+    try:
+        one_sentence(TARGETS[name].read, path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * path.stat().st_size + 500_000
+
+
 def test_a_deep_card_does_not_exhaust_the_stack(tmp_path):
     path = tmp_path / "deep.json"
     path.write_text("[" * 60_000 + "]" * 60_000)
@@ -263,11 +313,11 @@ def test_a_deep_card_does_not_exhaust_the_stack(tmp_path):
 
 def test_a_log_with_huge_values_is_refused(tmp_path):
     path = tmp_path / "watch.sqlite"
-    Log(path, "card")
+    TARGETS["watch.sqlite"].write(path)
     with sqlite3.connect(path) as base:
         base.execute(
             "INSERT INTO snapshots VALUES"
-            " (1, 'a', '0', 5, 9e999, 0, 1, 1, 1, 1, 'trust', '[]', '{}')"
+            " (7, 'b', '0', 5, 9e999, 0, 1, 1, 1, 1, 'trust', '[]', '{}')"
         )
     base.close()
     with pytest.raises(GraphTemperError, match="finite"):

@@ -77,6 +77,29 @@ def test_reading_again_gives_the_same_numbers():
     assert evidence(values, seed=6) != whole
 
 
+def test_nothing_is_staked_where_there_is_no_value():
+    rng = np.random.default_rng(6)
+    values = rng.standard_normal(30).tolist()
+    gaps = [*values[:10], None, None, *values[10:]]
+    capital = evidence(gaps, seed=5)
+    assert capital[9] == capital[10] == capital[11] != capital[12]
+    assert capital[:10] == evidence(values, seed=5)[:10]
+    assert evidence([None] * 5) == pytest.approx([1.0] * 5)
+
+
+def test_gaps_raise_no_alarms():
+    rng = np.random.default_rng(7)
+    rate, trials = 0.2, 150
+
+    def series():
+        # Low values are missing more often; the order still says nothing.
+        values = rng.standard_normal(80)
+        return [None if v < 0 and rng.random() < 0.6 else float(v) for v in values]
+
+    found = sum(bool(changes({"a": series(), "b": series()}, rate, k)) for k in range(trials))
+    assert found / trials < rate + 3.0 * np.sqrt(rate * (1 - rate) / trials)
+
+
 def test_a_long_trend_does_not_overflow():
     capital = evidence([float(k) for k in range(3000)])
     assert np.isfinite(capital).all()

@@ -1,15 +1,18 @@
 """The command: exit codes, gates, page, Prometheus."""
 
+import importlib
 import json
+import os
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from graphtemper.cli import app
 from graphtemper.cli.monitor import _closed
-from graphtemper.errors import InputError
-from graphtemper.monitor import Entry, Gate, exposition
+from graphtemper.errors import FileError, InputError
+from graphtemper.monitor import Entry, Gate, Missed, exposition
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.page import render
 
@@ -31,7 +34,8 @@ def run(*words):
     app(["monitor", "days", *common, *words], exit_on_error=False, result_action="return_value")
 
 
-def test_the_command_leaves_log_page_and_metrics(folder, capsys):
+def test_the_command_leaves_log_page_and_metrics(folder, capsys, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("graphtemper.cli.monitor"), "clock", lambda: 5.25)
     run("--page", "watch.html", "--prometheus", "watch.prom", "--json")
     told = json.loads(capsys.readouterr().out)
     assert told["added"] == ["day2.npz", "day10.npz"]
@@ -39,8 +43,90 @@ def test_the_command_leaves_log_page_and_metrics(folder, capsys):
     assert "day10.npz" in (folder / "watch.html").read_text("utf-8")
     metrics = (folder / "watch.prom").read_text()
     assert f"graphtemper_accuracy {told['newest']['accuracy']!r}\n" in metrics
+    assert "last_run_timestamp_seconds 5.250\n" in metrics
     run("--json")
-    assert json.loads(capsys.readouterr().out)["added"] == []
+    again = json.loads(capsys.readouterr().out)
+    assert again["added"] == again["missed"] == []
+    assert again["kind"] == "graphs"
+
+
+def test_another_seed_is_refused(folder):
+    run("--seed", "3")
+    with pytest.raises(InputError, match="begun with the seed 3, not 0"):
+        run()
+
+
+def spoil(path):
+    path.write_bytes(path.read_bytes()[:300])
+
+
+def test_a_damaged_snapshot_has_an_exit_code_of_its_own(folder, day, capsys):
+    run()
+    day(11).save(folder / "days" / "day11.npz")
+    day(12).save(folder / "days" / "day12.npz")
+    spoil(folder / "days" / "day11.npz")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        run("--page", "watch.html", "--prometheus", "watch.prom", "--json")
+    assert stop.value.code == 4
+    told = json.loads(capsys.readouterr().out)
+    assert told["added"] == ["day12.npz"]
+    assert [one["name"] for one in told["missed"]] == ["day11.npz"]
+    page = (folder / "watch.html").read_text("utf-8")
+    assert "Not measured" in page
+    assert "damaged" in page
+    assert "graphtemper_monitor_unread_snapshots 1\n" in (folder / "watch.prom").read_text()
+    run("--page", "watch.html", "--prometheus", "watch.prom")  # it is passed over now
+    assert "Not measured: day11" not in capsys.readouterr().out
+    assert "day11.npz" in (folder / "watch.html").read_text("utf-8")
+    assert "graphtemper_monitor_unread_snapshots 0\n" in (folder / "watch.prom").read_text()
+
+
+def test_a_closed_gate_comes_before_a_damaged_snapshot(folder, day, capsys):
+    run()
+    spoil_me = folder / "days" / "day11.npz"
+    day(11).save(spoil_me)
+    spoil(spoil_me)
+    for gate, code in (("accuracy<0.01", 4), ("accuracy<0.999", 3)):
+        with pytest.raises(SystemExit) as stop:
+            run("--fail-on", gate)
+        assert stop.value.code == code
+        assert "Not measured: day11.npz" in capsys.readouterr().out
+    day(11).save(spoil_me)  # none came after it, so it is tried again
+    run()
+    assert "day11.npz, number 3" in capsys.readouterr().out
+
+
+def test_without_any_row_there_is_nothing_to_show(folder):
+    for path in (folder / "days").iterdir():
+        spoil(path)
+    with pytest.raises(FileError, match=r"no snapshot could be measured; day2\.npz: .*damaged"):
+        run("--page", "watch.html")
+    assert not (folder / "watch.html").exists()
+
+
+def test_progress_counts_what_is_new(folder, day, monkeypatch):
+    run()
+    day(11).save(folder / "days" / "day11.npz")
+    seen = []
+
+    @contextmanager
+    def shown(quiet):
+        yield lambda *told: seen.append(told)
+
+    monkeypatch.setattr(importlib.import_module("graphtemper.cli.monitor"), "progress", shown)
+    run()
+    assert seen == [("snapshots", 1, 1)]
+
+
+def test_names_that_are_not_unicode(folder, day):
+    day(11).save(folder / "new.npz")
+    try:
+        os.rename(b"new.npz", b"days/day12-\xff.npz")
+    except OSError:
+        pytest.skip("the file system takes only Unicode")
+    run("--page", "watch.html")
+    assert "day12-\\xff.npz" in (folder / "watch.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize(("gate", "code"), [("accuracy<0.01", None), ("accuracy<0.999", 3)])
@@ -105,15 +191,19 @@ def test_metrics_are_lines_that_prometheus_reads():
     line = re.compile(
         r"(# (HELP|TYPE) graphtemper_\w+ .+)|(graphtemper_\w+(\{verdict=\"\w+\"\})? \S+)"
     )
-    text = exposition(ENTRY, 3, 1)
+    text = exposition(ENTRY, 3, 1, ran_at=1234.5, missed=2)
     assert text.endswith("\n")
     assert all(line.fullmatch(row) for row in text.splitlines())
+    assert "graphtemper_monitor_last_run_timestamp_seconds 1234.500\n" in text
+    assert "graphtemper_monitor_unread_snapshots 2\n" in text
+    kinds = re.findall(r"# TYPE (\w+) (\w+)", text)
+    assert len({name for name, _ in kinds}) == len(kinds)
 
 
 def test_names_from_files_are_escaped():
     bad = "<script>alert(1)</script>"
     entry = Entry(bad, "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (bad,), {bad: 1.0})
-    page = render([entry], [Change(0, bad, 200.0)], bad, 0.01)
+    page = render([entry], [Change(0, bad, 200.0)], bad, 0.01, [Missed(bad, bad)])
     assert bad not in page
     assert "&lt;script&gt;alert" in page
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor import Entry, Log
+from graphtemper.monitor import Entry, Log, Missed
 
 ENTRY = Entry(
     "monday", "00", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("near",), {"confidence": 0.2}
@@ -22,21 +22,63 @@ def test_rows_come_back_in_order(tmp_path):
     again = Log(tmp_path / "watch.sqlite", "card")
     assert [entry.name for entry in again.entries()] == names
     assert again.entries()[0] == replace(ENTRY, name="b")
-    assert again.digest("a") == "00"
-    assert again.digest("d") is None
+    assert again.known()["a"] == ("00", None)
+    assert "d" not in again.known()
 
 
-def test_another_card_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"card": "two"}, "another card"),
+        ({"kind": "logits"}, "is of graphs, which show other signals than logits"),
+        ({"seed": 8}, "begun with the seed 7, not 8; go on with that one"),
+    ],
+)
+def test_a_log_goes_on_as_it_was_begun(tmp_path, other, words):
+    path, begun = tmp_path / "watch.sqlite", {"card": "one", "kind": "graphs", "seed": 7}
+    late = Log(path, **(begun | other))  # there is no row yet, so nothing is settled
+    assert Log(path, **begun).append(ENTRY)
+    with pytest.raises(InputError, match=words):
+        Log(path, **(begun | other))
+    with pytest.raises(InputError, match=words):
+        late.append(replace(ENTRY, name="tuesday"))
+    assert [entry.name for entry in Log(path, **begun).entries()] == ["monday"]
+
+
+def test_a_log_without_rows_is_anybodys(tmp_path):
     Log(tmp_path / "watch.sqlite", "one")
-    with pytest.raises(InputError, match="another card"):
-        Log(tmp_path / "watch.sqlite", "two")
+    assert Log(tmp_path / "watch.sqlite", "two", kind="logits", seed=3).append(ENTRY)
+
+
+def test_what_was_passed_over_stays_so(tmp_path):
+    log = Log(tmp_path / "watch.sqlite", "card")
+    damaged = Missed("sunday", "it is damaged.")
+    assert log.append(ENTRY, [damaged])
+    assert not log.append(replace(ENTRY, name="sunday"))
+    assert log.append(replace(ENTRY, name="tuesday"), [Missed("monday", "found by another")])
+    assert log.missed() == [damaged]
+    assert [entry.name for entry in log.entries()] == ["monday", "tuesday"]
+
+
+def test_stamps_are_kept_beside_the_rows(tmp_path):
+    log = Log(tmp_path / "watch.sqlite", "card")
+    log.append(ENTRY, stamp="s1")
+    log.remember({"monday": "s2"})
+    assert log.known() == {"monday": ("00", "s2")}
 
 
 def test_rows_can_neither_be_changed_nor_removed(tmp_path):
     path = tmp_path / "watch.sqlite"
-    Log(path, "card").append(ENTRY)
+    Log(path, "card").append(ENTRY, [Missed("sunday", "damaged")])
     base = sqlite3.connect(path)
-    for statement in ("UPDATE snapshots SET accuracy = 1.0", "DELETE FROM snapshots"):
+    for statement in (
+        "UPDATE snapshots SET accuracy = 1.0",
+        "DELETE FROM snapshots",
+        "UPDATE missed SET name = 'monday'",
+        "DELETE FROM missed",
+        "UPDATE about SET value = '1'",
+        "DELETE FROM about",
+    ):
         with pytest.raises(sqlite3.IntegrityError, match="never"):
             base.execute(statement)
 
@@ -67,6 +109,7 @@ def test_two_processes_write_each_snapshot_once(tmp_path):
         {"verdict": "yes"},
         {"signals": {"x": float("nan")}},
         {"name": "x" * 20_000},
+        {"name": "day\udcff"},
     ],
 )
 def test_bad_entries_are_not_written(tmp_path, change):
@@ -106,6 +149,27 @@ def test_rows_that_were_tampered_with(tmp_path, column, value):
     base.close()
     with pytest.raises(FileError, match="no snapshot"):
         Log(path, "card").entries()
+
+
+def test_a_log_of_another_version(tmp_path):
+    path = tmp_path / "watch.sqlite"
+    Log(path, "card").append(ENTRY)
+    with sqlite3.connect(path) as base:
+        base.execute("PRAGMA user_version = 1")
+    base.close()
+    with pytest.raises(FileError, match=r"has version 1, .* begin a new log"):
+        Log(path, "card")
+
+
+def test_a_log_that_does_not_say_what_it_was_made_with(tmp_path):
+    path = tmp_path / "watch.sqlite"
+    Log(path, "card").append(ENTRY)
+    with sqlite3.connect(path) as base:
+        base.execute("DROP TRIGGER about_never_removed")
+        base.execute("DELETE FROM about WHERE key = 'seed'")
+    base.close()
+    with pytest.raises(FileError, match="does not say what it was made with"):
+        Log(path, "card")
 
 
 def test_a_folder_that_is_missing(tmp_path):

@@ -56,12 +56,12 @@ def test_bad_input_is_one_sentence(room, tmp_path):
     assert not (room / "nothing").exists()
 
 
-@pytest.mark.parametrize("job", ["convert", "recalibrate", "recalibrate_logits"])
+@pytest.mark.parametrize("job", ["convert", "recalibrate_logits"])
 def test_an_interruption_says_that_nothing_is_kept(room, problem, tmp_path, monkeypatch, job):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from graphtemper.scale import convert, logit_tables, recalibration
+    from graphtemper.scale import convert, logit_tables
 
     command = getattr(import_module("graphtemper.cli.scale"), job)
 
@@ -72,9 +72,6 @@ def test_an_interruption_says_that_nothing_is_kept(room, problem, tmp_path, monk
     if job == "convert":
         monkeypatch.setattr(convert.ShardWriter, "finish", stop)
         read, told = str(room / "target.npz"), {}
-    elif job == "recalibrate":
-        monkeypatch.setattr(recalibration, "measure", stop)
-        read, told = problem.sharded.path, {"card": card, "predict": str(room / "model.npz")}
     else:
         monkeypatch.setattr(logit_tables, "_write", stop)
         columns = {f"logit_{k}": z for k, z in enumerate(problem.model(problem.target).T)}
@@ -83,6 +80,25 @@ def test_an_interruption_says_that_nothing_is_kept(room, problem, tmp_path, monk
     with pytest.raises(KeyboardInterrupt, match=r"folders beside .*out were removed: .* over"):
         command(read, out=out, **told, as_json=True)
     assert {path.name for path in tmp_path.iterdir()} <= {"z.parquet"}
+
+
+def test_an_interruption_says_how_to_go_on(room, problem, serial, tmp_path, monkeypatch):
+    from graphtemper.scale import recalibration
+
+    command = import_module("graphtemper.cli.scale").recalibrate
+    told = {"card": room / "card.json", "predict": str(room / "model.npz"), "out": tmp_path / "out"}
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recalibration, "measure", stop)
+        with pytest.raises(KeyboardInterrupt, match=r"stages are kept in .*: run the same command"):
+            command(problem.sharded.path, **told, as_json=True)
+    assert [path.name for path in tmp_path.iterdir()] == [".out.graphtemper"]
+    command(problem.sharded.path, **told, as_json=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert serial.read(tmp_path / "out") == serial.written
 
 
 def test_logits(room, problem, tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,43 @@ def test_environments_of_an_atlas(problem, client):
         for place in (None, OnDask(client))
     )
     assert to_json(one) == to_json(other)
+
+
+class Heavy:
+    """What tasks need, of a megabyte; notes down where it is unpacked."""
+
+    def __init__(self, notes):
+        self.notes, self.ballast = notes, os.urandom(1 << 20)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        with open(self.notes, "a") as stream:
+            stream.write(f"{os.getpid()}\n")
+
+    def __call__(self, number):
+        return number + len(self.ballast) - (1 << 20)
+
+
+def test_what_is_large_travels_once_a_worker(client, tmp_path):
+    """Not once a task, nor once a list of tasks."""
+    engine, heavy = OnDask(client), Heavy(tmp_path / "notes")
+    for start in (0, 40):
+        items = range(start, start + 40)
+        assert engine.map(partial(_applied, function=heavy), items) == list(items)
+    unpacked = (tmp_path / "notes").read_text().split()
+    assert len(unpacked) == len(set(unpacked)) <= 2
+
+
+def _applied(number, *, function):
+    return function(number)
+
+
+def test_a_killed_worker_does_not_take_along_what_is_large(client, tmp_path):
+    engine, heavy = OnDask(client), Heavy(tmp_path / "notes")
+    engine.map(heavy, range(4))
+    for victim in pids(client).values():
+        os.kill(victim, signal.SIGKILL)
+    assert engine.map(heavy, range(10)) == list(range(10))
 
 
 def test_cells_of_the_leaderboard(client, tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ NODES, COLUMNS = 10_752, 16_384
 
 JOB = """
 import resource, sys
+from pathlib import Path
 import numpy as np
 import pyarrow.csv
 from graphtemper.evidence import Probe
@@ -30,7 +31,7 @@ if what == "load":
     np.load(folder + "/x.npy")
 graph = convert_tables(folder + "/edges.csv", folder + "/x.npy", folder + "/g", rows_per_shard=2000)
 probe = Probe(1.0, 0.3, np.ones(graph.num_features), 0.8, -0.5, seed=0, splits=2, passes=2)
-with workspace(folder, graph.num_nodes) as room:
+with workspace(Path(folder) / "room", graph.num_nodes) as room:
     clean = clean_pass(Serial(), graph, load(folder + "/model.npz"), 1.0, room)
     seen = measure(Run(Serial(), room, clean), probe, 0).evidence
     print(seen.confidence, seen.feature.value)

@@ -1,5 +1,7 @@
 """Logits that live as Parquet: one pass for statistics, one for probabilities."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,32 @@ def test_where_the_sketch_cannot_tell_logits_are_read_again(problem, folder, tmp
     monkeypatch.setattr(logit_tables.ConfidenceSketch, "match", lambda self, accuracy: None)
     exact = recalibrate_logits(folder, problem.card, tmp_path / "other")
     assert by_sketch.temperature == pytest.approx(exact.temperature, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["columns", "list"])
+def test_one_large_file_is_never_whole_in_memory(problem, tmp_path, monkeypatch, kind):
+    """Where the sketch does not apply either, and in one row group."""
+    logits = np.random.default_rng(0).standard_normal((200_000, 4))
+    columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
+    if kind == "list":
+        rows = pa.FixedSizeListArray.from_arrays(logits.ravel(), 4)
+        columns = {"logits": rows.cast(pa.list_(pa.float64()))}
+    pq.write_table(pa.table(columns), tmp_path / "z.parquet", row_group_size=len(logits))
+    size = logits.nbytes
+    del logits, columns
+    monkeypatch.setattr(logit_tables, "_VALUES_AT_ONCE", 20_000)
+    monkeypatch.setattr(logit_tables.ConfidenceSketch, "match", lambda self, accuracy: None)
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        recalibrate_logits(tmp_path / "z.parquet", problem.card, tmp_path / "out")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+    assert peak < 0.6 * size
+    assert pool.max_memory() < size
 
 
 def test_lists_and_names(problem, logits, folder, tmp_path):

@@ -23,7 +23,7 @@ SEEDS = range(4)
 
 
 def on_shards(problem, graph, folder, seed):
-    with workspace(folder, graph.num_nodes) as room:
+    with workspace(folder / "room", graph.num_nodes) as room:
         clean = clean_pass(Serial(), graph, problem.model, problem.card.probe.temperature, room)
         return measure(Run(Serial(), room, clean), problem.card.probe, seed)
 

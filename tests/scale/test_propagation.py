@@ -15,10 +15,16 @@ from graphtemper.scale.workspace import workspace
 
 
 def sharded_logits(graph, model, folder, choice=None):
-    with workspace(folder, graph.num_nodes) as room:
-        operator = ShardedOperator.make(Serial(), graph, model.operator, room, choice)
-        out = room.columns("logits", model.intercept_.size, np.float32)
-        terms = Projected.of(graph, model)
+    count = model.intercept_.size
+    weights = [None] * (model.hops + 1)
+    for position, hop in enumerate(model.hops_used):
+        weights[hop] = model.weights_[position].astype(np.float32)
+    terms = Projected(graph, weights, [np.zeros(count, np.float32)] * len(weights), count)
+    with workspace(folder / "room", graph.num_nodes) as room:
+        scale = room.columns("scale", 1, np.float64)
+        operator = ShardedOperator(graph, model.operator, scale, choice)
+        operator.measure(Serial())
+        out = room.columns("logits", count, np.float32)
         propagate(Serial(), graph, operator, terms, model.hops, room, Kept(out))
         return np.array(out.open()) + model.intercept_.astype(np.float32)
 
@@ -46,7 +52,7 @@ def test_sparse_features(problem, tmp_path):
 
 
 def test_clean_pass_writes_logits_and_classes(problem, tmp_path):
-    with workspace(tmp_path, 2000) as room:
+    with workspace(tmp_path / "room", 2000) as room:
         clean = clean_pass(Serial(), problem.sharded, problem.model, 2.0, room)
         expected = problem.model(problem.target)
         np.testing.assert_allclose(clean.values.open(), expected, rtol=0, atol=1e-6)

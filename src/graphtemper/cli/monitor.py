@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,21 +13,28 @@ from cyclopts import Parameter
 
 from graphtemper.cli import result_file
 from graphtemper.cli.output import STYLES, Json, print_json, print_rows, progress, say, tell
-from graphtemper.errors import InputError
+from graphtemper.errors import FileError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from graphtemper import SourceCard
+    from graphtemper.monitor import Change, Entry, Gate, Log, Missed, Snapshot
+    from graphtemper.monitor.log import Kind
+    from graphtemper.monitor.watch import OnMissed, Progress
 
-    from graphtemper.monitor import Change, Entry, Gate, Snapshot
+    Watch = Callable[[Log, Progress, OnMissed], Iterator[Entry]]
 
 CLOSED = 3
 """Exit code where a gate is closed; bad input has 2, so that the two are told apart."""
+UNREAD = 4
+"""Exit code where a snapshot could not be measured, and no gate is closed."""
+clock = time.time
+"""Seconds since 1970."""
 
 
 def monitor(
     *snapshots: str,
     card: Path,
-    predict: str,
+    predict: str | None = None,
     log: Path = Path("monitor.sqlite"),
     page: Path | None = None,
     prometheus: Path | None = None,
@@ -34,19 +44,23 @@ def monitor(
     seed: int = 0,
     as_json: Json = False,
 ) -> None:
-    """Follow a model over snapshots of its graph: a log, a page, alarms, and gates for cron jobs.
+    """Follow a model over snapshots of its graph or its logits: a log, a page, alarms, and gates.
 
     Snapshots that are in the log already are not measured again. Exits with 3 where a gate closes
-    on the newest snapshot; change closes on an alarm at any snapshot that the run has added.
+    on the newest snapshot (change closes on an alarm at any snapshot that the run has added), and
+    else with 4 where a snapshot could not be measured; the others are followed all the same.
 
     Parameters
     ----------
     snapshots
         Graphs (.npz) or folders of them, taken in order of their names; with --windows one graph.
+        Without --predict logits: Parquet, .npy, .npz with the key `logits`, folders of Parquet
+        shards (each one snapshot), or folders of those.
     card
         The model's source card.
     predict
-        The model: package.module:callable (the predictor itself), or a saved model (.npz).
+        The model: package.module:callable (the predictor itself), or a saved model (.npz). Not
+        needed for logits.
     log
         Append-only record, SQLite; made where there is none.
     page
@@ -61,66 +75,84 @@ def monitor(
     false_alarms
         The probability that a watch over an unchanging series ever raises an alarm, at most.
     seed
-        Seed of the perturbed passes.
+        Seed of the perturbed passes; a log goes on with the one that it was begun with.
     as_json
         Print JSON for machines.
     """
     from graphtemper import SourceCard
     from graphtemper.files import atomic_write
-    from graphtemper.monitor import Gate, Log, alarms, exposition, fingerprint, follow
-    from graphtemper.predictors import resolve
+    from graphtemper.monitor import Gate, Log, alarms, exposition, fingerprint
 
     gates = [Gate.parse(text) for text in fail_on or ()]
     if page is not None:
         result_file.check_report(page)
     source = SourceCard.load(card)
-    predictor = resolve(predict)
-    shots = _snapshots(snapshots, windows)
-    book = Log(log, fingerprint(source))
-    if windows is not None:
-        _check_spans(shots, book.entries())
+    watch, spans = _watch(source, predict, snapshots, windows)
+    kind: Kind = "logits" if predict is None else "graphs"
+    book = Log(log, fingerprint(source), kind=kind, seed=seed)
+    if spans is not None:
+        _check_spans(spans, book.entries())
     added: list[Entry] = []
+    missed: list[Missed] = []
     try:
         with progress(as_json) as show:
-            for entry in follow(predictor, source, shots, book, seed):
-                added.append(entry)
-                show("snapshots", len(added), len(shots))
+            added.extend(watch(book, partial(show, "snapshots"), missed.append))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; {len(added)} snapshots were added to {log}: run the same command again "
             "to go on."
         ) from None
     entries = book.entries()
+    if not entries:
+        raise FileError(f"no snapshot could be measured; {missed[0].name}: {missed[0].reason}")
     changed = alarms(entries, false_alarms, seed)
-    newest = entries[-1]
     if page is not None:
         from graphtemper.monitor.page import write_page
 
-        write_page(page, entries, changed, source.predictor, false_alarms)
+        # Those that a later snapshot has followed are in the log, the others only in this run.
+        every = list(dict.fromkeys([*book.missed(), *missed]))
+        write_page(page, entries, changed, source.predictor, false_alarms, every)
     if prometheus is not None:
+        told = exposition(entries[-1], len(entries), len(changed), clock(), len(missed))
         with atomic_write(prometheus) as stream:
-            stream.write(exposition(newest, len(entries), len(changed)).encode())
+            stream.write(told.encode())
     closed = _closed(gates, entries, changed, len(added))
     if as_json:
-        print_json(_facts(entries, added, changed, closed))
+        print_json(_facts(entries, added, changed, closed, missed) | {"kind": kind})
     else:
-        _print(entries, added, changed, closed)
+        _print(entries, added, changed, closed, missed)
         for path in (log, page, prometheus):
             if path is not None:
                 say(f"Written: {path}")
-    if closed:
-        sys.exit(CLOSED)
+    if closed or missed:
+        sys.exit(CLOSED if closed else UNREAD)
 
 
-def _snapshots(given: tuple[str, ...], count: int | None) -> list[Snapshot]:
-    from graphtemper.monitor import find_snapshots, windows
-    from graphtemper.predictors import load_graph
+def _watch(
+    card: SourceCard, predict: str | None, given: tuple[str, ...], count: int | None
+) -> tuple[Watch, list[Snapshot] | None]:
+    """Return what follows the snapshots into a log, and the spans that a graph was cut into."""
+    from graphtemper.monitor import (
+        find_logits,
+        find_snapshots,
+        follow,
+        follow_logits,
+        windows,
+    )
+    from graphtemper.predictors import load_graph, resolve
 
+    if predict is None:
+        if count is not None:
+            raise InputError("--windows cuts a graph, so it needs the model: name it by --predict.")
+        logits = find_logits(given, card.num_classes)
+        return partial(follow_logits, card, logits), None
+    predictor = resolve(predict)
     if count is None:
-        return find_snapshots(given)
+        return partial(follow, predictor, card, find_snapshots(given)), None
     if len(given) != 1:
         raise InputError(f"--windows takes one graph with times, not {len(given)}.")
-    return list(windows(load_graph(given[0]), count))
+    spans = list(windows(load_graph(given[0]), count))
+    return partial(follow, predictor, card, spans), spans
 
 
 def _check_spans(shots: list[Snapshot], entries: Sequence[Entry]) -> None:
@@ -147,10 +179,12 @@ def _facts(
     added: Sequence[Entry],
     changed: Sequence[Change],
     closed: list[str],
+    missed: Sequence[Missed],
 ) -> dict[str, Any]:
     return {
         "snapshots": len(entries),
         "added": [entry.name for entry in added],
+        "missed": [one._asdict() for one in missed],
         "newest": entries[-1].to_dict(),
         "alarms": [
             {"snapshot": entries[alarm.position].name, **alarm._asdict()} for alarm in changed
@@ -164,6 +198,7 @@ def _print(
     added: Sequence[Entry],
     changed: Sequence[Change],
     closed: list[str],
+    missed: Sequence[Missed],
 ) -> None:
     newest = entries[-1]
     tell(f"Newest verdict: {newest.verdict}", STYLES[newest.verdict])
@@ -176,5 +211,7 @@ def _print(
             "Alarms": ", ".join(entries[alarm.position].name for alarm in changed) or "none",
         }
     )
+    for one in missed:
+        tell(f"Not measured: {one.name}: {one.reason}", "bold red")
     for text in closed:
         tell(f"Gate closed: {text}", "bold red")

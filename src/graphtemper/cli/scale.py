@@ -108,6 +108,8 @@ def recalibrate(
 ) -> None:
     """Make a linear model's probabilities on a sharded graph honest, within bounded memory.
 
+    After an interruption, or a kill, the same command goes on from the stages that were finished.
+
     Parameters
     ----------
     graph
@@ -121,7 +123,8 @@ def recalibrate(
     seed
         Seed of the perturbed passes.
     workspace
-        Directory for intermediate columns, which every worker must see; beside OUT unless given.
+        Directory for finished stages and intermediate columns, which every worker must see; beside
+        OUT unless given.
     as_json
         Print JSON for machines.
     """
@@ -130,17 +133,23 @@ def recalibrate(
     from graphtemper.scale import ShardedGraph, connected, recalibrate_shards
 
     source, target, model = SourceCard.load(card), ShardedGraph.open(graph), resolve(predict)
-    with _starting_over(out), connected(scheduler) as engine, progress(as_json) as show:
-        found = recalibrate_shards(
-            model,
-            target,
-            source,
-            out,
-            engine=engine,
-            seed=seed,
-            room=workspace,
-            progress=show,
-        )
+    try:
+        with connected(scheduler) as engine, progress(as_json) as show:
+            found = recalibrate_shards(
+                model,
+                target,
+                source,
+                out,
+                engine=engine,
+                seed=seed,
+                room=workspace,
+                progress=show,
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; finished stages are kept in {workspace or out.absolute().parent}: run "
+            "the same command again to go on."
+        ) from None
     _print_answer(found, source.probe.temperature, as_json)
 
 

@@ -290,8 +290,11 @@ def summary(rows: Sequence[Row], graph: str, method: str) -> dict[str, tuple[flo
 
 def main(folder: Path, journal: Path) -> None:
     """Run what the journal does not hold yet, a line a row, then write the page."""
-    done = journal.read_text("utf-8").splitlines() if journal.is_file() else []
-    rows: list[Row] = [json.loads(line) for line in done]
+    text = journal.read_text("utf-8") if journal.is_file() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:  # the line that was being written when a run was killed
+        write_text(journal, whole)
+    rows: list[Row] = [json.loads(line) for line in whole.splitlines()]
     finished = {(row["graph"], row["split"], row["method"]) for row in rows}
     graphs = {name: row_normalised(datasets.load(name)) for name in GRAPHS}
     for seed, name in itertools.product(range(SPLITS), GRAPHS):

@@ -1,29 +1,36 @@
 """Following a deployed model over time: one small log, one page, an alarm with a stated rate.
 
-`follow` recalibrates snapshot after snapshot and appends what it finds to a `Log`; `changes` marks
-where the series has changed, by a test that is wrong with at most a stated probability however long
-it runs.
+`follow` recalibrates one snapshot of the graph after the other and appends what it finds to a
+`Log`; `follow_logits` does so with logits that a model left elsewhere. `changes` marks where the
+series has changed, by a test that is wrong with at most a stated probability however long it runs.
 """
 
 from graphtemper.monitor.change import Change, changes, evidence
+from graphtemper.monitor.entry import Entry, Missed
 from graphtemper.monitor.gates import Gate
-from graphtemper.monitor.log import Entry, Log
+from graphtemper.monitor.log import Log
+from graphtemper.monitor.logits import LogitArray, LogitSnapshot, find_logits
 from graphtemper.monitor.prometheus import exposition
 from graphtemper.monitor.snapshots import Snapshot, find_snapshots, windows
-from graphtemper.monitor.watch import alarms, fingerprint, follow
+from graphtemper.monitor.watch import alarms, fingerprint, follow, follow_logits
 
 __all__ = [
     "Change",
     "Entry",
     "Gate",
     "Log",
+    "LogitArray",
+    "LogitSnapshot",
+    "Missed",
     "Snapshot",
     "alarms",
     "changes",
     "evidence",
     "exposition",
+    "find_logits",
     "find_snapshots",
     "fingerprint",
     "follow",
+    "follow_logits",
     "windows",
 ]

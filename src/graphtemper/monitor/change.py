@@ -53,13 +53,14 @@ class Change(NamedTuple):
     evidence: float
 
 
-def evidence(values: Sequence[float], seed: int = 0, first: int = 0) -> list[float]:
+def evidence(values: Sequence[float | None], seed: int = 0, first: int = 0) -> list[float]:
     r"""Return the capital :math:`M_n` after each value, starting from 1.
 
     Parameters
     ----------
     values
-        The series, oldest first; all finite.
+        The series, oldest first; finite, or None where there is no value. Nothing is staked on
+        those: while nothing changes, values are exchangeable wherever the gaps are.
     seed, first
         Ties are broken at random from (seed, first + position), so that a series which is read
         again gives the same numbers.
@@ -78,6 +79,9 @@ def evidence(values: Sequence[float], seed: int = 0, first: int = 0) -> list[flo
     found = []
     lucks = stream(seed, "monitor").random(first + len(values))[first:]
     for position, (value, luck) in enumerate(zip(values, lucks, strict=True)):
+        if value is None:
+            found.append(float(accounts.sum()))
+            continue
         if not np.isfinite(value):
             raise InputError(f"value {position} of the series is {value}; it must be finite.")
         insort(past, value)
@@ -90,14 +94,14 @@ def evidence(values: Sequence[float], seed: int = 0, first: int = 0) -> list[flo
 
 
 def changes(
-    series: Mapping[str, Sequence[float]], false_alarms: float = 0.01, seed: int = 0
+    series: Mapping[str, Sequence[float | None]], false_alarms: float = 0.01, seed: int = 0
 ) -> list[Change]:
     """Return the alarms over several series of equal length; after each the watch starts anew.
 
     Parameters
     ----------
     series
-        Values of each quantity, oldest first.
+        Values of each quantity, oldest first; None where one has none.
     false_alarms
         The probability that a watch over an unchanging series ever raises an alarm, at most.
     seed

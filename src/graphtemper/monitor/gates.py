@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from graphtemper.errors import InputError
-from graphtemper.monitor.log import Entry
+from graphtemper.monitor.entry import Entry
 
 _NUMBERS = ("accuracy", "low", "high", "temperature", "slope", "confidence")
 _COMPARISON = re.compile(r"\s*([a-z]+)\s*(<|>)\s*([-+.\deE]+)\s*")

@@ -1,31 +1,32 @@
 """The log of a watch: one row a snapshot, only ever added to, in one SQLite file.
 
 SQLite keeps a row whole or not at all when a process or a machine dies, and lets several processes
-take turns. Triggers refuse changes of rows that are there. The file says which card it belongs to,
-so that two models are not mixed up.
+take turns. Triggers refuse changes of rows that are there. With its first row the file says what
+its rows are made with (card, kind of snapshot, seed), so that numbers which do not compare are not
+mixed up. The stamps of files are no record, only a means to not read them again.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from graphtemper.errors import FileError, InputError
+from graphtemper.monitor.entry import Entry, Missed, check_entry, check_texts
 
+Kind = Literal["graphs", "logits"]
+"""What the snapshots of a log are."""
 # "gtmp": SQLite's place for saying whose file it is.
 _APPLICATION = 0x67746D70
-_VERSION = 1
+_VERSION = 2
 # How long a process waits for another that is writing, in seconds.
 _PATIENCE = 30.0
-_VERDICTS = ("trust", "caution", "abstain")
-_LONGEST = 10_000
 _TABLES = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {_VERSION};
@@ -45,47 +46,28 @@ CREATE TABLE snapshots (
   reasons TEXT NOT NULL,
   signals TEXT NOT NULL
 ) STRICT;
+CREATE TABLE missed (name TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT;
+CREATE TABLE stamps (name TEXT PRIMARY KEY, stamp TEXT NOT NULL) STRICT;
 CREATE TRIGGER only_added_to BEFORE UPDATE ON snapshots
   BEGIN SELECT RAISE(ABORT, 'rows of the log are never changed'); END;
 CREATE TRIGGER never_removed BEFORE DELETE ON snapshots
   BEGIN SELECT RAISE(ABORT, 'rows of the log are never removed'); END;
+CREATE TRIGGER missed_only_added_to BEFORE UPDATE ON missed
+  BEGIN SELECT RAISE(ABORT, 'rows of the log are never changed'); END;
+CREATE TRIGGER missed_never_removed BEFORE DELETE ON missed
+  BEGIN SELECT RAISE(ABORT, 'rows of the log are never removed'); END;
+CREATE TRIGGER about_kept BEFORE UPDATE ON about
+  BEGIN SELECT RAISE(ABORT, 'what a log is made with is never changed'); END;
+CREATE TRIGGER about_never_removed BEFORE DELETE ON about
+  BEGIN SELECT RAISE(ABORT, 'what a log is made with is never removed'); END;
 """
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What one snapshot showed.
+class Known(NamedTuple):
+    """How a snapshot of the log is recognised: its checksum, and the stamp of its files."""
 
-    Attributes
-    ----------
-    name, digest
-        The snapshot, and a checksum of what was in it.
-    accuracy, low, high
-        Estimate and 90 % interval.
-    confidence
-        Mean confidence before recalibration.
-    reasons, signals
-        Sentences behind the verdict; label-free numbers by name.
-    """
-
-    name: str
     digest: str
-    num_nodes: int
-    accuracy: float
-    low: float
-    high: float
-    confidence: float
-    temperature: float
-    slope: float
-    verdict: str
-    reasons: tuple[str, ...]
-    signals: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "reasons": list(self.reasons)
-        }
+    stamp: str | None
 
 
 class Log:
@@ -97,6 +79,11 @@ class Log:
         The file.
     card
         A checksum of the card that the watch uses; a log of another card is refused.
+    kind
+        What snapshots are, ``"graphs"`` or ``"logits"``. Logits alone show other signals than a
+        graph and its model, so the two are never in one log.
+    seed
+        Of the perturbed passes, and of ties in the test for changes.
 
     Examples
     --------
@@ -108,23 +95,42 @@ class Log:
     (True, False, 1)
     """
 
-    def __init__(self, path: str | os.PathLike[str], card: str) -> None:
-        self.path = Path(path)
+    def __init__(
+        self, path: str | os.PathLike[str], card: str, *, kind: Kind = "graphs", seed: int = 0
+    ) -> None:
+        self.path, self.kind, self.seed = Path(path), kind, seed
+        self._about = {"card": card, "kind": kind, "seed": str(seed)}
         with self._open() as base:
-            _prepare(base, self.path, card)
+            _prepare(base, self.path)
+            self._agree(base)
 
-    def append(self, entry: Entry) -> bool:
-        """Add a row; False where a snapshot of that name is there already."""
-        _check(entry, "the new entry")
+    def append(self, entry: Entry, missed: Sequence[Missed] = (), stamp: str | None = None) -> bool:
+        """Add a row, and with it the snapshots before it that could not be measured.
+
+        Returns False where a snapshot of that name is there already, or was passed over.
+        ``stamp`` is that of the files, if it can be relied on.
+        """
+        check_entry(entry, "the new entry")
+        check_texts(tuple(text for one in missed for text in one), "the new entry")
         values = [getattr(entry, field.name) for field in fields(entry)]
         values[-2:] = [json.dumps(list(entry.reasons)), json.dumps(entry.signals)]
         names = ", ".join(field.name for field in fields(entry))
         marks = ", ".join("?" * len(values))
-        with self._open() as base, base:
-            base.execute("BEGIN IMMEDIATE")
-            done = base.execute(
-                f"INSERT OR IGNORE INTO snapshots ({names}) VALUES ({marks})", values
+        with self._open() as base, _transaction(base):
+            self._agree(base)
+            base.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", self._about.items())
+            base.executemany(
+                "INSERT OR IGNORE INTO missed SELECT ?1, ?2 "
+                "WHERE NOT EXISTS (SELECT 1 FROM snapshots WHERE name = ?1)",
+                missed,
             )
+            done = base.execute(
+                f"INSERT OR IGNORE INTO snapshots ({names}) SELECT {marks} "
+                "WHERE NOT EXISTS (SELECT 1 FROM missed WHERE name = ?)",
+                [*values, entry.name],
+            )
+            if done.rowcount == 1 and stamp is not None:
+                base.execute("INSERT OR REPLACE INTO stamps VALUES (?, ?)", (entry.name, stamp))
             return done.rowcount == 1
 
     def entries(self) -> list[Entry]:
@@ -134,11 +140,51 @@ class Log:
             rows = base.execute(f"SELECT {', '.join(names)} FROM snapshots ORDER BY position")
             return [_entry(row, self.path) for row in rows]
 
-    def digest(self, name: str) -> str | None:
-        """Return the checksum of a snapshot's content, or None if it is not in the log."""
+    def missed(self) -> list[Missed]:
+        """Return the snapshots that were passed over because they could not be measured."""
         with self._open() as base:
-            row = base.execute("SELECT digest FROM snapshots WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+            rows = base.execute("SELECT name, reason FROM missed ORDER BY rowid").fetchall()
+        found = [Missed(*row) for row in rows]
+        for one in found:
+            check_texts(one, f"a row of {self.path}")
+        return found
+
+    def known(self) -> dict[str, Known]:
+        """Return how the snapshots of the log are recognised, by their names."""
+        with self._open() as base:
+            rows = base.execute(
+                "SELECT name, digest, stamp FROM snapshots LEFT JOIN stamps USING (name)"
+            )
+            return {name: Known(digest, stamp) for name, digest, stamp in rows}
+
+    def remember(self, stamps: Mapping[str, str]) -> None:
+        """Keep the stamps of snapshots whose content was found unchanged."""
+        if stamps:
+            with self._open() as base, _transaction(base):
+                base.executemany("INSERT OR REPLACE INTO stamps VALUES (?, ?)", stamps.items())
+
+    def _agree(self, base: sqlite3.Connection) -> None:
+        """Refuse a log that was begun with something else; one without rows is anybody's."""
+        if base.execute("SELECT 1 FROM snapshots LIMIT 1").fetchone() is None:
+            return
+        begun = dict(base.execute("SELECT key, value FROM about"))
+        if not self._about.keys() <= begun.keys():
+            raise FileError(f"{self.path} does not say what it was made with; begin a new log.")
+        if begun["card"] != self._about["card"]:
+            raise InputError(
+                f"the log {self.path} was begun with another card; watch each model in a log of "
+                "its own."
+            )
+        if begun["kind"] != self._about["kind"]:
+            raise InputError(
+                f"the log {self.path} is of {begun['kind']}, which show other signals than "
+                f"{self.kind}; give each a log of its own."
+            )
+        if begun["seed"] != self._about["seed"]:
+            raise InputError(
+                f"the log {self.path} was begun with the seed {begun['seed']}, not {self.seed}; "
+                "go on with that one, or begin a new log."
+            )
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -151,31 +197,35 @@ class Log:
                 f"the log {self.path} cannot be used: {error}; check the folder, the disk, and "
                 "whether another process holds it."
             ) from error
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
             raise FileError(f"{self.path} is not a log of graphtemper monitor: {error}.") from error
 
 
-def _prepare(base: sqlite3.Connection, path: Path, card: str) -> None:
-    """Make the tables of a new file, or check those of one that is there."""
+@contextmanager
+def _transaction(base: sqlite3.Connection) -> Iterator[None]:
+    """Do all or nothing, alone."""
     base.execute("BEGIN IMMEDIATE")
     try:
+        yield
+    except BaseException:
+        if base.in_transaction:  # a full disk has rolled back already
+            base.execute("ROLLBACK")
+        raise
+    base.execute("COMMIT")
+
+
+def _prepare(base: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new file, or check whose the file is that is there."""
+    with _transaction(base):
         if base.execute("PRAGMA schema_version").fetchone()[0] == 0:
             for statement in _statements():
                 base.execute(statement)
-            base.execute("INSERT INTO about VALUES ('card', ?)", (card,))
-    except BaseException:
-        base.execute("ROLLBACK")
-        raise
-    base.execute("COMMIT")
     if base.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
         raise FileError(f"{path} is not a log of graphtemper monitor; choose another --log.")
     version = base.execute("PRAGMA user_version").fetchone()[0]
     if version != _VERSION:
-        raise FileError(f"{path} has version {version}, but this graphtemper reads {_VERSION}.")
-    row = base.execute("SELECT value FROM about WHERE key = 'card'").fetchone()
-    if row is None or row[0] != card:
-        raise InputError(
-            f"the log {path} was begun with another card; watch each model in a log of its own."
+        raise FileError(
+            f"{path} has version {version}, but this graphtemper reads {_VERSION}; begin a new log."
         )
 
 
@@ -193,25 +243,7 @@ def _entry(row: tuple[Any, ...], path: Path) -> Entry:
     try:
         plain = dict(zip((field.name for field in fields(Entry)), values, strict=False))
         entry = Entry(**plain, reasons=tuple(json.loads(reasons)), signals=json.loads(signals))
-        _check(entry, f"a row of {path}")
+        check_entry(entry, f"a row of {path}")
     except (TypeError, ValueError, RecursionError) as error:
         raise FileError(f"{path} holds a row that is no snapshot: {error}.") from error
     return entry
-
-
-def _check(entry: Entry, name: str) -> None:
-    if not isinstance(entry.signals, dict):
-        raise InputError(f"{name} holds signals that have no names.")
-    texts = (entry.name, entry.digest, entry.verdict, *entry.reasons, *entry.signals)
-    if not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
-        raise InputError(f"{name} holds a text that is none, or one that is too long.")
-    if entry.verdict not in _VERDICTS:
-        raise InputError(f"{name} has the verdict {entry.verdict!r}; there is none of that name.")
-    numbers = (entry.accuracy, entry.low, entry.high, entry.confidence, entry.temperature)
-    for value in (*numbers, entry.slope, *entry.signals.values()):
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
-            raise InputError(f"{name} holds {value!r} where a finite number is due.")

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphtemper.files import atomic_write
 from graphtemper.monitor.change import Change
-from graphtemper.monitor.log import Entry
+from graphtemper.monitor.entry import Entry, Missed
 from graphtemper.report.html import embeddable, render_page, text_of
 from graphtemper.report.vega import AFTER, BAND, BEFORE, PERCENT, TRUTH, Spec, at, sized, tip
 
@@ -25,6 +25,7 @@ def write_page(
     alarms: Sequence[Change],
     model: str,
     false_alarms: float,
+    missed: Sequence[Missed] = (),
 ) -> None:
     """Write the page of a log, whole or not at all.
 
@@ -38,14 +39,20 @@ def write_page(
         The predictor's name.
     false_alarms
         The stated rate.
+    missed
+        Snapshots that could not be measured.
     """
-    page = render(entries, alarms, model, false_alarms).encode("utf-8")
+    page = render(entries, alarms, model, false_alarms, missed).encode("utf-8")
     with atomic_write(path) as stream:
         stream.write(page)
 
 
 def render(
-    entries: Sequence[Entry], alarms: Sequence[Change], model: str, false_alarms: float
+    entries: Sequence[Entry],
+    alarms: Sequence[Change],
+    model: str,
+    false_alarms: float,
+    missed: Sequence[Missed] = (),
 ) -> str:
     """Return the page; the same log gives the same bytes."""
     rows = [_row(position, entry) for position, entry in enumerate(entries)]
@@ -70,6 +77,8 @@ def render(
         marks=marks[::-1],
         counts=counts,
         false_alarms=false_alarms,
+        missed=missed[::-1][:_NEWEST_ROWS],
+        missed_total=len(missed),
     )
 
 

@@ -1,13 +1,16 @@
-"""Snapshots: the target graph as it was at one moment, from files or from one graph with times."""
+"""Snapshots: the target as it was at one moment, from files or from one graph with times."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,26 +18,49 @@ from numpy.typing import NDArray
 from graphtemper._arrays import check_whole
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph import Graph
+from graphtemper.monitor.content import Stamp, digest, stamp
 from graphtemper.subgraph import induced
 
-_CHUNK = 1 << 20
+Content = TypeVar("Content", covariant=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
-    """A name, a checksum, and a way to load the graph; ``nodes`` are those looked at, or all.
+class Stored(Generic[Content]):
+    """One snapshot, wherever it is kept and whatever it is of.
 
-    Graphs are loaded one at a time, when it is their turn.
+    Attributes
+    ----------
+    name
+        By which the log knows it.
+    digest
+        A checksum of its content, or how to take it.
+    load
+        How to get the content; called when it is the snapshot's turn, and not kept.
+    stamp
+        How to see cheaply whether the content may have changed; None where there is no way.
     """
 
     name: str
-    digest: str
-    load: Callable[[], Graph]
+    digest: str | Callable[[], str]
+    load: Callable[[], Content]
+    stamp: Callable[[], Stamp] | None = field(default=None, kw_only=True)
+
+    def checksum(self) -> str:
+        """Return the checksum of the content."""
+        return self.digest if isinstance(self.digest, str) else self.digest()
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot(Stored[Graph]):
+    """A snapshot of the graph; ``nodes`` are those looked at, or all."""
+
     nodes: NDArray[np.int64] | None = None
 
 
 def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
-    """Return the snapshots in files and folders, by name; numbers in names count as numbers.
+    """Return the graphs in files and folders, by name; numbers in names count as numbers.
+
+    Names that begin with a dot or an underscore are left out of folders: work in progress.
 
     Examples
     --------
@@ -50,9 +76,12 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
     for given in paths:
         path = Path(given)
         if path.is_dir():
-            inside = sorted(path.glob("*.npz"), key=lambda file: _natural(file.name))
+            inside = [item for item in listed(path) if item.suffix == ".npz"]
             if not inside:
-                raise FileError(f"the folder {path} holds no snapshot; expected .npz graphs.")
+                raise FileError(
+                    f"the folder {path} holds no snapshot; expected .npz graphs. Logits are "
+                    "watched without --predict."
+                )
             files += inside
         elif path.is_file():
             files.append(path)
@@ -60,17 +89,42 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
             raise FileError(f"there is no snapshot {path}; name .npz files or a folder of them.")
     if not files:
         raise InputError("there are no snapshots to watch; name .npz files or a folder of them.")
-    names = [file.name for file in files]
-    double = {name for name in names if names.count(name) > 1}
+    return [
+        Snapshot(
+            name,
+            partial(digest, [file]),
+            partial(Graph.load, file),
+            stamp=partial(stamp, [file]),
+        )
+        for name, file in named(files)
+    ]
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return what is in a folder, but for work in progress, in the order of the names."""
+    try:
+        inside = [item for item in folder.iterdir() if item.name[0] not in "._"]
+    except OSError as error:
+        raise FileError(f"the folder {folder} cannot be read: {error.strerror}.") from error
+    return sorted(inside, key=lambda item: _natural(item.name))
+
+
+def named(places: Sequence[Path]) -> list[tuple[str, Path]]:
+    r"""Return files or folders with their names, each of which must be its own.
+
+    Bytes of a name that are not UTF-8 are written as in ``day\xff.npz``.
+    """
+    names = [
+        os.fsencode(place.name or place.resolve().name).decode("utf-8", "backslashreplace")
+        for place in places
+    ]
+    double = [name for name, count in Counter(names).items() if count > 1]
     if double:
         raise InputError(
             f"two snapshots are called {min(double)}; give each a name of its own, because the log "
             "knows them by it."
         )
-    return [
-        Snapshot(file.name, _digest(file), lambda file=file: Graph.load(file))  # type: ignore[misc]
-        for file in files
-    ]
+    return list(zip(names, places, strict=True))
 
 
 def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
@@ -85,7 +139,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     --------
     >>> g = Graph(features=[[1.0]] * 4, edges=[[0, 1], [1, 2], [2, 3]], time=[1, 1, 2, 3])
     >>> [(s.name, s.load().num_nodes, s.nodes.tolist()) for s in windows(g, 2)]
-    [('1', 2, [0, 1]), ('2-3', 4, [2, 3])]
+    [('1', 2, [0, 1]), ('2 to 3', 4, [2, 3])]
     """
     check_whole(count, "count", 1)
     if graph.time is None:
@@ -100,7 +154,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
         there = np.flatnonzero((graph.time != 0) & (graph.time <= end))
         looked_at = np.flatnonzero(graph.time[there] > start)
         first = int(graph.time[there][looked_at].min())
-        name = f"{first}" if first == end else f"{first}-{end}"
+        name = f"{first}" if first == end else f"{first} to {end}"
         yield Snapshot(
             name,
             hashlib.sha256(f"{content} {name}".encode()).hexdigest(),
@@ -128,14 +182,3 @@ def _natural(name: str) -> list[tuple[int, str]]:
     """Return a key that puts day2 before day10."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
-
-
-def _digest(path: Path) -> str:
-    found = hashlib.sha256()
-    try:
-        with path.open("rb") as stream:
-            while chunk := stream.read(_CHUNK):
-                found.update(chunk)
-    except OSError as error:
-        raise FileError(f"the snapshot {path} cannot be read: {error.strerror}.") from error
-    return found.hexdigest()

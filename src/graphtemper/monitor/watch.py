@@ -1,23 +1,32 @@
-"""A watch: snapshot after snapshot is recalibrated and written down, each once."""
+"""A watch: snapshot after snapshot is measured and written down, each once."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
 from graphtemper.card import SourceCard
 from graphtemper.card_format import to_json
-from graphtemper.errors import GraphTemperError, InputError
+from graphtemper.errors import FileError, GraphTemperError, InputError, MissingExtraError
 from graphtemper.graph import Graph
 from graphtemper.monitor.change import Change, changes
-from graphtemper.monitor.log import Entry, Log
-from graphtemper.monitor.snapshots import Snapshot
+from graphtemper.monitor.entry import Entry, Missed
+from graphtemper.monitor.log import Kind, Log
+from graphtemper.monitor.logits import LogitSnapshot
+from graphtemper.monitor.snapshots import Snapshot, Stored
 from graphtemper.predict import Predictor
-from graphtemper.recalibration import recalibrate
+from graphtemper.recalibration import Recalibration, recalibrate
+from graphtemper.scale.answering import ShardedAnswer
+from graphtemper.scale.logit_tables import estimate_logits
 
+Progress = Callable[[int, int], None]
+"""Called with the snapshots done and those to do."""
+OnMissed = Callable[[Missed], None]
 # Odds of accuracies are finite inside this range.
 _RANGE = (0.005, 0.995)
 
@@ -27,14 +36,29 @@ def follow(
     card: SourceCard,
     snapshots: Iterable[Snapshot],
     log: Log,
-    seed: int = 0,
-    progress: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+    missed: OnMissed | None = None,
 ) -> Iterator[Entry]:
-    """Recalibrate every snapshot that is not in the log yet, and yield what was added.
+    """Recalibrate every graph that is not in the log yet, and yield what was added.
 
     A graph is held in memory only while it is measured. Snapshots come in order: a new one before
     one that is in the log is refused, and so is one of a known name whose content has changed,
     because the log is a record. Interrupted, the watch goes on where it stopped.
+
+    Parameters
+    ----------
+    predictor, card
+        The model and its card.
+    snapshots
+        Oldest first.
+    log
+        Made for this card; its seed is that of the perturbed passes.
+    progress
+        Called after each snapshot.
+    missed
+        Called with a snapshot that cannot be measured, and the watch goes on; without it the
+        error is raised. Such a snapshot is tried again by the next watch, until a later one is in
+        the log: then it is passed over for good, and the log says so.
 
     Examples
     --------
@@ -54,45 +78,152 @@ def follow(
     ...     )
     (['day 1', 'day 2'], [])
     """
-    for snapshot in _new(list(snapshots), log):
+    _check_kind(log, "graphs")
+    take = partial(_measure_graph, predictor, card, log.seed)
+    return _follow(take, list(snapshots), log, progress, missed)
+
+
+def follow_logits(
+    card: SourceCard,
+    snapshots: Iterable[LogitSnapshot],
+    log: Log,
+    progress: Progress | None = None,
+    missed: OnMissed | None = None,
+) -> Iterator[Entry]:
+    """Do the same for logits that a model left elsewhere; neither it nor the graph is needed.
+
+    The answer is that of `graphtemper.scale.recalibrate_logits`, whose first pass is made and no
+    other; the log must be one of logits.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> from graphtemper.monitor import Log, LogitArray, LogitSnapshot
+    >>> days = [csbm.sample(300, 6, 0.8, 1.0, seed=day) for day in range(3)]
+    >>> model = SIGN().fit(days[0], range(150))
+    >>> card = SourceCard.build(model, days[0], range(150, 300), compositions=0)
+    >>> shots = [
+    ...     LogitSnapshot(f"day {d}", f"{d}", lambda d=d: LogitArray(model(days[d]), 2))
+    ...     for d in (1, 2)
+    ... ]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = Log(Path(folder) / "watch.sqlite", fingerprint(card), kind="logits")
+    ...     [entry.name for entry in follow_logits(card, shots, log)]
+    ['day 1', 'day 2']
+    """
+    _check_kind(log, "logits")
+    return _follow(partial(_measure_logits, card), list(snapshots), log, progress, missed)
+
+
+def _check_kind(log: Log, kind: Kind) -> None:
+    if log.kind != kind:
+        raise InputError(
+            f"the log {log.path} is opened for {log.kind}; open it with kind={kind!r}."
+        )
+
+
+Shot = TypeVar("Shot", Snapshot, LogitSnapshot)
+
+
+def _follow(
+    measure: Callable[[Shot], Entry],
+    snapshots: Sequence[Shot],
+    log: Log,
+    progress: Progress | None,
+    missed: OnMissed | None,
+) -> Iterator[Entry]:
+    new = _new(snapshots, log)
+    before: list[Missed] = []  # since the last snapshot that could be measured
+    for done, snapshot in enumerate(new, start=1):
+        try:
+            entry, stamp = _take(measure, snapshot)
+        except MissingExtraError:
+            raise  # no fault of the snapshot's
+        except GraphTemperError as error:
+            if missed is None:
+                raise type(error)(f"snapshot {snapshot.name}: {error}") from error
+            before.append(Missed(snapshot.name, str(error)))
+            missed(before[-1])
+        else:
+            if log.append(entry, before, stamp):  # another process may have been faster
+                yield entry
+            before = []
         if progress is not None:
-            progress(snapshot.name)
-        entry = measure(predictor, card, snapshot, seed)
-        if log.append(entry):  # another process may have been faster
-            yield entry
+            progress(done, len(new))
 
 
-def _new(snapshots: Sequence[Snapshot], log: Log) -> list[Snapshot]:
+def _take(measure: Callable[[Shot], Entry], snapshot: Shot) -> tuple[Entry, str | None]:
+    """Return what a snapshot shows, and the stamp of its files where it can be relied on."""
+    if snapshot.stamp is None:
+        return measure(snapshot), None
+    stamp = snapshot.stamp()
+    settled = stamp.settled()
+    entry = measure(snapshot)
+    if snapshot.stamp() != stamp:
+        raise FileError(
+            "it changed while it was read; write it under another name, then rename it."
+        )
+    return entry, stamp.text if settled else None
+
+
+def _new(snapshots: Sequence[Shot], log: Log) -> list[Shot]:
     """Return the snapshots that are not in the log, all of which come after those that are."""
-    new: list[Snapshot] = []
+    new: list[Shot] = []
+    known, passed = log.known(), {one.name for one in log.missed()}
+    fresh: dict[str, str] = {}
     for snapshot in snapshots:
-        known = log.digest(snapshot.name)
-        if known is None:
+        if snapshot.name in passed:
+            continue
+        if snapshot.name not in known:
             new.append(snapshot)
-        elif known != snapshot.digest:
-            raise InputError(
-                f"the snapshot {snapshot.name} is in the log with another content; give the new "
-                "one a new name."
-            )
-        elif new:
+            continue
+        was = known[snapshot.name]
+        stamp = None if snapshot.stamp is None else snapshot.stamp()
+        if stamp is None or stamp.text != was.stamp:
+            settled = stamp is not None and stamp.settled()
+            if snapshot.checksum() != was.digest:
+                raise InputError(
+                    f"the snapshot {snapshot.name} is in the log with another content; give the "
+                    "new one a new name."
+                )
+            if stamp is not None and settled:
+                fresh[snapshot.name] = stamp.text
+        if new:
             raise InputError(
                 f"the snapshot {new[0].name} comes before {snapshot.name}, which is in the log "
                 "already; give it a later name, or begin a new log."
             )
+    log.remember(fresh)
     return new
 
 
-def measure(predictor: Predictor, card: SourceCard, snapshot: Snapshot, seed: int = 0) -> Entry:
-    """Return what one snapshot shows; its labels, if any, are not looked at."""
-    try:
-        graph: Graph = snapshot.load().replace(labels=None)
-        result = recalibrate(predictor, graph, card, snapshot.nodes, seed=seed)
-    except GraphTemperError as error:
-        raise type(error)(f"snapshot {snapshot.name}: {error}") from error
+def _measure_graph(predictor: Predictor, card: SourceCard, seed: int, snapshot: Snapshot) -> Entry:
+    """Return what one graph shows; its labels, if any, are not looked at."""
+    digest = snapshot.checksum()
+    graph: Graph = snapshot.load().replace(labels=None)
+    result = recalibrate(predictor, graph, card, snapshot.nodes, seed=seed)
+    return _entry(snapshot, digest, result, len(result.probabilities))
+
+
+def _measure_logits(card: SourceCard, snapshot: LogitSnapshot) -> Entry:
+    digest = snapshot.checksum()
+    result = estimate_logits(snapshot.load(), card)
+    return _entry(snapshot, digest, result, result.num_nodes)
+
+
+def _entry(
+    snapshot: Stored[object],
+    digest: str,
+    result: Recalibration | ShardedAnswer,
+    num_nodes: int,
+) -> Entry:
     return Entry(
         name=snapshot.name,
-        digest=snapshot.digest,
-        num_nodes=len(result.probabilities),
+        digest=digest,
+        num_nodes=num_nodes,
         accuracy=float(result.accuracy.value),
         low=float(result.accuracy.low),
         high=float(result.accuracy.high),
@@ -113,15 +244,17 @@ def fingerprint(card: SourceCard) -> str:
 def alarms(entries: Sequence[Entry], false_alarms: float = 0.01, seed: int = 0) -> list[Change]:
     """Return where the estimated accuracy or a signal has changed; see `changes`.
 
-    Only signals that every snapshot has are watched.
+    The signals of the first snapshot are watched, to the end: rows are never changed, so the number
+    of series that the stated rate is shared among is settled with the first. A later snapshot that
+    lacks one of them leaves its series as it was.
     """
     if not entries:
         return []
-    shared = set.intersection(*(set(entry.signals) for entry in entries))
-    series = {"accuracy": [_log_odds(entry.accuracy) for entry in entries]}
-    series |= {
-        name: [entry.signals[name] for entry in entries] for name in sorted(shared - {"accuracy"})
+    names = sorted(entries[0].signals.keys() - {"accuracy"})
+    series: dict[str, list[float | None]] = {
+        "accuracy": [_log_odds(entry.accuracy) for entry in entries]
     }
+    series |= {name: [entry.signals.get(name) for entry in entries] for name in names}
     return changes(series, false_alarms, seed)
 
 

@@ -42,7 +42,7 @@ def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         found = _BLOCK.search(source.read_text("utf-8"))
         block: Any = None if found is None else json.loads(found.group(1))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FileError(f"{source} cannot be read as a report: {error}.") from error
     if not isinstance(block, dict) or block.get("schema") != SCHEMA:
         raise FileError(f"{source} holds no report of the form {SCHEMA}; write it again.")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from graphtemper import theory
 from graphtemper.answer_facts import as_facts
@@ -19,12 +19,10 @@ ANSWER = "_answer.json"
 
 
 @dataclass(frozen=True, eq=False)
-class ShardedRecalibration:
+class ShardedAnswer:
     """What graphtemper says about a model on a target that lives in shards.
 
-    The fields are those of `graphtemper.recalibration.Recalibration`. Probabilities are in ``out``,
-    a directory of Parquet files with one row a node: ``node``, ``probability_0``, ... The answer
-    itself is there as ``_answer.json``, a name that readers of Parquet skip.
+    The fields are those of `graphtemper.recalibration.Recalibration`.
     """
 
     temperature: float
@@ -38,7 +36,6 @@ class ShardedRecalibration:
     nearest: list[tuple[str, float]]
     mean_confidence: tuple[float, float]
     num_nodes: int
-    out: Path
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with the keys of `Recalibration.to_dict`."""
@@ -51,13 +48,40 @@ class ShardedRecalibration:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class ShardedRecalibration(ShardedAnswer):
+    """The same, with probabilities.
+
+    They are in ``out``, a directory of Parquet files with one row a node: ``node``,
+    ``probability_0``, ... The answer itself is there as ``_answer.json``, a name that readers of
+    Parquet skip.
+    """
+
+    out: Path
+
+
+Told = TypeVar("Told", bound=ShardedAnswer)
+
+
 def answer(
     target: ReadEvidence, match: Callable[[float], tuple[float, str]], out: Path
 ) -> ShardedRecalibration:
+    """Return what `told` says, as the answer of a result's directory."""
+    return filed(told(target, match), out)
+
+
+def filed(found: ShardedAnswer, out: Path) -> ShardedRecalibration:
+    """Return the answer with the directory that holds its probabilities."""
+    return ShardedRecalibration(
+        **{field.name: getattr(found, field.name) for field in fields(found)}, out=out
+    )
+
+
+def told(target: ReadEvidence, match: Callable[[float], tuple[float, str]]) -> ShardedAnswer:
     """Give the atlas's answer as `graphtemper.answer.from_atlas` does.
 
     ``match`` returns the temperature for an accuracy and what is wrong with it. Mean confidence
-    after recalibration is known once the probabilities are written (`with_confidence`).
+    after recalibration is known once the probabilities are (`with_confidence`).
     """
     card, claimed = target.card, target.shown.confidence
     accuracy = target.prior(target.drift).estimate("atlas")
@@ -66,7 +90,7 @@ def answer(
         target.response, target.signals, accuracy, note, target.flat, target.blind
     )
     relative = 1.0 if verdict == "abstain" else matched
-    return ShardedRecalibration(
+    return ShardedAnswer(
         temperature=relative * card.probe.temperature,
         accuracy=accuracy,
         verdict=verdict,
@@ -78,10 +102,9 @@ def answer(
         nearest=nearest_families(target.response, target.signals, card.environments),
         mean_confidence=(claimed, claimed),
         num_nodes=target.num_nodes,
-        out=out,
     )
 
 
-def with_confidence(found: ShardedRecalibration, after: float) -> ShardedRecalibration:
+def with_confidence(found: Told, after: float) -> Told:
     """Return the answer with mean confidence as it is after recalibration."""
     return replace(found, mean_confidence=(found.mean_confidence[0], after))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import tokenize
 import zlib
@@ -14,9 +15,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from graphtemper.errors import FileError
+from graphtemper.files import read_npy_header
 
-# A .npy header is a short Python literal; anything longer is an attack or damage.
-_MAX_HEADER = 10_000
 _CHUNK = 1 << 22
 
 
@@ -40,34 +40,33 @@ def open_array(path: Path, what: str) -> NDArray[Any]:
     try:
         size = path.stat().st_size
         with path.open("rb") as stream:
-            shape, dtype, offset = _header(stream)
+            header = read_npy_header(stream)
+        if header.dtype.hasobject or (header.fortran and len(header.shape) > 1):
+            raise ValueError("unsupported layout")
     except FileNotFoundError as error:
         raise FileError(f"{what}: {path} is missing; convert the graph again.") from error
     except (OSError, ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
         raise FileError(f"{what}: {path} is damaged or not an .npy of numbers.") from error
-    claimed = offset + dtype.itemsize * int(np.prod([int(n) for n in shape], dtype=object))
+    claimed = header.offset + header.nbytes
     if size != claimed:
         raise FileError(
             f"{what}: {path} is {size} bytes but its header claims {claimed}; it is truncated or "
             "damaged, so write it again."
         )
-    if claimed == offset:  # an empty file cannot be mapped
-        return np.empty(shape, dtype)
-    return np.memmap(path, dtype, "r", offset, shape)
+    if not header.nbytes:  # an empty file cannot be mapped
+        return np.empty(header.shape, header.dtype)
+    return np.memmap(path, header.dtype, "r", header.offset, header.shape)
 
 
-def _header(stream: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    version = np.lib.format.read_magic(stream)
-    if version not in readers:
-        raise ValueError("unsupported version")
-    shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
-    if dtype.hasobject or (fortran and len(shape) > 1) or min(shape, default=0) < 0:
-        raise ValueError("unsupported layout")
-    return shape, dtype, stream.tell()
+def index_dtype(num_nodes: int) -> np.dtype[Any]:
+    """Return what numbers of nodes are stored as: the smaller of int32 and int64 that holds them.
+
+    Examples
+    --------
+    >>> index_dtype(1000), index_dtype(2**31)
+    (dtype('int32'), dtype('int64'))
+    """
+    return np.dtype(np.int32 if num_nodes < 2**31 else np.int64)
 
 
 def write_rows(
@@ -130,24 +129,38 @@ class Columns:
     offset: int
 
     @classmethod
+    def at(cls, path: Path, shape: tuple[int, int], dtype: DTypeLike) -> Columns:
+        """Describe the array that a file holds or will hold."""
+        header = io.BytesIO()
+        _write_header(header, shape, dtype)
+        return cls(path, shape, np.dtype(dtype).str, header.tell())
+
+    @classmethod
     def create(cls, path: Path, shape: tuple[int, int], dtype: DTypeLike) -> Columns:
+        """Describe an array and make its file."""
+        made = cls.at(path, shape, dtype)
+        made.reserve()
+        return made
+
+    def reserve(self) -> None:
         """Make the file and reserve its space, so that a full disk is found out now."""
-        kind = np.dtype(dtype)
+        size = self._end - self.offset
         try:
-            with path.open("wb") as stream:
-                _write_header(stream, shape, kind)
-                offset = stream.tell()
+            with self.path.open("wb") as stream:
+                _write_header(stream, self.shape, self.dtype)
                 stream.flush()
-                size = shape[0] * shape[1] * kind.itemsize
                 if size and hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(stream.fileno(), offset, size)
-                stream.truncate(offset + size)
+                    os.posix_fallocate(stream.fileno(), self.offset, size)
+                stream.truncate(self._end)
         except OSError as error:
             raise FileError(
-                f"cannot reserve {shape[0] * shape[1] * kind.itemsize:,} bytes for {path}: "
-                f"{error.strerror or error}; free some disk, or name another --workspace."
+                f"cannot reserve {size:,} bytes for {self.path}: {error.strerror or error}; free "
+                "some disk, or name another --workspace."
             ) from error
-        return cls(path, shape, kind.str, offset)
+
+    @property
+    def _end(self) -> int:
+        return self.offset + self.shape[0] * self.shape[1] * np.dtype(self.dtype).itemsize
 
     def write(self, first: int, rows: NDArray[Any]) -> None:
         """Put rows at their place, from row ``first`` on."""
@@ -168,7 +181,6 @@ class Columns:
     def open(self) -> NDArray[Any]:
         """Map the whole array for reading."""
         kind = np.dtype(self.dtype)
-        expected = self.offset + self.shape[0] * self.shape[1] * kind.itemsize
         try:
             size = self.path.stat().st_size
         except OSError as error:
@@ -176,11 +188,23 @@ class Columns:
                 f"{self.path} cannot be read here: {error.strerror or error}; every worker must "
                 "see the workspace under the same path."
             ) from error
-        if size != expected:
-            raise FileError(f"{self.path} is {size} bytes, not {expected}; is the disk full?")
+        if size != self._end:
+            raise FileError(f"{self.path} is {size} bytes, not {self._end}; is the disk full?")
         if size == self.offset:  # an empty file cannot be mapped
             return np.empty(self.shape, kind)
         return np.memmap(self.path, kind, "r", self.offset, self.shape)
+
+    def whole(self) -> bool:
+        """Whether the file is there with its whole size."""
+        return self.path.is_file() and self.path.stat().st_size == self._end
+
+    def flush(self) -> None:
+        """Bring what was written to the disk itself, so that it outlasts the machine's end."""
+        try:
+            with self.path.open("rb") as stream:
+                os.fsync(stream.fileno())
+        except OSError as error:
+            raise FileError(f"cannot write {self.path}: {error.strerror or error}.") from error
 
     def remove(self) -> None:
         """Delete the file."""

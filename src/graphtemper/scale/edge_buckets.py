@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper.errors import FileError, InputError
+from graphtemper.scale.array_files import index_dtype
 
 Pairs = NDArray[np.integer[Any]]
 
@@ -33,7 +34,7 @@ class EdgeBuckets:
     def __init__(self, folder: Path, bounds: list[tuple[int, int]]) -> None:
         self._folder, self._bounds = folder, bounds
         self._num_nodes = bounds[-1][1]
-        self._dtype = np.dtype(np.int32 if self._num_nodes < 2**31 else np.int64)
+        self._dtype = index_dtype(self._num_nodes)
         self._ends = np.array([last for _, last in bounds])
         self._seen = 0
 

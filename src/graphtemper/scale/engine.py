@@ -8,6 +8,7 @@ same bytes twice: a worker that dies costs the time of its tasks and nothing els
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ Result = TypeVar("Result")
 PATIENCE = 60.0
 """Seconds that a cluster may be without any worker before the run is given up."""
 _ASK_EVERY = 1.0
+# Bytes of a function beyond which it is sent once a worker in place of once a task.
+_LARGE = 100_000
 
 
 class Engine(Protocol):
@@ -59,10 +62,15 @@ class OnDask:
 
     def __init__(self, client: Any, patience: float = PATIENCE) -> None:
         self._client, self._patience = client, patience
+        self._held: tuple[str, Any] = ("", None)
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Return ``[function(item) for item in items]``, in that order."""
-        futures = self._client.map(function, items, pure=False)
+        """Return ``[function(item) for item in items]``, in that order.
+
+        A function that carries much, as a whole graph, travels to each worker once and not with
+        every task; the last one is remembered for the next list of tasks.
+        """
+        futures = self._client.map(_call, items, function=self._sent(function), pure=False)
         try:
             return self._results(futures)
         except BaseException:
@@ -70,6 +78,21 @@ class OnDask:
             if self._client.status == "running":
                 self._client.cancel(futures, force=True)
             raise
+
+    def _sent(self, function: Callable[..., Any]) -> Any:
+        """Return the function, or the future of one that is too large to go along with tasks.
+
+        It is the result of a task of its own and not scattered: scattered data are lost with the
+        worker that holds them, and a task is run again.
+        """
+        packed = import_module("distributed.protocol.pickle").dumps(function)
+        if len(packed) < _LARGE:
+            return function
+        name, (known, future) = hashlib.sha256(packed).hexdigest(), self._held
+        if name != known or future.status not in ("pending", "finished"):
+            future = self._client.submit(_unpacked, packed, pure=False)
+            self._held = (name, future)
+        return future
 
     def _results(self, futures: list[Any]) -> list[Any]:
         from distributed.client import FutureCancelledError, FuturesCancelledError
@@ -109,6 +132,14 @@ class OnDask:
             return self._client.status == "running" and bool(self._client.nthreads())
         except (OSError, TimeoutError):
             return False
+
+
+def _unpacked(packed: bytes) -> Any:
+    return import_module("distributed.protocol.pickle").loads(packed)
+
+
+def _call(item: Any, *, function: Callable[[Any], Any]) -> Any:
+    return function(item)
 
 
 @contextmanager

@@ -79,18 +79,21 @@ def half_covariances(run: Run, probe: Probe, mean: FloatArray) -> tuple[Covarian
     step = max(COLUMNS_AT_ONCE // clean.num_classes, 1)
     kept = []
     for start in range(0, len(halves), step):
-        views = _propagated(run, halves[start : start + step], mean)
-        means = np.sum(run.map(views.sums), axis=0) / clean.graph.num_nodes
-        out = run.room.columns("half-products", 2, np.float64)
-        run.map(partial(views.products, means=means, out=out))
-        views.views.remove()
+        out = run.room.lasting(f"halves-{start}", 2, np.float64)
+        work = partial(_write_products, run, halves[start : start + step], mean, out)
+        run.room.stage(f"halves-{start}", work, out)
         kept.append(out)
     weight = probe.splits * probe.temperature**2
     sums = run.map(partial(_ratio_sums, graph=clean.graph, kept=kept, weight=weight))
-    for columns in kept:
-        columns.remove()
     whole, alone = (total(list(parts)).covariance for parts in zip(*sums, strict=True))
     return whole, alone
+
+
+def _write_products(run: Run, halves: NDArray[np.bool_], mean: FloatArray, out: Columns) -> None:
+    views = _propagated(run, halves, mean)
+    means = np.sum(run.map(views.sums), axis=0) / run.clean.graph.num_nodes
+    run.map(partial(views.products, means=means, out=out))
+    views.views.remove()
 
 
 def _propagated(run: Run, halves: NDArray[np.bool_], mean: FloatArray) -> _Views:

@@ -1,8 +1,8 @@
 """Logits that already live as Parquet, from any model and any job: recalibrated without the graph.
 
-One pass over the files for statistics, one to write probabilities. From logits alone a card reads
-confidence signals only, and without features nothing shows how far class shares have moved: the
-answer says so, and the verdict is at most ``caution``.
+One pass over the files for statistics, where `estimate_logits` stops, and one to write
+probabilities. From logits alone a card reads confidence signals only, and without features nothing
+shows how far class shares have moved: the answer says so, and the verdict is at most ``caution``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,19 @@ from graphtemper.errors import FileError, InputError
 from graphtemper.evidence import Probe
 from graphtemper.predict import checked_logits
 from graphtemper.reading import ReadEvidence
-from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
-from graphtemper.scale.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.answering import (
+    ShardedAnswer,
+    ShardedRecalibration,
+    filed,
+    told,
+    with_confidence,
+)
+from graphtemper.scale.confidence_sketch import REACH, ConfidenceSketch
+from graphtemper.scale.drafts import atomic_directory
 from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.logit_statistics import LogitSums
 from graphtemper.scale.matching import Ends, match_confidence, smallest_gap
-from graphtemper.scale.results import probabilities, result_directory, write_answer, write_part
+from graphtemper.scale.results import check_parquet, probabilities, write_answer, write_part
 from graphtemper.scale.sums import Sums, total
 from graphtemper.scale.tables import arrow, check_same_columns, numbers, parquet_file, parquet_files
 from graphtemper.stac import nearest_defined
@@ -40,6 +47,23 @@ _NO_FEATURES = (
     "the features are not known here, so nothing shows whether class shares have moved; they are "
     "taken to be the source's."
 )
+
+
+class LogitParts(Protocol):
+    """Logits in parts, each of which is read a batch at a time."""
+
+    @property
+    def num_classes(self) -> int:
+        """Columns of the logits."""
+
+    def __len__(self) -> int:
+        """Return the number of parts."""
+
+    def batches(self, shard: int) -> Iterator[tuple[Any, FloatArray]]:
+        """Yield the nodes, where they are named, and the logits of a part."""
+
+    def pieces(self, shard: int, temperature: float) -> Iterator[FloatArray]:
+        """Yield the logits of a part, divided by a temperature, a batch at a time."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +102,9 @@ class LogitTables:
                 f"{self.num_classes} classes: name them logit_0 to {wanted[-1]}, without others."
             )
         return wanted
+
+    def __len__(self) -> int:
+        return len(self.files)
 
     def no_rows(self, shard: int) -> tuple[Any, FloatArray]:
         """Return the nodes, of the type they have in a file, and the logits of no row."""
@@ -125,9 +152,10 @@ class LogitTables:
         except InputError as error:
             raise FileError(f"{path}, from row {start} on: {error}") from error
 
-    def read(self, shard: int, temperature: float) -> FloatArray:
-        """Return all logits of a file, divided by a temperature."""
-        return np.concatenate([logits for _, logits in self.batches(shard)]) / temperature
+    def pieces(self, shard: int, temperature: float) -> Iterator[FloatArray]:
+        """Yield the logits of a file, divided by a temperature, a batch at a time."""
+        for _, logits in self.batches(shard):
+            yield logits / temperature
 
 
 def _lists_of_numbers(kind: Any) -> bool:
@@ -190,41 +218,102 @@ def recalibrate_logits(
     """
     place, engine = Path(out).absolute(), engine or Serial()
     found = LogitTables.open(tables, card.num_classes)
-    shards, probe = len(found.files), card.probe
-    with result_directory(place) as folder:
-        read = partial(_statistics, tables=found, probe=probe)
-        parts: list[_Statistics | None] = engine.map(read, range(shards))
-        counts = [0 if part is None else part.ends.nodes for part in parts]
-        filled = [part for part in parts if part is not None]
-        if not filled:
-            raise FileError(f"{tables} holds no rows of logits.")
-        seen: _Statistics = total(filled)
-        target = ReadEvidence.read(
-            seen.sums.evidence(None, 0.0),
-            card,
-            sum(counts),
-            moments,
-            flat=seen.sums.spread == 0.0,
-        )
-
-        def match(accuracy: float) -> tuple[float, str]:
-            return _nearest(engine, found, probe.temperature, seen, counts, accuracy)
-
-        made = _plain(answer(target, match, place), known=moments is not None)
+    check_parquet()
+    with atomic_directory(place) as folder:
+        plain, _, counts = _measure(engine, found, card, moments)
         write = partial(
             _write,
             tables=found,
             starts=np.concatenate([[0], np.cumsum(counts)]).tolist(),
-            temperature=probe.temperature,
-            relative=1.0 / made.slope,
+            temperature=card.probe.temperature,
+            relative=1.0 / plain.slope,
             folder=folder,
         )
-        made = with_confidence(made, sum(engine.map(write, range(shards))) / sum(counts))
+        after = sum(engine.map(write, range(len(found)))) / sum(counts)
+        made = filed(with_confidence(plain, after), place)
         write_answer(folder, made)
     return made
 
 
-def _plain(found: ShardedRecalibration, known: bool) -> ShardedRecalibration:
+def estimate_logits(
+    parts: LogitParts,
+    card: SourceCard,
+    *,
+    engine: Engine | None = None,
+    moments: tuple[FloatArray, FloatArray] | None = None,
+) -> ShardedAnswer:
+    """Give the answer of `recalibrate_logits` after its first pass; nothing is written.
+
+    Logits are read again only where the sketch of the first pass does not reach the temperature.
+
+    Parameters
+    ----------
+    parts
+        The logits: `LogitTables`, or anything else that has them in parts.
+    card, engine, moments
+        See `recalibrate_logits`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(600, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(300))
+    >>> card = SourceCard.build(model, g, range(300, 600), compositions=0)
+    >>> path = Path(tempfile.mkdtemp()) / "logits.parquet"
+    >>> pq.write_table(pa.table({f"logit_{k}": z for k, z in enumerate(model(g).T)}), path)
+    >>> found = estimate_logits(LogitTables.open(path, card.num_classes), card)
+    >>> found.num_nodes, found.verdict
+    (600, 'caution')
+    """
+    engine = engine or Serial()
+    plain, seen, counts = _measure(engine, parts, card, moments)
+    relative = 1.0 / plain.slope
+    if abs(np.log(relative)) <= REACH:
+        after = seen.sketch.mean_confidence(relative)
+    else:
+        read = partial(_confidence, tables=parts, temperature=plain.temperature)
+        after = sum(engine.map(read, np.flatnonzero(counts).tolist())) / sum(counts)
+    return with_confidence(plain, after)
+
+
+def _measure(
+    engine: Engine,
+    parts: LogitParts,
+    card: SourceCard,
+    moments: tuple[FloatArray, FloatArray] | None,
+) -> tuple[ShardedAnswer, _Statistics, list[int]]:
+    """Return the answer, what it was read from, and the rows of each part."""
+    read = partial(_statistics, tables=parts, probe=card.probe)
+    each: list[_Statistics | None] = engine.map(read, range(len(parts)))
+    counts = [0 if part is None else part.ends.nodes for part in each]
+    filled = [part for part in each if part is not None]
+    if not filled:
+        raise FileError("there are no rows of logits; every file is empty.")
+    seen: _Statistics = total(filled)
+    target = ReadEvidence.read(
+        seen.sums.evidence(None, 0.0),
+        card,
+        sum(counts),
+        moments,
+        flat=seen.sums.spread == 0.0,
+    )
+
+    def match(accuracy: float) -> tuple[float, str]:
+        return _nearest(engine, parts, card.probe.temperature, seen, counts, accuracy)
+
+    return _plain(told(target, match), known=moments is not None), seen, counts
+
+
+def _confidence(shard: int, *, tables: LogitParts, temperature: float) -> float:
+    pieces = tables.pieces(shard, temperature)
+    return sum(float(probabilities(piece, 1.0).max(axis=1).sum()) for piece in pieces)
+
+
+def _plain(found: ShardedAnswer, known: bool) -> ShardedAnswer:
     """Leave out what takes a graph, and say what takes features."""
     signals = {name: value for name, value in found.signals.items() if name != "log_degree"}
     if known:
@@ -233,7 +322,7 @@ def _plain(found: ShardedRecalibration, known: bool) -> ShardedRecalibration:
     return replace(found, signals=signals, verdict=verdict, reasons=[*found.reasons, _NO_FEATURES])
 
 
-def _statistics(shard: int, *, tables: LogitTables, probe: Probe) -> _Statistics | None:
+def _statistics(shard: int, *, tables: LogitParts, probe: Probe) -> _Statistics | None:
     parts = []
     for _, plain in tables.batches(shard):
         logits = plain / probe.temperature
@@ -245,7 +334,7 @@ def _statistics(shard: int, *, tables: LogitTables, probe: Probe) -> _Statistics
 
 def _nearest(
     engine: Engine,
-    tables: LogitTables,
+    tables: LogitParts,
     temperature: float,
     seen: _Statistics,
     counts: list[int],
@@ -254,8 +343,8 @@ def _nearest(
     """Match by the sketch; read the logits again where it cannot tell T to its tolerance."""
     filled = [shard for shard, count in enumerate(counts) if count]
 
-    def read(place: int) -> FloatArray:
-        return tables.read(filled[place], temperature)
+    def read(place: int) -> Iterator[FloatArray]:
+        return tables.pieces(filled[place], temperature)
 
     def match() -> float:
         matched = seen.sketch.match(accuracy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import exp, log
 from typing import NamedTuple
@@ -19,8 +19,8 @@ from graphtemper._inverse_temperature import (
 from graphtemper.scale.engine import Engine
 from graphtemper.stac import nearest_defined
 
-ReadLogits = Callable[[int], FloatArray]
-"""From the number of a shard to its logits (n, K), divided by the source temperature."""
+ReadLogits = Callable[[int], Iterable[FloatArray]]
+"""From the number of a shard to its logits, (n, K) pieces divided by the source temperature."""
 # Of log T: far below what any accuracy is known to, and one pass less than to the last digit.
 _TOLERANCE = 1e-10
 
@@ -78,7 +78,7 @@ def match_confidence(
     >>> from graphtemper import temperature
     >>> from graphtemper.scale.engine import Serial
     >>> z = np.random.default_rng(0).standard_normal((300, 3))
-    >>> found = match_confidence(Serial(), 3, lambda s: z[100 * s :][:100], 0.6, Ends.of(z))
+    >>> found = match_confidence(Serial(), 3, lambda s: [z[100 * s :][:100]], 0.6, Ends.of(z))
     >>> bool(abs(found / temperature.match_confidence(z, 0.6) - 1) < 1e-8)
     True
     """
@@ -106,10 +106,16 @@ def nearest_temperature(
 
 
 def _smallest(shard: int, *, read: ReadLogits) -> float:
-    return smallest_contribution(read(shard))
+    return min(smallest_contribution(logits) for logits in read(shard))
 
 
 def _confidence(shard: int, *, read: ReadLogits, beta: float) -> tuple[float, float, float]:
-    logits = read(shard)
-    value, slope, bend = confidence_derivatives(logits, beta)
-    return value * len(logits), slope * len(logits), bend * len(logits)
+    value = slope = bend = 0.0
+    for logits in read(shard):
+        found, count = confidence_derivatives(logits, beta), len(logits)
+        value, slope, bend = (
+            value + found.value * count,
+            slope + found.slope * count,
+            bend + found.bend * count,
+        )
+    return value, slope, bend

@@ -23,6 +23,7 @@ from graphtemper.scale.noise_passes import noise_agreements
 from graphtemper.scale.run import Clean, Run
 from graphtemper.scale.sums import Sums, total
 from graphtemper.scale.witnesses import Witnesses, held_out, over_edges
+from graphtemper.witness import Covariance
 
 STAGES = ("columns", "halves", "edges", "held-out edges", "noise", "classes")
 """What is measured, in this order."""
@@ -46,7 +47,10 @@ class _NodeSums(Sums):
 
 
 def measure(run: Run, probe: Probe, seed: int, progress: Progress | None = None) -> Measured:
-    """Measure a clean pass and what perturbed passes make of it."""
+    """Measure a clean pass and what perturbed passes make of it.
+
+    Each of the `STAGES` is one of the workspace, so a run that was killed does not repeat it.
+    """
     clean = run.clean
     steps = iter(range(1, len(STAGES) + 1))
 
@@ -55,34 +59,34 @@ def measure(run: Run, probe: Probe, seed: int, progress: Progress | None = None)
             progress(stage, next(steps), len(STAGES))
 
     nodes: _NodeSums = total(run.map(partial(_node_sums, clean=clean, probe=probe)))
-    mean, std = feature_moments(run.engine, clean.graph)
+    stage, engine, graph = run.room.stage, run.engine, clean.graph
+    moments = stage("columns", lambda: [m.tolist() for m in feature_moments(engine, graph)])
+    mean, std = (np.array(values) for values in moments)
     tell("columns")
-    feature, own_feature = half_covariances(run, probe, mean)
+    feature, own_feature = stage("halves", lambda: half_covariances(run, probe, mean))
     tell("halves")
-    witnesses = Witnesses.write(run)
-    edges = over_edges(run, witnesses)
+    edge, wedge, homophily = stage("edges", lambda: over_edges(run, Witnesses.write(run)))
     tell("edges")
-    held = held_out(run, witnesses, probe, seed)
-    witnesses.columns.remove()
+    held, agreement = stage("held-out", lambda: held_out(run, Witnesses.write(run), probe, seed))
+    Witnesses.forget(run)
     tell("held-out edges")
-    passes = probe.passes_over(clean.graph.num_nodes, fewest=2)
-    by_own, by_source = noise_agreements(
-        run, probe.noise_level, [std, probe.column_std], passes, seed
+    passes, stds = probe.passes_over(graph.num_nodes, fewest=2), [std, probe.column_std]
+    by_own, by_source = stage(
+        "noise", lambda: noise_agreements(run, probe.noise_level, stds, passes, seed)
     )
     tell("noise")
-    snr = feature_snr(run.engine, clean.graph, clean.classes, clean.num_classes, mean)
+    snr = stage("snr", lambda: feature_snr(engine, graph, clean.classes, clean.num_classes, mean))
     tell("classes")
-    basic = nodes.logits.evidence(edges.homophily, nodes.log_degree / clean.graph.num_nodes)
     shown = replace(
-        basic,
-        feature=feature,
-        own_feature=own_feature,
-        edge=edges.edge,
-        wedge=edges.wedge,
-        held=held.covariance,
+        nodes.logits.evidence(homophily, nodes.log_degree / graph.num_nodes),
+        feature=Covariance(*feature),
+        own_feature=Covariance(*own_feature),
+        edge=Covariance(*edge),
+        wedge=Covariance(*wedge),
+        held=Covariance(*held),
         noise_agreement=by_own,
         source_noise_agreement=by_source,
-        edge_agreement=held.agreement,
+        edge_agreement=agreement,
         snr=snr,
     )
     return Measured(shown, mean, std, nodes.logits)

@@ -49,17 +49,19 @@ def noise_agreements(
         some = range(start, min(start + together, passes))
         terms = Noise(factors, some, clean.model.hops_used, clean.num_classes, seed)
         width = len(stds) * len(some)
-        predicted = run.room.columns("noisy-classes", width, np.int32)
+        predicted = run.room.lasting(f"noise-{start}", width, np.int32)
         sink = _Classes(clean.values, predicted, width)
         operator, hops = clean.operator, clean.model.hops
-        propagate(run.engine, clean.graph, operator, terms, hops, run.room, sink)
+        run.room.stage(
+            f"noise-{start}",
+            partial(propagate, run.engine, clean.graph, operator, terms, hops, run.room, sink),
+            predicted,
+        )
         kept.append(predicted)
     count = clean.num_classes
     sums = run.map(
         partial(_disagreements, graph=clean.graph, kept=kept, stds=len(stds), classes=count)
     )
-    for columns in kept:
-        columns.remove()
     return [1.0 - value / clean.graph.num_nodes for value in np.sum(sums, axis=0)]
 
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from graphtemper._arrays import FloatArray
 from graphtemper._random import stream
-from graphtemper.models.linear import LinearGNN
 from graphtemper.propagate import Operator, multiply, row_scale
 from graphtemper.scale.array_files import Columns
 from graphtemper.scale.edge_choice import EdgeChoice
@@ -40,20 +39,9 @@ class ShardedOperator:
     scale: Columns
     choice: EdgeChoice | None = None
 
-    @classmethod
-    def make(
-        cls,
-        engine: Engine,
-        graph: ShardedGraph,
-        kind: Operator,
-        room: Workspace,
-        choice: EdgeChoice | None = None,
-    ) -> ShardedOperator:
+    def measure(self, engine: Engine) -> None:
         """Count neighbours, those that ``choice`` keeps, and write every row's scale."""
-        scale = room.columns("scale", 1, np.float64)
-        made = cls(graph, kind, scale, choice)
-        engine.map(made._write_scale, range(len(graph.shards)))
-        return made
+        engine.map(self._write_scale, range(len(self.graph.shards)))
 
     def _write_scale(self, shard: int) -> None:
         for rows in self.graph.blocks(shard):
@@ -118,15 +106,6 @@ class Projected:
     weights: Sequence[Values | None]
     constants: Sequence[Values]
     width: int
-
-    @classmethod
-    def of(cls, graph: ShardedGraph, model: LinearGNN) -> Projected:
-        """Project as `LinearGNN.project` does."""
-        count = model.intercept_.size
-        weights: list[Values | None] = [None] * (model.hops + 1)
-        for position, hop in enumerate(model.hops_used):
-            weights[hop] = model.weights_[position].astype(np.float32)
-        return cls(graph, weights, [np.zeros(count, np.float32)] * (model.hops + 1), count)
 
     def reader(self, shard: int, hop: int) -> Reader | None:
         """See `Terms`."""
@@ -251,10 +230,12 @@ def _hop(
     matrix = operator.reader() if before is not None else None
     columns = None if before is None else before.open()
     for rows in graph.blocks(shard, terms.width):
-        values: Any = None if read is None else read(rows)
-        if matrix is not None and columns is not None:
-            moved = multiply(matrix(rows), columns)
-            values = moved if values is None else values + moved
+        # Features beyond float32, or damaged ones, are found out where logits are not finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            values: Any = None if read is None else read(rows)
+            if matrix is not None and columns is not None:
+                moved = multiply(matrix(rows), columns)
+                values = moved if values is None else values + moved
         if values is None:
             values = np.zeros((rows.last - rows.first, terms.width), np.float32)
         sink.put(rows, np.asarray(values, dtype=np.float32))

@@ -16,14 +16,16 @@ from graphtemper.perturb import is_linear
 from graphtemper.predict import Predictor
 from graphtemper.reading import ReadEvidence
 from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
+from graphtemper.scale.drafts import draft, sole_folder
 from graphtemper.scale.engine import Engine, Serial
+from graphtemper.scale.identity import identity
 from graphtemper.scale.matching import Ends, nearest_temperature
 from graphtemper.scale.measuring import Progress, measure
-from graphtemper.scale.results import probabilities, result_directory, write_answer, write_part
+from graphtemper.scale.results import check_parquet, probabilities, write_answer, write_part
 from graphtemper.scale.run import Clean, Run, clean_pass
 from graphtemper.scale.shards import ShardedGraph
 from graphtemper.scale.sums import total
-from graphtemper.scale.workspace import workspace
+from graphtemper.scale.workspace import stages_folder, workspace
 
 
 def recalibrate_shards(
@@ -53,13 +55,17 @@ def recalibrate_shards(
         The source card.
     out
         A new directory for the probabilities: Parquet, one file a shard, and ``_answer.json``.
+        While it is made, finished stages lie beside it in ``.NAME.graphtemper``: after a kill or
+        an interruption the same call goes on from them, to the same bytes, and a call with other
+        arguments removes them. A second process on the same directory is refused.
     engine
         Where tasks run (default: here, one after the other); see `graphtemper.scale.engine`. The
         bytes do not depend on it.
     seed
         Seed of the perturbed passes.
     room
-        A directory for intermediate columns that every worker sees (default: beside ``out``).
+        A directory for stages and intermediate columns that every worker sees (default: beside
+        ``out``).
     progress
         Called with a stage, stages done and stages in all.
 
@@ -83,9 +89,13 @@ def recalibrate_shards(
     """
     linear = _checked(model, graph, card)
     place, engine = Path(out).absolute(), engine or Serial()
+    check_parquet()
     with (
-        result_directory(place) as folder,
-        workspace(room or place.parent, graph.num_nodes) as hall,
+        sole_folder(place) as hidden,
+        workspace(
+            stages_folder(hidden, room, identity(linear, graph, card, seed)), graph.num_nodes
+        ) as hall,
+        draft(hidden, place) as folder,
     ):
         clean = clean_pass(engine, graph, linear, card.probe.temperature, hall)
         run = Run(engine, hall, clean)
@@ -101,7 +111,9 @@ def recalibrate_shards(
         shards, classes = len(graph.shards), clean.num_classes
 
         def match(accuracy: float) -> tuple[float, str]:
-            return nearest_temperature(engine, shards, clean.logits, classes, accuracy, ends)
+            work = partial(nearest_temperature, engine, shards, clean.pieces, classes)
+            temperature, note = hall.stage("match", lambda: work(accuracy, ends))
+            return temperature, note
 
         found = answer(target, match, place)
         write = partial(_write, clean=clean, relative=1.0 / found.slope, folder=folder)

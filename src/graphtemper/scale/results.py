@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._arrays import FloatArray
-from graphtemper.files import atomic_directory, atomic_write
+from graphtemper.files import atomic_write
 from graphtemper.recalibration import keep_argmax
 from graphtemper.scale.answering import ANSWER, ShardedRecalibration
 from graphtemper.scale.tables import arrow
@@ -55,12 +54,9 @@ def write_part(path: Path, parts: Iterable[tuple[NDArray[Any], FloatArray]]) -> 
     return top
 
 
-@contextmanager
-def result_directory(out: Path) -> Iterator[Path]:
-    """Give a directory for the parts that gets its name when everything is written."""
-    arrow("pyarrow.parquet")  # refused now, not after an hour of measuring
-    with atomic_directory(out) as folder:
-        yield folder
+def check_parquet() -> None:
+    """Refuse to start without pyarrow: now, not after an hour of measuring."""
+    arrow("pyarrow.parquet")
 
 
 def write_answer(folder: Path, found: ShardedRecalibration) -> None:

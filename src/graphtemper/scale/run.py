@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,10 @@ class Clean:
         first, last, _ = self.graph.shards[shard]
         return self.values.open()[first:last].astype(np.float64) / self.temperature
 
+    def pieces(self, shard: int) -> list[FloatArray]:
+        """Return a shard's `logits` as the list that `graphtemper.scale.matching` reads."""
+        return [self.logits(shard)]
+
     def own(self, first: int, last: int) -> FloatArray:
         """Return own views of some nodes at the source temperature (`graphtemper.witness`)."""
         terms = self.terms.open()[first:last].astype(np.float64)
@@ -90,22 +95,25 @@ def clean_pass(
     """
     count = int(model.intercept_.size)
     width = len(model.hops_used) * count
-    terms = room.columns("terms", width, np.float32)
     weights = model.weights_.transpose(1, 0, 2).reshape(graph.num_features, width)
     project = Projected(graph, [weights.astype(np.float32)], [np.zeros(width, np.float32)], width)
-    operator = ShardedOperator.make(engine, graph, model.operator, room)
-    propagate(engine, graph, operator, project, 0, room, Kept(terms))
     made = Clean(
         graph=graph,
         model=model,
         temperature=temperature,
-        operator=operator,
-        terms=terms,
-        values=room.columns("logits", count, np.float32),
-        classes=room.columns("classes", 1, np.int32),
+        operator=ShardedOperator(graph, model.operator, room.lasting("scale", 1, np.float64)),
+        terms=room.lasting("terms", width, np.float32),
+        values=room.lasting("logits", count, np.float32),
+        classes=room.lasting("classes", 1, np.int32),
     )
+    operator, terms = made.operator, Kept(made.terms)
     sink = LogitsAndClasses(made.values, made.classes, model.intercept_.astype(np.float32))
-    propagate(engine, graph, operator, made.stored, model.hops, room, sink)
+    run = partial(propagate, engine, graph, operator)
+    room.stage("scale", partial(operator.measure, engine), operator.scale)
+    room.stage("terms", partial(run, project, 0, room, terms), made.terms)
+    room.stage(
+        "logits", partial(run, made.stored, model.hops, room, sink), made.values, made.classes
+    )
     return made
 
 

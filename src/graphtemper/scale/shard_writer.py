@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from graphtemper._arrays import check_whole
 from graphtemper.errors import InputError
-from graphtemper.scale.array_files import checksum, write_rows
+from graphtemper.scale.array_files import checksum, index_dtype, write_rows
 from graphtemper.scale.shards import DENSE, MANIFEST, SCHEMA, SPARSE
 
 ROWS_PER_SHARD = 250_000
@@ -34,11 +34,6 @@ class ShardWriter:
         self._num_nodes, self._listed = num_nodes, list[dict[str, Any]]()
         self._entries, self._sparse = 0, False
 
-    @property
-    def index_dtype(self) -> np.dtype[Any]:
-        """What neighbours are stored as."""
-        return np.dtype(np.int32 if self._num_nodes < 2**31 else np.int64)
-
     def add(
         self,
         indptr: NDArray[Any],
@@ -51,7 +46,7 @@ class ShardWriter:
         folder.mkdir()
         arrays: dict[str, NDArray[Any]] = {
             "indptr.npy": np.asarray(indptr, dtype=np.int64),
-            "indices.npy": np.asarray(indices, dtype=self.index_dtype),
+            "indices.npy": np.asarray(indices, dtype=index_dtype(self._num_nodes)),
         }
         names: tuple[str, ...] = DENSE
         if sp.issparse(features):

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from graphtemper.errors import FileError
 from graphtemper.graph import Graph
 from graphtemper.graph_checks import Features
-from graphtemper.scale.array_files import checksum, open_array
+from graphtemper.scale.array_files import checksum, index_dtype, open_array
 
 SCHEMA = "graphtemper.shards/1"
 MANIFEST = "graph.json"
@@ -197,10 +197,9 @@ class ShardedGraph:
                 f"{'sparse' if self.sparse else 'dense'} features has "
                 f"{', '.join(sorted(expected))}."
             )
-        index = _index_dtypes(self.num_nodes)
         shapes: dict[str, tuple[tuple[int, ...] | None, tuple[str, ...]]] = {
             "indptr.npy": ((last - first + 1,), ("int64",)),
-            "indices.npy": (None, index),
+            "indices.npy": (None, tuple(sorted({index_dtype(self.num_nodes).name, "int64"}))),
             "features.npy": ((last - first, self.num_features), ("float32",)),
             "features_data.npy": (None, ("float32",)),
             "features_indices.npy": (None, ("int32", "int64")),
@@ -222,10 +221,6 @@ class ShardedGraph:
                     "lists; do not mix shards of different graphs."
                 )
         return len(self._map(shard, "indices.npy"))
-
-
-def _index_dtypes(num_nodes: int) -> tuple[str, ...]:
-    return ("int32", "int64") if num_nodes < 2**31 else ("int64",)
 
 
 def _is_csr(indptr: NDArray[Any], indices: NDArray[Any], width: int) -> bool:

@@ -207,6 +207,8 @@ def read_features(path: Path) -> FeatureTable:
     files = parquet_files(path)
     names = parquet_file(files[0]).schema_arrow.names
     wanted = [name for name in names if name != _NODE]
+    if not wanted:
+        raise FileError(f"{files[0]} has no column of features.")
     check_same_columns(files, names)
     rows = sum(parquet_file(part).metadata.num_rows for part in files)
     return FeatureTable(rows, len(wanted), lambda: _parquet_features(files, wanted))

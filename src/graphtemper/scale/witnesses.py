@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +20,8 @@ from graphtemper.scale.run import Clean, LogitsAndClasses, Run
 from graphtemper.scale.shards import Rows, ShardedGraph
 from graphtemper.scale.sums import RatioSums, Sums, total
 from graphtemper.witness import Covariance
+
+_STAGE = "witnesses"
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,24 @@ class Witnesses:
     @classmethod
     def write(cls, run: Run) -> Witnesses:
         """Put the own views of a clean pass on disk, centred over all ends of edges."""
-        clean = run.clean
-        centre: _Centre = total(run.map(partial(_own_centre, clean=clean)))
-        made = cls(run.room.columns("witnesses", clean.num_classes + 1, np.float64))
-        run.map(partial(_write_witnesses, clean=clean, mean=centre.mean, columns=made.columns))
+        clean, made = run.clean, cls.at(run)
+
+        def work() -> None:
+            centre: _Centre = total(run.map(partial(_own_centre, clean=clean)))
+            run.map(partial(_write_witnesses, clean=clean, mean=centre.mean, columns=made.columns))
+
+        run.room.stage(_STAGE, work, made.columns)
         return made
+
+    @classmethod
+    def at(cls, run: Run) -> Witnesses:
+        """Say where they are in a run's workspace."""
+        return cls(run.room.lasting(_STAGE, run.clean.num_classes + 1, np.float64))
+
+    @classmethod
+    def forget(cls, run: Run) -> None:
+        """Remove them from disk."""
+        run.room.forget(_STAGE, cls.at(run).columns)
 
 
 def _own_centre(shard: int, *, clean: Clean) -> _Centre:
@@ -76,8 +92,7 @@ class _EdgeSums(Sums):
     agreeing: int
 
 
-@dataclass(frozen=True)
-class OverEdges:
+class OverEdges(NamedTuple):
     """What neighbours show on all edges: two covariances, and the share of like predictions."""
 
     edge: Covariance
@@ -123,8 +138,7 @@ def _around(rows: Rows, columns: FloatArray, weights: FloatArray) -> FloatArray:
     return np.asarray(multiply(matrix, columns))
 
 
-@dataclass(frozen=True)
-class HeldOutEdges:
+class HeldOutEdges(NamedTuple):
     """What predictions show across edges that the model did not see."""
 
     covariance: Covariance
@@ -152,23 +166,25 @@ def held_out(run: Run, witnesses: Witnesses, probe: Probe, seed: int) -> HeldOut
     passes = probe.passes_over(clean.graph.num_nodes) if clean.graph.num_edges else 0
     for number in range(passes):
         choice = EdgeChoice.draw(seed, "held-out edges", number, probe.edge_share)
-        products = run.room.columns("held-out", 2, np.float64)
-        kappas.append(_held_out_pass(run, witnesses, choice, products).kappa)
+        products = run.room.lasting(f"held-out-{number}", 2, np.float64)
+        work = partial(_held_out_pass, run, witnesses, choice, products)
+        kappas.append(run.room.stage(f"held-out-{number}", work, products))
         kept.append(products)
     if not kept:
         return HeldOutEdges(Covariance(0.0, 0.0), 0.0)
     sums: RatioSums = total(run.map(partial(_held_sums, graph=clean.graph, kept=kept)))
-    for columns in kept:
-        columns.remove()
     seen = [value for value in kappas if value is not None]
     return HeldOutEdges(sums.covariance, float(np.mean(seen)) if seen else 0.0)
 
 
 def _held_out_pass(
     run: Run, witnesses: Witnesses, choice: EdgeChoice, products: Columns
-) -> _PassSums:
+) -> float | None:
+    """Write each node's products of one pass; return its kappa."""
     clean = run.clean
-    operator = ShardedOperator.make(run.engine, clean.graph, clean.model.operator, run.room, choice)
+    scale = run.room.columns("held-out-scale", 1, np.float64)
+    operator = ShardedOperator(clean.graph, clean.model.operator, scale, choice)
+    operator.measure(run.engine)
     values = run.room.columns("held-out-logits", clean.num_classes, np.float32)
     classes = run.room.columns("held-out-classes", 1, np.int32)
     sink = LogitsAndClasses(values, classes, clean.model.intercept_.astype(np.float32))
@@ -188,7 +204,7 @@ def _held_out_pass(
     values.remove()
     classes.remove()
     operator.scale.remove()
-    return found
+    return found.kappa
 
 
 def _pass_centre(shard: int, *, clean: Clean, values: Columns) -> _Centre:

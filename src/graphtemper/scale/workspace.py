@@ -1,55 +1,163 @@
-"""The workspace of a run: a directory of column files that is removed when the run ends."""
+"""The workspace of a run: column files and finished stages, removed when the run ends.
+
+A stage is finished once a small file with its result is there, JSON after its CRC-32, written under
+a temporary name and renamed after its columns are on the disk. A run that was killed or interrupted
+goes on from the finished stages when the same workspace is opened again; everything else in it is
+made anew.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from numpy.typing import DTypeLike
 
-from graphtemper.errors import FileError
+from graphtemper.errors import ClusterError, FileError
+from graphtemper.files import atomic_write
 from graphtemper.scale.array_files import Columns
+
+_SCRATCH = "scratch-"
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Makes the column files of one run over N nodes."""
+    """Makes the column files of one run over N nodes, and remembers its finished stages."""
 
     folder: Path
+    scratch: Path
     num_nodes: int
     _numbers: Iterator[int] = field(default_factory=count)
 
     def columns(self, what: str, width: int, dtype: DTypeLike) -> Columns:
-        """Return a new (N, width) array on disk; ``what`` is for people who look into it."""
+        """Return a new (N, width) array on disk; ``what`` is for people who look into it.
+
+        It is in a folder of this process: a worker that still runs a task of one that was killed
+        cannot write into it.
+        """
         name = f"{next(self._numbers):04d}-{what}.npy"
-        return Columns.create(self.folder / name, (self.num_nodes, width), dtype)
+        return Columns.create(self.scratch / name, (self.num_nodes, width), dtype)
+
+    def lasting(self, name: str, width: int, dtype: DTypeLike) -> Columns:
+        """Describe the (N, width) array of a stage; it is there once the stage is finished."""
+        return Columns.at(self.folder / f"{name}.npy", (self.num_nodes, width), dtype)
+
+    def stage(self, name: str, work: Callable[[], Any], *columns: Columns) -> Any:
+        """Return what a stage found, as JSON has it, and leave its lasting columns filled.
+
+        Stages within a stage NAME are called NAME-... and forgotten when it is finished.
+        ``work`` is called unless an earlier run on this workspace finished the stage. Floats keep
+        all of their digits in JSON, so what follows has the same bytes either way.
+
+        Examples
+        --------
+        >>> with workspace(Path(tempfile.mkdtemp()) / "room", 3) as room:
+        ...     for number in (1.5, 2.5):
+        ...         room.stage("square", lambda: [number**2])
+        [2.25]
+        [2.25]
+        """
+        marker = self.folder / f"{name}.stage"
+        finished, found = _read(marker)
+        if finished and all(item.whole() for item in columns):
+            return self._without_inner(name, found)
+        marker.unlink(missing_ok=True)
+        for item in columns:
+            item.reserve()
+        text = json.dumps(work()).encode("utf-8")
+        for item in columns:
+            item.flush()
+        with atomic_write(marker) as stream:
+            stream.write(b"%08x %s" % (zlib.crc32(text), text))
+        return self._without_inner(name, json.loads(text))
+
+    def _without_inner(self, name: str, found: Any) -> Any:
+        for inner in self.folder.glob(f"{name}-*"):
+            inner.unlink(missing_ok=True)
+        return found
+
+    def forget(self, name: str, *columns: Columns) -> None:
+        """Remove a stage that later ones have made superfluous, with its columns."""
+        (self.folder / f"{name}.stage").unlink(missing_ok=True)
+        for item in columns:
+            item.remove()
 
 
-@contextmanager
-def workspace(parent: str | os.PathLike[str], num_nodes: int) -> Iterator[Workspace]:
-    """Make a workspace in a directory that every worker sees, and remove it afterwards.
+def _read(marker: Path) -> tuple[bool, Any]:
+    """Return whether a stage's result is there and undamaged, and the result."""
+    try:
+        check, _, text = marker.read_bytes().partition(b" ")
+    except OSError:
+        return False, None
+    whole = bool(text) and check == b"%08x" % zlib.crc32(text)
+    return whole, json.loads(text) if whole else None
+
+
+def stages_folder(hidden: Path, room: str | os.PathLike[str] | None, name: str) -> Path:
+    """Return the folder for the stages of a named run, and remove those of others for its result.
+
+    It is in the hidden folder of the result (`graphtemper.scale.drafts`), which the caller holds,
+    or in ``room``, under a name that says which result it is for.
 
     Examples
     --------
-    >>> with workspace(tempfile.mkdtemp(), 3) as room:
+    >>> hidden = Path(tempfile.mkdtemp())
+    >>> (hidden / "stages-old").mkdir()
+    >>> stages_folder(hidden, None, "new").name, list(hidden.iterdir())
+    ('stages-new', [])
+    """
+    home, prefix = hidden, "stages-"
+    if room is not None:  # results of one name in several folders may share it
+        told = hashlib.sha256(str(hidden).encode()).hexdigest()[:8]
+        home, prefix = Path(room).absolute(), f"{hidden.name}-{told}-"
+    mine = home / f"{prefix}{name}"
+    for item in home.iterdir() if home.is_dir() else ():
+        if item.name.startswith(prefix) and item != mine:
+            shutil.rmtree(item, ignore_errors=True)
+    return mine
+
+
+@contextmanager
+def workspace(folder: Path, num_nodes: int) -> Iterator[Workspace]:
+    """Open a workspace, or the one that an interrupted run left, and remove it at the end.
+
+    It stays after Ctrl-C, and where a cluster was lost: the same run goes on from it. Every worker
+    must see the folder, which belongs to the workspace alone.
+
+    Examples
+    --------
+    >>> with workspace(Path(tempfile.mkdtemp()) / "room", 3) as room:
     ...     room.columns("logits", 2, "float32").open().shape
     (3, 2)
+    >>> room.folder.exists()
+    False
     """
     try:
-        place = Path(parent).absolute()  # workers may be in other places
-        place.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".graphtemper-", dir=place))
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(old, ignore_errors=True)
+        scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=folder))
+        # Workers on other machines may run as other members of the group.
+        for place in (folder, scratch):
+            os.chmod(place, 0o770)
     except OSError as error:
-        raise FileError(f"cannot work in {parent}: {error.strerror or error}.") from error
-    # Workers on other machines may run as other members of the group.
-    folder.chmod(0o770)
+        raise FileError(f"cannot work in {folder}: {error.strerror or error}.") from error
     try:
-        yield Workspace(folder, num_nodes)
-    finally:
+        yield Workspace(folder, scratch, num_nodes)
+    except (KeyboardInterrupt, ClusterError):
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,236 @@
+"""What is fuzzed: every reader of a file or of a folder of files, with a valid one for each.
+
+A target is the name of its valid file or folder, a way to write it, and a reader that also uses
+what was read: an answer that breaks later is no answer.
+"""
+
+import json
+import math
+import shutil
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from graphtemper import Graph, SourceCard, csbm, datasets, models
+from graphtemper.card_journal import Journal
+from graphtemper.errors import GraphTemperError
+from graphtemper.evidence import Probe
+from graphtemper.experiments.atlas import cells
+from graphtemper.experiments.atlas.trial import score
+from graphtemper.experiments.outcome import Comparison, Outcome, render_results
+from graphtemper.label_files import read_label_file
+from graphtemper.models import SIGN
+from graphtemper.monitor import Entry, Log
+from graphtemper.predictors import choose_nodes, read_logits
+from graphtemper.report.page import read_report
+from graphtemper.scale import Serial, ShardedGraph, convert_graph
+from graphtemper.scale.logit_tables import LogitTables
+from graphtemper.scale.measuring import measure
+from graphtemper.scale.run import Run, clean_pass
+from graphtemper.scale.tables import read_edges, read_features
+from graphtemper.scale.workspace import workspace
+
+NODES = 60
+ENTRY = Entry("a", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("why",), {"s": 1.0})
+PROBE = Probe(1.0, 0.3, np.ones(3), 0.8, -0.5, seed=0, splits=2, passes=2)
+GRAPH = csbm.sample(NODES, 4, 0.8, 1.0, num_features=3, seed=1)
+MODEL = SIGN(hops=1).fit(GRAPH)
+HEAD, EXPECTED = {"seed": 1}, [{"method": "oracle-T", "shift": "none"}]
+
+
+@dataclass(frozen=True)
+class Target:
+    """How a valid file is written, and how any file of that kind is read."""
+
+    write: object
+    read: object
+
+
+def read_log(path):
+    return Log(path, "card").entries()
+
+
+def read_tables(path):
+    tables = LogitTables.open(path, 2)
+    return [logits.sum() for _, logits in tables.batches(0)]
+
+
+def read_table_of_features(path):
+    table = read_features(path)
+    found = sum(len(block) for block in table.blocks())
+    assert found <= max(table.num_nodes, 0)
+
+
+def read_cell(path):
+    found = cells.stored(path, HEAD, EXPECTED)
+    for row in [] if found is None else found["rows"]:  # as the tables add them up
+        given = [row[key] for key in ("nll", "estimate", "temperature") if row[key] is not None]
+        assert all(map(math.isfinite, [row["ece"], row["accuracy"], row["nodes"], *given]))
+        assert row["low"] is None or row["low"] <= row["high"] or row["low"] > row["high"]
+
+
+def read_journal(path):
+    for item in Journal(path, PROBE).read():
+        assert np.isfinite([item.accuracy, *item.signals.values()]).all()
+
+
+def read_shards(path):
+    """Open, then run a model over it: damage within a file is found out on the way."""
+    graph = ShardedGraph.open(path)
+    if graph.num_features != 3:
+        return
+    with TemporaryDirectory() as place, workspace(Path(place) / "room", graph.num_nodes) as room:
+        clean = clean_pass(Serial(), graph, MODEL, 1.0, room)
+        measure(Run(Serial(), room, clean), PROBE, 0)
+
+
+def read_stages(path):
+    """A finished stage is the one that was written, or is done again."""
+    with TemporaryDirectory() as place:
+        kept = Path(place) / "room"
+        shutil.copytree(path, kept)
+        with workspace(kept, 4) as room:
+            columns = room.lasting("x", 2, np.float32)
+            found = room.stage("x", lambda: _fill(columns), columns)
+            assert found == [0.1 + 0.2]
+            assert columns.open().shape == (4, 2)
+
+
+def _fill(columns):
+    columns.write(0, np.arange(8.0).reshape(4, 2))
+    return [0.1 + 0.2]
+
+
+def write_stages(path):
+    with TemporaryDirectory() as place, workspace(Path(place) / "room", 4) as room:
+        columns = room.lasting("x", 2, np.float32)
+        room.stage("x", lambda: _fill(columns), columns)
+        path.mkdir()
+        for item in room.folder.glob("x.*"):
+            shutil.copy(item, path)
+
+
+def write_graph(path):
+    GRAPH.replace(train_masks=np.ones((1, NODES), bool), time=np.arange(NODES)).save(path)
+
+
+@cache
+def card():
+    return SourceCard.build(MODEL, GRAPH, compositions=0)
+
+
+def write_journal(path):
+    journal = Journal(path, PROBE)
+    for item in card().environments[:2]:
+        journal.add(item)
+
+
+def write_cell(path):
+    rows = score(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1, 1]), {})
+    cells.finish(path.parent, path.stem, HEAD, EXPECTED, lambda _: [{"shift": "none"} | rows[0]])
+
+
+def write_upstream(path):
+    masks = np.random.default_rng(0).integers(0, 3, (2, NODES))
+    names = ("train_masks", "val_masks", "test_masks")
+    np.savez(
+        path,
+        node_features=GRAPH.features,
+        node_labels=GRAPH.labels,
+        edges=GRAPH.edges.astype(np.int64),
+        **{name: masks == k for k, name in enumerate(names)},
+    )
+
+
+def write_tables(path):
+    pq.write_table(pa.table({f"logit_{k}": z for k, z in enumerate(MODEL(GRAPH).T)}), path)
+
+
+def write_lists(path):
+    names = [f"user {row}" for row in range(NODES)]
+    pq.write_table(pa.table({"node": names, "logits": list(MODEL(GRAPH))}), path)
+
+
+def write_text(text):
+    return lambda path: path.write_text(text)
+
+
+def write_block(path):
+    block = json.dumps({"schema": "graphtemper.report/1"})
+    path.write_text(f'<script type="application/json" id="graphtemper-report">{block}</script>')
+
+
+COMPARISON = Comparison("accuracy", 0.5, "0.4 to 0.6", True, published=0.5, note="of one seed")
+OUTCOME = Outcome("outcome", "One", {"seeds": 1}, [COMPARISON], [{"seed": 1}], draw=None).to_dict()
+EDGES = {"source": GRAPH.edges[:, 0], "target": GRAPH.edges[:, 1]}
+COLUMNS = {f"x{k}": column for k, column in enumerate(GRAPH.features.T)}
+
+TARGETS = {
+    "graph.npz": Target(write_graph, Graph.load),
+    "card.json": Target(lambda path: card().save(path), SourceCard.load),
+    "model.npz": Target(MODEL.save, models.load),
+    "logits.npz": Target(
+        lambda path: np.savez(path, logits=MODEL(GRAPH)), lambda path: read_logits(path, NODES)
+    ),
+    "logits.npy": Target(
+        lambda path: np.save(path, MODEL(GRAPH)), lambda path: read_logits(path, NODES)
+    ),
+    "logits.parquet": Target(write_tables, read_tables),
+    "lists.parquet": Target(write_lists, read_tables),
+    "labels.csv": Target(
+        write_text("node,class,weight\n1,0,2.0\n5,1,1.5\n7,1,1.0\n"),
+        lambda path: read_label_file(path, NODES, 2),
+    ),
+    "nodes.txt": Target(write_text("3\n17\n59\n"), lambda path: choose_nodes(GRAPH, path)),
+    "edges.csv": Target(
+        lambda path: np.savetxt(path, GRAPH.edges, "%d", ","),
+        lambda path: sum(len(edges) for edges in read_edges(path)),
+    ),
+    "edges.parquet": Target(
+        lambda path: pq.write_table(pa.table(EDGES), path),
+        lambda path: sum(len(edges) for edges in read_edges(path)),
+    ),
+    "features.npy": Target(lambda path: np.save(path, GRAPH.features), read_table_of_features),
+    "features.parquet": Target(
+        lambda path: pq.write_table(pa.table(COLUMNS), path), read_table_of_features
+    ),
+    "upstream.npz": Target(write_upstream, lambda path: datasets._convert(path, "any")),
+    "cell.json": Target(write_cell, read_cell),
+    "card.json.part": Target(write_journal, read_journal),
+    "watch.sqlite": Target(lambda path: Log(path, "card").append(ENTRY), read_log),
+    "outcome.json": Target(
+        write_text(json.dumps(OUTCOME)), lambda path: render_results(path.parent, [path.stem])
+    ),
+    "report.html": Target(write_block, read_report),
+}
+FOLDERS = {
+    "dense.shards": Target(lambda path: convert_graph(GRAPH, path, rows_per_shard=25), read_shards),
+    "sparse.shards": Target(
+        lambda path: convert_graph(_sparse(), path, rows_per_shard=25), read_shards
+    ),
+    "stages": Target(write_stages, read_stages),
+}
+
+
+def _sparse():
+    import scipy.sparse as sp
+
+    kept = GRAPH.features * (np.abs(GRAPH.features) > 0.5)
+    return GRAPH.replace(features=sp.csr_matrix(kept))
+
+
+def one_sentence(read, path):
+    """Read a file: anything but an answer or an error of one line fails the test."""
+    try:
+        read(path)
+    except GraphTemperError as error:
+        told = str(error)
+    else:
+        told = "read"
+    assert told
+    assert "\n" not in told
