@@ -10,10 +10,12 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
-from benchmarks.timing import ROOT, Row, best, in_own_process, peak_gigabytes
+from benchmarks.timing import ROOT, Row, best, in_own_process
 
 from graphtemper import Graph, SourceCard, atlas, csbm, datasets, recalibrate
+from graphtemper.experiments.memory import peak_gigabytes
 from graphtemper.models import GCN, SIGN
+from graphtemper.observe import Observation
 
 ENVIRONMENTS = 100
 CARD_BARS = {"SIGN": 45, "GCN": 240}
@@ -70,34 +72,34 @@ def recalibrate_large(num_nodes: int) -> None:
     whole = best(lambda: naive_pass(model, graph), 2)
     step = naive_operator(graph)
     products = best(lambda: step @ (step @ graph.features), 2)
-    print(json.dumps({"ours": ours, "peak": peak, "pass": whole, "products": products}))
+    votes = best(lambda: vote(model, graph.replace()), 1)
+    found = {"ours": ours, "peak": peak, "pass": whole, "products": products, "votes": votes}
+    print(json.dumps(found))
+
+
+def vote(model: SIGN, graph: Graph) -> None:
+    """Count votes over eight noisy passes and eight with dropped edges."""
+    seen = Observation(model, graph)
+    for kind in ("feature", "edge"):
+        seen.votes(kind, passes=8)
 
 
 def recalibrate_rows(num_nodes: int) -> list[Row]:
     found = in_own_process(f"jobs.recalibrate_large({num_nodes})")
     size = f"{num_nodes:,} nodes, degree 20, F = 100, K = 10"
     ours, peak = found["ours"], round(found["peak"], 2)
-    bar = "at most 2.5 passes and 4 GB"
-    rows = [
-        Row(
-            "recalibrate",
-            size,
-            ours,
-            "one naive SIGN pass from edges to logits, SciPy",
-            found["pass"],
-            peak,
-            bar=bar,
-            met=ours <= 2.5 * found["pass"] and peak <= 4.0,
-        ),
-        Row(
-            "recalibrate",
-            size,
-            ours,
-            "its two products S(SX) alone, SciPy",
-            found["products"],
-            note="S is given to the peer and built by us",
-        ),
-    ]
+    run = "1 clean, 6 half views, 2 x 2 noisy, 1 held-out pass; temperature, verdict"
+    full = "clean and 8 + 8 votes"
+    peers = {
+        "one naive SIGN pass from edges to logits, SciPy": found["pass"],
+        "its two products S(SX) alone, SciPy, S given": found["products"],
+    }
+    rows = []
+    for peer, theirs in peers.items():
+        met = ours <= 2.5 * theirs and peak <= 4.0
+        bar = "at most 2.5 times the peer and 4 GB"
+        rows.append(Row("recalibrate", size, ours, peer, theirs, peak, run, bar, met))
+        rows.append(Row(full, size, found["votes"], peer, theirs))
     for name in ("pubmed", "cora"):
         if datasets.find(name) is not None:
             graph = datasets.load(name)

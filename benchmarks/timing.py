@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -48,11 +47,6 @@ def best(job: Callable[[], Any], repeats: int = 3) -> float:
         job()
         times.append(time.perf_counter() - start)
     return min(times)
-
-
-def peak_gigabytes() -> float:
-    """Return the most memory that this process has held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def in_own_process(call: str) -> Any:

@@ -525,6 +525,43 @@ drawn = csbm.sample(3000, 6, 0.8, 1.0, num_classes=4, seed=9)
 for part in (to_json(card).encode(), result.probabilities.tobytes(), drawn.features.tobytes()):
     print(hashlib.sha256(part).hexdigest())
 """
+# Large enough for a linear algebra library to share its products among threads.
+LARGE_JOB = """
+import hashlib
+import numpy as np
+from graphtemper import SourceCard, atlas, csbm, recalibrate
+from graphtemper.models import GCN, SIGN
+atlas.LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+g = csbm.sample(20000, 4, 0.8, 1.0, num_classes=7, num_features=300, seed=1)
+model = SIGN(hops=2, max_iter=20).fit(g, range(1000))
+card = SourceCard.build(model, g, range(1000, 3000), compositions=0)
+result = recalibrate(model, g, card, seed=5)
+rng = np.random.default_rng(0)
+gcn = GCN(hidden=32)
+gcn.layers_ = [
+    (rng.normal(size=s).astype(np.float32), np.zeros(s[1], np.float32))
+    for s in ((300, 32), (32, 7))
+]
+for part in (model.weights_, model(g), gcn(g), card.reference.evidence.covariance):
+    print(hashlib.sha256(np.ascontiguousarray(part).tobytes()).hexdigest())
+print(hashlib.sha256(result.probabilities.tobytes()).hexdigest(), float(result.temperature).hex())
+"""
+
+
+def on_threads(threads, *arguments):
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return subprocess.run(
+        [sys.executable, "-c", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | dict.fromkeys(names, str(threads)) | {"PYTHONHASHSEED": str(threads)},
+    ).stdout
+
+
+@pytest.mark.skipif(os.cpu_count() == 1, reason="one core has one thread")
+def test_the_same_bytes_of_a_large_job_on_other_threads():
+    assert on_threads(1, LARGE_JOB) == on_threads(2, LARGE_JOB)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -533,15 +570,8 @@ def test_the_same_bytes_in_another_process_and_on_other_threads(
 ):
     model.save(tmp_path / "model.npz")
     source.save(tmp_path / "source.npz")
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    found = subprocess.run(
-        [sys.executable, "-c", JOB, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | dict.fromkeys(names, str(threads)) | {"PYTHONHASHSEED": str(threads)},
-    )
+    found = on_threads(threads, JOB, str(tmp_path))
     result = recalibrate(model, source, card, per_node=True, seed=5)
     drawn = csbm.sample(3000, 6, 0.8, 1.0, num_classes=4, seed=9)
     parts = (to_json(card).encode(), result.probabilities.tobytes(), drawn.features.tobytes())
-    assert found.stdout.split() == [hashlib.sha256(part).hexdigest() for part in parts]
+    assert found.split() == [hashlib.sha256(part).hexdigest() for part in parts]

@@ -1,6 +1,17 @@
-"""Run the command line with ``python -m graphtemper``."""
+"""Run the command line: ``graphtemper`` or ``python -m graphtemper``."""
 
-from graphtemper.cli import main
+import sys
+
+
+def main() -> None:
+    """Load the commands and run one; Ctrl-C while they load ends as quietly as later on."""
+    try:
+        from graphtemper import cli
+    except KeyboardInterrupt:
+        print("graphtemper: interrupted before it began.", file=sys.stderr)
+        sys.exit(130)
+    cli.main()
+
 
 if __name__ == "__main__":
     main()

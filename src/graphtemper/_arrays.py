@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -167,11 +168,34 @@ def num_cores() -> int:
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread(also_openmp: bool = True) -> Iterator[None]:
     """Keep linear algebra to one thread: small matrices, or work that already runs on all cores.
 
-    On busy cores a library's own threads wait for each other 10 to 40 times as long as they work.
+    On busy cores a library's own threads wait for each other 10 to 40 times as long as they work,
+    and the order in which they sum, so the last bits, depends on how many there are. A model that
+    runs on OpenMP, as torch does, keeps its threads where ``also_openmp`` is false.
+
+    The limit is one of the process. Calls may overlap, also on several threads: the first sets it
+    and the last to end puts back what was there.
     """
-    threadpoolctl = importlib.import_module("threadpoolctl")  # untyped
-    with threadpoolctl.threadpool_limits(1):
+    api = None if also_openmp else "blas"
+    with _limits_lock:
+        count, limits = _limits.get(api, (0, None))
+        if limits is None:
+            threadpoolctl = importlib.import_module("threadpoolctl")  # untyped
+            limits = threadpoolctl.threadpool_limits(1, api)
+        _limits[api] = count + 1, limits
+    try:
         yield
+    finally:
+        with _limits_lock:
+            count, limits = _limits.pop(api)
+            if count > 1:
+                _limits[api] = count - 1, limits
+            else:
+                limits.restore_original_limits()
+
+
+# How many calls hold each limit on threads, and what it replaced.
+_limits: dict[str | None, tuple[int, Any]] = {}
+_limits_lock = Lock()

@@ -74,6 +74,7 @@ class SourceCard:
     atlas_nodes: AtlasNodes | None = None
 
     @classmethod
+    @one_blas_thread(also_openmp=False)
     def build(
         cls,
         predictor: Predictor,

@@ -19,7 +19,7 @@ from graphtemper._arrays import FloatArray
 from graphtemper.graph import Graph
 from graphtemper.models.gcn import GCN
 from graphtemper.predict import Predictor, checked_logits
-from graphtemper.propagate import operator
+from graphtemper.propagate import operator, project
 
 Hidden = NDArray[np.float32]
 
@@ -41,7 +41,8 @@ def noisy_passes(
     matrix, clean = operator(graph), model.project(graph.features)
     shape = (graph.num_nodes, factor.shape[0])
     for _ in range(passes):
-        noisy = clean + rng.standard_normal(shape, dtype=np.float32) @ factor
+        change: Hidden = rng.standard_normal(shape, dtype=np.float32)
+        noisy = np.asarray(clean + project(change, factor), dtype=np.float32)
         yield checked_logits(model.finish(noisy, matrix), graph.num_nodes)
 
 

@@ -28,7 +28,7 @@ from graphtemper.first_layer import has_first_layer, noisy_passes
 from graphtemper.graph import Graph
 from graphtemper.models.linear import LinearGNN
 from graphtemper.predict import Predictor, checked_logits, predict
-from graphtemper.propagate import COLUMNS_AT_ONCE, Dense, horner, operator
+from graphtemper.propagate import COLUMNS_AT_ONCE, Dense, horner, operator, project
 from graphtemper.shifts import column_moments, drop, noise
 
 Kind = Literal["feature", "edge", "both"]
@@ -186,7 +186,7 @@ def _projected_noise(
     together = max(COLUMNS_AT_ONCE // classes, 1)
     for start in range(0, passes, together):
         drawn = [
-            _by_hop(model, rng.standard_normal(shape, dtype=np.float32) @ factor)
+            _by_hop(model, project(rng.standard_normal(shape, dtype=np.float32), factor))
             for _ in range(min(together, passes - start))
         ]
         terms: list[Dense] = [np.hstack(some) for some in zip(*drawn, strict=True)]

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._arrays import num_cores
+from graphtemper._arrays import map_blocks, num_cores, one_blas_thread
 from graphtemper.errors import InputError
 from graphtemper.graph import Graph
 
@@ -128,6 +128,29 @@ def row_scale(degrees: NDArray[np.integer], kind: Operator) -> NDArray[np.float6
     left = np.zeros_like(count)
     np.power(count, -1.0 if kind == "mean" else -0.5, out=left, where=count > 0)
     return left
+
+
+def project(features: Dense | sp.csr_matrix, weights: Dense) -> Dense:
+    """Return ``features @ weights`` as a dense array, the same bytes on any number of threads.
+
+    Rows are taken in blocks that depend on the shape alone, each by one thread: a library's own
+    threads would sum in an order that depends on how many there are.
+
+    Examples
+    --------
+    >>> project(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """
+    if not isinstance(features, np.ndarray):
+        return np.asarray(features @ weights)
+    out = np.empty((len(features), weights.shape[1]), np.result_type(features.dtype, weights.dtype))
+
+    def fill(rows: slice) -> None:
+        out[rows] = features[rows] @ weights
+
+    with one_blas_thread(also_openmp=False):
+        map_blocks(fill, len(features), max(features.shape[1], 1))
+    return out
 
 
 @overload

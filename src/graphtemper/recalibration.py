@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import answer as answers
 from graphtemper import node_temperatures, theory
 from graphtemper import temperature as temperatures
-from graphtemper._arrays import FloatArray
+from graphtemper._arrays import FloatArray, one_blas_thread
 from graphtemper.answer import Answer
 from graphtemper.answer_facts import as_facts
 from graphtemper.background import Background, nearest_families
@@ -104,6 +104,7 @@ class Recalibration:
         write_report(path, self, name)
 
 
+@one_blas_thread(also_openmp=False)
 def recalibrate(
     predictor: Predictor | ArrayLike,
     graph: Graph,

@@ -17,6 +17,8 @@ LEVEL = 0.90
 CAUTION_WIDTH, ABSTAIN_WIDTH = 0.06, 0.20
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
 CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
+# A gap between confidence and accuracy that people would not call one.
+_SMALL_GAP = 0.02
 
 
 def judge(
@@ -109,12 +111,20 @@ def _unseen(response: Response, signals: dict[str, float]) -> list[str]:
 
 
 def direction(confidence: float, accuracy: Estimate) -> str:
-    """Say in a sentence whether the model claims too much or too little."""
+    """Say in a sentence whether the model claims too much or too little, if that can be told.
+
+    Examples
+    --------
+    >>> direction(0.92, Estimate(0.85, 0.56, 0.96, "atlas")).split(": ")[1]
+    'perhaps over-confident, but the interval (56% to 96%) is too wide to tell.'
+    """
     gap = confidence - accuracy.value
+    word = "over-confident" if gap > 0 else "under-confident"
     if accuracy.low <= confidence <= accuracy.high:
-        word = "about as confident as it is right"
-    else:
-        word = "over-confident" if gap > 0 else "under-confident"
+        interval = f"the interval ({accuracy.low:.0%} to {accuracy.high:.0%})"
+        word = f"perhaps {word}, but {interval} is too wide to tell"
+        if abs(gap) < _SMALL_GAP:
+            word = "about as confident as it is right"
     return (
         f"at the source temperature the model claims {confidence:.1%} and is estimated to be right "
         f"{accuracy.value:.1%} of the time: {word}."

@@ -20,7 +20,7 @@ from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph import Graph, Nodes, select_labelled
 from graphtemper.models.losses import named
 from graphtemper.models.saved import check_fields, finite_array, save
-from graphtemper.propagate import multiply, operator
+from graphtemper.propagate import multiply, operator, project
 
 FORMAT = "graphtemper.gcn/1"
 
@@ -186,13 +186,13 @@ class GCN:
                 f"{features.shape[1]}; use the same feature space."
             )
         seen = weights if columns is None else weights * columns[:, None]
-        return np.asarray(features @ seen, dtype=np.float32)
+        return project(features, seen).astype(np.float32, copy=False)
 
     def finish(self, projected: NDArray[np.float32], matrix: sp.csr_matrix) -> NDArray[np.float32]:
         """Return the logits (N, K) from X W_1 and the operator of the graph's edges."""
         signal = multiply(matrix, projected) + self.layers_[0][1]
         for weights, bias in self.layers_[1:]:
-            signal = multiply(matrix, np.maximum(signal, 0.0) @ weights) + bias
+            signal = multiply(matrix, project(np.maximum(signal, 0.0), weights)) + bias
         return np.asarray(signal, dtype=np.float32)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._arrays import check_number, check_whole
+from graphtemper._arrays import check_number, check_whole, one_blas_thread
 from graphtemper.errors import InputError
 from graphtemper.graph import Graph, Nodes, select_labelled, select_nodes
 from graphtemper.models.saved import check_fields, finite_array, save
-from graphtemper.propagate import Dense, Operator, horner, multiply, operator
+from graphtemper.propagate import Dense, Operator, horner, multiply, operator, project
 
 FORMAT = "graphtemper.linear/1"
 # Far beyond the diameter of any graph people classify; a model keeps one array a hop.
@@ -130,7 +130,7 @@ class LinearGNN:
         if present.size < 2:
             raise InputError("the chosen nodes have one class; fit needs at least two.")
         head = LogisticRegression(C=self.C, max_iter=self.max_iter, tol=self.tol)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore", ConvergenceWarning)
             head.fit(self.design(graph, rows), labels)
         coefficients, intercept = _per_class(
@@ -153,7 +153,7 @@ class LinearGNN:
             )
         count = self.weights_.shape[2]
         stacked = self.weights_.transpose(1, 0, 2).reshape(features.shape[1], -1)
-        projected = np.asarray(features @ stacked.astype(np.float32))
+        projected = project(features, stacked.astype(np.float32))
         return [
             projected[:, self.hops_used.index(hop) * count :][:, :count]
             if hop in self.hops_used

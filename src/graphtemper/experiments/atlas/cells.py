@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from graphtemper import atlas
 from graphtemper._arrays import one_blas_thread
 from graphtemper.experiments.atlas.trial import SCORES
 from graphtemper.experiments.outcome import Comparison, write_text
+from graphtemper.source_digest import NOT_MEASURING, source_digest
 
 Cell = dict[str, Any]
 Rows = list[dict[str, Any]]
@@ -118,21 +117,15 @@ def _scored(row: Mapping[str, Any]) -> bool:
     return all(type(value) in (int, float) and isfinite(value) for value in numbers)
 
 
-@cache
 def code() -> str:
-    """Return a digest of the library's source, without experiments and command line.
+    """Return a digest of the library's source, without what measures nothing.
 
     Examples
     --------
     >>> len(code()), code() == code()
     (12, True)
     """
-    root = Path(atlas.__file__).parent
-    total = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        if path.relative_to(root).parts[0] not in ("experiments", "cli", "report"):
-            total.update(path.read_bytes())
-    return total.hexdigest()[:12]
+    return source_digest(NOT_MEASURING)[:12]
 
 
 def outdated(cells: Sequence[Cell]) -> list[Comparison]:

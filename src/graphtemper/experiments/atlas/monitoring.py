@@ -7,7 +7,6 @@ series is one log on disk, so that an interrupted run goes on.
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from graphtemper.experiments.atlas.cells import Progress
 from graphtemper.experiments.atlas.natural import early
 from graphtemper.experiments.atlas.tables import Columns, interval, page, texts
 from graphtemper.experiments.atlas.trial import QUICK_COMPOSITIONS
+from graphtemper.experiments.memory import peak_gigabytes
 from graphtemper.experiments.outcome import Comparison, Outcome, Row
 from graphtemper.graph import Graph
 from graphtemper.models import SIGN
@@ -112,13 +112,13 @@ def _watch(
     course = _course(name, quick)
     log = Log(out / f"{name}.sqlite", fingerprint(course.card))
     total = len(course.snapshots)
-    begun, held = time.perf_counter(), _gigabytes()
+    begun, held = time.perf_counter(), peak_gigabytes()
     added = 0
     for _ in follow(course.model, course.card, course.snapshots, log):
         added += 1
         if progress is not None:
             progress(name, added, total)
-    seconds, grown = time.perf_counter() - begun, _gigabytes() - held
+    seconds, grown = time.perf_counter() - begun, peak_gigabytes() - held
     entries = log.entries()
     found = alarms(entries, FALSE_ALARMS)
     write_page(out / f"{name}.html", entries, found, f"SIGN, {name}", FALSE_ALARMS)
@@ -243,10 +243,6 @@ def _truth(model: LinearGNN, snapshot: Snapshot) -> float:
         raise InputError("the snapshots of a trial need labels to score it with.")
     nodes = nodes[graph.labels[nodes] >= 0]
     return float((model(graph)[nodes].argmax(axis=1) == graph.labels[nodes]).mean())
-
-
-def _gigabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 _COLUMNS: Columns = {
