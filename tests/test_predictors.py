@@ -172,7 +172,7 @@ def test_odd_files_of_nodes(tmp_path, text, message):
 
 def test_a_binary_file_of_nodes(tmp_path):
     (tmp_path / "nodes.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(FileError, match="cannot be read as a list of nodes"):
+    with pytest.raises(FileError, match="is not a text file"):
         choose_nodes(GRAPH, tmp_path / "nodes.txt")
 
 

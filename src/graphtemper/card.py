@@ -259,8 +259,12 @@ class SourceCard:
             return from_json(source.read_text("utf-8"))
         except FileError:
             raise
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"{source} cannot be read as a source card: {error}.") from error
+        except UnicodeDecodeError as error:
+            raise FileError(f"{source} is not JSON, so it is not a source card.") from error
+        except OSError as error:
+            raise FileError(
+                f"the source card {source} cannot be read: {error.strerror or error}."
+            ) from error
         except InputError as error:
             raise FileError(f"{source}: {error}") from error
 

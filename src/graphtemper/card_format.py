@@ -82,6 +82,8 @@ def from_json(text: str) -> SourceCard:
         raise InputError("the file is not JSON, so it is not a source card.") from error
     root = Field("card", content)
     schema = root["schema"].text()
+    if schema != SCHEMA and not schema.startswith(SCHEMA.rpartition("/")[0]):
+        raise InputError(f"this is a file of {schema!r}, not a source card.")
     if schema != SCHEMA:
         raise InputError(
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; use a matching "

@@ -71,8 +71,8 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
         raise InputError(f"the logits of node {node} hold {value}; every logit must be finite.")
     if logits.min() >= 0.0 and bool((np.abs(logits.sum(axis=1) - 1.0) < _SUM_TOLERANCE).all()):
         raise InputError(
-            "the predictor returned probabilities (every row is non-negative and sums to 1); "
-            "return logits, or the logarithm of the probabilities."
+            "these are probabilities (every row is non-negative and sums to 1), not logits; give "
+            "logits, or the logarithm of the probabilities."
         )
     return read_only(logits)
 

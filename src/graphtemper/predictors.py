@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from graphtemper import datasets, models
 from graphtemper._arrays import FloatArray
 from graphtemper.errors import FileError, GraphTemperError, InputError
-from graphtemper.files import read_npy, read_npz
+from graphtemper.files import open_array, read_npz
 from graphtemper.graph import Graph
 from graphtemper.models import GCN
 from graphtemper.models.linear import LinearGNN
@@ -139,7 +139,7 @@ def read_logits(path: str | os.PathLike[str], num_nodes: int) -> FloatArray:
     """Read logits (N, K) from an ``.npz`` with the key ``logits``, or from a ``.npy``."""
     source = Path(path)
     if source.suffix == ".npy":
-        values = read_npy(source)
+        values = open_array(source, "logits")
     else:
         arrays = read_npz(source)
         if "logits" not in arrays:
@@ -219,5 +219,9 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
             for number, line in enumerate(stream, start=1):
                 if text := line.strip():
                     yield number, text
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} cannot be read as a list of nodes: {_one_line(error)}.") from error
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path} is not a text file; write one node index a line.") from error
+    except OSError as error:
+        raise FileError(
+            f"the list of nodes {path} cannot be read: {error.strerror or error}."
+        ) from error
