@@ -1,5 +1,6 @@
 """The README's five lines and every block of docs/any_model.md, run as they are printed."""
 
+import inspect
 import re
 import sys
 import types
@@ -46,11 +47,12 @@ def script():
 @pytest.fixture(autouse=True)
 def _small_atlas(monkeypatch):
     monkeypatch.setattr(atlas, "LEVELS", FEW)
-    monkeypatch.setattr(SourceCard.build.__func__, "__kwdefaults__", small_defaults())
+    build = inspect.unwrap(SourceCard.build.__func__)
+    monkeypatch.setattr(build, "__kwdefaults__", small_defaults())
 
 
 def small_defaults():
-    return dict(SourceCard.build.__func__.__kwdefaults__) | {"compositions": 0}
+    return dict(inspect.unwrap(SourceCard.build.__func__).__kwdefaults__) | {"compositions": 0}
 
 
 def blocks(text):

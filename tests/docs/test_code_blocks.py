@@ -4,6 +4,7 @@ Blocks with prompts are doctests, run because `docs` is among pytest's test path
 are run here, in the order of their page, with what a reader is told to have.
 """
 
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -69,8 +70,8 @@ def folder(room, tmp_path, monkeypatch):
     (tmp_path / "labels.csv").write_text("\n".join([head, *told]) + "\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(atlas, "LEVELS", FEW)
-    small = dict(SourceCard.build.__func__.__kwdefaults__) | {"compositions": 0}
-    monkeypatch.setattr(SourceCard.build.__func__, "__kwdefaults__", small)
+    small = dict(inspect.unwrap(SourceCard.build.__func__).__kwdefaults__) | {"compositions": 0}
+    monkeypatch.setattr(inspect.unwrap(SourceCard.build.__func__), "__kwdefaults__", small)
     return tmp_path
 
 
@@ -90,7 +91,7 @@ def torch_script():
 def test_plain_blocks_run(path, room, folder, capsys, monkeypatch):
     # What the blocks say, with a small atlas.
     monkeypatch.setattr(atlas, "LEVELS", FEW)
-    monkeypatch.setitem(SourceCard.build.__func__.__kwdefaults__, "compositions", 0)
+    monkeypatch.setitem(inspect.unwrap(SourceCard.build.__func__).__kwdefaults__, "compositions", 0)
     names = dict(room) | {"recalibrate": recalibrate}
     if "predictor(net" in "".join(plain_blocks(path)):
         names |= torch_script()

@@ -1,39 +1,92 @@
 """The sequential test: its false-alarm rate by simulation, and what it finds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from graphtemper.errors import InputError
-from graphtemper.monitor import changes, evidence
+from graphtemper.monitor import Entry, alarms, capital, changes
 
 
 def test_ranks_make_a_martingale():
     # With exchangeable values the capital has mean 1 at every step.
     rng = np.random.default_rng(0)
-    ends = [evidence(rng.standard_normal(12).tolist(), seed=k) for k in range(1500)]
-    capital = np.array(ends)[:, [0, 3, 11]]
-    error = capital.std(axis=0) / np.sqrt(len(capital))
-    assert (np.abs(capital.mean(axis=0) - 1.0) < 4.0 * error).all()
+    ends = [capital(rng.standard_normal(12).tolist(), seed=k) for k in range(1500)]
+    held = np.array(ends)[:, [0, 3, 11]]
+    error = held.std(axis=0) / np.sqrt(len(held))
+    assert (np.abs(held.mean(axis=0) - 1.0) < 4.0 * error).all()
+
+
+def most(rate, trials):
+    """Three standard errors above a rate."""
+    return rate + 3.0 * np.sqrt(rate * (1 - rate) / trials)
 
 
 @pytest.mark.parametrize("draw", ["normal", "ties", "heavy"])
 def test_false_alarms_stay_below_their_rate(draw):
+    """Ten series, two of them of one making; without sharing the rate would not be kept."""
     rng = np.random.default_rng(1)
-    rate, trials = 0.2, 150
+    rate, trials, shared, alone = 0.2, 200, 0, 0
+    draws = {
+        "normal": lambda: rng.standard_normal(60),
+        "ties": lambda: rng.integers(2, size=60).astype(float),
+        "heavy": lambda: rng.standard_cauchy(60),
+    }
+    for seed in range(trials):
+        values = [draws[draw]() for _ in range(9)]
+        series = {str(k): z.tolist() for k, z in enumerate([*values, abs(values[0])])}
+        shared += bool(changes(series, rate, seed))
+        alone += max(max(capital(one, seed)) for one in series.values()) >= 1.0 / rate
+    assert shared / trials < most(rate, trials)
+    assert alone / trials > most(rate, trials)
 
-    def series():
-        if draw == "normal":
-            return rng.standard_normal(80).tolist()
-        if draw == "ties":
-            return rng.integers(2, size=80).astype(float).tolist()
-        return rng.standard_cauchy(80).tolist()
 
-    def dependent():
-        one = series()
-        return {"one": one, "size": [abs(value) for value in one], "other": series()}
+def wandering(count, kept, rng):
+    """Entries whose accuracy wanders about one value: a share of each step stays as it was."""
+    noise, value, found = rng.standard_normal(count), 0.0, []
+    for k in range(count):
+        value = noise[k] if k == 0 else kept * value + np.sqrt(1.0 - kept**2) * noise[k]
+        accuracy = 1.0 / (1.0 + np.exp(-1.0 - 0.3 * value))
+        found.append(Entry(str(k), "0", 9, accuracy, 0, 1, 0.9, 1.0, 1.0, "trust", (), {}))
+    return found
 
-    found = sum(bool(changes(dependent(), rate, seed)) for seed in range(trials))
-    assert found / trials < rate + 3.0 * np.sqrt(rate * (1 - rate) / trials)
+
+def test_snapshots_like_the_one_before_raise_more_alarms_unless_few_are_tested():
+    rng = np.random.default_rng(8)
+    rate, trials, every = 0.1, 80, 20  # 0.8 to the 20th is 0.01
+    runs = [wandering(1600, 0.8, rng) for _ in range(trials)]
+    often = sum(bool(alarms(run[:150], rate, seed)) for seed, run in enumerate(runs))
+    found = [alarms(run, rate, seed, every) for seed, run in enumerate(runs)]
+    assert often / trials > 0.8
+    assert sum(map(bool, found)) / trials < most(rate, trials)
+
+
+@pytest.mark.slow
+def test_the_numbers_of_the_page_on_monitoring():
+    rng, counts = np.random.default_rng(0), []
+    for kept in (0.3, 0.5, 0.8):
+        runs = [wandering(300, kept, rng) for _ in range(100)]
+        counts.append(sum(bool(alarms(run, 0.01, k)) for k, run in enumerate(runs)))
+    runs = [wandering(3000, 0.8, rng) for _ in range(100)]
+    counts += [
+        sum(bool(alarms(run, 0.01, k, every)) for k, run in enumerate(runs))
+        for every in (5, 10, 20)
+    ]
+    assert counts == [14, 71, 100, 32, 3, 1]
+
+
+def test_thinning_keeps_positions():
+    rng = np.random.default_rng(9)
+    run = wandering(300, 0.0, rng)
+    fallen = [*run[:150], *(replace(entry, accuracy=0.3) for entry in run[150:])]
+    thin = alarms(fallen, every=3)
+    plain = alarms(fallen[::3])
+    assert [one.position for one in thin] == [3 * one.position for one in plain]
+    assert 150 < thin[0].position < 300
+    assert alarms(run, every=1000) == []
+    with pytest.raises(InputError, match="every must be a whole number of at least 1, not 0"):
+        alarms(run, every=0)
 
 
 @pytest.mark.slow
@@ -42,7 +95,7 @@ def test_false_alarms_over_a_thousand_snapshots():
     found = sum(
         bool(changes({"a": rng.standard_normal(1000).tolist()}, 0.05, seed)) for seed in range(400)
     )
-    assert found / 400 < 0.05 + 3.0 * np.sqrt(0.05 * 0.95 / 400)
+    assert found / 400 < most(0.05, 400)
 
 
 @pytest.mark.parametrize("direction", [-1.0, 1.0])
@@ -71,20 +124,20 @@ def test_how_long_an_alarm_takes():
 
 def test_reading_again_gives_the_same_numbers():
     values = np.random.default_rng(4).integers(3, size=40).astype(float).tolist()
-    whole = evidence(values, seed=5)
-    assert evidence(values, seed=5) == whole
-    assert evidence(values[:20], seed=5) == whole[:20]
-    assert evidence(values, seed=6) != whole
+    whole = capital(values, seed=5)
+    assert capital(values, seed=5) == whole
+    assert capital(values[:20], seed=5) == whole[:20]
+    assert capital(values, seed=6) != whole
 
 
 def test_nothing_is_staked_where_there_is_no_value():
     rng = np.random.default_rng(6)
     values = rng.standard_normal(30).tolist()
     gaps = [*values[:10], None, None, *values[10:]]
-    capital = evidence(gaps, seed=5)
-    assert capital[9] == capital[10] == capital[11] != capital[12]
-    assert capital[:10] == evidence(values, seed=5)[:10]
-    assert evidence([None] * 5) == pytest.approx([1.0] * 5)
+    held = capital(gaps, seed=5)
+    assert held[9] == held[10] == held[11] != held[12]
+    assert held[:10] == capital(values, seed=5)[:10]
+    assert capital([None] * 5) == pytest.approx([1.0] * 5)
 
 
 def test_gaps_raise_no_alarms():
@@ -97,12 +150,12 @@ def test_gaps_raise_no_alarms():
         return [None if v < 0 and rng.random() < 0.6 else float(v) for v in values]
 
     found = sum(bool(changes({"a": series(), "b": series()}, rate, k)) for k in range(trials))
-    assert found / trials < rate + 3.0 * np.sqrt(rate * (1 - rate) / trials)
+    assert found / trials < most(rate, trials)
 
 
 def test_a_long_trend_does_not_overflow():
-    capital = evidence([float(k) for k in range(3000)])
-    assert np.isfinite(capital).all()
+    held = capital([float(k) for k in range(3000)])
+    assert np.isfinite(held).all()
 
 
 @pytest.mark.parametrize(

@@ -140,14 +140,52 @@ def test_gates_have_an_exit_code_of_their_own(folder, capsys, gate, code):
     assert f"Gate closed: {gate}" in capsys.readouterr().out
 
 
-def test_an_alarm_at_any_added_snapshot_closes_the_gate():
+def test_an_alarm_at_any_snapshot_since_the_last_report_closes_the_gate():
     entries = [ENTRY] * 10
     gate = [Gate.parse("change")]
     alarm = [Change(7, "accuracy", 120.0)]
-    assert _closed(gate, entries, alarm, added=3) == ["change"]
-    assert _closed(gate, entries, alarm, added=2) == []
-    assert _closed(gate, entries, alarm, added=0) == []
-    assert _closed(gate, entries, [Change(9, "accuracy", 120.0)], added=0) == ["change"]
+    assert _closed(gate, entries, alarm, reported=7) == ["change"]
+    assert _closed(gate, entries, alarm, reported=8) == []
+    assert _closed(gate, entries, alarm, reported=10) == []
+    assert _closed(gate, entries, [Change(9, "accuracy", 120.0)], reported=10) == ["change"]
+
+
+def stopped(*words):
+    """Return the exit code of a run."""
+    try:
+        run(*words)
+    except SystemExit as stop:
+        return stop.code
+    return 0
+
+
+def test_an_alarm_is_not_lost_with_the_run_that_found_it(folder, day, monkeypatch):
+    room = importlib.import_module("graphtemper.monitor")
+    monkeypatch.setattr(room, "alarms", lambda *given: [Change(1, "accuracy", 120.0)])
+    page = importlib.import_module("graphtemper.monitor.page")
+
+    def full(*given):
+        raise FileError("the disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(page, "write_page", full)
+        with pytest.raises(FileError, match="disk is full"):
+            run("--fail-on", "change", "--page", "watch.html")
+    day(11).save(folder / "days" / "day11.npz")
+    assert stopped() == 0  # a run without the gate tells no gate
+    assert stopped("--fail-on", "change") == 3
+    assert stopped("--fail-on", "change") == 0
+    day(12).save(folder / "days" / "day12.npz")
+    assert stopped("--fail-on", "change") == 0
+
+
+def test_only_some_snapshots_are_tested(folder, capsys):
+    run("--page", "watch.html", "--alarm-every", "7", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert (told["alarm_every"], told["false_alarms"]) == (7, 0.01)
+    assert "every 7th snapshot is tested" in (folder / "watch.html").read_text("utf-8")
+    with pytest.raises(InputError, match="--alarm-every must be a whole number of at least 1"):
+        run("--alarm-every", "0")
 
 
 def test_spans_that_moved_are_refused(folder, watched, day):

@@ -2,16 +2,31 @@
 
 import multiprocessing
 import sqlite3
+import time
 from dataclasses import replace
 
 import pytest
 
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor import Entry, Log, Missed
+from graphtemper.monitor import Entry, Log, Missed, log_file
+from graphtemper.monitor.log_file import opened
 
 ENTRY = Entry(
     "monday", "00", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("near",), {"confidence": 0.2}
 )
+
+
+def tamper(path, statement, *values):
+    """Change what the triggers keep, and leave the schema as it was."""
+    with sqlite3.connect(path) as base:
+        triggers = base.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
+        kept = dict(triggers.fetchall())
+        for name in kept:
+            base.execute(f"DROP TRIGGER {name}")
+        base.execute(statement, values)
+        for text in kept.values():
+            base.execute(text)
+    base.close()
 
 
 def test_rows_come_back_in_order(tmp_path):
@@ -110,6 +125,7 @@ def test_two_processes_write_each_snapshot_once(tmp_path):
         {"signals": {"x": float("nan")}},
         {"name": "x" * 20_000},
         {"name": "day\udcff"},
+        {"name": ""},
     ],
 )
 def test_bad_entries_are_not_written(tmp_path, change):
@@ -143,10 +159,7 @@ def test_somebody_elses_database_is_left_alone(tmp_path):
 def test_rows_that_were_tampered_with(tmp_path, column, value):
     path = tmp_path / "watch.sqlite"
     Log(path, "card").append(ENTRY)
-    with sqlite3.connect(path) as base:
-        base.execute("DROP TRIGGER only_added_to")
-        base.execute(f"UPDATE snapshots SET {column} = ?", (value,))
-    base.close()
+    tamper(path, f"UPDATE snapshots SET {column} = ?", value)
     with pytest.raises(FileError, match="no snapshot"):
         Log(path, "card").entries()
 
@@ -164,12 +177,83 @@ def test_a_log_of_another_version(tmp_path):
 def test_a_log_that_does_not_say_what_it_was_made_with(tmp_path):
     path = tmp_path / "watch.sqlite"
     Log(path, "card").append(ENTRY)
-    with sqlite3.connect(path) as base:
-        base.execute("DROP TRIGGER about_never_removed")
-        base.execute("DELETE FROM about WHERE key = 'seed'")
-    base.close()
+    tamper(path, "DELETE FROM about WHERE key = 'seed'")
     with pytest.raises(FileError, match="does not say what it was made with"):
         Log(path, "card")
+
+
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        f"DROP TABLE missed; CREATE VIEW missed (name, reason) AS {ENDLESS}, 'b'",
+        "DROP TABLE missed; CREATE VIEW missed (name, reason) AS SELECT 'a', zeroblob(900000000)",
+        "CREATE TRIGGER more AFTER INSERT ON snapshots BEGIN DELETE FROM stamps; END",
+        "CREATE TABLE more (x)",
+        "CREATE INDEX more ON snapshots (digest)",
+        "DROP TRIGGER only_added_to",
+        "DROP TABLE stamps; CREATE TABLE stamps (name TEXT, stamp TEXT NOT NULL) STRICT",
+    ],
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_a_schema_of_their_own_is_refused(tmp_path, script, late):
+    path = tmp_path / "watch.sqlite"
+    log = Log(path, "card")
+    assert log.append(ENTRY)
+    with sqlite3.connect(path) as base:
+        base.executescript(script)
+    base.close()
+    with pytest.raises(FileError, match="other tables, views or triggers than a log"):
+        log.append(replace(ENTRY, name="tuesday")) if late else Log(path, "card")
+
+
+def test_statements_and_values_are_bounded(tmp_path):
+    path = tmp_path / "watch.sqlite"
+    Log(path, "card").append(ENTRY)
+    start = time.perf_counter()
+    with pytest.raises(FileError, match="more steps"), opened(path) as base:
+        base.execute(ENDLESS).fetchall()
+    assert time.perf_counter() - start < 10.0
+    with pytest.raises(FileError, match="too big"), opened(path) as base:
+        base.execute("SELECT zeroblob(300000000)").fetchall()
+
+
+def test_a_long_log_is_within_the_bounds(tmp_path, monkeypatch):
+    path = tmp_path / "watch.sqlite"
+    log = Log(path, "card")
+    log.append(ENTRY)
+    with sqlite3.connect(path) as base:
+        base.execute(
+            "INSERT INTO snapshots SELECT NULL, value, '', 1, 1, 1, 1, 1, 1, 1, 'trust', '[]', '{}'"
+            " FROM (WITH RECURSIVE c(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM c"
+            " LIMIT 20000) SELECT value FROM c)"
+        )
+        base.execute("INSERT INTO stamps SELECT name, '' FROM snapshots")
+    base.close()
+    monkeypatch.setattr(log_file, "_STEPS", 100_000)
+    assert len(log.entries()) == len(log.known()) == 20_001
+
+
+def test_what_was_reported_only_grows(tmp_path):
+    log = Log(tmp_path / "watch.sqlite", "card")
+    assert log.reported() == 0
+    log.report(3)
+    log.report(2)
+    assert log.reported() == 3
+    tamper(log.path, "DROP TABLE reported")
+    with pytest.raises(FileError, match="other tables"):
+        log.reported()
+
+
+def test_a_row_goes_after_the_one_that_is_expected(tmp_path):
+    log = Log(tmp_path / "watch.sqlite", "card")
+    assert not log.append(ENTRY, after="sunday")
+    assert log.append(ENTRY, after="")
+    assert not log.append(replace(ENTRY, name="tuesday"), [Missed("x", "y")], after="")
+    assert log.missed() == []
+    assert log.append(replace(ENTRY, name="tuesday"), after="monday")
 
 
 def test_a_folder_that_is_missing(tmp_path):

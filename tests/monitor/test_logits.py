@@ -66,7 +66,7 @@ def test_an_entry_is_what_recalibrate_logits_says(watched, said, log, tmp_path):
 
 
 def test_all_formats_give_the_same_numbers(watched, said, log, tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "_VALUES_AT_ONCE", 100)  # 16 parts of the arrays
+    monkeypatch.setattr(room, "VALUES_AT_ONCE", 100)  # 16 parts of the arrays
     logits = said(1)
     write(tmp_path / "all" / "1", logits)
     pq.write_table(pa.table({"logits": logits.tolist()}), tmp_path / "2.parquet")
@@ -138,6 +138,43 @@ def test_what_is_a_snapshot(said, tmp_path):
         find_logits([days / "notes.txt"], 2)
     with pytest.raises(InputError, match="no snapshots"):
         find_logits([], 2)
+
+
+def test_folders_as_spark_names_them(watched, said, log, tmp_path):
+    for number in (1, 2):
+        write(tmp_path / "days" / f"day{number}.parquet", said(number))
+    (tmp_path / "days" / "_SUCCESS").touch()
+    (tmp_path / "days" / "day1.parquet" / "old.parquet").mkdir()  # a folder is no shard
+    shots = find_logits([tmp_path / "days"], 2)
+    assert names(shots) == ["day1.parquet", "day2.parquet"]
+    assert names(follow_logits(watched[1], shots, log)) == ["day1.parquet", "day2.parquet"]
+    assert names(find_logits([tmp_path / "days" / "day2.parquet"], 2)) == ["day2.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda content: content + b"more", "its header claims"),
+        (lambda content: content[:-1], "its header claims"),
+        (lambda content: b"PK" + content, "damaged or not an .npy"),
+    ],
+)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_that_are_not_what_they_claim(said, tmp_path, spoil, words, order):
+    path = tmp_path / "day.npy"
+    np.save(path, np.asarray(said(1), order=order))
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(FileError, match=words):
+        LogitArray.open(path, 2)
+
+
+def test_an_archive_called_npy(watched, said, log, tmp_path):
+    np.savez(tmp_path / "day.npz", logits=said(1))
+    (tmp_path / "day.npz").rename(tmp_path / "day.npy")
+    missed = []
+    shots = find_logits([tmp_path / "day.npy"], 2)
+    assert list(follow_logits(watched[1], shots, log, missed=missed.append)) == []
+    assert "damaged or not an .npy" in missed[0].reason
 
 
 def test_a_folder_that_cannot_be_looked_into_is_missed(watched, said, log, tmp_path, monkeypatch):

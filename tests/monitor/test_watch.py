@@ -1,5 +1,6 @@
 """Snapshots, and the watch over them."""
 
+from dataclasses import replace
 from itertools import chain, pairwise
 
 import numpy as np
@@ -61,6 +62,47 @@ def test_a_late_snapshot_is_refused(watched, tmp_path, shots):
     with pytest.raises(InputError, match="day1 comes before day2"):
         list(follow(model, card, [first, second, third], log))
     assert len(log.entries()) == 2
+
+
+def meanwhile(shot, other):
+    """A snapshot during whose measurement another process gets its turn."""
+
+    def load():
+        list(other)
+        return shot.load()
+
+    return replace(shot, load=load)
+
+
+def test_another_process_does_not_put_the_log_out_of_order(watched, tmp_path, shots):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    first, second, third = shots(3)
+    early = follow(model, card, [first, third], log)  # it looked before the second was there
+    next(early)
+    late = [first, meanwhile(second, early), third]
+    with pytest.raises(InputError, match="day1 comes before day2, which is in the log already"):
+        list(follow(model, card, late, log))
+    assert [entry.name for entry in log.entries()] == ["day0", "day2"]
+
+
+def test_what_another_process_added_unseen_is_an_error(watched, tmp_path, shots):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    first, second, third = shots(3)
+    other = follow(model, card, [first, second], log)
+    with pytest.raises(InputError, match="another process has added the snapshot day1"):
+        list(follow(model, card, [first, meanwhile(third, other)], log))
+
+
+def test_two_processes_over_the_same_snapshots_take_turns(watched, tmp_path, shots):
+    model, card = watched
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    first, second, third, fourth = shots(4)
+    other = follow(model, card, [first, second, third], log)
+    mine = [first, meanwhile(second, other), third, fourth]
+    assert [entry.name for entry in follow(model, card, mine, log)] == ["day0", "day3"]
+    assert [entry.name for entry in log.entries()] == ["day0", "day1", "day2", "day3"]
 
 
 def test_windows_know_their_content():

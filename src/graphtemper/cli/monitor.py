@@ -41,14 +41,16 @@ def monitor(
     fail_on: Annotated[list[str], Parameter(negative="")] | None = None,
     windows: int | None = None,
     false_alarms: float = 0.01,
+    alarm_every: int = 1,
     seed: int = 0,
     as_json: Json = False,
 ) -> None:
     """Follow a model over snapshots of its graph or its logits: a log, a page, alarms, and gates.
 
     Snapshots that are in the log already are not measured again. Exits with 3 where a gate closes
-    on the newest snapshot (change closes on an alarm at any snapshot that the run has added), and
-    else with 4 where a snapshot could not be measured; the others are followed all the same.
+    on the newest snapshot (change closes on an alarm at any snapshot since the last run that ended
+    with this gate), and else with 4 where a snapshot could not be measured; the others are followed
+    all the same.
 
     Parameters
     ----------
@@ -73,17 +75,24 @@ def monitor(
         Cut one graph whose nodes have times into so many spans, and take each as a snapshot. The
         graph grows from span to span, which alone can raise an alarm.
     false_alarms
-        The probability that a watch over an unchanging series ever raises an alarm, at most.
+        The probability that a watch over an unchanging series ever raises an alarm, at most. It
+        holds where the order of snapshots says nothing while nothing changes; where each is much
+        like the one before, alarms come more often: see --alarm-every.
+    alarm_every
+        Test only every so many-th snapshot for changes: so far apart that they have little in
+        common.
     seed
         Seed of the perturbed passes; a log goes on with the one that it was begun with.
     as_json
         Print JSON for machines.
     """
     from graphtemper import SourceCard
+    from graphtemper._arrays import check_whole
     from graphtemper.files import atomic_write
     from graphtemper.monitor import Gate, Log, alarms, exposition, fingerprint
 
     gates = [Gate.parse(text) for text in fail_on or ()]
+    check_whole(alarm_every, "--alarm-every", 1)
     if page is not None:
         result_file.check_report(page)
     source = SourceCard.load(card)
@@ -105,25 +114,28 @@ def monitor(
     entries = book.entries()
     if not entries:
         raise FileError(f"no snapshot could be measured; {missed[0].name}: {missed[0].reason}")
-    changed = alarms(entries, false_alarms, seed)
+    changed = alarms(entries, false_alarms, seed, alarm_every)
     if page is not None:
         from graphtemper.monitor.page import write_page
 
         # Those that a later snapshot has followed are in the log, the others only in this run.
         every = list(dict.fromkeys([*book.missed(), *missed]))
-        write_page(page, entries, changed, source.predictor, false_alarms, every)
+        write_page(page, entries, changed, source.predictor, false_alarms, every, alarm_every)
     if prometheus is not None:
         told = exposition(entries[-1], len(entries), len(changed), clock(), len(missed))
         with atomic_write(prometheus) as stream:
             stream.write(told.encode())
-    closed = _closed(gates, entries, changed, len(added))
+    closed = _closed(gates, entries, changed, book.reported())
     if as_json:
-        print_json(_facts(entries, added, changed, closed, missed) | {"kind": kind})
+        rate = {"false_alarms": false_alarms, "alarm_every": alarm_every}
+        print_json(_facts(entries, added, changed, closed, missed) | rate | {"kind": kind})
     else:
         _print(entries, added, changed, closed, missed)
         for path in (log, page, prometheus):
             if path is not None:
                 say(f"Written: {path}")
+    if any(gate.field == "change" for gate in gates):
+        book.report(len(entries))  # not earlier: a run that dies before has told nobody
     if closed or missed:
         sys.exit(CLOSED if closed else UNREAD)
 
@@ -166,10 +178,10 @@ def _check_spans(shots: list[Snapshot], entries: Sequence[Entry]) -> None:
 
 
 def _closed(
-    gates: list[Gate], entries: Sequence[Entry], changed: Sequence[Change], added: int
+    gates: list[Gate], entries: Sequence[Entry], changed: Sequence[Change], reported: int
 ) -> list[str]:
-    # A run may add several snapshots; an alarm at any of them is news.
-    first_new = len(entries) - max(added, 1)
+    # Several snapshots may have come since the gate was last looked at; an alarm at any is news.
+    first_new = min(reported, len(entries) - 1)
     alarmed = bool(changed) and changed[-1].position >= first_new
     return [gate.text for gate in gates if gate.closes(entries[-1], alarmed)]
 

@@ -2,10 +2,11 @@
 
 `follow` recalibrates one snapshot of the graph after the other and appends what it finds to a
 `Log`; `follow_logits` does so with logits that a model left elsewhere. `changes` marks where the
-series has changed, by a test that is wrong with at most a stated probability however long it runs.
+series has changed, by a test that is wrong with at most a stated probability however long it runs,
+provided that the order of snapshots says nothing while nothing changes.
 """
 
-from graphtemper.monitor.change import Change, changes, evidence
+from graphtemper.monitor.change import Change, capital, changes
 from graphtemper.monitor.entry import Entry, Missed
 from graphtemper.monitor.gates import Gate
 from graphtemper.monitor.log import Log
@@ -24,8 +25,8 @@ __all__ = [
     "Missed",
     "Snapshot",
     "alarms",
+    "capital",
     "changes",
-    "evidence",
     "exposition",
     "find_logits",
     "find_snapshots",

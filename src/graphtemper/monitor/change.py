@@ -1,7 +1,7 @@
 r"""Has the series changed? A sequential test with a stated false-alarm rate.
 
-As long as nothing changes, the order of the snapshots says nothing: they are exchangeable. Then the
-rank of each new value among all values so far,
+The condition: while nothing changes, the order of the snapshots says nothing. They are
+exchangeable, as if each were drawn anew. Then the rank of each new value among all values so far,
 
 .. math:: p_n = \frac{\#\{i \le n: x_i < x_n\} + U_n \#\{i \le n: x_i = x_n\}}{n},
 
@@ -11,6 +11,11 @@ has a capital :math:`M_n` that is a martingale, and by Ville's inequality it eve
 :math:`1/\alpha` with probability at most :math:`\alpha`, however long the series runs. Of K series,
 each of which is watched by its own ranks, one must reach :math:`K/\alpha`; the probability that any
 ever does is at most the sum of K times :math:`\alpha/K`, however the series depend on each other.
+
+Snapshots that are much like the one before, such as one graph of which a few nodes are new each
+day, are not exchangeable even where nothing changes: a value that wanders slowly has low ranks for
+a while and then high ones, and alarms come far more often than stated. Test only every n-th of
+those (`graphtemper.monitor.alarms`), n so large that snapshots n apart have little in common.
 
 The bets are those of the *simple jumper*: capital is kept in accounts that multiply it by
 :math:`1 + \epsilon (p - 1/2)`, and a small share moves between accounts at each step, so that a
@@ -24,6 +29,7 @@ martingales for change-point detection", COPA 2021.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -53,7 +59,7 @@ class Change(NamedTuple):
     evidence: float
 
 
-def evidence(values: Sequence[float | None], seed: int = 0, first: int = 0) -> list[float]:
+def capital(values: Sequence[float | None], seed: int = 0, first: int = 0) -> list[float]:
     r"""Return the capital :math:`M_n` after each value, starting from 1.
 
     Parameters
@@ -68,28 +74,31 @@ def evidence(values: Sequence[float | None], seed: int = 0, first: int = 0) -> l
     Examples
     --------
     >>> steady = [0.80, 0.81, 0.79, 0.82, 0.80, 0.78, 0.81, 0.80, 0.79, 0.80]
-    >>> max(evidence(steady)) < 5
+    >>> max(capital(steady)) < 5
     True
-    >>> evidence(steady * 4 + [0.7 - 0.001 * k for k in range(20)])[-1] > 1000
+    >>> capital(steady * 4 + [0.7 - 0.001 * k for k in range(20)])[-1] > 1000
     True
     """
-    accounts = np.full(len(STAKES), 1.0 / len(STAKES))
-    stakes = np.array(STAKES)
+    # Plain numbers: five accounts are too few for arrays to be worth their while.
+    accounts = [1.0 / len(STAKES)] * len(STAKES)
     past: list[float] = []
-    found = []
-    lucks = stream(seed, "monitor").random(first + len(values))[first:]
+    found: list[float] = []
+    lucks = stream(seed, "monitor").random(first + len(values))[first:].tolist()
     for position, (value, luck) in enumerate(zip(values, lucks, strict=True)):
         if value is None:
-            found.append(float(accounts.sum()))
+            found.append(sum(accounts))
             continue
-        if not np.isfinite(value):
+        if not math.isfinite(value):
             raise InputError(f"value {position} of the series is {value}; it must be finite.")
         insort(past, value)
         below, upto = bisect_left(past, value), bisect_right(past, value)
         rank = (below + luck * (upto - below)) / len(past)
-        accounts = (1.0 - JUMP) * accounts + JUMP * accounts.mean()
-        accounts = np.minimum(accounts * (1.0 + stakes * (rank - 0.5)), _MOST)
-        found.append(float(accounts.sum()))
+        moved = JUMP * sum(accounts) / len(accounts)
+        accounts = [
+            min(((1.0 - JUMP) * held + moved) * (1.0 + stake * (rank - 0.5)), _MOST)
+            for held, stake in zip(accounts, STAKES, strict=True)
+        ]
+        found.append(sum(accounts))
     return found
 
 
@@ -103,7 +112,8 @@ def changes(
     series
         Values of each quantity, oldest first; None where one has none.
     false_alarms
-        The probability that a watch over an unchanging series ever raises an alarm, at most.
+        The probability that a watch over an unchanging series ever raises an alarm, at most. It
+        holds where the order of the values says nothing as long as nothing changes.
     seed
         Breaks ties.
 
@@ -124,7 +134,7 @@ def changes(
     found: list[Change] = []
     start = 0
     while start < length:
-        each = {name: evidence(values[start:], seed, start) for name, values in series.items()}
+        each = {name: capital(values[start:], seed, start) for name, values in series.items()}
         share = np.max(list(each.values()), axis=0) / len(each)
         over = np.flatnonzero(share >= 1.0 / rate)
         if not over.size:

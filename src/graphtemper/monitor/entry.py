@@ -61,6 +61,8 @@ def check_entry(entry: Entry, name: str) -> None:
         raise InputError(f"{name} holds signals that have no names.")
     texts = (entry.name, entry.digest, entry.verdict, *entry.reasons, *entry.signals)
     check_texts(texts, name)
+    if not entry.name:
+        raise InputError(f"{name} is of a snapshot without a name.")
     if entry.verdict not in VERDICTS:
         raise InputError(f"{name} has the verdict {entry.verdict!r}; there is none of that name.")
     numbers = (entry.accuracy, entry.low, entry.high, entry.confidence, entry.temperature)

@@ -3,7 +3,8 @@
 SQLite keeps a row whole or not at all when a process or a machine dies, and lets several processes
 take turns. Triggers refuse changes of rows that are there. With its first row the file says what
 its rows are made with (card, kind of snapshot, seed), so that numbers which do not compare are not
-mixed up. The stamps of files are no record, only a means to not read them again.
+mixed up. The stamps of files are no record, only a means to not read them again; nor is the number
+of rows that were reported, a means to report each once.
 """
 
 from __future__ import annotations
@@ -11,56 +12,17 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.entry import Entry, Missed, check_entry, check_texts
+from graphtemper.monitor.log_file import begin, opened, rows, transaction
 
 Kind = Literal["graphs", "logits"]
 """What the snapshots of a log are."""
-# "gtmp": SQLite's place for saying whose file it is.
-_APPLICATION = 0x67746D70
-_VERSION = 2
-# How long a process waits for another that is writing, in seconds.
-_PATIENCE = 30.0
-_TABLES = f"""
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_VERSION};
-CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE snapshots (
-  position INTEGER PRIMARY KEY AUTOINCREMENT,
-  name TEXT NOT NULL UNIQUE,
-  digest TEXT NOT NULL,
-  num_nodes INTEGER NOT NULL,
-  accuracy REAL NOT NULL,
-  low REAL NOT NULL,
-  high REAL NOT NULL,
-  confidence REAL NOT NULL,
-  temperature REAL NOT NULL,
-  slope REAL NOT NULL,
-  verdict TEXT NOT NULL,
-  reasons TEXT NOT NULL,
-  signals TEXT NOT NULL
-) STRICT;
-CREATE TABLE missed (name TEXT PRIMARY KEY, reason TEXT NOT NULL) STRICT;
-CREATE TABLE stamps (name TEXT PRIMARY KEY, stamp TEXT NOT NULL) STRICT;
-CREATE TRIGGER only_added_to BEFORE UPDATE ON snapshots
-  BEGIN SELECT RAISE(ABORT, 'rows of the log are never changed'); END;
-CREATE TRIGGER never_removed BEFORE DELETE ON snapshots
-  BEGIN SELECT RAISE(ABORT, 'rows of the log are never removed'); END;
-CREATE TRIGGER missed_only_added_to BEFORE UPDATE ON missed
-  BEGIN SELECT RAISE(ABORT, 'rows of the log are never changed'); END;
-CREATE TRIGGER missed_never_removed BEFORE DELETE ON missed
-  BEGIN SELECT RAISE(ABORT, 'rows of the log are never removed'); END;
-CREATE TRIGGER about_kept BEFORE UPDATE ON about
-  BEGIN SELECT RAISE(ABORT, 'what a log is made with is never changed'); END;
-CREATE TRIGGER about_never_removed BEFORE DELETE ON about
-  BEGIN SELECT RAISE(ABORT, 'what a log is made with is never removed'); END;
-"""
 
 
 class Known(NamedTuple):
@@ -100,15 +62,32 @@ class Log:
     ) -> None:
         self.path, self.kind, self.seed = Path(path), kind, seed
         self._about = {"card": card, "kind": kind, "seed": str(seed)}
-        with self._open() as base:
-            _prepare(base, self.path)
+        begin(self.path)
+        with opened(self.path) as base:
             self._agree(base)
 
-    def append(self, entry: Entry, missed: Sequence[Missed] = (), stamp: str | None = None) -> bool:
+    def append(
+        self,
+        entry: Entry,
+        missed: Sequence[Missed] = (),
+        stamp: str | None = None,
+        *,
+        after: str | None = None,
+    ) -> bool:
         """Add a row, and with it the snapshots before it that could not be measured.
 
-        Returns False where a snapshot of that name is there already, or was passed over.
-        ``stamp`` is that of the files, if it can be relied on.
+        Returns False, and adds nothing, where a snapshot of that name is there already or was
+        passed over, or where the last row is another than expected.
+
+        Parameters
+        ----------
+        entry, missed
+            What to add.
+        stamp
+            That of the files, if it can be relied on.
+        after
+            The name of the row that must be the last, or "" where there must be none; None where
+            it may be any.
         """
         check_entry(entry, "the new entry")
         check_texts(tuple(text for one in missed for text in one), "the new entry")
@@ -116,8 +95,10 @@ class Log:
         values[-2:] = [json.dumps(list(entry.reasons)), json.dumps(entry.signals)]
         names = ", ".join(field.name for field in fields(entry))
         marks = ", ".join("?" * len(values))
-        with self._open() as base, _transaction(base):
+        with opened(self.path) as base, transaction(base):
             self._agree(base)
+            if after is not None and _last(base) != after:
+                return False
             base.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", self._about.items())
             base.executemany(
                 "INSERT OR IGNORE INTO missed SELECT ?1, ?2 "
@@ -136,38 +117,61 @@ class Log:
     def entries(self) -> list[Entry]:
         """Return all rows, oldest first."""
         names = [field.name for field in fields(Entry)]
-        with self._open() as base:
-            rows = base.execute(f"SELECT {', '.join(names)} FROM snapshots ORDER BY position")
-            return [_entry(row, self.path) for row in rows]
+        query = f"SELECT {', '.join(names)} FROM snapshots ORDER BY position"
+        with opened(self.path) as base:
+            return [_entry(row, self.path) for row in rows(base, self.path, query)]
 
     def missed(self) -> list[Missed]:
         """Return the snapshots that were passed over because they could not be measured."""
-        with self._open() as base:
-            rows = base.execute("SELECT name, reason FROM missed ORDER BY rowid").fetchall()
-        found = [Missed(*row) for row in rows]
+        query = "SELECT name, reason FROM missed ORDER BY rowid"
+        with opened(self.path) as base:
+            found = [Missed(*row) for row in rows(base, self.path, query)]
         for one in found:
             check_texts(one, f"a row of {self.path}")
         return found
 
     def known(self) -> dict[str, Known]:
-        """Return how the snapshots of the log are recognised, by their names."""
-        with self._open() as base:
-            rows = base.execute(
-                "SELECT name, digest, stamp FROM snapshots LEFT JOIN stamps USING (name)"
-            )
-            return {name: Known(digest, stamp) for name, digest, stamp in rows}
+        """Return how the snapshots of the log are recognised, by their names, oldest first."""
+        query = (
+            "SELECT name, digest, stamp FROM snapshots LEFT JOIN stamps USING (name) "
+            "ORDER BY position"
+        )
+        with opened(self.path) as base:
+            found = {row[0]: Known(*row[1:]) for row in rows(base, self.path, query)}
+        for name, (digest, stamp) in found.items():
+            check_texts((name, digest, stamp or ""), f"a row of {self.path}")
+        return found
 
     def remember(self, stamps: Mapping[str, str]) -> None:
         """Keep the stamps of snapshots whose content was found unchanged."""
         if stamps:
-            with self._open() as base, _transaction(base):
+            with opened(self.path) as base, transaction(base):
                 base.executemany("INSERT OR REPLACE INTO stamps VALUES (?, ?)", stamps.items())
+
+    def reported(self) -> int:
+        """Return how many rows, from the first on, have been reported."""
+        with opened(self.path) as base:
+            found = base.execute("SELECT number FROM reported WHERE one = 1").fetchone()
+        if found is not None and not isinstance(found[0], int):
+            raise FileError(
+                f"{self.path} does not say how many rows were reported; begin a new log."
+            )
+        return 0 if found is None else int(found[0])
+
+    def report(self, number: int) -> None:
+        """Keep that so many rows have been reported; never fewer than before."""
+        with opened(self.path) as base, transaction(base):
+            base.execute(
+                "INSERT INTO reported VALUES (1, ?) "
+                "ON CONFLICT (one) DO UPDATE SET number = max(number, excluded.number)",
+                (number,),
+            )
 
     def _agree(self, base: sqlite3.Connection) -> None:
         """Refuse a log that was begun with something else; one without rows is anybody's."""
         if base.execute("SELECT 1 FROM snapshots LIMIT 1").fetchone() is None:
             return
-        begun = dict(base.execute("SELECT key, value FROM about"))
+        begun = dict(rows(base, self.path, "SELECT key, value FROM about"))
         if not self._about.keys() <= begun.keys():
             raise FileError(f"{self.path} does not say what it was made with; begin a new log.")
         if begun["card"] != self._about["card"]:
@@ -186,56 +190,10 @@ class Log:
                 "go on with that one, or begin a new log."
             )
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        try:
-            with closing(sqlite3.connect(self.path, _PATIENCE, isolation_level=None)) as base:
-                base.execute("PRAGMA trusted_schema = OFF")
-                yield base
-        except sqlite3.OperationalError as error:
-            raise FileError(
-                f"the log {self.path} cannot be used: {error}; check the folder, the disk, and "
-                "whether another process holds it."
-            ) from error
-        except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-            raise FileError(f"{self.path} is not a log of graphtemper monitor: {error}.") from error
 
-
-@contextmanager
-def _transaction(base: sqlite3.Connection) -> Iterator[None]:
-    """Do all or nothing, alone."""
-    base.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        if base.in_transaction:  # a full disk has rolled back already
-            base.execute("ROLLBACK")
-        raise
-    base.execute("COMMIT")
-
-
-def _prepare(base: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file, or check whose the file is that is there."""
-    with _transaction(base):
-        if base.execute("PRAGMA schema_version").fetchone()[0] == 0:
-            for statement in _statements():
-                base.execute(statement)
-    if base.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION:
-        raise FileError(f"{path} is not a log of graphtemper monitor; choose another --log.")
-    version = base.execute("PRAGMA user_version").fetchone()[0]
-    if version != _VERSION:
-        raise FileError(
-            f"{path} has version {version}, but this graphtemper reads {_VERSION}; begin a new log."
-        )
-
-
-def _statements() -> Iterator[str]:
-    statement = ""
-    for line in _TABLES.splitlines():
-        statement += line + "\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+def _last(base: sqlite3.Connection) -> str:
+    found = base.execute("SELECT name FROM snapshots ORDER BY position DESC LIMIT 1").fetchone()
+    return "" if found is None else str(found[0])
 
 
 def _entry(row: tuple[Any, ...], path: Path) -> Entry:

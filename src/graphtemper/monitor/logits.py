@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from graphtemper._arrays import FloatArray
 from graphtemper.errors import FileError, InputError
-from graphtemper.files import read_npy, read_npz
+from graphtemper.files import open_array, read_npz
 from graphtemper.monitor.content import Stamp, digest, stamp
 from graphtemper.monitor.snapshots import Stored, listed, named
 from graphtemper.predict import checked_logits
-from graphtemper.scale.array_files import open_array
 from graphtemper.scale.logit_tables import LogitParts, LogitTables
+from graphtemper.scale.shards import VALUES_AT_ONCE
 from graphtemper.scale.tables import parquet_files
 
-_VALUES_AT_ONCE = 4_000_000
 _ARRAYS = (".npz", ".npy")
 _WANTED = "name Parquet, .npz or .npy files of logits, or a folder of them."
 
@@ -39,8 +38,8 @@ class LogitArray:
     --------
     >>> import numpy as np
     >>> parts = LogitArray(np.array([[0.0, 2.0], [1.0, 0.0]]), 2)
-    >>> len(parts), [piece.tolist() for piece in parts.pieces(0, 2.0)]
-    (1, [[[0.0, 1.0], [0.5, 0.0]]])
+    >>> len(parts), [logits.tolist() for _, logits in parts.batches(0)]
+    (1, [[[0.0, 2.0], [1.0, 0.0]]])
     """
 
     values: NDArray[Any]
@@ -58,7 +57,7 @@ class LogitArray:
                 )
             values = arrays["logits"]
         else:
-            values = _mapped(path)
+            values = open_array(path, "logits")
         if values.ndim != 2 or values.shape[1] != num_classes:
             raise FileError(
                 f"{path}: the logits must have shape (N, {num_classes}), as the card has "
@@ -68,7 +67,7 @@ class LogitArray:
 
     @property
     def _step(self) -> int:
-        return max(_VALUES_AT_ONCE // self.num_classes, 1)
+        return max(VALUES_AT_ONCE // self.num_classes, 1)
 
     def __len__(self) -> int:
         return max(-(-len(self.values) // self._step), 1)
@@ -83,26 +82,15 @@ class LogitArray:
             except InputError as error:
                 raise FileError(f"from row {start} on: {error}") from error
 
-    def pieces(self, shard: int, temperature: float) -> Iterator[FloatArray]:
-        """Yield the logits of one part, divided by a temperature."""
-        for _, logits in self.batches(shard):
-            yield logits / temperature
-
-
-def _mapped(path: Path) -> NDArray[Any]:
-    try:
-        return open_array(path, "logits")
-    except FileError:
-        return read_npy(path)  # columns one after the other cannot be mapped by rows
-
 
 def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> list[LogitSnapshot]:
     """Return the snapshots of logits in files and folders, by name.
 
     A file is a snapshot (Parquet, ``.npy``, or ``.npz`` with the key ``logits``). So is a folder
     that holds Parquet files: they are its shards, as for `graphtemper.scale.recalibrate_logits`. Of
-    any other folder, the files and the folders of shards in it are. Names that begin with a dot or
-    an underscore are left out.
+    any other folder, the files and the folders of shards in it are, also where Spark has given
+    those folders names such as ``day1.parquet``. Names that begin with a dot or an underscore are
+    left out.
 
     Examples
     --------
@@ -137,7 +125,11 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
 
 
 def _inside(folder: Path) -> list[Path]:
-    found = [item for item in listed(folder) if item.suffix in _ARRAYS or _sharded(item)]
+    found = [
+        item
+        for item in listed(folder)
+        if _sharded(item) or (item.suffix in _ARRAYS and not os.path.isdir(item))
+    ]
     if _sharded(folder):
         if found:
             raise FileError(
@@ -151,10 +143,11 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _sharded(place: Path) -> bool:
-    if not place.is_dir():
+    if not os.path.isdir(place):
         return False
     try:
-        return any(item.suffix == ".parquet" for item in listed(place))
+        inside = listed(place)
+        return any(item.suffix == ".parquet" and not os.path.isdir(item) for item in inside)
     except FileError:
         return True  # what cannot be looked into is a snapshot that cannot be measured
 

@@ -26,6 +26,7 @@ def write_page(
     model: str,
     false_alarms: float,
     missed: Sequence[Missed] = (),
+    every: int = 1,
 ) -> None:
     """Write the page of a log, whole or not at all.
 
@@ -41,8 +42,10 @@ def write_page(
         The stated rate.
     missed
         Snapshots that could not be measured.
+    every
+        Every so many-th snapshot was tested for changes.
     """
-    page = render(entries, alarms, model, false_alarms, missed).encode("utf-8")
+    page = render(entries, alarms, model, false_alarms, missed, every).encode("utf-8")
     with atomic_write(path) as stream:
         stream.write(page)
 
@@ -53,6 +56,7 @@ def render(
     model: str,
     false_alarms: float,
     missed: Sequence[Missed] = (),
+    every: int = 1,
 ) -> str:
     """Return the page; the same log gives the same bytes."""
     rows = [_row(position, entry) for position, entry in enumerate(entries)]
@@ -77,6 +81,7 @@ def render(
         marks=marks[::-1],
         counts=counts,
         false_alarms=false_alarms,
+        every=every,
         missed=missed[::-1][:_NEWEST_ROWS],
         missed_total=len(missed),
     )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from graphtemper._arrays import check_whole
 from graphtemper.card import SourceCard
 from graphtemper.card_format import to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError, MissingExtraError
+from graphtemper.evidence import log_odds
 from graphtemper.graph import Graph
 from graphtemper.monitor.change import Change, changes
 from graphtemper.monitor.entry import Entry, Missed
-from graphtemper.monitor.log import Kind, Log
+from graphtemper.monitor.log import Kind, Known, Log
 from graphtemper.monitor.logits import LogitSnapshot
 from graphtemper.monitor.snapshots import Snapshot, Stored
 from graphtemper.predict import Predictor
@@ -27,8 +28,6 @@ from graphtemper.scale.logit_tables import estimate_logits
 Progress = Callable[[int, int], None]
 """Called with the snapshots done and those to do."""
 OnMissed = Callable[[Missed], None]
-# Odds of accuracies are finite inside this range.
-_RANGE = (0.005, 0.995)
 
 
 def follow(
@@ -128,6 +127,13 @@ def _check_kind(log: Log, kind: Kind) -> None:
 Shot = TypeVar("Shot", Snapshot, LogitSnapshot)
 
 
+class _Place(NamedTuple):
+    """Where a log ends: the names that it has rows for or has passed over, and the last row's."""
+
+    settled: set[str]
+    last: str
+
+
 def _follow(
     measure: Callable[[Shot], Entry],
     snapshots: Sequence[Shot],
@@ -135,9 +141,12 @@ def _follow(
     progress: Progress | None,
     missed: OnMissed | None,
 ) -> Iterator[Entry]:
-    new = _new(snapshots, log)
+    place: _Place
+    new, place = _new(snapshots, log)
     before: list[Missed] = []  # since the last snapshot that could be measured
     for done, snapshot in enumerate(new, start=1):
+        if snapshot.name in place.settled:
+            continue
         try:
             entry, stamp = _take(measure, snapshot)
         except MissingExtraError:
@@ -148,8 +157,13 @@ def _follow(
             before.append(Missed(snapshot.name, str(error)))
             missed(before[-1])
         else:
-            if log.append(entry, before, stamp):  # another process may have been faster
-                yield entry
+            while snapshot.name not in place.settled:
+                if log.append(entry, before, stamp, after=place.last):
+                    place.settled.add(snapshot.name)
+                    place = place._replace(last=snapshot.name)
+                    yield entry
+                else:  # another process was faster
+                    place = _overtaken(snapshots, log, place)
             before = []
         if progress is not None:
             progress(done, len(new))
@@ -169,10 +183,23 @@ def _take(measure: Callable[[Shot], Entry], snapshot: Shot) -> tuple[Entry, str 
     return entry, stamp.text if settled else None
 
 
-def _new(snapshots: Sequence[Shot], log: Log) -> list[Shot]:
+def _overtaken(snapshots: Sequence[Shot], log: Log, before: _Place) -> _Place:
+    """Return where a log ends that another process has added to; the order must still be ours."""
+    _, now = _new(snapshots, log)
+    strange = now.settled - before.settled - {snapshot.name for snapshot in snapshots}
+    if strange:
+        raise InputError(
+            f"another process has added the snapshot {min(strange)} to the log, which this one was "
+            "not given; run it again."
+        )
+    return now
+
+
+def _new(snapshots: Sequence[Shot], log: Log) -> tuple[list[Shot], _Place]:
     """Return the snapshots that are not in the log, all of which come after those that are."""
     new: list[Shot] = []
-    known, passed = log.known(), {one.name for one in log.missed()}
+    known: dict[str, Known] = log.known()
+    passed: set[str] = {one.name for one in log.missed()}
     fresh: dict[str, str] = {}
     for snapshot in snapshots:
         if snapshot.name in passed:
@@ -197,7 +224,7 @@ def _new(snapshots: Sequence[Shot], log: Log) -> list[Shot]:
                 "already; give it a later name, or begin a new log."
             )
     log.remember(fresh)
-    return new
+    return new, _Place({*known, *passed}, next(reversed(known), ""))
 
 
 def _measure_graph(predictor: Predictor, card: SourceCard, seed: int, snapshot: Snapshot) -> Entry:
@@ -241,23 +268,42 @@ def fingerprint(card: SourceCard) -> str:
     return hashlib.sha256(to_json(card).encode()).hexdigest()
 
 
-def alarms(entries: Sequence[Entry], false_alarms: float = 0.01, seed: int = 0) -> list[Change]:
+def alarms(
+    entries: Sequence[Entry], false_alarms: float = 0.01, seed: int = 0, every: int = 1
+) -> list[Change]:
     """Return where the estimated accuracy or a signal has changed; see `changes`.
 
     The signals of the first snapshot are watched, to the end: rows are never changed, so the number
     of series that the stated rate is shared among is settled with the first. A later snapshot that
     lacks one of them leaves its series as it was.
+
+    Parameters
+    ----------
+    entries
+        The log, oldest first.
+    false_alarms, seed
+        See `changes`. The rate holds where the order of snapshots says nothing while nothing
+        changes.
+    every
+        Test only so many-th snapshots, from the first on, where each is much like the one before.
+        Positions are those in the log all the same.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> entry = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (), {})
+    >>> falling = [replace(entry, accuracy=0.9 - 0.001 * day) for day in range(200)]
+    >>> [change.position % 5 for change in alarms(falling, every=5)][:2]
+    [0, 0]
     """
+    check_whole(every, "every", 1)
     if not entries:
         return []
+    tested = entries[::every]
     names = sorted(entries[0].signals.keys() - {"accuracy"})
     series: dict[str, list[float | None]] = {
-        "accuracy": [_log_odds(entry.accuracy) for entry in entries]
+        "accuracy": [log_odds(entry.accuracy) for entry in tested]
     }
-    series |= {name: [entry.signals.get(name) for entry in entries] for name in names}
-    return changes(series, false_alarms, seed)
-
-
-def _log_odds(accuracy: float) -> float:
-    inside = min(max(accuracy, _RANGE[0]), _RANGE[1])
-    return math.log(inside / (1.0 - inside))
+    series |= {name: [entry.signals.get(name) for entry in tested] for name in names}
+    found = changes(series, false_alarms, seed)
+    return [change._replace(position=change.position * every) for change in found]
