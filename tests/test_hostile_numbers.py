@@ -527,10 +527,12 @@ for part in (to_json(card).encode(), result.probabilities.tobytes(), drawn.featu
 """
 # Large enough for a linear algebra library to share its products among threads.
 LARGE_JOB = """
-import hashlib
+import hashlib, tempfile
+from pathlib import Path
 import numpy as np
 from graphtemper import SourceCard, atlas, csbm, recalibrate
 from graphtemper.models import GCN, SIGN
+from graphtemper.scale import convert_graph, recalibrate_shards
 atlas.LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 g = csbm.sample(20000, 4, 0.8, 1.0, num_classes=7, num_features=300, seed=1)
 model = SIGN(hops=2, max_iter=20).fit(g, range(1000))
@@ -545,6 +547,11 @@ gcn.layers_ = [
 for part in (model.weights_, model(g), gcn(g), card.reference.evidence.covariance):
     print(hashlib.sha256(np.ascontiguousarray(part).tobytes()).hexdigest())
 print(hashlib.sha256(result.probabilities.tobytes()).hexdigest(), float(result.temperature).hex())
+with tempfile.TemporaryDirectory() as folder:
+    shards = convert_graph(g, Path(folder) / "shards", rows_per_shard=7000)
+    recalibrate_shards(model, shards, card, Path(folder) / "out")
+    for path in sorted((Path(folder) / "out").iterdir()):
+        print(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 """
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
+from graphtemper._arrays import one_blas_thread
 from graphtemper.errors import ClusterError, MissingExtraError
 
 Item = TypeVar("Item")
@@ -46,7 +47,7 @@ class Serial:
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return ``[function(item) for item in items]``."""
-        return [function(item) for item in items]
+        return [_call(item, function=function) for item in items]
 
 
 class OnDask:
@@ -139,7 +140,9 @@ def _unpacked(packed: bytes) -> Any:
 
 
 def _call(item: Any, *, function: Callable[[Any], Any]) -> Any:
-    return function(item)
+    # A worker has fewer threads than this process, and sums must not depend on how many there are.
+    with one_blas_thread(also_openmp=False):
+        return function(item)
 
 
 @contextmanager
