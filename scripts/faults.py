@@ -3,7 +3,8 @@
     python scripts/faults.py [--trials N] [--seconds S] [--jobs-of NAME ...] [--seed SEED]
 
 A trial takes one command in a fresh folder, kills it (SIGKILL) one to three times, each time
-damages what it left unfinished, and lets it finish. Rules:
+damages what it left unfinished, and lets it finish. A command that was quicker than the first kill
+is killed sooner in another folder. Rules:
 
 - at every moment a file under a final name is whole: its bytes are those of the undisturbed run;
 - what is unfinished has a name of its own: hidden, or one of the command's journals;
@@ -11,103 +12,30 @@ damages what it left unfinished, and lets it finish. Rules:
   pages may lie in another order), with no journal left that the undisturbed run does not leave, and
   nothing hidden of a run out of core, which may be larger than its result.
 
-Commands run in forks of this process, so that a trial costs the work alone. A small atlas stands in
-for the real one, for the same reason.
+`fault_jobs.py` has the commands.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import http.server
-import importlib
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import sqlite3
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
-import numpy as np
-import pyarrow
-from pyarrow import parquet
+from fault_jobs import JOBS, Job, make_inputs, mirror, warm_up
 
-from graphtemper import Graph, SourceCard, atlas, cli, csbm, datasets, shifts
-from graphtemper.experiments.atlas import cells
-from graphtemper.models import SIGN
-from graphtemper.report import html
-from graphtemper.scale import convert_graph
-
-FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
-COMPOSITIONS = 4
-FETCHED = "roman_empire"
-DEPLOYED = ("--predict", "model.npz", "--card", "model.card.json")
-# Loaded before the first fork, or every fork would load them again.
-MODULES = (
-    "matplotlib.backends.backend_agg",
-    "pyarrow.parquet",
-    "graphtemper.experiments.atlas.controls",
-    "graphtemper.experiments.leaderboard.section",
-    "graphtemper.monitor.page",
-    "graphtemper.report.page",
-)
-
-
-@dataclass(frozen=True)
-class Job:
-    """A command, the inputs it needs, and the names of what it may leave unfinished."""
-
-    arguments: tuple[str, ...]
-    inputs: tuple[str, ...] = ()
-    journals: tuple[str, ...] = ()
-
-
-JOBS = {
-    "card": Job(
-        (
-            *("card", "build", "source.npz", "--predict", "model.npz", "--split", "val:0"),
-            *("--out", "new.card.json"),
-        ),
-        ("source.npz", "model.npz"),
-        ("new.card.json.part",),
-    ),
-    "recalibrate": Job(
-        ("recalibrate", "target.npz", *DEPLOYED, "--per-node", "--report", "report.html"),
-        ("target.npz", "model.npz", "model.card.json"),
-    ),
-    "bench": Job(
-        ("bench", "controls", "--graphs", "source.npz,target.npz", "--quick", "--out", "bench"),
-        ("source.npz", "target.npz"),
-    ),
-    "paper": Job(("paper", "concept", "--out", "paper")),
-    "monitor": Job(
-        ("monitor", "days", *DEPLOYED, "--page", "watch.html", "--prometheus", "watch.prom"),
-        ("days", "model.npz", "model.card.json"),
-        ("monitor.sqlite", "monitor.sqlite-journal"),
-    ),
-    "scale": Job(
-        ("scale", "recalibrate", "shards", *DEPLOYED, "--out", "parts"),
-        ("shards", "model.npz", "model.card.json"),
-    ),
-    "convert": Job(
-        ("scale", "convert", "target.npz", "--out", "made", "--rows-per-shard", "200"),
-        ("target.npz",),
-    ),
-    "logits": Job(
-        ("scale", "recalibrate-logits", "z", "--card", "model.card.json", "--out", "parts"),
-        ("z", "model.card.json"),
-    ),
-    "fetch": Job(("data", "fetch", FETCHED), (), (f"cache/graphtemper/{FETCHED}.npz.part",)),
-}
+from graphtemper import cli, csbm
 
 
 class FaultError(Exception):
@@ -136,8 +64,11 @@ def start(job: Job, folder: Path, before: Callable[[], object] = lambda: None) -
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 70
+    except BaseException:  # this fork ends here: whatever it is, the trial is to show it
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 
@@ -245,9 +176,14 @@ def trial(
     """Kill a command one to three times and let it finish; return how often it was killed."""
     rng = random.Random(seed)
     prepared(job, inputs, folder)
+    delay = rng.uniform(0, taken)
+    while not kill_after(job, folder, delay):
+        delay /= 2
+        shutil.rmtree(folder)
+        prepared(job, inputs, folder)
     kills = 0
-    for _ in range(rng.randint(1, 3)):
-        if not kill_after(job, folder, rng.uniform(0, taken)):
+    for more in range(rng.randint(1, 3)):
+        if more and not kill_after(job, folder, rng.uniform(0, taken)):
             break
         kills += 1
         check_between(job, folder, whole)
@@ -263,108 +199,11 @@ def trial(
     return kills
 
 
-def warm_up() -> None:
-    """Load what every fork needs, once, let every card have few environments, and stop a clock."""
-    for name in MODULES:
-        importlib.import_module(name)
-    # Metrics say when the watch ran; trials compare bytes.
-    vars(importlib.import_module("graphtemper.cli.monitor"))["clock"] = lambda: 0.0
-    html.vega_bundle()
-    cells.code()  # once for all forks: the source may be edited while trials run
-    plan = atlas.plan
-
-    def few(seed: int, exclude: tuple[str, ...], compositions: int) -> list[shifts.Shift]:
-        return plan(seed, exclude, min(compositions, COMPOSITIONS))
-
-    atlas.LEVELS, atlas.plan = FEW, few
-
-
-def make_inputs(folder: Path) -> None:
-    """Write what the commands read."""
-    settings = {"degree": 6, "snr": 1.0, "num_classes": 2, "num_features": 6}
-    source = csbm.sample(600, homophily=0.8, seed=1, **settings)
-    val = np.zeros((1, 600), bool)
-    val[0, 300:] = True
-    source.replace(val_masks=val).save(folder / "source.npz")
-    model = SIGN(hops=1).fit(source, range(300))
-    model.save(folder / "model.npz")
-    SourceCard.build(model, source, range(300, 600), compositions=0).save(
-        folder / "model.card.json"
-    )
-    target = shifts.noise(0.8)(csbm.sample(600, homophily=0.7, seed=2, **settings), 5)
-    target.save(folder / "target.npz")
-    convert_graph(target, folder / "shards", rows_per_shard=200)
-    (folder / "z").mkdir()
-    for part, rows in enumerate(np.split(model(target), 3)):
-        columns = {f"logit_{k}": column for k, column in enumerate(rows.T)}
-        parquet.write_table(pyarrow.table(columns), folder / "z" / f"{part}.parquet")
-    (folder / "days").mkdir()
-    for day in range(6):
-        drawn = csbm.sample(300, homophily=0.8, seed=100 + day, **settings)
-        drawn.save(folder / "days" / f"day{day}.npz")
-
-
-# --- a server to fetch from -------------------------------------------------------------------
-
-
-@contextmanager
-def mirror(graph: Graph) -> Iterator[None]:
-    """Serve a graph as the authors of the real one store theirs, slowly, from another process."""
-    masks = np.random.default_rng(0).integers(0, 3, (10, graph.num_nodes))
-    with tempfile.TemporaryDirectory() as place:
-        np.savez(
-            Path(place) / "upstream.npz",
-            node_features=graph.features,
-            node_labels=graph.labels,
-            edges=graph.edges.astype(np.int64),
-            **{f"{name}_masks": masks == k for k, name in enumerate(("train", "val", "test"))},
-        )
-        body = (Path(place) / "upstream.npz").read_bytes()
-    datasets.BLOB_IDS[FETCHED] = hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-            start = min(int(asked[1]), len(body) - 1) if asked else 0
-            self.send_response(206 if asked else 200)
-            if asked:
-                self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-            self.send_header("Content-Length", str(len(body) - start))
-            self.end_headers()
-            step = len(body) // 20
-            for first in range(start, len(body), step):
-                self.wfile.write(body[first : first + step])
-                self.wfile.flush()
-                time.sleep(0.02)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-        def handle(self) -> None:
-            with suppress(OSError):  # the other side was killed
-                super().handle()
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    process = os.fork()
-    if not process:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        server.serve_forever()
-    server.socket.close()
-    os.environ["GRAPHTEMPER_MIRROR"] = f"http://127.0.0.1:{server.server_port}"
-    os.environ["GRAPHTEMPER_DATA"] = os.devnull
-    os.environ["no_proxy"] = "127.0.0.1"
-    try:
-        yield
-    finally:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-
-
 def main() -> int:
     """Run trials until they are done or time is up; return the number of faults."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--trials", type=int, default=140, help="how many in all")
-    parser.add_argument("--seconds", type=float, default=600, help="start none after this time")
+    parser.add_argument("--trials", type=int, default=225, help="how many in all")
+    parser.add_argument("--seconds", type=float, default=1800, help="start none after this time")
     parser.add_argument("--jobs-of", nargs="+", choices=JOBS, default=list(JOBS), metavar="NAME")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

@@ -6,7 +6,7 @@ For every command and way one line of JSON: how it ended, what it said, how long
 and which rules did not hold. The rules:
 
 - full, read-only: exit code 2 and one sentence; every old file is as it was, or whole and new; no
-  temporary file is left;
+  temporary file is left, but for the finished stages of a run out of core;
 - twice: both end well or one is refused in a sentence, and the folder is that of one run alone;
 - stopped (Ctrl-C): exit code 130 and a sentence that says how to go on; run again, it ends with the
   folder of an undisturbed run.
@@ -28,22 +28,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fault_jobs import JOBS, Job, make_inputs, mirror, warm_up
 from faults import (
-    JOBS,
     FaultError,
-    Job,
     check_between,
     check_end,
     csbm,
     files,
     finish,
     hidden,
-    make_inputs,
-    mirror,
     start,
     told,
     undisturbed,
-    warm_up,
 )
 
 OLD = b"what was there before"
@@ -91,11 +87,18 @@ def furnish(job: Job, inputs: Path, folder: Path, whole: dict[str, bytes]) -> No
             path.write_bytes(OLD)
 
 
+def kept(name: str) -> bool:
+    """Whether a path is a lock, or of the finished stages of a run out of core."""
+    top, *inner = Path(name).parts
+    stages = not inner or (inner[0].startswith("stages-") and "scratch-" not in name)
+    return name.endswith("lock") or (top.endswith(".graphtemper") and stages)
+
+
 def check_nothing_lost(job: Job, folder: Path, whole: dict[str, bytes]) -> None:
     """Check that files are old, whole or journals, and that nothing temporary is left."""
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
-        if hidden(name) and not name.endswith(".lock"):
+        if hidden(name) and not kept(name):
             raise FaultError(f"{name} is left behind")
     for name, path in files(folder).items():
         inside = any(name == given or name.startswith(f"{given}/") for given in job.inputs)

@@ -15,6 +15,10 @@ class FileError(GraphTemperError, OSError):
     """A file that is missing, damaged, or not in the documented format."""
 
 
+class WriteError(FileError):
+    """A file that cannot be written, as where the disk is full; what was read is not to blame."""
+
+
 class NotIdentifiableError(GraphTemperError, ValueError):
     """The data do not determine the quantity that was asked for, so no number is given."""
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import tempfile
+import secrets
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import FileError
+from graphtemper.errors import FileError, WriteError
 
 # A .npy header is a short Python literal; anything longer is an attack or damage.
 _MAX_HEADER = 10_000
@@ -41,7 +42,8 @@ _DAMAGE = (
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a temporary file beside ``path`` and rename it into place on success.
 
-    A reader sees the old file or the new one, never a part of it.
+    A reader sees the old file or the new one, never a part of it, and so does one after the machine
+    went down. Folders that are missing are made.
 
     Examples
     --------
@@ -55,37 +57,64 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
-        raise FileError(f"cannot write {target}: {error.strerror or error}.") from error
+        raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
+    with atomic_write_in_place(target) as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def atomic_write_in_place(target: Path) -> Iterator[IO[bytes]]:
+    """Do what `atomic_write` does in a folder that is there; one that is missing is an error.
+
+    For tasks of a run: what outlives it is not to make the folders again that it removed.
+    """
+    temporary = target.with_name(f".{target.name}.{secrets.token_urlsafe(6)}")
     try:
-        with os.fdopen(handle, "wb") as stream:
+        # As any other new file and not as `tempfile` does, so that it has the usual permissions.
+        stream = temporary.open("xb")
+    except OSError as error:
+        raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
+    try:
+        with stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        # mkstemp makes private files; a result should have the permissions of any other new file.
-        os.chmod(temporary, 0o666 & ~umask())
         os.replace(temporary, target)
+        flush(target.parent)
     except OSError as error:
         _discard(temporary)
         if isinstance(error, FileError):
             raise
-        raise FileError(f"cannot write {target}: {error.strerror or error}.") from error
+        raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
     except BaseException:
         _discard(temporary)
         raise
 
 
-def umask() -> int:
-    """Return the permissions that new files of this process do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def flush(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk itself: they outlast the machine's end.
+
+    Not every system or file system can do this with a folder; there its own order must do.
+    """
+    if not path.is_dir():
+        with path.open("rb") as stream:
+            os.fsync(stream.fileno())
+        return
+    with contextlib.suppress(PermissionError):  # Windows does not open folders
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+                raise
+        finally:
+            os.close(handle)
 
 
-def _discard(temporary: str) -> None:
+def _discard(temporary: Path) -> None:
     with contextlib.suppress(OSError):
-        os.unlink(temporary)
+        temporary.unlink()
 
 
 def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> None:
@@ -118,16 +147,48 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
         raise FileError(f"{source} is damaged or not an .npz: {_one_line(error)}.") from error
 
 
-def read_npy(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Map one array for reading; a header that claims more than the file holds is refused."""
+def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
+    """Map a ``.npy`` for reading, after checking that it holds exactly what its header claims.
+
+    ``what`` names the array in errors. Nothing is read but the header; object arrays are refused.
+    Rows and columns may be in either order on disk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> np.save(folder / "x.npy", np.asfortranarray([[1, 2], [3, 4]]))
+    >>> open_array(folder / "x.npy", "x").tolist()
+    [[1, 2], [3, 4]]
+    >>> _ = (folder / "x.npy").write_bytes((folder / "x.npy").read_bytes()[:-1])
+    >>> open_array(folder / "x.npy", "x")
+    Traceback (most recent call last):
+    graphtemper.errors.FileError: x: ...x.npy is 159 bytes but its header claims 160; ...
+    """
     source = Path(path)
-    if not source.is_file():
-        raise FileError(f"{source} does not exist or is not a file.")
     try:
-        found: NDArray[Any] = np.load(source, mmap_mode="r", allow_pickle=False)
-        return found
-    except _DAMAGE as error:
-        raise FileError(f"{source} is damaged or not an .npy of numbers.") from error
+        with source.open("rb") as stream:
+            header = read_npy_header(stream)
+            size = os.fstat(stream.fileno()).st_size
+        if header.dtype.hasobject or not header.dtype.itemsize:
+            raise ValueError(f"an array of {header.dtype}")
+        claimed = header.offset + header.nbytes
+        if size != claimed:
+            raise FileError(
+                f"{what}: {source} is {size} bytes but its header claims {claimed}; it is "
+                "truncated or damaged, so write it again."
+            )
+        order: Literal["F", "C"] = "F" if header.fortran else "C"
+        if not header.nbytes:  # an empty file cannot be mapped
+            return np.empty(header.shape, header.dtype, order)
+        return np.memmap(source, header.dtype, "r", header.offset, header.shape, order)
+    except FileError:
+        raise
+    except FileNotFoundError as error:
+        raise FileError(f"{what}: {source} is missing; write it again.") from error
+    except (*_DAMAGE, OverflowError) as error:
+        raise FileError(f"{what}: {source} is damaged or not an .npy of numbers.") from error
 
 
 class NpyHeader(NamedTuple):

@@ -25,7 +25,7 @@ from graphtemper.experiments.atlas.trial import score
 from graphtemper.experiments.outcome import Comparison, Outcome, render_results
 from graphtemper.label_files import read_label_file
 from graphtemper.models import SIGN
-from graphtemper.monitor import Entry, Log
+from graphtemper.monitor import Entry, Log, find_logits
 from graphtemper.predictors import choose_nodes, read_logits
 from graphtemper.report.page import read_report
 from graphtemper.scale import Serial, ShardedGraph, convert_graph
@@ -52,7 +52,15 @@ class Target:
 
 
 def read_log(path):
-    return Log(path, "card").entries()
+    log = Log(path, "card")
+    return log.entries(), log.missed(), log.known(), log.reported()
+
+
+def read_watched(path):
+    (snapshot,) = find_logits([path], 2)
+    parts = snapshot.load()
+    found = [logits for part in range(len(parts)) for _, logits in parts.batches(part)]
+    assert all(np.isfinite(logits).all() for logits in found)
 
 
 def read_tables(path):
@@ -179,6 +187,9 @@ TARGETS = {
     ),
     "logits.npy": Target(
         lambda path: np.save(path, MODEL(GRAPH)), lambda path: read_logits(path, NODES)
+    ),
+    "watched.npy": Target(
+        lambda path: np.save(path, np.asfortranarray(MODEL(GRAPH))), read_watched
     ),
     "logits.parquet": Target(write_tables, read_tables),
     "lists.parquet": Target(write_lists, read_tables),

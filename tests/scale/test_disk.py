@@ -1,10 +1,12 @@
-"""A disk that is full: one sentence, and nothing that looks complete."""
+"""A disk that is full: one sentence, nothing that looks complete, and nothing lost."""
 
 import os
 import subprocess
 import sys
 
 import pytest
+
+from graphtemper.scale import recalibrate_shards
 
 JOB = """
 import resource, sys
@@ -25,8 +27,8 @@ except FileError as error:
 """
 
 
-@pytest.mark.parametrize("most", [20_000, 150_000], ids=["at the start", "in the middle"])
-def test_a_full_disk_leaves_nothing_behind(problem, tmp_path, most):
+@pytest.mark.parametrize("most", [10_000, 20_000, 150_000], ids=["at once", "early", "late"])
+def test_a_full_disk_keeps_what_was_finished(problem, serial, tmp_path, most):
     problem.model.save(tmp_path / "model.npz")
     problem.card.save(tmp_path / "card.json")
     arguments = [tmp_path, problem.sharded.path, most]
@@ -37,4 +39,14 @@ def test_a_full_disk_leaves_nothing_behind(problem, tmp_path, most):
     assert found.stdout.count("\n") == 1
     assert "cannot reserve" in found.stdout
     assert "free some disk" in found.stdout
-    assert sorted(os.listdir(tmp_path)) == ["card.json", "model.npz"]
+    stages = {path.stem for path in tmp_path.glob(".out.graphtemper/stages-*/*.stage")}
+    assert ("finished stages are kept in" in found.stdout) == bool(stages)
+    # The first stage leaves 8 bytes a node, the next one 48, the one after it 20.
+    assert stages >= {10_000: set(), 20_000: {"scale"}, 150_000: {"scale", "terms"}}[most]
+    assert not list(tmp_path.rglob("scratch-*")) + list(tmp_path.rglob("draft-*"))
+    assert sorted(set(os.listdir(tmp_path)) - {".out.graphtemper"}) == ["card.json", "model.npz"]
+    assert bool(stages) == (tmp_path / ".out.graphtemper").exists()
+    # With room again the same run ends well.
+    recalibrate_shards(problem.model, problem.sharded, problem.card, tmp_path / "out")
+    assert serial.read(tmp_path / "out") == serial.written
+    assert sorted(os.listdir(tmp_path)) == ["card.json", "model.npz", "out"]

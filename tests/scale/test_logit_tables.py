@@ -100,7 +100,7 @@ def test_one_large_file_is_never_whole_in_memory(problem, tmp_path, monkeypatch,
     pq.write_table(pa.table(columns), tmp_path / "z.parquet", row_group_size=len(logits))
     size = logits.nbytes
     del logits, columns
-    monkeypatch.setattr(logit_tables, "_VALUES_AT_ONCE", 20_000)
+    monkeypatch.setattr(logit_tables, "VALUES_AT_ONCE", 20_000)
     monkeypatch.setattr(logit_tables.ConfidenceSketch, "match", lambda self, accuracy: None)
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(pool)
@@ -134,7 +134,7 @@ def test_lists_and_names(problem, logits, folder, tmp_path):
         ({"logit_0": [0.0], "logit_1": [1.0]}, "2.parquet does not have the columns"),
         ({f"logit_{k}": ["a"] for k in range(4)}, "must hold real numbers"),
         ({f"logit_{k}": [None, 1.0] for k in range(4)}, "without gaps"),
-        ({f"logit_{k}": [0.25] for k in range(4)}, "returned probabilities"),
+        ({f"logit_{k}": [0.25] for k in range(4)}, "these are probabilities"),
         ({f"logit_{k}": [float(k), np.inf] for k in range(4)}, "must be finite"),
     ],
 )

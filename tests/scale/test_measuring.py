@@ -126,13 +126,14 @@ def test_other_models_and_other_columns_are_refused(problem, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["narrow"]
 
 
-def test_nothing_is_left_where_a_run_fails(problem, tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [FileError("a shard is damaged."), InputError("of no use.")])
+def test_nothing_is_left_where_the_input_is_wrong(problem, tmp_path, monkeypatch, error):
     from graphtemper.scale import recalibration
 
     def broken(*arguments):
-        raise FileError("cannot write: No space left on device.")
+        raise error
 
     monkeypatch.setattr(recalibration, "write_answer", broken)
-    with pytest.raises(FileError, match="No space left"):
+    with pytest.raises(type(error), match=str(error)):
         recalibrate_shards(problem.model, problem.sharded, problem.card, tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -1,13 +1,15 @@
 """A run that was killed goes on from its finished stages, to the same bytes."""
 
 import os
+import re
 import signal
 from dataclasses import replace
 
 import pytest
 
-from graphtemper.errors import ClusterError, FileError
-from graphtemper.scale import Serial, convert_graph, drafts, recalibrate_shards
+from graphtemper.errors import ClusterError, FileError, WriteError
+from graphtemper.files import atomic_write_in_place
+from graphtemper.scale import Serial, convert_graph, drafts, recalibrate_shards, recalibration
 from graphtemper.scale.identity import identity
 from graphtemper.scale.workspace import workspace
 
@@ -139,6 +141,35 @@ def test_an_interruption_and_a_lost_cluster_keep_stages(problem, lists, tmp_path
     assert engine.count == 3
 
 
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError()])
+def test_a_full_disk_or_memory_keeps_stages(problem, serial, tmp_path, monkeypatch, error):
+    def full(*arguments):
+        with atomic_write_in_place(tmp_path / "anything"):
+            raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recalibration, "write_answer", full)
+        with pytest.raises((WriteError, MemoryError)) as told:
+            run(problem, tmp_path / "out", Serial())
+    kept = next((tmp_path / ".out.graphtemper").glob("stages-*"))
+    wanted = rf".*(No space left|memory); .* are kept in {kept}, and the same run .*\."
+    assert re.fullmatch(wanted, str(told.value))
+    engine = Counting()
+    run(problem, tmp_path / "out", engine)
+    assert engine.count == 3
+    assert serial.read(tmp_path / "out") == serial.written
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_full_disk_before_the_first_stage_leaves_nothing(problem, tmp_path):
+    def full():
+        raise WriteError("cannot write x: No space left.")
+
+    with pytest.raises(WriteError, match=r"No space left\.$"):
+        run(problem, tmp_path / "out", Counting(1, full))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_second_process_is_refused(problem, tmp_path):
     told = []
 
@@ -159,6 +190,24 @@ def test_killed_after_the_last_step(problem, tmp_path):
     with pytest.raises(FileError, match="already there"):
         run(problem, tmp_path / "out", Serial())
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("after", ["the same", "another room", "no room", "a conversion"])
+def test_a_room_is_cleared_by_whoever_comes_next(problem, lists, tmp_path, after):
+    killed(problem, tmp_path / "out", lists // 2, room=tmp_path / "room")
+    assert len(list((tmp_path / "room").iterdir())) == 1
+    if after == "the same":  # killed between the rename and the cleaning
+        (tmp_path / "out").mkdir()
+        with pytest.raises(FileError, match="already there"):
+            run(problem, tmp_path / "out", Serial(), room=tmp_path / "room")
+    elif after == "a conversion":
+        convert_graph(problem.target, tmp_path / "out")
+    else:
+        other = {"room": tmp_path / "other"} if after == "another room" else {}
+        run(problem, tmp_path / "out", Serial(), **other)
+    assert not list((tmp_path / "room").iterdir())
+    assert not list(tmp_path.glob("other/*"))
+    assert not list(tmp_path.glob(".out*"))
 
 
 def test_what_a_killed_conversion_left_is_removed(problem, tmp_path):

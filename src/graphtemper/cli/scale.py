@@ -108,7 +108,8 @@ def recalibrate(
 ) -> None:
     """Make a linear model's probabilities on a sharded graph honest, within bounded memory.
 
-    After an interruption, or a kill, the same command goes on from the stages that were finished.
+    After an interruption, a kill or a full disk, the same command goes on from the stages that were
+    finished.
 
     Parameters
     ----------

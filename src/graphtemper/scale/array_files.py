@@ -1,10 +1,9 @@
-"""Arrays on disk: plain ``.npy`` files whose headers are checked before anything is mapped."""
+"""Arrays on disk: plain ``.npy`` files that are written by blocks of rows, or by many tasks."""
 
 from __future__ import annotations
 
 import io
 import os
-import tokenize
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,48 +13,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from graphtemper.errors import FileError
-from graphtemper.files import read_npy_header
+from graphtemper.errors import FileError, WriteError
+from graphtemper.files import flush
 
 _CHUNK = 1 << 22
-
-
-def open_array(path: Path, what: str) -> NDArray[Any]:
-    """Map a ``.npy`` for reading, after checking that it holds exactly what its header claims.
-
-    ``what`` names the array in errors. Nothing is read but the header; object arrays are refused.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "x.npy"
-    >>> np.save(path, np.arange(3))
-    >>> open_array(path, "x").tolist()
-    [0, 1, 2]
-    >>> _ = path.write_bytes(path.read_bytes()[:-1])
-    >>> open_array(path, "x")
-    Traceback (most recent call last):
-    graphtemper.errors.FileError: x: ...x.npy is 151 bytes but its header claims 152; ...
-    """
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as stream:
-            header = read_npy_header(stream)
-        if header.dtype.hasobject or (header.fortran and len(header.shape) > 1):
-            raise ValueError("unsupported layout")
-    except FileNotFoundError as error:
-        raise FileError(f"{what}: {path} is missing; convert the graph again.") from error
-    except (OSError, ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
-        raise FileError(f"{what}: {path} is damaged or not an .npy of numbers.") from error
-    claimed = header.offset + header.nbytes
-    if size != claimed:
-        raise FileError(
-            f"{what}: {path} is {size} bytes but its header claims {claimed}; it is truncated or "
-            "damaged, so write it again."
-        )
-    if not header.nbytes:  # an empty file cannot be mapped
-        return np.empty(header.shape, header.dtype)
-    return np.memmap(path, header.dtype, "r", header.offset, header.shape)
 
 
 def index_dtype(num_nodes: int) -> np.dtype[Any]:
@@ -153,7 +114,7 @@ class Columns:
                     os.posix_fallocate(stream.fileno(), self.offset, size)
                 stream.truncate(self._end)
         except OSError as error:
-            raise FileError(
+            raise WriteError(
                 f"cannot reserve {size:,} bytes for {self.path}: {error.strerror or error}; free "
                 "some disk, or name another --workspace."
             ) from error
@@ -176,7 +137,7 @@ class Columns:
             finally:
                 os.close(handle)
         except OSError as error:
-            raise FileError(f"cannot write {self.path}: {error.strerror or error}.") from error
+            raise WriteError(f"cannot write {self.path}: {error.strerror or error}.") from error
 
     def open(self) -> NDArray[Any]:
         """Map the whole array for reading."""
@@ -201,10 +162,9 @@ class Columns:
     def flush(self) -> None:
         """Bring what was written to the disk itself, so that it outlasts the machine's end."""
         try:
-            with self.path.open("rb") as stream:
-                os.fsync(stream.fileno())
+            flush(self.path)
         except OSError as error:
-            raise FileError(f"cannot write {self.path}: {error.strerror or error}.") from error
+            raise WriteError(f"cannot write {self.path}: {error.strerror or error}.") from error
 
     def remove(self) -> None:
         """Delete the file."""

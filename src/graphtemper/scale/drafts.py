@@ -8,16 +8,17 @@ killed leaves it behind; the next one on the same result goes on from there or c
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from graphtemper.errors import FileError
+from graphtemper.errors import FileError, WriteError
 from graphtemper.file_lock import try_lock
-from graphtemper.files import umask
+from graphtemper.files import flush
+from graphtemper.scale.rooms import clear_room, forget_room
 
 _LOCK, _DRAFT = "lock", "draft-"
 
@@ -41,6 +42,7 @@ def sole_folder(path: Path) -> Iterator[Path]:
 
     Examples
     --------
+    >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "answer"
     >>> with sole_folder(target) as folder, sole_folder(target):
     ...     pass
@@ -61,6 +63,7 @@ def sole_folder(path: Path) -> Iterator[Path]:
             yield folder
         finally:
             with suppress(OSError):
+                forget_room(folder)
                 if [item.name for item in folder.iterdir()] == [_LOCK]:
                     # Whoever opens this lock meanwhile sees that it is no longer there (`_held`).
                     (folder / _LOCK).unlink()
@@ -86,11 +89,12 @@ def _held(folder: Path, path: Path) -> IO[bytes]:
     except FileError:
         raise
     except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}.") from error
+        raise WriteError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
 def _clear(folder: Path) -> None:
-    """Remove everything but the lock."""
+    """Remove everything but the lock, and the stages that the folder says are elsewhere."""
+    clear_room(folder)
     for item in folder.iterdir():
         if item.is_dir():
             shutil.rmtree(item, ignore_errors=True)
@@ -104,21 +108,25 @@ def draft(folder: Path, path: Path) -> Iterator[Path]:
     try:
         for old in folder.glob(f"{_DRAFT}*"):
             shutil.rmtree(old)
-        made = Path(tempfile.mkdtemp(dir=folder, prefix=_DRAFT))
-        os.chmod(made, 0o770)  # workers may run as other members of the group
+        made = folder / f"{_DRAFT}{secrets.token_urlsafe(6)}"
+        made.mkdir()
         try:
             yield made
             for item in made.glob(".*"):  # half a file of a worker that died
                 item.unlink()
-            os.chmod(made, 0o777 & ~umask())
+            # A name must not reach the disk before what it stands for.
+            for item in sorted(made.rglob("*"), reverse=True):
+                flush(item)
+            flush(made)
             os.rename(made, path)
+            flush(path.parent)
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
     except FileError:
         raise
     except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}.") from error
+        raise WriteError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
 @contextmanager
@@ -130,6 +138,7 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Examples
     --------
+    >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "parts"
     >>> with atomic_directory(target) as folder:
     ...     _ = (folder / "one.txt").write_bytes(b"whole")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import InputError, WriteError
 from graphtemper.scale.array_files import index_dtype
 
 Pairs = NDArray[np.integer[Any]]
@@ -59,7 +59,7 @@ class EdgeBuckets:
                 with self._file(int(number)).open("ab") as stream:
                     both[cuts[number] : cuts[number + 1]].tofile(stream)
             except OSError as error:
-                raise FileError(
+                raise WriteError(
                     f"cannot sort edges in {self._folder}: {error.strerror or error}; it takes "
                     "16 bytes an edge (32 beyond 2**31 nodes)."
                 ) from error

@@ -7,6 +7,7 @@ multiplies the views of each node.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,18 +43,16 @@ class _Views:
     def sums(self, shard: int) -> FloatArray:
         """Return the sum over nodes of views, and of own views: (2, C)."""
         found = np.zeros((2, self.own_constants.size))
-        for first, last in self._slices(shard):
-            for place, values in enumerate(self._both(shard, first, last)):
+        for _, *both in self._pieces(shard):
+            for place, values in enumerate(both):
                 found[place] += values.sum(axis=0, dtype=np.float64)
         return found
 
     def products(self, shard: int, means: FloatArray, out: Columns) -> None:
         """Write each node's products of first and second half, summed over splits: (n, 2)."""
-        start = self.graph.shards[shard].first
-        for first, last in self._slices(shard):
-            both = self._both(shard, first, last)
+        for first, *both in self._pieces(shard):
             rows = [self._product(v, m) for v, m in zip(both, means, strict=True)]
-            out.write(start + first, np.column_stack(rows))
+            out.write(first, np.column_stack(rows))
 
     def _product(self, values: Values, mean: FloatArray) -> FloatArray:
         by_split = (values - mean).reshape(len(values), -1, self.classes)
@@ -61,15 +60,15 @@ class _Views:
         first, whole = by_split[:, :-1], by_split[:, -1:]
         return np.asarray(np.einsum("isk,isk->i", first, whole - first))
 
-    def _both(self, shard: int, first: int, last: int) -> tuple[Values, Values]:
-        start = self.graph.shards[shard].first
-        own = self.graph.features(shard)[first:last] @ self.own_weights + self.own_constants
-        return self.views.open()[start + first : start + last], np.asarray(own)
-
-    def _slices(self, shard: int) -> list[tuple[int, int]]:
-        first, last, _ = self.graph.shards[shard]
+    def _pieces(self, shard: int) -> Iterator[tuple[int, Values, Values]]:
+        """Yield the first node, the views and the own views of a shard's nodes, some at a time."""
+        start, end, _ = self.graph.shards[shard]
+        features, views = self.graph.features(shard), self.views.open()
         step = max(VALUES_AT_ONCE // self.own_constants.size, 1)
-        return [(at, min(at + step, last - first)) for at in range(0, last - first, step)]
+        for first in range(start, end, step):
+            last = min(first + step, end)
+            own = features[first - start : last - start] @ self.own_weights + self.own_constants
+            yield first, views[first:last], np.asarray(own)
 
 
 def half_covariances(run: Run, probe: Probe, mean: FloatArray) -> tuple[Covariance, Covariance]:

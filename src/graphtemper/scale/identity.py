@@ -8,21 +8,20 @@ import json
 import numpy as np
 import scipy
 
-from graphtemper import __version__
 from graphtemper.card import SourceCard
 from graphtemper.card_format import to_json
 from graphtemper.models.linear import LinearGNN
 from graphtemper.propagate import COLUMNS_AT_ONCE
 from graphtemper.scale.shards import MANIFEST, ShardedGraph
-
-# To be raised when a stage's result or columns change their meaning.
-_STAGES = 1
+from graphtemper.source_digest import NOT_MEASURING, source_digest
 
 
 def identity(model: LinearGNN, graph: ShardedGraph, card: SourceCard, seed: int) -> str:
     """Return a name for the run: another graph, model, card, seed or library has another one.
 
-    A graph is known by its manifest, which has the size and checksum of every file.
+    The library is known by its source. A graph is known by its manifest, which has the size and
+    checksum of every file as it was written: files that are changed in place are not noticed here,
+    but by `ShardedGraph.verify`.
 
     Examples
     --------
@@ -38,7 +37,7 @@ def identity(model: LinearGNN, graph: ShardedGraph, card: SourceCard, seed: int)
     2
     """
     found = hashlib.sha256()
-    libraries = [_STAGES, __version__, np.__version__, scipy.__version__]
+    libraries = [source_digest(NOT_MEASURING), np.__version__, scipy.__version__]
     settings = [type(model).__name__, model.hops, list(model.hops_used), model.operator]
     numbers = [*libraries, *settings, model.weights_.shape, seed, COLUMNS_AT_ONCE]
     for part in (

@@ -36,13 +36,24 @@ from graphtemper.scale.drafts import atomic_directory
 from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.logit_statistics import LogitSums
 from graphtemper.scale.matching import Ends, match_confidence, smallest_gap
+from graphtemper.scale.parquet_bounds import check_footer, written_out
 from graphtemper.scale.results import check_parquet, probabilities, write_answer, write_part
+from graphtemper.scale.shards import VALUES_AT_ONCE
 from graphtemper.scale.sums import Sums, total
-from graphtemper.scale.tables import arrow, check_same_columns, numbers, parquet_file, parquet_files
+from graphtemper.scale.tables import (
+    are_lists_of_numbers,
+    arrow,
+    check_same_columns,
+    is_text,
+    no_rows,
+    numbers,
+    parquet_file,
+    parquet_files,
+)
 from graphtemper.stac import nearest_defined
 
 NODE, LIST = "node", "logits"
-_VALUES_AT_ONCE = 4_000_000
+_NAMES_AT_ONCE = 200_000
 _NO_FEATURES = (
     "the features are not known here, so nothing shows whether class shares have moved; they are "
     "taken to be the source's."
@@ -62,8 +73,11 @@ class LogitParts(Protocol):
     def batches(self, shard: int) -> Iterator[tuple[Any, FloatArray]]:
         """Yield the nodes, where they are named, and the logits of a part."""
 
-    def pieces(self, shard: int, temperature: float) -> Iterator[FloatArray]:
-        """Yield the logits of a part, divided by a temperature, a batch at a time."""
+
+def pieces(parts: LogitParts, shard: int, temperature: float) -> Iterator[FloatArray]:
+    """Yield the logits of a part, divided by a temperature, a batch at a time."""
+    for _, logits in parts.batches(shard):
+        yield logits / temperature
 
 
 @dataclass(frozen=True)
@@ -116,16 +130,20 @@ class LogitTables:
     def batches(self, shard: int) -> Iterator[tuple[NDArray[Any] | None, FloatArray]]:
         """Yield the nodes, where they are named, and the logits of a file, a batch at a time."""
         path = self.files[shard]
-        file = parquet_file(path)
-        names = file.schema_arrow.names
-        columns, rows = self._columns(names), 0
-        wanted = [*columns, *([NODE] if NODE in names else [])]
-        step = max(_VALUES_AT_ONCE // self.num_classes, 1)
+        kinds = parquet_file(path).schema_arrow
+        named, columns, rows = NODE in kinds.names, self._columns(kinds.names), 0
+        file = parquet_file(path, listed=[NODE] if named and is_text(kinds.field(NODE)) else [])
+        self._check_types(file, columns, path)
+        a_row = self.num_classes if columns == [LIST] else 1
+        values = dict.fromkeys(columns, a_row) | ({NODE: 1} if named else {})
+        check_footer(file, path, values)
+        step = max(VALUES_AT_ONCE // self.num_classes, 1)
+        step = min(step, _NAMES_AT_ONCE) if named else step
         try:
-            for batch in file.iter_batches(batch_size=step, columns=wanted):
+            for batch in file.iter_batches(batch_size=step, columns=list(values)):
                 if not batch.num_rows:
                     continue
-                nodes = batch.column(NODE) if NODE in names else None
+                nodes = written_out(batch[NODE], kinds.field(NODE).type, path) if named else None
                 yield nodes, self._logits(batch, columns, path, rows)
                 rows += batch.num_rows
         except FileError:
@@ -133,14 +151,19 @@ class LogitTables:
         except (OSError, ValueError, arrow().ArrowException) as error:
             raise FileError(f"{path} is truncated or damaged.") from error
 
+    def _check_types(self, file: Any, columns: list[str], path: Path) -> None:
+        empty = no_rows(file, columns)
+        if columns != [LIST]:
+            numbers(empty, columns, path)
+        elif not are_lists_of_numbers(empty[LIST].type):
+            raise FileError(
+                f"{path}: the column logits must hold one list of {self.num_classes} numbers "
+                f"a row, not {empty[LIST].type}."
+            )
+
     def _logits(self, batch: Any, columns: list[str], path: Path, start: int) -> FloatArray:
         if columns == [LIST]:
             column = batch.column(LIST)
-            if not _lists_of_numbers(column.type):
-                raise FileError(
-                    f"{path}: the column logits must hold one list of {self.num_classes} numbers "
-                    f"a row, not {column.type}."
-                )
             lengths = arrow("pyarrow.compute").list_value_length(column).to_numpy(False)
             if column.null_count or not (lengths == self.num_classes).all():
                 raise FileError(f"{path}: every list must hold {self.num_classes} logits.")
@@ -151,18 +174,6 @@ class LogitTables:
             return checked_logits(values, batch.num_rows)
         except InputError as error:
             raise FileError(f"{path}, from row {start} on: {error}") from error
-
-    def pieces(self, shard: int, temperature: float) -> Iterator[FloatArray]:
-        """Yield the logits of a file, divided by a temperature, a batch at a time."""
-        for _, logits in self.batches(shard):
-            yield logits / temperature
-
-
-def _lists_of_numbers(kind: Any) -> bool:
-    types = arrow("pyarrow.types")
-    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-        return False
-    return bool(types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
 
 
 @dataclass(frozen=True)
@@ -309,8 +320,8 @@ def _measure(
 
 
 def _confidence(shard: int, *, tables: LogitParts, temperature: float) -> float:
-    pieces = tables.pieces(shard, temperature)
-    return sum(float(probabilities(piece, 1.0).max(axis=1).sum()) for piece in pieces)
+    each = (probabilities(piece, 1.0) for piece in pieces(tables, shard, temperature))
+    return sum(float(piece.max(axis=1).sum()) for piece in each)
 
 
 def _plain(found: ShardedAnswer, known: bool) -> ShardedAnswer:
@@ -344,7 +355,7 @@ def _nearest(
     filled = [shard for shard, count in enumerate(counts) if count]
 
     def read(place: int) -> Iterator[FloatArray]:
-        return tables.pieces(filled[place], temperature)
+        return pieces(tables, filled[place], temperature)
 
     def match() -> float:
         matched = seen.sketch.match(accuracy)

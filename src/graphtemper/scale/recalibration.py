@@ -22,10 +22,11 @@ from graphtemper.scale.identity import identity
 from graphtemper.scale.matching import Ends, nearest_temperature
 from graphtemper.scale.measuring import Progress, measure
 from graphtemper.scale.results import check_parquet, probabilities, write_answer, write_part
+from graphtemper.scale.rooms import stages_folder
 from graphtemper.scale.run import Clean, Run, clean_pass
 from graphtemper.scale.shards import ShardedGraph
 from graphtemper.scale.sums import total
-from graphtemper.scale.workspace import stages_folder, workspace
+from graphtemper.scale.workspace import workspace
 
 
 def recalibrate_shards(
@@ -55,9 +56,9 @@ def recalibrate_shards(
         The source card.
     out
         A new directory for the probabilities: Parquet, one file a shard, and ``_answer.json``.
-        While it is made, finished stages lie beside it in ``.NAME.graphtemper``: after a kill or
-        an interruption the same call goes on from them, to the same bytes, and a call with other
-        arguments removes them. A second process on the same directory is refused.
+        While it is made, finished stages lie beside it in ``.NAME.graphtemper``: after a kill, an
+        interruption or a full disk the same call goes on from them, to the same bytes, and a call
+        with other arguments removes them. A second process on the same directory is refused.
     engine
         Where tasks run (default: here, one after the other); see `graphtemper.scale.engine`. The
         bytes do not depend on it.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._arrays import FloatArray
-from graphtemper.files import atomic_write
+from graphtemper.files import atomic_write_in_place
 from graphtemper.recalibration import keep_argmax
 from graphtemper.scale.answering import ANSWER, ShardedRecalibration
 from graphtemper.scale.tables import arrow
@@ -39,7 +39,7 @@ def write_part(path: Path, parts: Iterable[tuple[NDArray[Any], FloatArray]]) -> 
     """
     pyarrow, parquet = arrow(), arrow("pyarrow.parquet")
     writer, top = None, 0.0
-    with atomic_write(path) as stream:
+    with atomic_write_in_place(path) as stream:
         try:
             for nodes, p in parts:
                 columns = {f"probability_{k}": column for k, column in enumerate(p.T)}
@@ -61,5 +61,5 @@ def check_parquet() -> None:
 
 def write_answer(folder: Path, found: ShardedRecalibration) -> None:
     """Write the answer beside the parts."""
-    with atomic_write(folder / ANSWER) as stream:
+    with atomic_write_in_place(folder / ANSWER) as stream:
         stream.write((json.dumps(found.to_dict(), indent=1) + "\n").encode("utf-8"))

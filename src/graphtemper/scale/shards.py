@@ -27,9 +27,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper.errors import FileError
+from graphtemper.files import open_array
 from graphtemper.graph import Graph
 from graphtemper.graph_checks import Features
-from graphtemper.scale.array_files import checksum, index_dtype, open_array
+from graphtemper.scale.array_files import checksum, index_dtype
 
 SCHEMA = "graphtemper.shards/1"
 MANIFEST = "graph.json"
@@ -96,7 +97,7 @@ class ShardedGraph:
         >>> (folder / "shard-00001" / "indices.npy").unlink()
         >>> ShardedGraph.open(folder)
         Traceback (most recent call last):
-        graphtemper.errors.FileError: shard-00001: ...indices.npy is missing; convert the graph ...
+        graphtemper.errors.FileError: shard-00001: ...indices.npy is missing; write it again.
         """
         folder = Path(path).absolute()  # workers may be in other places
         facts = _read_manifest(folder)

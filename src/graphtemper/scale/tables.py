@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper.errors import FileError, InputError, MissingExtraError
-from graphtemper.scale.array_files import open_array
+from graphtemper.files import open_array
+from graphtemper.scale.parquet_bounds import check_footer
 
 ROWS_AT_ONCE = 1_000_000
 """Edges, or numbers of a feature table, that are read together."""
@@ -43,16 +45,20 @@ def parquet_files(path: Path) -> list[Path]:
     """
     if path.is_file():
         return [path]
-    found = sorted(p for p in path.glob("*.parquet") if p.name[0] not in "._")
+    inside = (p for p in path.glob("*.parquet") if p.name[0] not in "._")
+    found = sorted(p for p in inside if not os.path.isdir(p))
     if not found:
         raise FileError(f"{path} is neither a Parquet file nor a directory of them.")
     return found
 
 
-def parquet_file(path: Path) -> Any:
-    """Open a Parquet file; damage is one sentence."""
+def parquet_file(path: Path, listed: Sequence[str] = ()) -> Any:
+    """Open a Parquet file; damage is one sentence.
+
+    Different texts of the columns that are to be ``listed`` are read once each.
+    """
     try:
-        return arrow("pyarrow.parquet").ParquetFile(path)
+        return arrow("pyarrow.parquet").ParquetFile(path, read_dictionary=list(listed) or None)
     except (OSError, ValueError, arrow().ArrowException) as error:
         raise FileError(f"{path} is missing, truncated or not Parquet.") from error
 
@@ -84,11 +90,18 @@ def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
         wanted = ["source", "target"] if {"source", "target"} <= set(names) else names[:2]
         if len(wanted) < 2:
             raise FileError(f"{part} has one column; edges need two, source and target.")
+        _pairs(no_rows(file, wanted), part)
         for batch in _batches(file, part, wanted, ROWS_AT_ONCE):
             yield _pairs(batch, part)
 
 
+def no_rows(file: Any, columns: list[str]) -> Any:
+    """Return some columns without rows: types are checked before anything is unpacked."""
+    return file.schema_arrow.empty_table().select(columns)
+
+
 def _batches(file: Any, path: Path, columns: list[str], rows: int) -> Iterator[Any]:
+    check_footer(file, path, dict.fromkeys(columns, 1))
     try:
         yield from file.iter_batches(batch_size=rows, columns=columns)
     except (OSError, ValueError, arrow().ArrowException) as error:
@@ -231,7 +244,9 @@ def _parquet_features(files: list[Path], wanted: list[str]) -> Iterator[NDArray[
     for part in files:
         file = parquet_file(part)
         counted = _NODE in file.schema_arrow.names
-        for batch in _batches(file, part, [*wanted, *([_NODE] if counted else [])], step):
+        columns = [*wanted, *([_NODE] if counted else [])]
+        numbers(no_rows(file, columns), columns, part)
+        for batch in _batches(file, part, columns, step):
             if counted:
                 nodes = batch.column(_NODE).to_numpy(zero_copy_only=False)
                 if not np.array_equal(nodes, np.arange(row, row + len(nodes))):
@@ -253,3 +268,18 @@ def numbers(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
             )
         out[:, place] = column.to_numpy(zero_copy_only=False)
     return out
+
+
+def are_lists_of_numbers(kind: Any) -> bool:
+    """Whether an Arrow type is that of lists of numbers."""
+    types = arrow("pyarrow.types")
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
+        return False
+    return bool(types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+
+
+def is_text(field: Any) -> bool:
+    """Whether an Arrow field holds text or bytes."""
+    types, kind = arrow("pyarrow.types"), field.type
+    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    return any(is_kind(kind) for is_kind in kinds)

@@ -1,18 +1,16 @@
 """The workspace of a run: column files and finished stages, removed when the run ends.
 
 A stage is finished once a small file with its result is there, JSON after its CRC-32, written under
-a temporary name and renamed after its columns are on the disk. A run that was killed or interrupted
-goes on from the finished stages when the same workspace is opened again; everything else in it is
-made anew.
+a temporary name and renamed after its columns are on the disk. A run that was killed or
+interrupted, or had a full disk, goes on from the finished stages when the same workspace is opened
+again; everything else in it is made anew.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
+import secrets
 import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,8 +21,8 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
-from graphtemper.errors import ClusterError, FileError
-from graphtemper.files import atomic_write
+from graphtemper.errors import ClusterError, FileError, WriteError
+from graphtemper.files import atomic_write_in_place
 from graphtemper.scale.array_files import Columns
 
 _SCRATCH = "scratch-"
@@ -61,6 +59,7 @@ class Workspace:
 
         Examples
         --------
+        >>> import tempfile
         >>> with workspace(Path(tempfile.mkdtemp()) / "room", 3) as room:
         ...     for number in (1.5, 2.5):
         ...         room.stage("square", lambda: [number**2])
@@ -77,7 +76,7 @@ class Workspace:
         text = json.dumps(work()).encode("utf-8")
         for item in columns:
             item.flush()
-        with atomic_write(marker) as stream:
+        with atomic_write_in_place(marker) as stream:
             stream.write(b"%08x %s" % (zlib.crc32(text), text))
         return self._without_inner(name, json.loads(text))
 
@@ -103,61 +102,44 @@ def _read(marker: Path) -> tuple[bool, Any]:
     return whole, json.loads(text) if whole else None
 
 
-def stages_folder(hidden: Path, room: str | os.PathLike[str] | None, name: str) -> Path:
-    """Return the folder for the stages of a named run, and remove those of others for its result.
-
-    It is in the hidden folder of the result (`graphtemper.scale.drafts`), which the caller holds,
-    or in ``room``, under a name that says which result it is for.
-
-    Examples
-    --------
-    >>> hidden = Path(tempfile.mkdtemp())
-    >>> (hidden / "stages-old").mkdir()
-    >>> stages_folder(hidden, None, "new").name, list(hidden.iterdir())
-    ('stages-new', [])
-    """
-    home, prefix = hidden, "stages-"
-    if room is not None:  # results of one name in several folders may share it
-        told = hashlib.sha256(str(hidden).encode()).hexdigest()[:8]
-        home, prefix = Path(room).absolute(), f"{hidden.name}-{told}-"
-    mine = home / f"{prefix}{name}"
-    for item in home.iterdir() if home.is_dir() else ():
-        if item.name.startswith(prefix) and item != mine:
-            shutil.rmtree(item, ignore_errors=True)
-    return mine
-
-
 @contextmanager
 def workspace(folder: Path, num_nodes: int) -> Iterator[Workspace]:
     """Open a workspace, or the one that an interrupted run left, and remove it at the end.
 
-    It stays after Ctrl-C, and where a cluster was lost: the same run goes on from it. Every worker
-    must see the folder, which belongs to the workspace alone.
+    What was not the input's fault leaves the finished stages, if there are any, for the same run to
+    go on from: Ctrl-C, a cluster that was lost, a disk or memory that is full. Every worker must
+    see the folder, which belongs to the workspace alone, and be allowed to write into it: where
+    workers run as other members of a group, the umask has to let the group write.
 
     Examples
     --------
+    >>> import tempfile
     >>> with workspace(Path(tempfile.mkdtemp()) / "room", 3) as room:
     ...     room.columns("logits", 2, "float32").open().shape
     (3, 2)
     >>> room.folder.exists()
     False
     """
+    scratch = folder / f"{_SCRATCH}{secrets.token_urlsafe(6)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(f"{_SCRATCH}*"):
             shutil.rmtree(old, ignore_errors=True)
-        scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=folder))
-        # Workers on other machines may run as other members of the group.
-        for place in (folder, scratch):
-            os.chmod(place, 0o770)
+        scratch.mkdir()
     except OSError as error:
-        raise FileError(f"cannot work in {folder}: {error.strerror or error}.") from error
+        raise WriteError(f"cannot work in {folder}: {error.strerror or error}.") from error
+    kept = False
     try:
         yield Workspace(folder, scratch, num_nodes)
-    except (KeyboardInterrupt, ClusterError):
-        shutil.rmtree(scratch, ignore_errors=True)
+    except (KeyboardInterrupt, ClusterError, MemoryError, OSError) as error:
+        blameless = isinstance(error, WriteError) or not isinstance(error, FileError)
+        kept = blameless and any(folder.glob("*.stage"))
+        full = MemoryError if isinstance(error, MemoryError) else WriteError
+        if kept and isinstance(error, full):
+            told = str(error).rstrip(".") or "there is not enough memory"
+            raise full(
+                f"{told}; finished stages are kept in {folder}, and the same run goes on from them."
+            ) from error
         raise
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(scratch if kept else folder, ignore_errors=True)

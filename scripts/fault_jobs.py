@@ -1,0 +1,195 @@
+"""The commands that `faults.py` kills and `hardship.py` hinders, and small inputs for them.
+
+Commands run in forks, so that a trial costs the work alone; what they need is loaded here, once.
+For the same reason a small atlas stands in for the real one, and two small figures for the paper's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import importlib
+import os
+import re
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+
+from graphtemper import Graph, SourceCard, atlas, csbm, datasets, experiments, shifts
+from graphtemper.experiments import concept
+from graphtemper.models import SIGN
+from graphtemper.report import html
+from graphtemper.scale import convert_graph
+from graphtemper.source_digest import NOT_MEASURING, source_digest
+
+FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+COMPOSITIONS = 4
+FIGURES = ("concept", "bound")
+FIGURE_NODES = 2000
+FETCHED = "roman_empire"
+DEPLOYED = ("--predict", "model.npz", "--card", "model.card.json")
+# Loaded before the first fork, or every fork would load them again.
+MODULES = (
+    "matplotlib.backends.backend_agg",
+    "pyarrow.parquet",
+    "graphtemper.experiments.atlas.controls",
+    "graphtemper.experiments.leaderboard.section",
+    "graphtemper.monitor.page",
+    "graphtemper.report.page",
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command, the inputs it needs, and the names of what it may leave unfinished."""
+
+    arguments: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    journals: tuple[str, ...] = ()
+
+
+JOBS = {
+    "card": Job(
+        (
+            *("card", "build", "source.npz", "--predict", "model.npz", "--split", "val:0"),
+            *("--out", "new.card.json"),
+        ),
+        ("source.npz", "model.npz"),
+        ("new.card.json.part",),
+    ),
+    "recalibrate": Job(
+        ("recalibrate", "target.npz", *DEPLOYED, "--per-node", "--report", "report.html"),
+        ("target.npz", "model.npz", "model.card.json"),
+    ),
+    "bench": Job(
+        ("bench", "controls", "--graphs", "source.npz,target.npz", "--quick", "--out", "bench"),
+        ("source.npz", "target.npz"),
+    ),
+    # As JSON it says nothing before its end, so that an interruption is one line.
+    "paper": Job(("paper", "all", "--out", "paper", "--json"), (), ("paper/unfinished.json.part",)),
+    "monitor": Job(
+        ("monitor", "days", *DEPLOYED, "--page", "watch.html", "--prometheus", "watch.prom"),
+        ("days", "model.npz", "model.card.json"),
+        ("monitor.sqlite", "monitor.sqlite-journal"),
+    ),
+    "scale": Job(
+        ("scale", "recalibrate", "shards", *DEPLOYED, "--out", "parts"),
+        ("shards", "model.npz", "model.card.json"),
+    ),
+    "convert": Job(
+        ("scale", "convert", "target.npz", "--out", "made", "--rows-per-shard", "200"),
+        ("target.npz",),
+    ),
+    "logits": Job(
+        ("scale", "recalibrate-logits", "z", "--card", "model.card.json", "--out", "parts"),
+        ("z", "model.card.json"),
+    ),
+    "fetch": Job(("data", "fetch", FETCHED), (), (f"cache/graphtemper/{FETCHED}.npz.part",)),
+}
+
+
+def warm_up() -> None:
+    """Load what every fork needs, once, make cards and figures small, and stop a clock."""
+    for name in MODULES:
+        importlib.import_module(name)
+    # Metrics say when the watch ran; trials compare bytes.
+    vars(importlib.import_module("graphtemper.cli.monitor"))["clock"] = lambda: 0.0
+    html.vega_bundle()
+    for exclude in ((), NOT_MEASURING):
+        source_digest(exclude)  # once for all forks: the source may be edited while trials run
+    plan = atlas.plan
+
+    def few(seed: int, exclude: tuple[str, ...], compositions: int) -> list[shifts.Shift]:
+        return plan(seed, exclude, min(compositions, COMPOSITIONS))
+
+    atlas.LEVELS, atlas.plan = FEW, few
+    experiments.FIGURES = {name: experiments.FIGURES[name] for name in FIGURES}
+    concept.SETTING = replace(concept.SETTING, num_nodes=FIGURE_NODES)
+    for module in experiments.FIGURES.values():
+        importlib.import_module(module)
+
+
+def make_inputs(folder: Path) -> None:
+    """Write what the commands read."""
+    settings = {"degree": 6, "snr": 1.0, "num_classes": 2, "num_features": 6}
+    source = csbm.sample(600, homophily=0.8, seed=1, **settings)
+    val = np.zeros((1, 600), bool)
+    val[0, 300:] = True
+    source.replace(val_masks=val).save(folder / "source.npz")
+    model = SIGN(hops=1).fit(source, range(300))
+    model.save(folder / "model.npz")
+    SourceCard.build(model, source, range(300, 600), compositions=0).save(
+        folder / "model.card.json"
+    )
+    target = shifts.noise(0.8)(csbm.sample(600, homophily=0.7, seed=2, **settings), 5)
+    target.save(folder / "target.npz")
+    convert_graph(target, folder / "shards", rows_per_shard=200)
+    (folder / "z").mkdir()
+    for part, rows in enumerate(np.split(model(target), 3)):
+        columns = {f"logit_{k}": column for k, column in enumerate(rows.T)}
+        parquet.write_table(pyarrow.table(columns), folder / "z" / f"{part}.parquet")
+    (folder / "days").mkdir()
+    for day in range(6):
+        drawn = csbm.sample(300, homophily=0.8, seed=100 + day, **settings)
+        drawn.save(folder / "days" / f"day{day}.npz")
+
+
+@contextmanager
+def mirror(graph: Graph) -> Iterator[None]:
+    """Serve a graph as the authors of the real one store theirs, slowly, from another process."""
+    masks = np.random.default_rng(0).integers(0, 3, (10, graph.num_nodes))
+    with tempfile.TemporaryDirectory() as place:
+        np.savez(
+            Path(place) / "upstream.npz",
+            node_features=graph.features,
+            node_labels=graph.labels,
+            edges=graph.edges.astype(np.int64),
+            **{f"{name}_masks": masks == k for k, name in enumerate(("train", "val", "test"))},
+        )
+        body = (Path(place) / "upstream.npz").read_bytes()
+    datasets.BLOB_IDS[FETCHED] = hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+            start = min(int(asked[1]), len(body) - 1) if asked else 0
+            self.send_response(206 if asked else 200)
+            if asked:
+                self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
+            self.send_header("Content-Length", str(len(body) - start))
+            self.end_headers()
+            step = len(body) // 20
+            for first in range(start, len(body), step):
+                self.wfile.write(body[first : first + step])
+                self.wfile.flush()
+                time.sleep(0.02)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def handle(self) -> None:
+            with suppress(OSError):  # the other side was killed
+                super().handle()
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    process = os.fork()
+    if not process:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        server.serve_forever()
+    server.socket.close()
+    os.environ["GRAPHTEMPER_MIRROR"] = f"http://127.0.0.1:{server.server_port}"
+    os.environ["GRAPHTEMPER_DATA"] = os.devnull
+    os.environ["no_proxy"] = "127.0.0.1"
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
