@@ -48,6 +48,8 @@ def test_bad_input_is_one_sentence(room, tmp_path):
         ("recalibrate", tmp_path, *told),
         ("recalibrate-logits", tmp_path, "--card", "card.json", "--out", "nothing"),
         ("convert", tmp_path / "edges.csv", "--features", tmp_path / "x.npy", "--out", "nothing"),
+        ("convert", "edges.csv", "--out", "nothing"),
+        ("convert", "target.npz", "--features", "x.npy", "--out", "nothing"),
     ):
         found = call(*arguments, cwd=room)
         assert found.returncode == 2

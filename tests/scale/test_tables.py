@@ -5,7 +5,8 @@ import pytest
 from graphtemper.errors import FileError
 from graphtemper.scale.tables import read_edges
 
-pytest.importorskip("pyarrow")
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 EDGES = [[0, 1], [1, 2]]
 
@@ -25,7 +26,9 @@ EDGES = [[0, 1], [1, 2]]
         "source target\n0 1\n1 2\n",
         "# " + "word " * 6_000 + "\n0 1\n1 2\n",
         "% " + "x" * 9_998 + "\n\n0 1\n1 2\n",
-        "0,1,first\n1,2,second\n",
+        "weight,source,target\n5,0,1\n7,1,2\n",
+        "Src,Dst,note\n0,1,first\n1,2,second\n",
+        "time to from\n9 1 0\n9 2 1\n",
     ],
 )
 def test_every_edge_is_read(tmp_path, text):
@@ -50,10 +53,22 @@ def test_every_edge_is_read(tmp_path, text):
         (",1\n1,2\n", "without gaps"),
         ("0\n1\n", "two numbers a line"),
         ("# nothing\n", "holds no edges"),
+        ("0,1,first\n1,2,second\n", "has 3 columns, none of which are named source and target"),
+        ("time,a,b\n9,0,1\n", "name the two ends of an edge"),
     ],
 )
 def test_no_line_is_dropped_in_silence(tmp_path, text, told):
     path = tmp_path / "edges.txt"
     path.write_bytes(text.encode())
     with pytest.raises(FileError, match=told):
+        list(read_edges(path))
+
+
+def test_ends_in_parquet_go_by_their_names(tmp_path):
+    path = tmp_path / "edges.parquet"
+    columns = {"time": [9, 9], "dst": [1, 2], "src": [0, 1]}
+    parquet.write_table(pyarrow.table(columns), path)
+    assert [edges.tolist() for edges in read_edges(path)] == [EDGES]
+    parquet.write_table(pyarrow.table({"time": [9], "a": [0], "b": [1]}), path)
+    with pytest.raises(FileError, match="name the two ends"):
         list(read_edges(path))

@@ -20,6 +20,7 @@ from graphtemper.cli.output import (
     tell,
     working,
 )
+from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
     from graphtemper.scale import ShardedGraph, ShardedRecalibration
@@ -67,6 +68,11 @@ def convert(
     from graphtemper.scale.shard_writer import ROWS_PER_SHARD
 
     rows = ROWS_PER_SHARD if rows_per_shard is None else rows_per_shard
+    suffix = Path(source).suffix
+    if features is None and suffix in (".csv", ".tsv", ".txt", ".parquet"):
+        raise InputError(f"{source} is a table of edges; name its features with --features.")
+    if features is not None and suffix == ".npz":
+        raise InputError(f"{source} brings its own features; leave --features out.")
     with _starting_over(out), working("converting", as_json):
         if features is None:
             made = convert_graph(load_graph(source), out, rows_per_shard=rows)
@@ -92,6 +98,8 @@ def check(graph: Path, *, as_json: Json = False) -> None:
     with working("reading", as_json):
         found.verify()
     _describe(found, as_json)
+    if not as_json:
+        say("Every file has the checksum that was written with it.")
 
 
 @scale.command

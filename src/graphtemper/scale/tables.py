@@ -26,6 +26,8 @@ _SPACES = (
     "comma or a tab."
 )
 _NODE = "node"
+# Names of the two ends of an edge that are in use.
+_ENDS = (("source", "target"), ("src", "dst"), ("from", "to"))
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -66,9 +68,11 @@ def parquet_file(path: Path, listed: Sequence[str] = ()) -> Any:
 def read_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     r"""Yield the edges of a table as (m, 2) arrays.
 
-    Parquet: the columns ``source`` and ``target``, or the first two. Text: two whole numbers a
-    line, separated by a comma, a tab or one space, and quoted or not; lines at the top that start
-    with # or %, and a header of two names, are skipped.
+    Text has whole numbers, separated by a comma, a tab or one space, and quoted or not; lines at
+    the top that start with # or % are skipped, and one line of names may follow them. Two columns
+    are the ends of edges. Of more, those named ``source`` and ``target``, ``src`` and ``dst`` or
+    ``from`` and ``to`` are; a table of more columns without such names is refused, because any
+    other two would make another graph.
 
     Examples
     --------
@@ -87,12 +91,26 @@ def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     for part in parquet_files(path):
         file = parquet_file(part)
         names = file.schema_arrow.names
-        wanted = ["source", "target"] if {"source", "target"} <= set(names) else names[:2]
-        if len(wanted) < 2:
-            raise FileError(f"{part} has one column; edges need two, source and target.")
+        wanted = [names[place] for place in _ends(names, part)]
         _pairs(no_rows(file, wanted), part)
         for batch in _batches(file, part, wanted, ROWS_AT_ONCE):
             yield _pairs(batch, part)
+
+
+def _ends(names: Sequence[str], path: Path) -> tuple[int, int]:
+    """Return which two of the columns are the ends of edges."""
+    known = [name.strip().lower() for name in names]
+    for first, second in _ENDS:
+        if known.count(first) == 1 and known.count(second) == 1:
+            return known.index(first), known.index(second)
+    if len(names) == 2:
+        return 0, 1
+    if len(names) < 2:
+        raise FileError(f"{path} has one column; edges need two, source and target.")
+    raise FileError(
+        f"{path} has {len(names)} columns, none of which are named source and target; name the two "
+        "ends of an edge so, or keep these columns alone."
+    )
 
 
 def no_rows(file: Any, columns: list[str]) -> Any:
@@ -110,7 +128,9 @@ def _batches(file: Any, path: Path, columns: list[str], rows: int) -> Iterator[A
 
 def _text_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     csv = arrow("pyarrow.csv")
-    skipped, delimiter, header = _text_layout(path)
+    skipped, delimiter, names = _text_layout(path)
+    header = _is_header(names)
+    ends = list(_ends(names if header else [""] * len(names), path))
     try:
         reader = csv.open_csv(
             path,
@@ -122,6 +142,7 @@ def _text_edges(path: Path) -> Iterator[NDArray[np.int64]]:
         for batch in reader:
             if batch.num_columns < 2:
                 raise FileError(f"{path} does not hold two numbers a line.")
+            batch = batch.select(ends)
             if delimiter == " " and any(column.null_count for column in batch.columns[:2]):
                 raise FileError(f"{path} {_SPACES}")
             yield _pairs(batch, path)
@@ -132,8 +153,8 @@ def _text_edges(path: Path) -> Iterator[NDArray[np.int64]]:
         raise FileError(f"{path} cannot be read as a list of edges: {told}.") from error
 
 
-def _text_layout(path: Path) -> tuple[int, str, int]:
-    """Return how many comment lines there are, what separates numbers, and header lines (0, 1)."""
+def _text_layout(path: Path) -> tuple[int, str, list[str]]:
+    """Return how many comment lines there are, what separates cells, and those of the next line."""
     skipped, comment = 0, False
     try:
         with path.open("r", encoding="utf-8-sig") as stream:
@@ -141,7 +162,7 @@ def _text_layout(path: Path) -> tuple[int, str, int]:
             for piece in iter(lambda: stream.readline(_PIECE), ""):
                 comment = comment or piece.startswith(("#", "%"))
                 if piece.strip() and not comment:
-                    return skipped, *_separator_and_header(piece.rstrip(), path)
+                    return skipped, *_cells(piece.rstrip(), path)
                 if piece.endswith("\n"):
                     skipped, comment = skipped + 1, False
     except FileError:
@@ -151,15 +172,19 @@ def _text_layout(path: Path) -> tuple[int, str, int]:
     raise FileError(f"{path} holds no edges.")
 
 
-def _separator_and_header(line: str, path: Path) -> tuple[str, int]:
+def _cells(line: str, path: Path) -> tuple[str, list[str]]:
     mark = next((mark for mark in (",", "\t", " ") if mark in line.strip()), "")
     if not mark:
         raise FileError(f"{path} does not hold two numbers a line.")
-    cells = [cell.strip(" \"'") for cell in line.split(mark)][:2]
+    cells = [cell.strip(" \"'") for cell in line.split(mark)]
     if mark == " " and "" in cells:
         raise FileError(f"{path} {_SPACES}")
+    return mark, cells
+
+
+def _is_header(cells: Sequence[str]) -> bool:
     # Anything else that is no number is data: it is refused where it is read, never dropped.
-    return mark, int(all(re.match(r"[^\d.+-]*[^\W\d_]", cell) for cell in cells))
+    return all(re.match(r"[^\d.+-]*[^\W\d_]", cell) for cell in cells)
 
 
 def _pairs(batch: Any, path: Path) -> NDArray[np.int64]:
