@@ -4,17 +4,21 @@ import importlib
 import json
 import os
 import re
+from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from graphtemper import SourceCard
 from graphtemper.cli import app
 from graphtemper.cli.monitor import _closed
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor import Entry, Gate, Missed, exposition
+from graphtemper.models import SIGN
+from graphtemper.monitor import Entry, Gate, Log, fingerprint
 from graphtemper.monitor.change import Change
-from graphtemper.monitor.page import render
+from graphtemper.monitor.entry import VERDICTS
 
 
 @pytest.fixture
@@ -42,12 +46,38 @@ def test_the_command_leaves_log_page_and_metrics(folder, capsys, monkeypatch):
     assert told["newest"]["name"] == "day10.npz"
     assert "day10.npz" in (folder / "watch.html").read_text("utf-8")
     metrics = (folder / "watch.prom").read_text()
-    assert f"graphtemper_accuracy {told['newest']['accuracy']!r}\n" in metrics
-    assert "last_run_timestamp_seconds 5.250\n" in metrics
+    assert f'graphtemper_accuracy{{watch="monitor"}} {told["newest"]["accuracy"]!r}\n' in metrics
+    assert 'last_run_timestamp_seconds{watch="monitor"} 5.250\n' in metrics
     run("--json")
     again = json.loads(capsys.readouterr().out)
     assert again["added"] == again["missed"] == []
     assert again["kind"] == "graphs"
+
+
+def test_another_model_is_no_damage_and_never_goes_unnoticed(folder, day):
+    SIGN(hops=2).fit(day(1), np.arange(300)).save("other.npz")
+    words = ["monitor", "days", "--predict", "other.npz", "--card", "model.card.json"]
+    for _ in range(2):  # with new snapshots, and then without
+        with pytest.raises(InputError, match="answers a test graph differently"):
+            app(words, exit_on_error=False, result_action="return_value")
+        run()
+
+
+def test_people_read_what_is_new_and_why(folder, capsys):
+    run("--log", "new/folder/watch.sqlite", "--prometheus", "watch.prom")
+    told = capsys.readouterr().out
+    card = fingerprint(SourceCard.load("model.card.json"))
+    entries = Log("new/folder/watch.sqlite", card).entries()
+    newest, counts = entries[-1], Counter(entry.verdict for entry in entries)
+    assert newest.reasons
+    assert all(f"- {reason}"[:40] in told for reason in newest.reasons)
+    assert ", ".join(f"{counts[w]} {w}" for w in VERDICTS if counts[w]) in told
+    assert '{watch="watch"}' in (folder / "watch.prom").read_text()
+    run("--log", "new/folder/watch.sqlite", "--prometheus", "watch.prom", "--name", "fraud")
+    assert re.search(r"New\s+none", capsys.readouterr().out)
+    assert '{watch="fraud"}' in (folder / "watch.prom").read_text()
+    with pytest.raises(InputError, match="--name must not be empty"):
+        run("--name", " ")
 
 
 def test_another_seed_is_refused(folder):
@@ -75,11 +105,11 @@ def test_a_damaged_snapshot_has_an_exit_code_of_its_own(folder, day, capsys):
     page = (folder / "watch.html").read_text("utf-8")
     assert "Not measured" in page
     assert "damaged" in page
-    assert "graphtemper_monitor_unread_snapshots 1\n" in (folder / "watch.prom").read_text()
+    assert 'unread_snapshots{watch="monitor"} 1\n' in (folder / "watch.prom").read_text()
     run("--page", "watch.html", "--prometheus", "watch.prom")  # it is passed over now
     assert "Not measured: day11" not in capsys.readouterr().out
     assert "day11.npz" in (folder / "watch.html").read_text("utf-8")
-    assert "graphtemper_monitor_unread_snapshots 0\n" in (folder / "watch.prom").read_text()
+    assert 'unread_snapshots{watch="monitor"} 0\n' in (folder / "watch.prom").read_text()
 
 
 def test_a_closed_gate_comes_before_a_damaged_snapshot(folder, day, capsys):
@@ -103,6 +133,7 @@ def test_without_any_row_there_is_nothing_to_show(folder):
     with pytest.raises(FileError, match=r"no snapshot could be measured; day2\.npz: .*damaged"):
         run("--page", "watch.html")
     assert not (folder / "watch.html").exists()
+    assert not (folder / "monitor.sqlite").exists()
 
 
 def test_progress_counts_what_is_new(folder, day, monkeypatch):
@@ -210,6 +241,10 @@ ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {
         ("low<0.75", True),
         ("temperature>2", False),
         (" slope > 0.1 ", True),
+        ("accuracy <= 0.8", True),
+        ("accuracy < 0.8", False),
+        ("high>=0.9", True),
+        ("high>0.9", False),
     ],
 )
 def test_what_gates_mean(text, closed):
@@ -218,40 +253,27 @@ def test_what_gates_mean(text, closed):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "accuracy", "accuracy<", "name<1", "accuracy<nan", "low<1e999"]
+    "text",
+    [
+        "",
+        "accuracy",
+        "accuracy<",
+        "name<1",
+        "accuracy<nan",
+        "low<1e999",
+        "accuracy < 80%",
+        "low=<1",
+    ],
 )
 def test_gates_that_cannot_be_read(text):
-    with pytest.raises(InputError, match="cannot read the gate"):
+    with pytest.raises(InputError, match="cannot read the gate") as refused:
         Gate.parse(text)
+    for word in ("change", "accuracy, low, high, temperature, slope or confidence", "<=", "80%"):
+        assert word in str(refused.value)
 
 
-def test_metrics_are_lines_that_prometheus_reads():
-    line = re.compile(
-        r"(# (HELP|TYPE) graphtemper_\w+ .+)|(graphtemper_\w+(\{verdict=\"\w+\"\})? \S+)"
-    )
-    text = exposition(ENTRY, 3, 1, ran_at=1234.5, missed=2)
-    assert text.endswith("\n")
-    assert all(line.fullmatch(row) for row in text.splitlines())
-    assert "graphtemper_monitor_last_run_timestamp_seconds 1234.500\n" in text
-    assert "graphtemper_monitor_unread_snapshots 2\n" in text
-    kinds = re.findall(r"# TYPE (\w+) (\w+)", text)
-    assert len({name for name, _ in kinds}) == len(kinds)
-
-
-def test_names_from_files_are_escaped():
-    bad = "<script>alert(1)</script>"
-    entry = Entry(bad, "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (bad,), {bad: 1.0})
-    page = render([entry], [Change(0, bad, 200.0)], bad, 0.01, [Missed(bad, bad)])
-    assert bad not in page
-    assert "&lt;script&gt;alert" in page
-
-
-def test_a_long_log_stays_a_small_page():
-    entries = [
-        Entry(f"day {k}", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (), {})
-        for k in range(9000)
-    ]
-    page = render(entries, [Change(4321, "accuracy", 200.0)], "m", 0.01)
-    assert len(page) < 2_500_000
-    assert "day 4321" in page
-    assert "of 9000 snapshots" in page
+def test_what_is_unknown_closes_no_gate():
+    entry = replace(ENTRY, verdict="abstain", slope=1.0)
+    assert not Gate.parse("slope>0.9").closes(entry, changed=False)
+    assert not Gate.parse("temperature<9").closes(entry, changed=False)
+    assert Gate.parse("accuracy<0.9").closes(entry, changed=False)

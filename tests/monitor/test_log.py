@@ -256,6 +256,28 @@ def test_a_row_goes_after_the_one_that_is_expected(tmp_path):
     assert log.append(replace(ENTRY, name="tuesday"), after="monday")
 
 
-def test_a_folder_that_is_missing(tmp_path):
-    with pytest.raises(FileError, match="cannot be used"):
-        Log(tmp_path / "no" / "watch.sqlite", "card")
+def test_a_log_is_made_with_its_first_row(tmp_path):
+    path = tmp_path / "no" / "such" / "watch.sqlite"
+    log = Log(path, "card")
+    assert (log.entries(), log.missed(), log.known(), log.reported()) == ([], [], {}, 0)
+    with pytest.raises(InputError, match="the new entry"):
+        log.append(replace(ENTRY, name=""))
+    assert list(tmp_path.iterdir()) == []
+    other = Log(path, "card")
+    assert other.append(ENTRY, after="")  # another process is faster
+    assert log.entries() == [ENTRY]
+    assert not log.append(replace(ENTRY, name="tuesday"), after="")
+
+
+def test_a_log_that_vanishes_is_not_begun_anew(tmp_path):
+    log = Log(tmp_path / "watch.sqlite", "card")
+    log.append(ENTRY)
+    log.path.unlink()
+    with pytest.raises(FileError, match="is not a log"):
+        log.append(replace(ENTRY, name="tuesday"))
+
+
+def test_a_place_where_no_log_can_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match=r"cannot be made: .*file is no folder that can be written"):
+        Log(tmp_path / "file" / "deep" / "watch.sqlite", "card")

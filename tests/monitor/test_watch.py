@@ -6,10 +6,12 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 
-from graphtemper import Graph, recalibrate
+from graphtemper import Graph, csbm, recalibrate
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor import Log, Snapshot, find_snapshots, follow, windows
+from graphtemper.models import SIGN
+from graphtemper.monitor import Log, Snapshot, find_logits, find_snapshots, follow, windows
 from graphtemper.monitor.watch import alarms, fingerprint
+from graphtemper.scale.convert import convert_graph
 
 
 def test_an_entry_is_what_recalibrate_says(watched, tmp_path, shots, day):
@@ -22,6 +24,19 @@ def test_an_entry_is_what_recalibrate_says(watched, tmp_path, shots, day):
     assert entry.temperature == result.temperature
     assert entry.verdict == result.verdict
     assert log.entries() == [entry]
+
+
+def test_another_model_is_refused_before_any_snapshot(watched, tmp_path, shots):
+    model, card = watched
+    other = SIGN(hops=2).fit(csbm.sample(800, 6, 0.85, 1.5, num_features=4, seed=1), range(400))
+    wide = SIGN(hops=1).fit(csbm.sample(800, 6, 0.85, 1.5, num_features=5, seed=1), range(400))
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    for wrong, words in ((other, "answers a test graph differently"), (wide, "another model")):
+        with pytest.raises(InputError, match=words):
+            follow(wrong, card, shots(1), log, missed=print)
+        with pytest.raises(InputError, match=words):
+            follow(wrong, card, [], log)
+    assert list(follow(model, card, [], log)) == []
 
 
 def test_labels_change_nothing(watched, tmp_path, day):
@@ -157,3 +172,12 @@ def test_names_and_files(tmp_path, day):
         day(1).save(tmp_path / folder / "same.npz")
     with pytest.raises(InputError, match="two snapshots are called same"):
         find_snapshots([tmp_path / "a", tmp_path / "b"])
+
+
+def test_sharded_graphs_are_watched_through_their_logits(tmp_path, day):
+    convert_graph(day(1), tmp_path / "days" / "day1.shards")
+    for folder in (tmp_path / "days", tmp_path / "days" / "day1.shards"):
+        with pytest.raises(FileError, match="sharded graph, which is watched through its logits"):
+            find_snapshots([folder])
+        with pytest.raises(FileError, match="sharded graph, which is watched through its logits"):
+            find_logits([folder], 2)

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from graphtemper.cli import result_file
-from graphtemper.cli.output import STYLES, Json, print_json, print_rows, progress, say, tell
+from graphtemper.cli.output import (
+    STYLES,
+    Json,
+    print_json,
+    print_reasons,
+    print_rows,
+    progress,
+    say,
+    tell,
+)
 from graphtemper.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -38,6 +47,7 @@ def monitor(
     log: Path = Path("monitor.sqlite"),
     page: Path | None = None,
     prometheus: Path | None = None,
+    name: str | None = None,
     fail_on: Annotated[list[str], Parameter(negative="")] | None = None,
     windows: int | None = None,
     false_alarms: float = 0.01,
@@ -64,13 +74,17 @@ def monitor(
         The model: package.module:callable (the predictor itself), or a saved model (.npz). Not
         needed for logits.
     log
-        Append-only record, SQLite; made where there is none.
+        Append-only record, SQLite; made with its first row where there is none.
     page
         An .html page with the time lines, drawn again each time; needs the extra [report].
     prometheus
         A text file with the newest numbers for Prometheus.
+    name
+        What Prometheus calls this watch (the label `watch`), so that several models are told apart;
+        the name of the log unless given.
     fail_on
-        A gate: abstain, caution, change, or a comparison such as "accuracy<0.8"; may be repeated.
+        A gate: abstain, caution, change, or a comparison such as "accuracy<0.8" of accuracy, low,
+        high, temperature, slope or confidence by <, <=, > or >=; may be repeated.
     windows
         Cut one graph whose nodes have times into so many spans, and take each as a snapshot. The
         graph grows from span to span, which alone can raise an alarm.
@@ -93,6 +107,9 @@ def monitor(
 
     gates = [Gate.parse(text) for text in fail_on or ()]
     check_whole(alarm_every, "--alarm-every", 1)
+    called = log.stem if name is None else name
+    if not called.strip():
+        raise InputError("--name must not be empty; it tells this watch from others.")
     if page is not None:
         result_file.check_report(page)
     source = SourceCard.load(card)
@@ -122,7 +139,7 @@ def monitor(
         every = list(dict.fromkeys([*book.missed(), *missed]))
         write_page(page, entries, changed, source.predictor, false_alarms, every, alarm_every)
     if prometheus is not None:
-        told = exposition(entries[-1], len(entries), len(changed), clock(), len(missed))
+        told = exposition(entries[-1], len(entries), len(changed), clock(), len(missed), called)
         with atomic_write(prometheus) as stream:
             stream.write(told.encode())
     closed = _closed(gates, entries, changed, book.reported())
@@ -145,6 +162,7 @@ def _watch(
 ) -> tuple[Watch, list[Snapshot] | None]:
     """Return what follows the snapshots into a log, and the spans that a graph was cut into."""
     from graphtemper.monitor import (
+        check_model,
         find_logits,
         find_snapshots,
         follow,
@@ -159,6 +177,7 @@ def _watch(
         logits = find_logits(given, card.num_classes)
         return partial(follow_logits, card, logits), None
     predictor = resolve(predict)
+    check_model(predictor, card)
     if count is None:
         return partial(follow, predictor, card, find_snapshots(given)), None
     if len(given) != 1:
@@ -216,14 +235,24 @@ def _print(
     tell(f"Newest verdict: {newest.verdict}", STYLES[newest.verdict])
     print_rows(
         {
-            "Snapshot": f"{newest.name}, number {len(entries)} of the log ({len(added)} new)",
+            "Snapshot": f"{newest.name}, number {len(entries)} of the log",
+            "New": _counted(added),
             "Accuracy": f"{newest.accuracy:.1%} (90 % interval {newest.low:.1%} to "
             f"{newest.high:.1%})",
-            "Temperature": f"{newest.temperature:.3g}",
+            "Temperature": f"{newest.temperature:.3g}"
+            + ("" if newest.settled else ", the source's own: nothing is changed"),
             "Alarms": ", ".join(entries[alarm.position].name for alarm in changed) or "none",
         }
     )
+    print_reasons(list(newest.reasons))
     for one in missed:
         tell(f"Not measured: {one.name}: {one.reason}", "bold red")
     for text in closed:
         tell(f"Gate closed: {text}", "bold red")
+
+
+def _counted(added: Sequence[Entry]) -> str:
+    from graphtemper.monitor.entry import VERDICTS
+
+    counts = {word: sum(entry.verdict == word for entry in added) for word in VERDICTS}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"

@@ -13,7 +13,7 @@ from graphtemper.monitor.log import Log
 from graphtemper.monitor.logits import LogitArray, LogitSnapshot, find_logits
 from graphtemper.monitor.prometheus import exposition
 from graphtemper.monitor.snapshots import Snapshot, find_snapshots, windows
-from graphtemper.monitor.watch import alarms, fingerprint, follow, follow_logits
+from graphtemper.monitor.watch import alarms, check_model, fingerprint, follow, follow_logits
 
 __all__ = [
     "Change",
@@ -27,6 +27,7 @@ __all__ = [
     "alarms",
     "capital",
     "changes",
+    "check_model",
     "exposition",
     "find_logits",
     "find_snapshots",

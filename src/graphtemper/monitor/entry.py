@@ -24,6 +24,8 @@ class Entry:
         Estimate and 90 % interval.
     confidence
         Mean confidence before recalibration.
+    temperature, slope
+        What makes confidence honest; on ``abstain`` the source's temperature and 1, see `settled`.
     reasons, signals
         Sentences behind the verdict; label-free numbers by name.
     """
@@ -40,6 +42,11 @@ class Entry:
     verdict: str
     reasons: tuple[str, ...]
     signals: dict[str, float]
+
+    @property
+    def settled(self) -> bool:
+        """Whether temperature and slope were found, not just kept from the source (`abstain`)."""
+        return self.verdict != "abstain"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

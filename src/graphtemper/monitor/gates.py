@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from graphtemper.errors import InputError
 from graphtemper.monitor.entry import Entry
 
 _NUMBERS = ("accuracy", "low", "high", "temperature", "slope", "confidence")
-_COMPARISON = re.compile(r"\s*([a-z]+)\s*(<|>)\s*([-+.\deE]+)\s*")
+_UNSETTLED = ("temperature", "slope")
+_SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_COMPARISON = re.compile(r"\s*([a-z]+)\s*([<>]=?)\s*([-+.\deE]+)\s*")
 # A gate on a verdict also closes on worse ones.
 _WORSE = {"caution": ("caution", "abstain"), "abstain": ("abstain",)}
 
@@ -20,7 +24,9 @@ class Gate:
     """One condition that fails a snapshot, as a person wrote it.
 
     ``abstain``, ``caution`` (which closes on abstentions as well), ``change``, or a comparison of
-    accuracy, low, high (its interval), temperature, slope or confidence with a number.
+    accuracy, low, high (its interval), temperature, slope or confidence with a number, by one of
+    <, <=, > and >=. Temperature and slope are unknown where the verdict is ``abstain``, and what
+    is unknown closes no gate.
 
     Examples
     --------
@@ -29,7 +35,8 @@ class Gate:
     >>> Gate.parse("accuracy=1")
     Traceback (most recent call last):
     graphtemper.errors.InputError: cannot read the gate 'accuracy=1'; write abstain, caution, \
-change, or a comparison such as accuracy<0.8.
+change, or a comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope or \
+confidence by <, <=, > or >= with a plain number (0.8, not 80%).
     """
 
     text: str
@@ -51,7 +58,8 @@ change, or a comparison such as accuracy<0.8.
         if found is None or found.group(1) not in _NUMBERS or not math.isfinite(limit):
             raise InputError(
                 f"cannot read the gate {text!r}; write abstain, caution, change, or a comparison "
-                "such as accuracy<0.8."
+                f'such as "accuracy<0.8" of {_either(_NUMBERS)} by {_either(_SIGNS)} with a plain '
+                "number (0.8, not 80%)."
             )
         return cls(word, found.group(1), found.group(2), limit)
 
@@ -61,5 +69,12 @@ change, or a comparison such as accuracy<0.8.
             return changed
         if self.field in _WORSE:
             return entry.verdict in _WORSE[self.field]
+        if self.field in _UNSETTLED and not entry.settled:
+            return False
         value: float = getattr(entry, self.field)
-        return value < self.limit if self.sign == "<" else value > self.limit
+        return bool(_SIGNS[self.sign](value, self.limit))
+
+
+def _either(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}"

@@ -12,14 +12,15 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.entry import Entry, Missed, check_entry, check_texts
-from graphtemper.monitor.log_file import begin, opened, rows, transaction
+from graphtemper.monitor.log_file import begin, check_place, opened, rows, transaction, unwritten
 
 Kind = Literal["graphs", "logits"]
 """What the snapshots of a log are."""
@@ -33,12 +34,12 @@ class Known(NamedTuple):
 
 
 class Log:
-    """An append-only log in one SQLite file; made where there is none.
+    """An append-only log in one SQLite file; made with the first row where there is none.
 
     Parameters
     ----------
     path
-        The file.
+        The file; folders that are missing are made with it.
     card
         A checksum of the card that the watch uses; a log of another card is refused.
     kind
@@ -62,8 +63,13 @@ class Log:
     ) -> None:
         self.path, self.kind, self.seed = Path(path), kind, seed
         self._about = {"card": card, "kind": kind, "seed": str(seed)}
-        begin(self.path)
-        with opened(self.path) as base:
+        # A watch that ends before its first row leaves nothing behind.
+        self._begun = os.path.exists(self.path)
+        if self._begun:
+            begin(self.path)  # it may be empty
+        else:
+            check_place(self.path)
+        with self._reading() as base:
             self._agree(base)
 
     def append(
@@ -95,7 +101,7 @@ class Log:
         values[-2:] = [json.dumps(list(entry.reasons)), json.dumps(entry.signals)]
         names = ", ".join(field.name for field in fields(entry))
         marks = ", ".join("?" * len(values))
-        with opened(self.path) as base, transaction(base):
+        with self._writing() as base:
             self._agree(base)
             if after is not None and _last(base) != after:
                 return False
@@ -118,13 +124,13 @@ class Log:
         """Return all rows, oldest first."""
         names = [field.name for field in fields(Entry)]
         query = f"SELECT {', '.join(names)} FROM snapshots ORDER BY position"
-        with opened(self.path) as base:
+        with self._reading() as base:
             return [_entry(row, self.path) for row in rows(base, self.path, query)]
 
     def missed(self) -> list[Missed]:
         """Return the snapshots that were passed over because they could not be measured."""
         query = "SELECT name, reason FROM missed ORDER BY rowid"
-        with opened(self.path) as base:
+        with self._reading() as base:
             found = [Missed(*row) for row in rows(base, self.path, query)]
         for one in found:
             check_texts(one, f"a row of {self.path}")
@@ -136,7 +142,7 @@ class Log:
             "SELECT name, digest, stamp FROM snapshots LEFT JOIN stamps USING (name) "
             "ORDER BY position"
         )
-        with opened(self.path) as base:
+        with self._reading() as base:
             found = {row[0]: Known(*row[1:]) for row in rows(base, self.path, query)}
         for name, (digest, stamp) in found.items():
             check_texts((name, digest, stamp or ""), f"a row of {self.path}")
@@ -145,12 +151,12 @@ class Log:
     def remember(self, stamps: Mapping[str, str]) -> None:
         """Keep the stamps of snapshots whose content was found unchanged."""
         if stamps:
-            with opened(self.path) as base, transaction(base):
+            with self._writing() as base:
                 base.executemany("INSERT OR REPLACE INTO stamps VALUES (?, ?)", stamps.items())
 
     def reported(self) -> int:
         """Return how many rows, from the first on, have been reported."""
-        with opened(self.path) as base:
+        with self._reading() as base:
             found = base.execute("SELECT number FROM reported WHERE one = 1").fetchone()
         if found is not None and not isinstance(found[0], int):
             raise FileError(
@@ -160,12 +166,27 @@ class Log:
 
     def report(self, number: int) -> None:
         """Keep that so many rows have been reported; never fewer than before."""
-        with opened(self.path) as base, transaction(base):
+        with self._writing() as base:
             base.execute(
                 "INSERT INTO reported VALUES (1, ?) "
                 "ON CONFLICT (one) DO UPDATE SET number = max(number, excluded.number)",
                 (number,),
             )
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        # Another process may have begun it; a log that was there and is gone is an error.
+        self._begun = self._begun or os.path.exists(self.path)
+        with opened(self.path) if self._begun else unwritten() as base:
+            yield base
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        if not self._begun:
+            begin(self.path)
+            self._begun = True
+        with opened(self.path) as base, transaction(base):
+            yield base
 
     def _agree(self, base: sqlite3.Connection) -> None:
         """Refuse a log that was begun with something else; one without rows is anybody's."""

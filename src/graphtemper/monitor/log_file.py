@@ -8,6 +8,7 @@ steps, and rows are read only as long as they could fit into the file.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -68,12 +69,33 @@ CREATE TRIGGER about_never_removed BEFORE DELETE ON about
 
 def begin(path: Path) -> None:
     """Make the tables where there is no file, or an empty one; leave any other as it is."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"the log {path} cannot be made: {error.strerror or error}.") from error
     with _connected(path) as base:
         if _is_new(base):
             with transaction(base):
                 if _is_new(base):  # another process may have been faster
                     for statement in _statements():
                         base.execute(statement)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place where no log can be made, without making anything."""
+    folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError(
+            f"the log {path} cannot be made: {folder} is no folder that can be written to."
+        )
+
+
+@contextmanager
+def unwritten() -> Iterator[sqlite3.Connection]:
+    """Open the tables of a log that has no rows, and no file yet."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as base:
+        base.executescript(_TABLES)
+        yield base
 
 
 @contextmanager
@@ -176,8 +198,7 @@ def _number(base: sqlite3.Connection, pragma: str) -> int:
 @cache
 def _schema() -> list[tuple[str, ...]]:
     """Return what SQLite keeps of `_TABLES`, with the tables and indices that it adds."""
-    with closing(sqlite3.connect(":memory:")) as base:
-        base.executescript(_TABLES)
+    with unwritten() as base:
         return _sorted(base.execute(_SCHEMA))
 
 

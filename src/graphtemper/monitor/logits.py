@@ -15,7 +15,7 @@ from graphtemper._arrays import FloatArray
 from graphtemper.errors import FileError, InputError
 from graphtemper.files import open_array, read_npz
 from graphtemper.monitor.content import Stamp, digest, stamp
-from graphtemper.monitor.snapshots import Stored, listed, named
+from graphtemper.monitor.snapshots import Stored, is_sharded_graph, listed, named, refuse_shards
 from graphtemper.predict import checked_logits
 from graphtemper.scale.logit_tables import LogitParts, LogitTables
 from graphtemper.scale.shards import VALUES_AT_ONCE
@@ -125,6 +125,8 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
 
 
 def _inside(folder: Path) -> list[Path]:
+    if is_sharded_graph(folder):
+        refuse_shards(folder)  # its arrays are no logits
     found = [
         item
         for item in listed(folder)
@@ -138,6 +140,7 @@ def _inside(folder: Path) -> list[Path]:
             )
         return [folder]
     if not found:
+        refuse_shards(folder)
         raise FileError(f"the folder {folder} holds no snapshot; {_WANTED}")
     return found
 

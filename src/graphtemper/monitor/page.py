@@ -16,6 +16,13 @@ from graphtemper.report.vega import AFTER, BAND, BEFORE, PERCENT, TRUTH, Spec, a
 # newest and those that raised an alarm are always there.
 _MOST_POINTS = 1500
 _NEWEST_ROWS = 50
+# Names along an axis are so few that they have room on a phone (pixels); tooltips name every point.
+_ROOM = 290
+_TALL, _LOW = 260, 130  # heights of charts
+_LETTER = 7
+_MOST_NAMES = 9
+# A line is broken where a value is missing, and the scale does not mind.
+GAPS = "break-paths-filter-domains"
 _SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
 
 
@@ -75,6 +82,7 @@ def render(
         {"charts_json": embeddable(charts), "log_json": embeddable({"snapshots": drawn})},
         model=model,
         newest=entries[-1],
+        newest_temperature=rows[-1]["temperature"],
         rows=rows[::-1][:_NEWEST_ROWS],
         total=len(rows),
         drawn=len(drawn),
@@ -92,13 +100,14 @@ def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> S
     y = {"type": "quantitative", "title": None, "axis": PERCENT, "scale": {"zero": False}}
     tips = [
         tip("name", "Snapshot"),
+        tip("position", "Number", "d"),
         tip("accuracy", "Accuracy", ".1%"),
         tip("low", "at least", ".1%"),
         tip("high", "at most", ".1%"),
         tip("confidence", "Confidence before", ".1%"),
         tip("verdict", "Verdict"),
     ]
-    x = _across(len(rows))
+    x = _across(rows)
     shape = {
         "field": "verdict",
         "type": "nominal",
@@ -106,7 +115,7 @@ def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> S
         "legend": None,
     }
     return sized(
-        260,
+        _TALL,
         {
             "data": {"values": rows},
             "layer": [
@@ -127,6 +136,7 @@ def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> S
                     "encoding": {"x": x, "y": at("accuracy", y), "shape": shape, "tooltip": tips},
                 },
                 *_rules(marks, x),
+                _names(rows, x, _TALL),
             ],
         },
     )
@@ -135,46 +145,90 @@ def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> S
 def line_chart(
     rows: list[dict[str, Any]], marks: list[dict[str, Any]], field: str, title: str
 ) -> Spec:
-    """Return one quantity over the snapshots."""
-    x = _across(len(rows))
+    """Return one quantity over the snapshots; the line has gaps where there is no value."""
+    x = _across(rows)
     y = {"type": "quantitative", "title": title, "scale": {"zero": False}}
-    tips = [tip("name", "Snapshot"), tip(field, title.capitalize(), ".3f")]
+    tips = [
+        tip("name", "Snapshot"),
+        tip("position", "Number", "d"),
+        tip(field, title.capitalize(), ".3f"),
+    ]
     return sized(
-        130,
+        _LOW,
         {
             "data": {"values": rows},
             "layer": [
                 {
-                    "mark": {"type": "line", "color": AFTER, "point": {"size": 25}},
+                    "mark": {
+                        "type": "line",
+                        "color": AFTER,
+                        "point": {"size": 25},
+                        "invalid": GAPS,
+                    },
                     "encoding": {"x": x, "y": at(field, y), "tooltip": tips},
                 },
                 *_rules(marks, x),
+                _names(rows, x, _LOW),
             ],
         },
     )
 
 
-def _across(count: int) -> Spec:
-    axis = {"tickMinStep": 1, "format": "d", "grid": False}
+def _across(rows: list[dict[str, Any]]) -> Spec:
+    """Return the channel of snapshots, whose ticks are those that `_names` writes names under."""
     return {
         "field": "position",
         "type": "quantitative",
-        "title": "snapshot" if count else None,
-        "axis": axis,
+        "title": None,
+        "axis": {
+            "values": [row["position"] for row in _some(rows)],
+            "labels": False,
+            "grid": False,
+        },
         "scale": {"nice": False, "zero": False},
     }
+
+
+def _names(rows: list[dict[str, Any]], x: Spec, height: int) -> Spec:
+    """Return the names of some snapshots under the axis, the first and the last within its ends."""
+    some = _some(rows)
+    sides = ["left", *["center"] * (len(some) - 2), "right"] if len(some) > 1 else ["center"]
+    words = [
+        {"position": row["position"], "name": row["name"], "side": side}
+        for row, side in zip(some, sides, strict=True)
+    ]
+    mark = {"type": "text", "align": {"expr": "datum.side"}, "dy": 14, "limit": _ROOM // 2 - 10}
+    return {
+        "data": {"values": words},
+        "mark": mark,
+        "encoding": {"x": x, "y": {"value": height}, "text": {"field": "name", "type": "nominal"}},
+    }
+
+
+def _some(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    longest = max(len(row["name"]) for row in rows)
+    count = min(max(_ROOM // (_LETTER * (longest + 2)), 2), _MOST_NAMES)
+    last = len(rows) - 1
+    return [
+        rows[position] for position in sorted({round(k * last / (count - 1)) for k in range(count)})
+    ]
 
 
 def _rules(marks: list[dict[str, Any]], x: Spec) -> list[Spec]:
     if not marks:
         return []
-    tips = [tip("name", "Alarm at"), tip("series", "Loudest"), tip("evidence", "Evidence", ",.0f")]
+    tips = [
+        tip("name", "Alarm at"),
+        tip("position", "Number", "d"),
+        tip("series", "Loudest"),
+        tip("evidence", "Evidence", ",.0f"),
+    ]
     mark = {"type": "rule", "color": "var(--target)", "strokeWidth": 2, "strokeDash": [2, 2]}
     return [
         {
             "data": {"values": marks},
             "mark": mark,
-            "encoding": {"x": at("position", x), "tooltip": tips},
+            "encoding": {"x": x, "tooltip": tips},
         }
     ]
 
@@ -185,9 +239,12 @@ def _kept(total: int, always: set[int]) -> list[int]:
 
 
 def _row(position: int, entry: Entry) -> dict[str, Any]:
-    names = ("name", "num_nodes", "accuracy", "low", "high", "confidence", "temperature", "slope")
-    return {"position": position + 1, "verdict": entry.verdict} | {
-        name: getattr(entry, name) for name in names
+    names = ("name", "num_nodes", "accuracy", "low", "high", "confidence")
+    row = {"position": position + 1, "verdict": entry.verdict}
+    row |= {name: getattr(entry, name) for name in names}
+    # What the log holds of an abstention was not found there, and 1 is no slope of that snapshot.
+    return row | {
+        name: getattr(entry, name) if entry.settled else None for name in ("temperature", "slope")
     }
 
 

@@ -19,6 +19,7 @@ from graphtemper._arrays import check_whole
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph import Graph
 from graphtemper.monitor.content import Stamp, digest, stamp
+from graphtemper.scale.shards import MANIFEST
 from graphtemper.subgraph import induced
 
 Content = TypeVar("Content", covariant=True)
@@ -78,6 +79,7 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
         if path.is_dir():
             inside = [item for item in listed(path) if item.suffix == ".npz"]
             if not inside:
+                refuse_shards(path)
                 raise FileError(
                     f"the folder {path} holds no snapshot; expected .npz graphs. Logits are "
                     "watched without --predict."
@@ -125,6 +127,25 @@ def named(places: Sequence[Path]) -> list[tuple[str, Path]]:
             "knows them by it."
         )
     return list(zip(names, places, strict=True))
+
+
+def is_sharded_graph(folder: Path) -> bool:
+    """Whether a folder is a graph that `graphtemper scale convert` made."""
+    try:
+        with (folder / MANIFEST).open("rb") as stream:
+            return b"graphtemper.shards/" in stream.read(1000)
+    except OSError:
+        return False
+
+
+def refuse_shards(folder: Path) -> None:
+    """Refuse a folder that is a sharded graph, or holds some, with what to do instead."""
+    if any(map(is_sharded_graph, (folder, *listed(folder)))):
+        raise FileError(
+            f"the folder {folder} holds a sharded graph, which is watched through its logits: have "
+            "the model write them (Parquet, .npy or .npz) and name those without --predict, or run "
+            "graphtemper scale recalibrate on each graph."
+        )
 
 
 def windows(graph: Graph, count: int) -> Iterator[Snapshot]:

@@ -47,7 +47,7 @@ def follow(
     Parameters
     ----------
     predictor, card
-        The model and its card.
+        The model and its card; another model is refused at once.
     snapshots
         Oldest first.
     log
@@ -78,6 +78,7 @@ def follow(
     (['day 1', 'day 2'], [])
     """
     _check_kind(log, "graphs")
+    check_model(predictor, card)
     take = partial(_measure_graph, predictor, card, log.seed)
     return _follow(take, list(snapshots), log, progress, missed)
 
@@ -115,6 +116,29 @@ def follow_logits(
     """
     _check_kind(log, "logits")
     return _follow(partial(_measure_logits, card), list(snapshots), log, progress, missed)
+
+
+def check_model(predictor: Predictor, card: SourceCard) -> None:
+    """Refuse a model that the card was not made for, before any snapshot is looked at.
+
+    Every snapshot would say the same, as if each were damaged, and where none is new nobody would.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> graph = csbm.sample(300, 6, 0.8, 1.0, seed=0)
+    >>> model, other = SIGN().fit(graph, range(150)), SIGN(hops=1).fit(graph, range(150))
+    >>> card = SourceCard.build(model, graph, range(150, 300), compositions=0)
+    >>> check_model(model, card)
+    >>> check_model(other, card)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the model answers a test graph differently from the model the \
+card was made for; build a card for this one.
+    """
+    # The card asks the model about a graph of its own; of ours it only counts the columns.
+    columns = np.zeros((1, card.num_features), dtype=np.float32)
+    card.check(predictor, Graph(features=columns, edges=np.empty((0, 2), dtype=np.int32)))
 
 
 def _check_kind(log: Log, kind: Kind) -> None:

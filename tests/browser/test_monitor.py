@@ -1,0 +1,55 @@
+"""The page of a watch in a real browser, wide and on a phone."""
+
+import pytest
+
+from graphtemper.monitor import Entry
+from graphtemper.monitor.change import Change
+from graphtemper.monitor.page import write_page
+
+pytest.importorskip("vl_convert")
+pytest.importorskip("jinja2")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    words = ["trust"] * 25 + ["abstain", "caution"] * 6 + ["abstain"]
+    entries = [
+        Entry(f"graph-2024-{k:02}.npz", "0", 400, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, word, ("why",), {})
+        for k, word in enumerate(words)
+    ]
+    path = tmp_path_factory.mktemp("watch") / "watch.html"
+    write_page(path, entries, [Change(30, "accuracy", 200.0)], "m", 0.01)
+    return path.as_uri()
+
+
+@pytest.fixture
+def sheet(chromium, address, request):
+    page = chromium.new_page(viewport={"width": request.param, "height": 800})
+    told = []
+    page.on("console", lambda message: told.append(message.text))
+    page.goto(address)
+    page.wait_for_selector("html[data-charts=ready]", timeout=20_000)
+    yield page
+    assert told == []
+    page.close()
+
+
+@pytest.mark.parametrize("sheet", [390, 700, 1200], indirect=True)
+def test_every_chart_names_its_first_and_last_snapshot(sheet):
+    width = sheet.viewport_size["width"]
+    for name in ("accuracy", "temperature", "slope"):
+        chart = sheet.locator(f"[data-chart={name}]")
+        first, last = (chart.get_by_text(f"graph-2024-{k}.npz") for k in ("00", "37"))
+        assert first.bounding_box()["x"] >= 0
+        assert first.bounding_box()["x"] + first.bounding_box()["width"] < last.bounding_box()["x"]
+        assert last.bounding_box()["x"] + last.bounding_box()["width"] <= width
+
+
+@pytest.mark.parametrize("sheet", [390], indirect=True)
+def test_a_phone_shows_all_without_scrolling_sideways(sheet, screens):
+    assert sheet.evaluate("document.documentElement.scrollWidth") <= 390
+    wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
+    assert sheet.evaluate(f"{wide}.length") == 0
+    tiles = [sheet.locator(".tile").nth(k).bounding_box() for k in range(4)]
+    assert len({box["x"] for box in tiles}) == len({box["y"] for box in tiles}) == 2
+    sheet.screenshot(path=screens / "monitor-phone.png", full_page=True)
