@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs locked audit faults test lint types unit browser slow paper bench scaling clean
+.PHONY: demo docs locked audit faults mutation test lint types unit browser slow paper bench scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -44,6 +44,13 @@ audit: | $(BIN)/python
 faults: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/faults.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/hardship.py
+
+# Change the core in small ways and list what no test notices, within an hour. cosmic-ray makes the
+# changes, at one version, as a sample is only the same with the same list of changes.
+mutation: $(VENV)/.test
+	$(PYTHON) -m venv .venv-mutation
+	.venv-mutation/bin/python -m pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0
+	OPENBLAS_NUM_THREADS=1 .venv-mutation/bin/python -u scripts/mutation.py $(BIN)/python
 
 # The browser tests drive Debian's Chromium. Where it is missing and may not be installed, they are
 # skipped with a reason.
@@ -90,4 +97,4 @@ scaling: $(VENV)/.test
 	$(BIN)/python -m benchmarks.scaling
 
 clean:
-	rm -rf $(VENV) .venv-locked .venv-audit artifacts docs/_build docs/_generated docs/api/generated
+	rm -rf $(VENV) .venv-locked .venv-audit .venv-mutation artifacts docs/_build docs/_generated docs/api/generated

@@ -125,6 +125,11 @@ def test_the_default_atlas_on_many_columns_and_classes_fits(card):
     assert len(to_json(large)) < MAX_BYTES
 
 
+def test_a_card_is_not_edited_by_accident(card):
+    with pytest.raises(AttributeError):
+        card.num_nodes = 1
+
+
 def test_column_strengths_keep_a_few_percent(card):
     std = np.concatenate([[0.0], 10.0 ** np.random.default_rng(1).uniform(-4, 2, 500)])
     kept = as_stored(std)
@@ -260,6 +265,14 @@ def test_every_field_is_needed(text, tmp_path):
             SourceCard.load(path)
 
 
+def test_the_signal_that_the_rows_lack_is_named(text, tmp_path):
+    for name in json.loads(text)["signals"]:
+        content = json.loads(text)
+        content["signals"].remove(name)
+        with pytest.raises(FileError, match=f"'signals' lacks '{name}'"):
+            SourceCard.load(_write(tmp_path, content))
+
+
 def test_unknown_fields_are_ignored(card, text, tmp_path):
     content = json.loads(text)
     content["later"] = {"deep": [1, {"er": None}]}
@@ -297,6 +310,13 @@ def test_a_damaged_file_is_refused_in_one_sentence(text, tmp_path, damage):
         SourceCard.load(_write(tmp_path, damage(text)))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+def test_blanks_are_forgiven_up_to_the_largest_file(card, text, tmp_path):
+    padded = text + " " * (4 * MAX_BYTES - len(text))
+    assert to_json(SourceCard.load(_write(tmp_path, padded))) == to_json(card)
+    with pytest.raises(FileError, match="400001 bytes, too large"):
+        SourceCard.load(_write(tmp_path, padded + " "))
 
 
 def test_files_that_are_no_text_or_not_there_are_refused(tmp_path):

@@ -1,7 +1,6 @@
 """Labels that a person gives: which to ask for, what is refused, and what they do to the answer."""
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,13 +8,10 @@ import pytest
 
 from graphtemper import LabelPlan, SourceCard, csbm, metrics, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
-from graphtemper.answer import VAGUE, Answer, _trusted, learn
 from graphtemper.errors import FileError, InputError
-from graphtemper.few_labels import Prior
 from graphtemper.label_files import read_label_file, write_plan
 from graphtemper.labelling import read_labels
 from graphtemper.models import SIGN
-from graphtemper.verdict import ABSTAIN_NOVELTY
 
 NUM_CLASSES = 3
 
@@ -258,6 +254,7 @@ def test_equal_logits_stay_an_abstention_with_a_known_accuracy(card, target):
     assert result.verdict == "abstain"
     assert result.temperature == card.probe.temperature
     assert result.accuracy.value == pytest.approx((target.labels == 0).mean(), abs=0.05)
+    assert "because no temperature would change anything." in " ".join(result.reasons)
     for reason in result.reasons:
         assert reason.endswith(".")
 
@@ -270,32 +267,13 @@ def test_labels_of_nodes_with_equal_logits(card, model, target):
     assert np.isfinite(result.probabilities).all()
 
 
-def test_a_new_kind_of_target_gives_the_labels_more_weight():
-    assert _trusted(0.2, 1.0) == 0.2
-    assert _trusted(0.2, 3.0) == pytest.approx(0.4)
-    assert _trusted(0.2, ABSTAIN_NOVELTY + 0.1) == VAGUE
-    assert _trusted(2.0, ABSTAIN_NOVELTY + 0.1) == 2.0
-
-
-def test_labels_that_say_nothing_leave_the_answer_where_it_was():
-    """At the atlas's temperature, or at the source's where the verdict was to abstain."""
-    logits = np.random.default_rng(5).normal(0.0, 2.0, (400, 2))
-    logits[:3] = 0.0
-    seen = SimpleNamespace(
-        logits=logits,
-        predictions=logits.argmax(axis=1),
-        num_nodes=400,
-        probabilities=temperatures.apply(logits),
-    )
-    given = read_labels({0: 0, 1: 1, 2: 0}, None, np.arange(400), 400, 2)
-    prior = Prior(0.8, 0.4)
-    matched = temperatures.match_confidence(logits, prior.estimate("atlas").value)
-    said = Answer(seen, prior, prior.estimate("atlas"), matched, "", "trust", [])
-    atlas = learn(said, 0.5, given)
-    kept = learn(replace(said, verdict="abstain"), 9.0, given)
-    assert atlas.temperature == pytest.approx(matched, rel=2e-3)
-    assert kept.temperature == pytest.approx(1.0, rel=2e-3)
-    assert _width(atlas) < _width(kept)
+def test_labels_below_chance_say_so_with_the_number(card, model, target):
+    wrong = (np.asarray(model(target)).argmax(axis=1) + 1) % NUM_CLASSES
+    labels = {node: int(wrong[node]) for node in range(400)}
+    result = recalibrate(model, target, card, labels=labels)
+    assert result.accuracy.value < 1 / NUM_CLASSES
+    assert any("is not above 1/K = 0.3333, so" in reason for reason in result.reasons)
+    assert result.verdict != "trust"
 
 
 @pytest.mark.parametrize("size", [30.0, 1000.0])

@@ -50,6 +50,8 @@ def test_apply_at_extreme_logits_and_temperatures():
     p = temperature.apply(z[:2], 1e-300)
     np.testing.assert_array_equal(p, [[1, 0, 0], [0, 0.5, 0.5]])
     np.testing.assert_allclose(temperature.apply(z[:1], 1e300), 1 / 3)
+    # Only nodes that lie far apart span more than float64 holds; no node does.
+    np.testing.assert_allclose(temperature.apply([[1.7e308] * 2, [-1.7e308] * 2]), 0.5)
 
 
 @given(seeds, st.floats(0.05, 20))
@@ -106,6 +108,7 @@ def test_apply_of_no_nodes_is_empty():
         ([[0.0, 1.0], [0.0, np.inf]], 1.0, r"logits\[1, 1\] is inf"),
         ([[0.0, -np.inf]], 1.0, r"logits\[0, 1\] is -inf"),
         ([[1.7e308, -1.7e308]], 1.0, "rescale"),
+        ([[1e200, -1e200], [1.7e308, -1.7e308]], 1.0, r"logits\[1\] spans"),
         ([0.0, 1.0], 1.0, r"one-dimensional.*\[0, g\]"),
         ([[0.0], [1.0]], 1.0, "K >= 2"),
         ([["a", "b"]], 1.0, "real numbers"),
@@ -285,14 +288,16 @@ def test_separable_data_end_at_the_lower_bound_with_a_warning():
     with pytest.warns(GraphTemperWarning, match="T -> 0"):
         t = temperature.fit(z, [1, 0])
     assert t == pytest.approx(2.0 * temperature.RELATIVE_BOUNDS[0])  # spread = 4 - mean = 2
-    assert temperature.solve(z, [1, 0]).nll_after == 0.0
+    found = temperature.solve(z, [1, 0])
+    assert (found.nll_after, found.iterations) == (0.0, 0)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 0]], ids=["all wrong", "chance"])
 def test_logits_without_evidence_end_at_the_upper_bound_with_a_warning(labels):
     z = np.array([[0.0, 4.0], [4.0, 0.0]])
-    with pytest.warns(GraphTemperWarning, match="T -> infinity"):
+    with pytest.warns(GraphTemperWarning, match="T -> infinity") as caught:
         t = temperature.fit(z, labels)
+    assert caught[0].filename == __file__
     assert t == pytest.approx(2.0 * temperature.RELATIVE_BOUNDS[1])
     np.testing.assert_allclose(temperature.apply(z, t), 0.5, atol=1e-6)
 

@@ -1,6 +1,7 @@
 """Closed forms against simulation, Bayes' rule, quadrature and each other."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -214,6 +215,8 @@ def test_optimal_temperature_zeroes_the_error_and_no_other_does():
 def test_direction_and_curve():
     words = theory.direction(np.array([0.4, 1.0, 1.7, -1.0]))
     assert words.tolist() == ["over-confident", "calibrated", "under-confident", "over-confident"]
+    assert theory.direction(slope=[0.875, 1.125], tolerance=0.125).tolist() == ["calibrated"] * 2
+    assert theory.direction(0.87, tolerance=0.125) == "over-confident"
     confidence, accuracy = theory.confidence_accuracy_curve(np.linspace(0.1, 6, 9), 0.5)
     assert np.all(confidence > accuracy)
     assert confidence[0] == pytest.approx(expit(0.1))
@@ -248,7 +251,7 @@ def test_broadcasting_and_scalar_types():
         (lambda: theory.population_ece(1.0, 0.0), "variance"),
         (lambda: theory.population_ece(1.0, 1.0, temperature=0.0), "temperature"),
         (lambda: theory.optimal_temperature(0.0), "no information"),
-        (lambda: theory.optimal_temperature([1.0, -0.2]), "anti-correlated"),
+        (lambda: theory.optimal_temperature([1.0, -0.2]), "at -0.2 .* anti-correlated"),
         (lambda: theory.confidence_accuracy_curve(-1.0, 1.0), "t must be"),
     ],
 )
@@ -329,7 +332,17 @@ def test_overflow_is_an_error_not_an_infinity(call):
         call()
 
 
-def test_the_warning_points_at_the_caller():
+@pytest.mark.parametrize(
+    "call",
+    [  # without a frame of their own
+        partial(theory.slope, 0.7, 0.52, 1.0),
+        partial(theory.slope_limit_low_snr, 0.7, 0.52),
+        partial(theory.slope_limit_high_snr, 0.7, 0.52),
+        partial(theory.slope_self_loop, 0.7, 0.48, 1.0, 20),
+        partial(theory.signal_ratio, 0.7, 0.26, 4),
+    ],
+)
+def test_the_warning_points_at_the_caller(call):
     with pytest.warns(IllConditionedWarning) as caught:
-        theory.slope(0.7, 0.52, 1.0)
+        call()
     assert caught[0].filename == __file__

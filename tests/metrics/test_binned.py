@@ -352,9 +352,10 @@ def test_every_metric_rejects(p, labels, message):
             metric(p, labels)
 
 
-def test_a_bad_row_deep_in_a_large_array_is_named():
-    p = np.full((300_000, 2), 0.5, dtype=np.float32)
-    p[250_001, 0] = 0.7
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_a_bad_row_deep_in_a_large_array_is_named(num_classes):
+    p = np.full((300_000, num_classes), 1 / num_classes, dtype=np.float32)
+    p[250_001, 0] += 0.2
     with pytest.raises(InputError, match=r"probabilities\[250001\] sums to 1.2"):
         metrics.ece(p, np.zeros(300_000, dtype=int))
 
