@@ -182,7 +182,14 @@ def test_the_command_serves_until_interrupted():
     pytest.importorskip("jinja2")
     command = [sys.executable, "-m", "graphtemper", "explore", "--port", "0", "--json"]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        # A shell that runs the tests in its background has interruptions ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         url = json.loads(process.stdout.readline())["url"]
         with urlopen(url, timeout=30) as answer:
             assert 'id="simulate"' in answer.read().decode()
