@@ -45,7 +45,7 @@ faults: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/faults.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/hardship.py
 
-# Change the core in small ways and list what no test notices, within an hour. cosmic-ray makes the
+# Change the core in small ways and list what no test notices, in about an hour. cosmic-ray makes the
 # changes, at one version, as a sample is only the same with the same list of changes.
 mutation: $(VENV)/.test
 	$(PYTHON) -m venv .venv-mutation

@@ -63,7 +63,8 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
             f"the logits must have shape ({num_nodes}, K), one row a node and K >= 2 columns, "
             f"not {array.shape}; write a binary score g as [0, g]."
         )
-    logits = array.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):  # what is not a number is named below
+        logits = array.astype(np.float64)
     finite = np.isfinite(logits).all(axis=1)
     if not finite.all():
         node = int(np.argmin(finite))

@@ -55,7 +55,10 @@ def lists(problem, tmp_path_factory):
     return engine.count
 
 
-@pytest.mark.parametrize("share", [0.01, 0.15, 0.3, 0.5, 0.7, 0.85, 1.0])
+SLOW = [pytest.param(share, marks=pytest.mark.slow) for share in (0.01, 0.3, 0.7, 0.85)]
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5, 1.0, *SLOW])
 def test_a_killed_run_goes_on_to_the_same_bytes(problem, serial, lists, tmp_path, share):
     at = max(round(share * lists), 1)
     killed(problem, tmp_path / "out", at)
@@ -70,6 +73,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(problem, serial, lists, tmp_path
         assert engine.count == 3  # statistics of the logits, their ends, and the parts
 
 
+@pytest.mark.slow
 def test_killed_again_and_again(problem, serial, tmp_path):
     for _ in range(3):
         killed(problem, tmp_path / "out", 9)
@@ -192,7 +196,15 @@ def test_killed_after_the_last_step(problem, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("after", ["the same", "another room", "no room", "a conversion"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "the same",
+        "another room",
+        pytest.param("no room", marks=pytest.mark.slow),
+        pytest.param("a conversion", marks=pytest.mark.slow),
+    ],
+)
 def test_a_room_is_cleared_by_whoever_comes_next(problem, lists, tmp_path, after):
     killed(problem, tmp_path / "out", lists // 2, room=tmp_path / "room")
     assert len(list((tmp_path / "room").iterdir())) == 1
