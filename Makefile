@@ -19,9 +19,9 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 # torch first, at the version of the constraints: asked for by another package, pip may take a newer
 # build with gigabytes of CUDA libraries.
-$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.test: pyproject.toml research/pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[test]'
+	$(PIP) --editable '.[test]' --editable ./research
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.bench: $(VENV)/.test
@@ -33,7 +33,7 @@ $(VENV)/.bench: $(VENV)/.test
 locked:
 	$(PYTHON) -m venv .venv-locked
 	.venv-locked/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-test.lock
-	.venv-locked/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	.venv-locked/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./research
 
 # Known vulnerabilities of everything in the lock. Needs the network, and fails where it has none.
 audit: | $(BIN)/python

@@ -12,10 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from benchmarks.timing import ROOT, Row, best, in_own_process
 
-from graphtemper import Graph, SourceCard, atlas, csbm, datasets, recalibrate
-from graphtemper.experiments.memory import peak_gigabytes
+from graphtemper import Graph, SourceCard, csbm, datasets, recalibrate
+from graphtemper.card import atlas
 from graphtemper.models import GCN, SIGN
-from graphtemper.observe import Observation
+from graphtemper.signals.observation import Observation
+from graphtemper_research.harness.memory import peak_gigabytes
 
 ENVIRONMENTS = 100
 CARD_BARS = {"SIGN": 45, "GCN": 240}

@@ -8,8 +8,8 @@ import numpy as np
 from benchmarks.timing import Row, best, in_own_process
 
 from graphtemper import csbm, metrics, temperature
+from graphtemper.graph.operators import multiply, operator
 from graphtemper.models import SIGN
-from graphtemper.propagate import multiply, operator
 
 FIT_BAR = "at least 5 x faster; the same optimum to 1e-6, or a lower loss"
 ERROR_BAR = "at least 5 x faster"

@@ -15,9 +15,9 @@ from pathlib import Path
 from benchmarks import jobs, peers
 from benchmarks.timing import Row
 
-from graphtemper.experiments.outcome import write_text
-from graphtemper.experiments.results_page import write_results
-from graphtemper.experiments.speed import FILE, table
+from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.harness.speed import FILE, table
+from graphtemper_research.paper.results_page import write_results
 
 PAGE = """# Benchmarks
 

@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 from benchmarks.timing import in_own_process
 
-from graphtemper import SourceCard, atlas, csbm, perturb, recalibrate
-from graphtemper.experiments.memory import peak_gigabytes
-from graphtemper.experiments.outcome import write_text
-from graphtemper.graph import Graph
+from graphtemper import SourceCard, csbm, recalibrate
+from graphtemper.card import atlas
+from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
+from graphtemper.signals import passes as perturb
+from graphtemper_research.harness.memory import peak_gigabytes
+from graphtemper_research.harness.outcome import write_text
 
 COLUMNS = 32
 # What is varied: its values, and those of a quick run. The others stay at BASE.
@@ -242,7 +244,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def picture(rows: list[dict[str, Any]], path: Path) -> None:
-    from graphtemper.report import style
+    from graphtemper.recalibration.report import style
 
     def content(figure: Any) -> None:
         axes = figure.subplots(1, 2)

@@ -26,12 +26,7 @@ import numpy as np
 
 from graphtemper import SourceCard, csbm
 from graphtemper.models import SIGN
-from graphtemper.scale import (
-    ShardedGraph,
-    convert_tables,
-    recalibrate_logits,
-    recalibrate_shards,
-)
+from graphtemper.scale import ShardedGraph, convert_tables, recalibrate_logits, recalibrate_shards
 
 DEGREE, COLUMNS, CLASSES, SHARDS = 20, 100, 10, 8
 SIZES = (250_000, 1_000_000)

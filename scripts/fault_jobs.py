@@ -23,12 +23,14 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from graphtemper import Graph, SourceCard, atlas, csbm, datasets, experiments, shifts
-from graphtemper.experiments import concept
+from graphtemper import Graph, SourceCard, csbm, datasets, shifts
+from graphtemper._core.source_digest import NOT_MEASURING, source_digest
+from graphtemper.card import atlas
 from graphtemper.models import SIGN
-from graphtemper.report import html
+from graphtemper.recalibration.report import html
 from graphtemper.scale import convert_graph
-from graphtemper.source_digest import NOT_MEASURING, source_digest
+from graphtemper_research import paper as experiments
+from graphtemper_research.paper import concept
 
 FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 COMPOSITIONS = 4
@@ -40,10 +42,10 @@ DEPLOYED = ("--predict", "model.npz", "--card", "model.card.json")
 MODULES = (
     "matplotlib.backends.backend_agg",
     "pyarrow.parquet",
-    "graphtemper.experiments.atlas.controls",
-    "graphtemper.experiments.leaderboard.section",
+    "graphtemper_research.trials.controls",
+    "graphtemper_research.leaderboard.section",
     "graphtemper.monitor.page",
-    "graphtemper.report.page",
+    "graphtemper.recalibration.report.page",
 )
 
 

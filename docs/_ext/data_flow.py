@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphtemper.report import style
+from graphtemper.recalibration.report import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

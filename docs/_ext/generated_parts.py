@@ -14,8 +14,8 @@ def setup(app):
 
 
 def _write(app):
-    from graphtemper.report.content import schema
-    from graphtemper.report.style import draw
+    from graphtemper.recalibration.report.content import schema
+    from graphtemper.recalibration.report.style import draw
 
     folder = Path(app.srcdir) / "_generated"
     folder.mkdir(exist_ok=True)
@@ -27,8 +27,8 @@ def _write(app):
 
 def _draw_demo(path, sources):
     """Run the demo for its picture, unless no code has changed since the last time."""
-    from graphtemper.experiments import demo
-    from graphtemper.report.style import draw
+    from graphtemper.cli import demonstration as demo
+    from graphtemper.recalibration.report.style import draw
 
     newest = max(file.stat().st_mtime for file in sources.rglob("*.py"))
     if not path.is_file() or path.stat().st_mtime < newest:

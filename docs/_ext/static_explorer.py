@@ -23,6 +23,6 @@ def _link(name, rawtext, text, lineno, inliner, options=None, content=None):
 
 def _write(app, error):
     if error is None and app.builder.format == "html":
-        from graphtemper.explorer.page import write_page
+        from graphtemper_research.explorer.page import write_page
 
         write_page(Path(app.outdir) / PAGE)

@@ -10,54 +10,93 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphtemper.card import SourceCard as SourceCard
-    from graphtemper.conformal import ConformalSets as ConformalSets
-    from graphtemper.graph import Graph as Graph
-    from graphtemper.labelling import LabelPlan as LabelPlan
-    from graphtemper.labelling import suggest_labels as suggest_labels
-    from graphtemper.recalibration import recalibrate as recalibrate
+    from graphtemper import (
+        calibrators,
+        errors,
+        estimators,
+        metrics,
+        models,
+        monitor,
+        pyg,
+        scale,
+        shifts,
+        signals,
+        temperature,
+        theory,
+    )
+    from graphtemper.calibrators import conformal, stac
+    from graphtemper.calibrators.conformal import ConformalSets
+    from graphtemper.card import SourceCard
+    from graphtemper.graph import Graph, datasets
+    from graphtemper.recalibration import Recalibration, recalibrate
+    from graphtemper.recalibration.labelling import LabelPlan, suggest_labels
+    from graphtemper.theory import csbm
+    from graphtemper.theory import label_free as mixture
 
 __version__ = "0.1.0"
 
-_OBJECTS = {
-    "ConformalSets": "graphtemper.conformal",
+# Where each public name is defined. A name that is its module's own last part is that module.
+_NAMES = {
+    "ConformalSets": "graphtemper.calibrators.conformal",
     "Graph": "graphtemper.graph",
-    "LabelPlan": "graphtemper.labelling",
+    "LabelPlan": "graphtemper.recalibration.labelling",
+    "Recalibration": "graphtemper.recalibration",
     "SourceCard": "graphtemper.card",
     "recalibrate": "graphtemper.recalibration",
-    "suggest_labels": "graphtemper.labelling",
+    "suggest_labels": "graphtemper.recalibration.labelling",
 }
 _MODULES = {
+    "calibrators": "graphtemper.calibrators",
+    "conformal": "graphtemper.calibrators.conformal",
+    "csbm": "graphtemper.theory.csbm",
+    "datasets": "graphtemper.graph.datasets",
+    "errors": "graphtemper.errors",
+    "estimators": "graphtemper.estimators",
+    "metrics": "graphtemper.metrics",
+    "mixture": "graphtemper.theory.label_free",
+    "models": "graphtemper.models",
+    "monitor": "graphtemper.monitor",
+    "pyg": "graphtemper.pyg",
+    "scale": "graphtemper.scale",
+    "shifts": "graphtemper.shifts",
+    "signals": "graphtemper.signals",
+    "stac": "graphtemper.calibrators.stac",
+    "temperature": "graphtemper.temperature",
+    "theory": "graphtemper.theory",
+}
+__all__ = [
+    "ConformalSets",
+    "Graph",
+    "LabelPlan",
+    "Recalibration",
+    "SourceCard",
     "calibrators",
     "conformal",
     "csbm",
     "datasets",
     "errors",
     "estimators",
-    "finite_degree",
     "metrics",
     "mixture",
-    "model_card",
     "models",
-    "observe",
-    "perturb",
-    "propagate",
+    "monitor",
     "pyg",
+    "recalibrate",
+    "scale",
     "shifts",
     "signals",
     "stac",
+    "suggest_labels",
     "temperature",
     "theory",
-    "tracking",
-}
-__all__ = sorted({*_OBJECTS, *_MODULES})
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OBJECTS:
-        return getattr(importlib.import_module(_OBJECTS[name]), name)
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
     if name in _MODULES:
-        return importlib.import_module(f"graphtemper.{name}")
+        return importlib.import_module(_MODULES[name])
     raise AttributeError(f"module 'graphtemper' has no attribute {name!r}")
 
 

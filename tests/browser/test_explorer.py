@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from graphtemper.explorer.presets import PRESETS
-from graphtemper.explorer.readings import State, readings
-from graphtemper.explorer.server import ExplorerServer
-from graphtemper.explorer.simulate import simulate
+from graphtemper_research.explorer.presets import PRESETS
+from graphtemper_research.explorer.readings import State, readings
+from graphtemper_research.explorer.server import ExplorerServer
+from graphtemper_research.explorer.simulate import simulate
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("jinja2")
@@ -30,7 +30,7 @@ BRIGHTNESS = """selector => {
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    from graphtemper.explorer.page import write_page
+    from graphtemper_research.explorer.page import write_page
 
     path = tmp_path_factory.mktemp("explorer") / "explorer.html"
     write_page(path)
@@ -39,7 +39,7 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served():
-    from graphtemper.explorer.page import render
+    from graphtemper_research.explorer.page import render
 
     with ExplorerServer(render(simulate=True)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -122,7 +122,7 @@ def test_the_keyboard_reaches_everything(visit):
 
 
 def test_the_map_can_be_steered_by_keys(visit, reported):
-    from graphtemper.report.content import content
+    from graphtemper.recalibration.report.content import content
 
     nearest = content(reported["plain"])["atlas"]["environments"]
     with visit("plain", **VIEWS["desktop"]) as sheet:

@@ -7,7 +7,7 @@ from graphtemper import shifts, temperature
 from graphtemper.calibrators import RBS, STAC, TemperatureScaling
 from graphtemper.calibrators.rbs import neighbour_support
 from graphtemper.errors import InputError
-from graphtemper.graph import Graph
+from graphtemper.graph.graph import Graph
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 

@@ -9,9 +9,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg]
 
 from graphtemper.calibrators import CFGNN, GDASpecReg, GDeltaUQ, Tent  # noqa: E402
 from graphtemper.calibrators.cf_gnn import soft_size  # noqa: E402
-from graphtemper.calibrators.g_delta_uq import damped  # noqa: E402
-from graphtemper.calibrators.gda_specreg import Critic, leading_eigenvectors  # noqa: E402
 from graphtemper.errors import InputError  # noqa: E402
+from graphtemper_research.retrained.g_delta_uq import damped  # noqa: E402
+from graphtemper_research.retrained.gda_specreg import Critic, leading_eigenvectors  # noqa: E402
 
 
 def accuracy(p, scene):

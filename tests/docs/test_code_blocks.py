@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphtemper import SourceCard, atlas, csbm, recalibrate, shifts, suggest_labels
+from graphtemper import SourceCard, csbm, recalibrate, shifts, suggest_labels
+from graphtemper.card import atlas
 from graphtemper.cli import app
-from graphtemper.label_files import write_plan
 from graphtemper.models import SIGN
+from graphtemper.recalibration.label_files import write_plan
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

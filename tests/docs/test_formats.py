@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from graphtemper import SourceCard, atlas, csbm
+from graphtemper import SourceCard, csbm
+from graphtemper.card import atlas
 from graphtemper.models import SIGN
-from graphtemper.report.content import schema
+from graphtemper.recalibration.report.content import schema
 
 FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 

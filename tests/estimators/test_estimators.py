@@ -19,7 +19,7 @@ from graphtemper.estimators import (
 from graphtemper.estimators.base import share_estimate
 from graphtemper.estimators.transport import transported
 from graphtemper.models import SGC, SIGN
-from graphtemper.observe import Observation
+from graphtemper.signals.observation import Observation
 
 EVERY = [
     ATC(),

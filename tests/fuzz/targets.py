@@ -17,23 +17,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from graphtemper import Graph, SourceCard, csbm, datasets, models
-from graphtemper.card_journal import Journal
+from graphtemper.card.journal import Journal
+from graphtemper.cli.arguments import choose_nodes, read_logits
 from graphtemper.errors import GraphTemperError
-from graphtemper.evidence import Probe
-from graphtemper.experiments.atlas import cells
-from graphtemper.experiments.atlas.trial import score
-from graphtemper.experiments.outcome import Comparison, Outcome, render_results
-from graphtemper.label_files import read_label_file
 from graphtemper.models import SIGN
 from graphtemper.monitor import Entry, Log, find_logits
-from graphtemper.predictors import choose_nodes, read_logits
-from graphtemper.report.page import read_report
+from graphtemper.recalibration.label_files import read_label_file
+from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, ShardedGraph, convert_graph
 from graphtemper.scale.logit_tables import LogitTables
 from graphtemper.scale.measuring import measure
 from graphtemper.scale.run import Run, clean_pass
 from graphtemper.scale.tables import read_edges, read_features
 from graphtemper.scale.workspace import workspace
+from graphtemper.signals.evidence import Probe
+from graphtemper_research.harness.outcome import Comparison, Outcome, render_results
+from graphtemper_research.trials import cells
+from graphtemper_research.trials.trial import score
 
 NODES = 60
 ENTRY = Entry("a", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("why",), {"s": 1.0})

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
 
 from graphtemper import SourceCard
+from graphtemper._core.files import read_npz
 from graphtemper.errors import GraphTemperError
-from graphtemper.files import read_npz
 from graphtemper.monitor import Log
 
 TRIALS = int(os.environ.get("GRAPHTEMPER_FUZZ", "60"))

@@ -9,11 +9,11 @@ import scipy.sparse as sp
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
 from graphtemper import csbm, models  # noqa: E402
+from graphtemper._core.files import read_npz, write_npz  # noqa: E402
 from graphtemper.errors import FileError, InputError, MissingExtraError  # noqa: E402
-from graphtemper.files import read_npz, write_npz  # noqa: E402
 from graphtemper.models import losses  # noqa: E402
 from graphtemper.models.gcn import GCN  # noqa: E402
-from graphtemper.temperature import apply  # noqa: E402
+from graphtemper.temperature.scaling import apply  # noqa: E402
 
 TRAIN, VAL, TEST = range(600), range(600, 800), slice(800, 1000)
 

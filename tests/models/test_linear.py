@@ -5,10 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 from graphtemper import Graph, csbm, models
+from graphtemper._core.files import write_npz
 from graphtemper.errors import FileError, InputError
-from graphtemper.files import write_npz
+from graphtemper.graph.operators import operator, powers
 from graphtemper.models import SGC, SIGN
-from graphtemper.propagate import operator, powers
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from graphtemper import datasets, stac
-from graphtemper.experiments import audit, audit_page, real, rewiring, sweep, synthetic
-from graphtemper.experiments.outcome import Outcome
-from graphtemper.experiments.real_graphs import published_noise, splits
+from graphtemper_research.harness.outcome import Outcome
+from graphtemper_research.paper import audit, audit_page, real, rewiring, sweep, synthetic
+from graphtemper_research.paper.real_graphs import published_noise, splits
 
 pytest.importorskip("torch")
 

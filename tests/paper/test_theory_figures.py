@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from graphtemper import experiments
 from graphtemper.errors import InputError
-from graphtemper.experiments.outcome import render_results
+from graphtemper_research import paper as experiments
+from graphtemper_research.harness.outcome import render_results
 
 # Bars that honest work does not reach; the results page says why.
 NOT_REACHED = {

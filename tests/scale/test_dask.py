@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphtemper import SourceCard, atlas
-from graphtemper.card_format import to_json
+from graphtemper import SourceCard
+from graphtemper.card import atlas
+from graphtemper.card.format import to_json
 from graphtemper.errors import ClusterError, FileError
-from graphtemper.experiments.leaderboard import bench
 from graphtemper.scale import OnDask, Serial, connected, recalibrate_logits, recalibrate_shards
+from graphtemper_research.leaderboard import bench
 
 distributed = pytest.importorskip("distributed")
 

@@ -7,8 +7,8 @@ import pytest
 
 from graphtemper import recalibrate
 from graphtemper.errors import FileError
-from graphtemper.evidence import LOGIT_SIGNALS
 from graphtemper.scale import logit_tables, recalibrate_logits
+from graphtemper.signals.evidence import LOGIT_SIGNALS
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -9,14 +9,14 @@ import pytest
 
 from graphtemper import Graph, datasets, recalibrate, shifts
 from graphtemper.errors import FileError, InputError
-from graphtemper.evidence import measure as measure_in_memory
+from graphtemper.graph.moments import column_moments
 from graphtemper.models import SIGN
-from graphtemper.observe import Observation
 from graphtemper.scale import Serial, convert_graph, recalibrate_shards
 from graphtemper.scale.measuring import measure
 from graphtemper.scale.run import Run, clean_pass
 from graphtemper.scale.workspace import workspace
-from graphtemper.shifts import column_moments
+from graphtemper.signals.evidence import measure as measure_in_memory
+from graphtemper.signals.observation import Observation
 
 DRAWN = ("noise_agreement", "source_noise_agreement", "edge_agreement", "held")
 SEEDS = range(4)

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from graphtemper.edge_subsets import EdgeSubsets
+from graphtemper.graph.edge_subsets import EdgeSubsets
+from graphtemper.graph.operators import horner
 from graphtemper.models import SGC, SIGN
-from graphtemper.perturb import noise_factor
-from graphtemper.propagate import horner
 from graphtemper.scale import Serial, convert_graph, shards
 from graphtemper.scale.edge_choice import EdgeChoice
 from graphtemper.scale.propagation import Kept, Noise, Projected, ShardedOperator, propagate
 from graphtemper.scale.run import clean_pass
 from graphtemper.scale.workspace import workspace
+from graphtemper.signals.passes import noise_factor
 
 
 def sharded_logits(graph, model, folder, choice=None):

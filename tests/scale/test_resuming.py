@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from graphtemper._core.files import atomic_write_in_place
 from graphtemper.errors import ClusterError, FileError, WriteError
-from graphtemper.files import atomic_write_in_place
 from graphtemper.scale import Serial, convert_graph, drafts, recalibrate_shards, recalibration
 from graphtemper.scale.identity import identity
 from graphtemper.scale.workspace import workspace

@@ -15,18 +15,15 @@ from graphtemper.calibrators.cagcn import CaGCN
 from graphtemper.calibrators.cf_gnn import CFGNN
 from graphtemper.calibrators.dirichlet import Dirichlet
 from graphtemper.calibrators.ensemble_temperature import EnsembleTemperature
-from graphtemper.calibrators.g_delta_uq import GDeltaUQ
 from graphtemper.calibrators.gats import GATS
-from graphtemper.calibrators.gda_specreg import GDASpecReg
 from graphtemper.calibrators.gets import GETS
 from graphtemper.calibrators.histogram_binning import HistogramBinning
 from graphtemper.calibrators.isotonic import Isotonic, IsotonicShared
 from graphtemper.calibrators.matrix_scaling import MatrixScaling
 from graphtemper.calibrators.rbs import RBS
 from graphtemper.calibrators.simcalib import SimCalib
-from graphtemper.calibrators.stac import STAC, STACPerNode
+from graphtemper.calibrators.stac.calibrator import STAC, STACPerNode
 from graphtemper.calibrators.temperature_scaling import TemperatureScaling
-from graphtemper.calibrators.tent import Tent
 from graphtemper.calibrators.vector_scaling import VectorScaling
 from graphtemper.calibrators.wats import WATS
 
@@ -42,8 +39,6 @@ __all__ = [
     "Calibrator",
     "Dirichlet",
     "EnsembleTemperature",
-    "GDASpecReg",
-    "GDeltaUQ",
     "HistogramBinning",
     "Isotonic",
     "IsotonicShared",
@@ -52,7 +47,6 @@ __all__ = [
     "SimCalib",
     "TemperatureCalibrator",
     "TemperatureScaling",
-    "Tent",
     "VectorScaling",
 ]
 
@@ -76,9 +70,6 @@ REGISTRY: dict[str, type[Calibrator]] = {
         STAC,
         STACPerNode,
         CFGNN,
-        Tent,
-        GDeltaUQ,
-        GDASpecReg,
     )
 }
-"""Every calibrator by its class's name: the generic ones, those of graphs, those that retrain."""
+"""Every calibrator by its class's name: the generic ones, then those of graphs."""

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray
-from graphtemper._random import stream
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.random_streams import stream
 from graphtemper.errors import NotIdentifiableError
 
 Labels = NDArray[np.intp]

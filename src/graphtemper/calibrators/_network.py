@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._arrays import FloatArray, check_whole
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
 from graphtemper.calibrators.base import (
     Labelled,
     Need,
@@ -95,7 +96,7 @@ class NetworkCalibrator(TemperatureCalibrator):
 
     def _fit(self, seen: Seen, labelled: Labelled) -> None:
         from graphtemper.calibrators import _training
-        from graphtemper.models._torch_sparse import threads_for
+        from graphtemper.models.torch_sparse import threads_for
 
         context = self._context(seen)
         problem = self._problem(seen, context)
@@ -151,7 +152,7 @@ class NetworkCalibrator(TemperatureCalibrator):
         """Return the fitted network's multipliers on a graph, (N,) or (N, K)."""
         import torch
 
-        from graphtemper.models._torch_sparse import threads_for
+        from graphtemper.models.torch_sparse import threads_for
 
         parameters = [torch.from_numpy(array) for array in self.parameters_]
         with torch.no_grad(), threads_for(seen.logits.size):

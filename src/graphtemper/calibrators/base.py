@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray, as_array, check_labels, check_matrix, check_number
+from graphtemper._core.arrays import FloatArray, as_array, check_labels, check_matrix
+from graphtemper._core.checks import check_number
 from graphtemper.errors import InputError, MissingExtraError
-from graphtemper.graph import Graph, Nodes, select_nodes
+from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Granularity = Literal["global", "class", "node", "node_class", "set", "model"]
 Need = Literal["labels", "graph", "features", "train_nodes", "embeddings", "predictor", "retrain"]

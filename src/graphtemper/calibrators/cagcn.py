@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphtemper._arrays import check_whole
+from graphtemper._core.checks import check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Seen, check_range, check_share
-from graphtemper.propagate import multiply, operator
+from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -101,7 +101,7 @@ class CaGCN(NetworkCalibrator):
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
         from graphtemper.calibrators._training import dropped
-        from graphtemper.models._torch_sparse import product
+        from graphtemper.models.torch_sparse import product
 
         first, first_bias, second, second_bias = parameters
         hidden = dropped((context.aggregated @ first + first_bias).relu(), self.dropout, generator)

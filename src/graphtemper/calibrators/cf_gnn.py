@@ -10,13 +10,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray, check_whole
-from graphtemper._random import stream
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
+from graphtemper._core.random_streams import stream
 from graphtemper.calibrators.base import Calibrator, Labelled, Seen, check_range, check_share
-from graphtemper.conformal import ConformalSets
+from graphtemper.calibrators.conformal import ConformalSets
 from graphtemper.errors import InputError
-from graphtemper.graph import Graph, Nodes
-from graphtemper.propagate import multiply, operator
+from graphtemper.graph.graph import Graph, Nodes
+from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -126,7 +127,7 @@ class CFGNN(Calibrator):
         return self.sets_.predict(p)
 
     def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        from graphtemper.models._torch_sparse import threads_for
+        from graphtemper.models.torch_sparse import threads_for
 
         if labelled.nodes.size < 8:
             raise InputError(
@@ -206,7 +207,7 @@ class CFGNN(Calibrator):
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
         from graphtemper.calibrators._training import dropped
-        from graphtemper.models._torch_sparse import product
+        from graphtemper.models.torch_sparse import product
 
         first, first_bias, second, second_bias = parameters
         hidden = dropped((context.aggregated @ first + first_bias).relu(), self.dropout, generator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
 from graphtemper.calibrators.matrix_scaling import MatrixScaling
 
 

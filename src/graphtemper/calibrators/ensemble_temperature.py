@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, minimize, minimize_scalar
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
 from graphtemper.calibrators.base import Calibrator, Labelled, Seen, check_choice
 
 Loss = Literal["nll", "brier"]

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray, check_whole
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Seen, check_range
-from graphtemper.graph import Graph
-from graphtemper.propagate import adjacency, multiply, operator
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import adjacency, multiply, operator
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

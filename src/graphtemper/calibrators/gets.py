@@ -10,11 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray, check_whole
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Labelled, Seen, check_choice, check_range, check_share
 from graphtemper.errors import InputError
-from graphtemper.propagate import operator
+from graphtemper.graph.operators import operator
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -193,7 +194,7 @@ class GETS(NetworkCalibrator):
         import torch
 
         from graphtemper.calibrators._training import dropped
-        from graphtemper.models._torch_sparse import product
+        from graphtemper.models.torch_sparse import product
 
         projection, table, first, first_bias, second, second_bias = own
         names, parts = expert.split("+"), []
@@ -213,7 +214,7 @@ class GETS(NetworkCalibrator):
     ) -> Gate:
         import torch
 
-        from graphtemper.models._torch_sparse import product
+        from graphtemper.models.torch_sparse import product
 
         projection, scores, noise = parameters[:3]
         features = product(context.features, context.transposed, projection)

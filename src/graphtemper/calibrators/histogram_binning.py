@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray, check_whole
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
 from graphtemper.calibrators.base import Calibrator, Labelled, Seen
 
 

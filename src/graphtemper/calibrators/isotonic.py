@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
 from graphtemper.calibrators.base import Calibrator, Labelled, Seen
 
 Curve = tuple[FloatArray, FloatArray]

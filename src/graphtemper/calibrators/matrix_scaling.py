@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray, check_whole, one_blas_thread
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
+from graphtemper._core.threads import one_blas_thread
 from graphtemper.calibrators._linear_map import chosen_strength, fit_full
 from graphtemper.calibrators.base import Calibrator, Labelled, Seen, check_range
 

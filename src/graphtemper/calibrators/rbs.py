@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray, check_whole
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
 from graphtemper.calibrators.base import Labelled, Seen, TemperatureCalibrator
-from graphtemper.graph import Graph
-from graphtemper.propagate import multiply, operator
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import multiply, operator
 
 
 class RBS(TemperatureCalibrator):

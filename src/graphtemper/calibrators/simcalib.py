@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphtemper._arrays import FloatArray, check_whole
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Labelled, Seen, check_range
 from graphtemper.calibrators.gats import (
@@ -20,8 +21,8 @@ from graphtemper.calibrators.gats import (
     unit_sorted,
 )
 from graphtemper.errors import InputError
-from graphtemper.graph import Graph
-from graphtemper.propagate import multiply, operator
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
 from graphtemper.calibrators._linear_map import Labels, likelihood, minimum, start_temperature
 from graphtemper.calibrators.base import Calibrator, Labelled, Seen, check_range
 

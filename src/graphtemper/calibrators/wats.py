@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from scipy.special import ive
 
-from graphtemper._arrays import FloatArray, check_whole
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Seen, check_choice, check_range, check_share
-from graphtemper.graph import Graph
-from graphtemper.propagate import multiply, operator
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

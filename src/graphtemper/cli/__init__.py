@@ -10,12 +10,11 @@ import threading
 from cyclopts import App, CycloptsError
 
 from graphtemper import __version__
-from graphtemper.cli.bench import bench
 from graphtemper.cli.data import data
+from graphtemper.cli.demo import demo
 from graphtemper.cli.deploy import card, diagnose, recalibrate, suggest_labels
-from graphtemper.cli.explore import explore
 from graphtemper.cli.monitor import monitor
-from graphtemper.cli.research import demo, paper
+from graphtemper.cli.research import research_commands
 from graphtemper.cli.scale import scale
 from graphtemper.errors import GraphTemperError
 
@@ -37,9 +36,7 @@ COMMANDS = (
     suggest_labels,
     monitor,
     scale,
-    paper,
-    bench,
-    explore,
+    *research_commands(),
     data,
 )
 for command in COMMANDS:

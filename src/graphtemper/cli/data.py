@@ -20,7 +20,7 @@ def list_data(*, as_json: Json = False) -> None:
     """
     from dataclasses import asdict
 
-    from graphtemper import datasets
+    from graphtemper.graph import datasets
 
     entries = []
     for name, entry in datasets.CATALOGUE.items():
@@ -52,7 +52,7 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
     """
     from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
 
-    from graphtemper import datasets
+    from graphtemper.graph import datasets
 
     columns = ("{task.description}", DownloadColumn(), TimeRemainingColumn())
     errors = console(stderr=True)
@@ -84,7 +84,7 @@ def inspect_data(graph: str, *, as_json: Json = False) -> None:
     as_json
         Print JSON for machines.
     """
-    from graphtemper import datasets
+    from graphtemper.graph import datasets
 
     found = datasets.inspect(graph)
     if as_json:

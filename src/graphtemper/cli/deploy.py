@@ -21,12 +21,12 @@ from graphtemper.cli.output import (
     tell,
     working,
 )
-from graphtemper.diagnosis import diagnosis
 from graphtemper.errors import InputError
+from graphtemper.recalibration.diagnosis import diagnosis
 
 if TYPE_CHECKING:
-    from graphtemper.card import SourceCard
-    from graphtemper.recalibration import Recalibration
+    from graphtemper.card.card import SourceCard
+    from graphtemper.recalibration.job import Recalibration
 
 Families = Annotated[list[str], Parameter(negative="")]
 Flag = Annotated[bool, Parameter(negative="")]
@@ -120,7 +120,7 @@ def build_card(
         Print JSON for machines.
     """
     from graphtemper import SourceCard
-    from graphtemper.predictors import choose_nodes, load_graph, resolve
+    from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
 
     source = load_graph(graph)
     chosen = choose_nodes(source, nodes, split, labelled=True)
@@ -239,7 +239,7 @@ def suggest_labels(
         is kept.
     """
     from graphtemper import suggest_labels as pick
-    from graphtemper.label_files import write_plan
+    from graphtemper.recalibration.label_files import write_plan
 
     if out.exists():
         raise InputError(f"{out} is already there and may hold labels; choose another --out.")
@@ -259,8 +259,8 @@ def _run(
 ) -> tuple[Recalibration, SourceCard]:
     from graphtemper import SourceCard
     from graphtemper import recalibrate as job
-    from graphtemper.label_files import read_label_file
-    from graphtemper.predictors import choose_nodes, load_graph, read_logits, resolve
+    from graphtemper.cli.arguments import choose_nodes, load_graph, read_logits, resolve
+    from graphtemper.recalibration.label_files import read_label_file
 
     if (deployed.predict is None) == (deployed.logits is None):
         raise InputError("name the model with --predict or its logits with --logits, one of them.")

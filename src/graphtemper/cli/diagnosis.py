@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphtemper.recalibration import Recalibration
+    from graphtemper.recalibration.job import Recalibration
 
 
 def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, str]:

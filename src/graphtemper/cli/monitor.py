@@ -101,8 +101,8 @@ def monitor(
         Print JSON for machines.
     """
     from graphtemper import SourceCard
-    from graphtemper._arrays import check_whole
-    from graphtemper.files import atomic_write
+    from graphtemper._core.checks import check_whole
+    from graphtemper._core.files import atomic_write
     from graphtemper.monitor import Gate, Log, alarms, exposition, fingerprint
 
     gates = [Gate.parse(text) for text in fail_on or ()]
@@ -161,6 +161,7 @@ def _watch(
     card: SourceCard, predict: str | None, given: tuple[str, ...], count: int | None
 ) -> tuple[Watch, list[Snapshot] | None]:
     """Return what follows the snapshots into a log, and the spans that a graph was cut into."""
+    from graphtemper.cli.arguments import load_graph, resolve
     from graphtemper.monitor import (
         check_model,
         find_logits,
@@ -169,7 +170,6 @@ def _watch(
         follow_logits,
         windows,
     )
-    from graphtemper.predictors import load_graph, resolve
 
     if predict is None:
         if count is not None:

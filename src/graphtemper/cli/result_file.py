@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphtemper.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from graphtemper.recalibration import Recalibration
+    from graphtemper.recalibration.job import Recalibration
 
 
 def check_path(out: Path) -> None:
@@ -21,7 +21,7 @@ def check_path(out: Path) -> None:
 
 def check_report(report: Path) -> None:
     """Refuse a report that could not be written, before anything is measured."""
-    from graphtemper.report.html import check_extra
+    from graphtemper.recalibration.report.html import check_extra
 
     if report.suffix not in (".html", ".htm"):
         raise InputError(f"cannot write {report}; the report is an .html file.")
@@ -44,7 +44,7 @@ def write(out: Path, result: Recalibration) -> None:
     """Write probabilities, nodes and what is known of them."""
     import numpy as np
 
-    from graphtemper.files import atomic_write, write_npz
+    from graphtemper._core.files import atomic_write, write_npz
 
     nodes = np.asarray(result.nodes, dtype=np.int64)
     if out.suffix == ".npz":

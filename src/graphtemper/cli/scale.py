@@ -63,7 +63,7 @@ def convert(
     as_json
         Print JSON for machines.
     """
-    from graphtemper.predictors import load_graph
+    from graphtemper.cli.arguments import load_graph
     from graphtemper.scale import convert_graph, convert_tables
     from graphtemper.scale.shard_writer import ROWS_PER_SHARD
 
@@ -138,7 +138,7 @@ def recalibrate(
         Print JSON for machines.
     """
     from graphtemper import SourceCard
-    from graphtemper.predictors import resolve
+    from graphtemper.cli.arguments import resolve
     from graphtemper.scale import ShardedGraph, connected, recalibrate_shards
 
     source, target, model = SourceCard.load(card), ShardedGraph.open(graph), resolve(predict)

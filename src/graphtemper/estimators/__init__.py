@@ -17,8 +17,9 @@ estimator            reads at the target                         carries
 
 from __future__ import annotations
 
+from graphtemper._core.estimate import Estimate
 from graphtemper.estimators.atc import ATC
-from graphtemper.estimators.base import Estimate, Estimator
+from graphtemper.estimators.base import Estimator
 from graphtemper.estimators.confidence import AverageConfidence, DoC
 from graphtemper.estimators.gde import GDE, MinimumATCGDE
 from graphtemper.estimators.mixture_slope import MixtureSlope

@@ -6,11 +6,12 @@ from typing import Literal, Self, get_args
 
 from numpy.typing import ArrayLike
 
-from graphtemper import signals
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.estimate import Estimate
 from graphtemper.errors import InputError
-from graphtemper.estimators.base import Carried, Estimate, correct, not_fitted, share_estimate
-from graphtemper.observe import Observation
+from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
+from graphtemper.signals import pointwise as signals
+from graphtemper.signals.observation import Observation
 
 Score = Literal["confidence", "entropy"]
 

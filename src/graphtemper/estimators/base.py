@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._arrays import FloatArray, check_labels
+from graphtemper._core.arrays import FloatArray, check_labels
+from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper.errors import InputError
-from graphtemper.observe import Observation
-
-# Two-sided 90 %: the level at which the product states every interval.
-DEVIATIONS = 1.6448536269514722
+from graphtemper.signals.observation import Observation
 
 Carried = dict[str, float | list[float]]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """An accuracy with an interval.
-
-    ``low`` and ``high`` hold sampling error only (90 %): how far the estimate would move with other
-    nodes of the same graph. What the method gets wrong about a shift is not in it.
-
-    Examples
-    --------
-    >>> Estimate(0.8, 0.7, 0.9, "ATC").value
-    0.8
-    """
-
-    value: float
-    low: float
-    high: float
-    method: str
 
 
 class Estimator(Protocol):

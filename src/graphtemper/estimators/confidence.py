@@ -6,9 +6,10 @@ from typing import Self
 
 from numpy.typing import ArrayLike
 
-from graphtemper import signals
-from graphtemper.estimators.base import Carried, Estimate, correct, not_fitted, share_estimate
-from graphtemper.observe import Observation
+from graphtemper._core.estimate import Estimate
+from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
+from graphtemper.signals import pointwise as signals
+from graphtemper.signals.observation import Observation
 
 
 class AverageConfidence:
@@ -24,7 +25,7 @@ class AverageConfidence:
 
     Examples
     --------
-    >>> from graphtemper.graph import Graph
+    >>> from graphtemper.graph.graph import Graph
     >>> g = Graph(features=[[0.0, 2.0], [0.0, -4.0]], edges=[[0, 1]])
     >>> round(AverageConfidence().estimate(Observation(lambda graph: graph.features, g)).value, 4)
     0.9314

@@ -6,12 +6,13 @@ from typing import Self, get_args
 
 from numpy.typing import ArrayLike
 
-from graphtemper import signals
+from graphtemper._core.estimate import Estimate
 from graphtemper.errors import InputError
 from graphtemper.estimators.atc import ATC
-from graphtemper.estimators.base import Carried, Estimate, correct, not_fitted, share_estimate
-from graphtemper.observe import Observation
-from graphtemper.perturb import Kind
+from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
+from graphtemper.signals import pointwise as signals
+from graphtemper.signals.observation import Observation
+from graphtemper.signals.passes import Kind
 
 # Where a calibrated strength is looked for. Beyond, features are noise and hardly an edge is left.
 STRENGTHS: dict[Kind, tuple[float, float]] = {

@@ -6,16 +6,11 @@ from typing import Self
 
 from numpy.typing import ArrayLike
 
-from graphtemper.class_mixture import fit_multiclass
-from graphtemper.estimators.base import (
-    DEVIATIONS,
-    Carried,
-    Estimate,
-    correct,
-    share_estimate,
-)
-from graphtemper.mixture import fit_binary
-from graphtemper.observe import Observation
+from graphtemper._core.estimate import DEVIATIONS, Estimate
+from graphtemper.estimators.base import Carried, correct, share_estimate
+from graphtemper.signals.observation import Observation
+from graphtemper.theory.label_free.binary import fit_binary
+from graphtemper.theory.label_free.multiclass import fit_multiclass
 
 
 class MixtureSlope:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax, softmax
 
-from graphtemper._arrays import FloatArray
-from graphtemper.estimators.base import Carried, Estimate, correct, not_fitted, share_estimate
-from graphtemper.observe import Observation
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.estimate import Estimate
+from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
+from graphtemper.signals.observation import Observation
 
 
 class _Proportional(ABC):
@@ -68,7 +69,7 @@ class NuclearNorm(_Proportional):
 
     Examples
     --------
-    >>> from graphtemper.graph import Graph
+    >>> from graphtemper.graph.graph import Graph
     >>> g = Graph(features=[[0.0, 99.0], [99.0, 0.0]], edges=[[0, 1]])
     >>> round(NuclearNorm().measure(Observation(lambda graph: graph.features, g)), 6)
     1.0
@@ -102,7 +103,7 @@ class MaNo(_Proportional):
 
     Examples
     --------
-    >>> from graphtemper.graph import Graph
+    >>> from graphtemper.graph.graph import Graph
     >>> g = Graph(features=[[0.0, 0.0]], edges=[])
     >>> MaNo().measure(Observation(lambda graph: graph.features, g))
     0.5

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from graphtemper._arrays import FloatArray, check_labels
-from graphtemper.estimators.base import Carried, Estimate, not_fitted, share_estimate
-from graphtemper.observe import Observation
+from graphtemper._core.arrays import FloatArray, check_labels
+from graphtemper._core.estimate import Estimate
+from graphtemper.estimators.base import Carried, not_fitted, share_estimate
+from graphtemper.signals.observation import Observation
 
 _SMOOTHING = 10.0 ** np.arange(-0.5, -4.25, -0.25)
 _NEWTON_STEPS = 50
@@ -41,7 +42,7 @@ class COT:
     --------
     Two nodes lean to class 1, but half of the mass must be of class 0:
 
-    >>> from graphtemper.graph import Graph
+    >>> from graphtemper.graph.graph import Graph
     >>> g = Graph(features=np.log([[0.4, 0.6], [0.1, 0.9]]), edges=[[0, 1]])
     >>> seen = Observation(lambda graph: graph.features, g)
     >>> round(COT().fit(seen, [0, 1]).estimate(seen).value, 6)    # (0.4 + 0.9) / 2

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray, check_labels, check_matrix, check_whole, map_blocks
+from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray, check_labels, check_matrix
+from graphtemper._core.checks import check_whole
+from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
 
-# Wide enough for half-precision softmax output, far too narrow for logits or one-vs-rest scores.
-SUM_TOLERANCE = 1e-3
 # More bins, groups or resamples than this is a slip, and would only fill the memory.
 MAX_COUNT = 100_000
 

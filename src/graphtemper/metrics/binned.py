@@ -23,7 +23,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray, as_array, map_blocks
+from graphtemper._core.arrays import FloatArray, as_array
+from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.metrics._inputs import (
     check_count,

@@ -8,14 +8,10 @@ from operator import add
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._arrays import as_array, check_matrix, map_blocks
+from graphtemper._core.arrays import as_array, check_matrix
+from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
-from graphtemper.metrics._inputs import (
-    check_count,
-    check_pair,
-    columns,
-    top_label,
-)
+from graphtemper.metrics._inputs import check_count, check_pair, columns, top_label
 from graphtemper.metrics.binned import (
     BinnedStatistics,
     Closed,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._arrays import map_blocks
+from graphtemper._core.threads import map_blocks
 from graphtemper.metrics._inputs import check_pair, columns
 from graphtemper.metrics.calibration_error import class_statistics
 

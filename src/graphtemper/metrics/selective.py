@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray, check_number
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_number
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.metrics._inputs import top_label
 

@@ -9,18 +9,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._arrays import FloatArray, check_number, generator
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_number
+from graphtemper._core.random_streams import generator
 from graphtemper.errors import InputError
-from graphtemper.metrics._inputs import (
-    check_count,
-    check_pair,
-)
-from graphtemper.metrics.binned import (
-    Closed,
-    Scheme,
-    bin_probabilities,
-    check_choice,
-)
+from graphtemper.metrics._inputs import check_count, check_pair
+from graphtemper.metrics.binned import Closed, Scheme, bin_probabilities, check_choice
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphtemper.errors import InputError
-from graphtemper.graph import Graph
-from graphtemper.models._torch_sparse import product, threads_for
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import multiply
 from graphtemper.models.losses import Loss
-from graphtemper.propagate import multiply
+from graphtemper.models.torch_sparse import product, threads_for
 
 Progress = Callable[[int, int], None]
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]

@@ -1,6 +1,7 @@
 r"""The graph convolutional network of Kipf and Welling (2017): trained with torch, run with NumPy.
 
-A layer is :math:`H' = S H W + b` with the self-loop operator S of `graphtemper.propagate`, and a
+A layer is :math:`H' = S H W + b` with the self-loop operator S of
+`graphtemper.graph.operators`, and a
 rectifier between layers. Only ``fit`` needs torch (extra ``[pyg]``): a saved model predicts with
 the core package alone.
 """
@@ -15,12 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._arrays import check_number, check_whole
+from graphtemper._core.checks import check_number, check_whole
 from graphtemper.errors import InputError, MissingExtraError
-from graphtemper.graph import Graph, Nodes, select_labelled
+from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models.losses import named
 from graphtemper.models.saved import check_fields, finite_array, save
-from graphtemper.propagate import multiply, operator, project
 
 FORMAT = "graphtemper.gcn/1"
 

@@ -14,11 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._arrays import check_number, check_whole, one_blas_thread
+from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.threads import one_blas_thread
 from graphtemper.errors import InputError
-from graphtemper.graph import Graph, Nodes, select_labelled, select_nodes
+from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
+from graphtemper.graph.operators import Dense, Operator, horner, multiply, operator, project
 from graphtemper.models.saved import check_fields, finite_array, save
-from graphtemper.propagate import Dense, Operator, horner, multiply, operator, project
 
 FORMAT = "graphtemper.linear/1"
 # Far beyond the diameter of any graph people classify; a model keeps one array a hop.
@@ -33,7 +34,7 @@ class LinearGNN:
     hops : int
         How often features are propagated; 0 to 1000.
     operator : {"self-loop", "symmetric", "mean"}
-        The aggregation operator S; see `graphtemper.propagate.operator`.
+        The aggregation operator S; see `graphtemper.graph.operators.operator`.
     C : float
         Inverse strength of the L2 penalty, as in scikit-learn; ``inf`` means none.
     max_iter : int

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper._core.files import read_npz, write_npz
 from graphtemper.errors import FileError, InputError
-from graphtemper.files import read_npz, write_npz
 
 
 def save(

@@ -11,12 +11,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.files import open_array, read_npz
 from graphtemper.errors import FileError, InputError
-from graphtemper.files import open_array, read_npz
+from graphtemper.models.predictor import checked_logits
 from graphtemper.monitor.content import Stamp, digest, stamp
 from graphtemper.monitor.snapshots import Stored, is_sharded_graph, listed, named, refuse_shards
-from graphtemper.predict import checked_logits
 from graphtemper.scale.logit_tables import LogitParts, LogitTables
 from graphtemper.scale.shards import VALUES_AT_ONCE
 from graphtemper.scale.tables import parquet_files

@@ -6,11 +6,21 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from graphtemper.files import atomic_write
+from graphtemper._core.files import atomic_write
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.entry import Entry, Missed
-from graphtemper.report.html import embeddable, render_page, text_of
-from graphtemper.report.vega import AFTER, BAND, BEFORE, PERCENT, TRUTH, Spec, at, sized, tip
+from graphtemper.recalibration.report.html import embeddable, render_page, text_of
+from graphtemper.recalibration.report.vega import (
+    AFTER,
+    BAND,
+    BEFORE,
+    PERCENT,
+    TRUTH,
+    Spec,
+    at,
+    sized,
+    tip,
+)
 
 # More snapshots than this are drawn every second, third, ... so that the page stays small; the
 # newest and those that raised an alarm are always there.

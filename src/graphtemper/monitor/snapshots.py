@@ -15,12 +15,12 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._arrays import check_whole
+from graphtemper._core.checks import check_whole
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph import Graph
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.subgraph import induced
 from graphtemper.monitor.content import Stamp, digest, stamp
 from graphtemper.scale.shards import MANIFEST
-from graphtemper.subgraph import induced
 
 Content = TypeVar("Content", covariant=True)
 

@@ -9,19 +9,19 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from graphtemper._arrays import check_whole
-from graphtemper.card import SourceCard
-from graphtemper.card_format import to_json
+from graphtemper._core.checks import check_whole
+from graphtemper._core.log_odds import log_odds
+from graphtemper.card.card import SourceCard
+from graphtemper.card.format import to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError, MissingExtraError
-from graphtemper.evidence import log_odds
-from graphtemper.graph import Graph
+from graphtemper.graph.graph import Graph
+from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.change import Change, changes
 from graphtemper.monitor.entry import Entry, Missed
 from graphtemper.monitor.log import Kind, Known, Log
 from graphtemper.monitor.logits import LogitSnapshot
 from graphtemper.monitor.snapshots import Snapshot, Stored
-from graphtemper.predict import Predictor
-from graphtemper.recalibration import Recalibration, recalibrate
+from graphtemper.recalibration.job import Recalibration, recalibrate
 from graphtemper.scale.answering import ShardedAnswer
 from graphtemper.scale.logit_tables import estimate_logits
 

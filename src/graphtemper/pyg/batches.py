@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._arrays import check_whole
+from graphtemper._core.checks import check_whole
 
 Rows = NDArray[np.int64]
 

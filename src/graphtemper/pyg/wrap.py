@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from graphtemper.errors import InputError, MissingExtraError
-from graphtemper.graph import Graph
-from graphtemper.propagate import adjacency
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import adjacency
 from graphtemper.pyg.batches import Batches
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.output import Returns, as_logits, checked_output

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from graphtemper import theory
-from graphtemper.answer_facts import as_facts
-from graphtemper.background import nearest_families
-from graphtemper.estimators.base import Estimate
-from graphtemper.reading import ReadEvidence
-from graphtemper.verdict import Verdict, direction, judge
+from graphtemper._core.estimate import Estimate
+from graphtemper.recalibration.answer_facts import as_facts
+from graphtemper.recalibration.background import nearest_families
+from graphtemper.recalibration.reading import ReadEvidence
+from graphtemper.recalibration.verdict import Verdict, direction, judge
 
 ANSWER = "_answer.json"
 """The file of a result's directory that holds the answer; the others are Parquet."""
@@ -22,7 +22,7 @@ ANSWER = "_answer.json"
 class ShardedAnswer:
     """What graphtemper says about a model on a target that lives in shards.
 
-    The fields are those of `graphtemper.recalibration.Recalibration`.
+    The fields are those of `graphtemper.recalibration.job.Recalibration`.
     """
 
     temperature: float
@@ -78,7 +78,7 @@ def filed(found: ShardedAnswer, out: Path) -> ShardedRecalibration:
 
 
 def told(target: ReadEvidence, match: Callable[[float], tuple[float, str]]) -> ShardedAnswer:
-    """Give the atlas's answer as `graphtemper.answer.from_atlas` does.
+    """Give the atlas's answer as `graphtemper.recalibration.answer.from_atlas` does.
 
     ``match`` returns the temperature for an accuracy and what is wrong with it. Mean confidence
     after recalibration is known once the probabilities are (`with_confidence`).

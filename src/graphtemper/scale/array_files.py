@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from graphtemper._core.files import flush
 from graphtemper.errors import FileError, WriteError
-from graphtemper.files import flush
 
 _CHUNK = 1 << 22
 

@@ -34,9 +34,10 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from graphtemper._arrays import FloatArray, map_blocks
-from graphtemper._inverse_temperature import gaps
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
+from graphtemper.temperature.inverse import gaps
 
 REACH = 2.0
 """The sketch knows temperatures from e^-REACH to e^REACH times the source's: 0.14 to 7.4."""

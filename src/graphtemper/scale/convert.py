@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.graph import Graph
-from graphtemper.propagate import adjacency
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import adjacency
 from graphtemper.scale.drafts import atomic_directory
 from graphtemper.scale.edge_buckets import EdgeBuckets
 from graphtemper.scale.shard_writer import ROWS_PER_SHARD, ShardWriter

@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from graphtemper._core.file_lock import try_lock
+from graphtemper._core.files import flush
 from graphtemper.errors import FileError, WriteError
-from graphtemper.file_lock import try_lock
-from graphtemper.files import flush
 from graphtemper.scale.rooms import clear_room, forget_room
 
 _LOCK, _DRAFT = "lock", "draft-"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._random import stream
+from graphtemper._core.random_streams import stream
 
 Nodes = NDArray[np.integer[Any]]
 # The constants of the splitmix64 finaliser (Steele, Lea and Flood, "Fast splittable pseudorandom

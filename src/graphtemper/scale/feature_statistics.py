@@ -9,15 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper import signals
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import FileError, InputError
-from graphtemper.propagate import multiply
+from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import multiply
 from graphtemper.scale.array_files import Columns
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.shards import VALUES_AT_ONCE, ShardedGraph
 from graphtemper.scale.sums import Moments, Sums, total
-from graphtemper.shifts import column_moments
+from graphtemper.signals import pointwise as signals
 
 
 def feature_moments(engine: Engine, graph: ShardedGraph) -> tuple[FloatArray, FloatArray]:

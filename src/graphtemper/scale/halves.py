@@ -1,4 +1,4 @@
-"""Split views on shards: the model on halves of its columns, see `graphtemper.split_views`.
+"""Split views on shards: the model on halves of its columns, see `graphtemper.signals.split_views`.
 
 All first halves of some splits, and the whole, are propagated side by side; second halves follow by
 subtraction. Views are centred over all nodes, so a first stage adds up the columns and a second one
@@ -14,17 +14,17 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._arrays import FloatArray
-from graphtemper.evidence import Probe
+from graphtemper._core.arrays import FloatArray
+from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear import LinearGNN
-from graphtemper.propagate import COLUMNS_AT_ONCE
 from graphtemper.scale.array_files import Columns
 from graphtemper.scale.propagation import Kept, Projected, Values, propagate
 from graphtemper.scale.run import Run
 from graphtemper.scale.shards import VALUES_AT_ONCE, ShardedGraph
 from graphtemper.scale.sums import RatioSums, total
-from graphtemper.split_views import column_halves
-from graphtemper.witness import Covariance
+from graphtemper.signals.evidence import Probe
+from graphtemper.signals.neighbours import Covariance
+from graphtemper.signals.split_views import column_halves
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ import json
 import numpy as np
 import scipy
 
-from graphtemper.card import SourceCard
-from graphtemper.card_format import to_json
+from graphtemper._core.source_digest import NOT_MEASURING, source_digest
+from graphtemper.card.card import SourceCard
+from graphtemper.card.format import to_json
+from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear import LinearGNN
-from graphtemper.propagate import COLUMNS_AT_ONCE
 from graphtemper.scale.shards import MANIFEST, ShardedGraph
-from graphtemper.source_digest import NOT_MEASURING, source_digest
 
 
 def identity(model: LinearGNN, graph: ShardedGraph, card: SourceCard, seed: int) -> str:

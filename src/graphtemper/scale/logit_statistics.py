@@ -7,23 +7,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import signals, split_views
 from graphtemper import temperature as temperatures
-from graphtemper._arrays import FloatArray
-from graphtemper.evidence import Evidence, Probe
+from graphtemper._core.arrays import FloatArray
 from graphtemper.scale.sums import Moments, Sums
+from graphtemper.signals import pointwise as signals
+from graphtemper.signals import split_views
+from graphtemper.signals.evidence import Evidence, Probe
 
 
 @dataclass(frozen=True)
 class LogitSums(Sums):
-    """Sums over some nodes of what `graphtemper.evidence` measures on logits.
+    """Sums over some nodes of what `graphtemper.signals.evidence` measures on logits.
 
     Logits are divided by the source temperature. ``spread`` is the largest distance of two logits
     of one node, the only field that is not a sum.
 
     Examples
     --------
-    >>> from graphtemper.evidence import Probe
+    >>> from graphtemper.signals.evidence import Probe
     >>> probe = Probe(1.0, 0.3, np.ones(1), 0.8, -0.5, seed=0)
     >>> z = np.random.default_rng(0).standard_normal((100, 3))
     >>> parts = LogitSums.of(z[:40], probe) + LogitSums.of(z[40:], probe)

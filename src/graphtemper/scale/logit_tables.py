@@ -18,12 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._arrays import FloatArray
-from graphtemper.card import SourceCard
+from graphtemper._core.arrays import FloatArray
+from graphtemper.card.card import SourceCard
 from graphtemper.errors import FileError, InputError
-from graphtemper.evidence import Probe
-from graphtemper.predict import checked_logits
-from graphtemper.reading import ReadEvidence
+from graphtemper.models.predictor import checked_logits
+from graphtemper.recalibration.reading import ReadEvidence
 from graphtemper.scale.answering import (
     ShardedAnswer,
     ShardedRecalibration,
@@ -50,7 +49,8 @@ from graphtemper.scale.tables import (
     parquet_file,
     parquet_files,
 )
-from graphtemper.stac import nearest_defined
+from graphtemper.signals.evidence import Probe
+from graphtemper.temperature.matching import nearest_defined
 
 NODE, LIST = "node", "logits"
 _NAMES_AT_ONCE = 200_000

@@ -7,8 +7,9 @@ from functools import partial
 from math import exp, log
 from typing import NamedTuple
 
-from graphtemper._arrays import FloatArray
-from graphtemper._inverse_temperature import (
+from graphtemper._core.arrays import FloatArray
+from graphtemper.scale.engine import Engine
+from graphtemper.temperature.inverse import (
     LOG_LIMIT,
     Derivatives,
     confidence_derivatives,
@@ -16,8 +17,7 @@ from graphtemper._inverse_temperature import (
     smallest_contribution,
     summarise,
 )
-from graphtemper.scale.engine import Engine
-from graphtemper.stac import nearest_defined
+from graphtemper.temperature.matching import nearest_defined
 
 ReadLogits = Callable[[int], Iterable[FloatArray]]
 """From the number of a shard to its logits, (n, K) pieces divided by the source temperature."""
@@ -95,7 +95,7 @@ def match_confidence(
 def nearest_temperature(
     engine: Engine, shards: int, read: ReadLogits, num_classes: int, accuracy: float, ends: Ends
 ) -> tuple[float, str]:
-    """Return what `graphtemper.stac.nearest_temperature` returns, from shards of logits."""
+    """`graphtemper.temperature.matching.nearest_temperature`, from shards of logits."""
     return nearest_defined(
         accuracy,
         num_classes,

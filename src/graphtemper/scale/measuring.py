@@ -1,4 +1,4 @@
-"""Evidence from shards: what `graphtemper.evidence.measure` measures, as sums over shards.
+"""Evidence from shards: what `graphtemper.signals.evidence.measure` measures, as sums over shards.
 
 Numbers without randomness agree with those in memory to rounding; perturbed passes draw other
 numbers from the same distributions.
@@ -12,10 +12,8 @@ from functools import partial
 
 import numpy as np
 
-from graphtemper import signals
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
-from graphtemper.evidence import Evidence, Probe
 from graphtemper.scale.feature_statistics import feature_moments, feature_snr
 from graphtemper.scale.halves import half_covariances
 from graphtemper.scale.logit_statistics import LogitSums
@@ -23,7 +21,9 @@ from graphtemper.scale.noise_passes import noise_agreements
 from graphtemper.scale.run import Clean, Run
 from graphtemper.scale.sums import Sums, total
 from graphtemper.scale.witnesses import Witnesses, held_out, over_edges
-from graphtemper.witness import Covariance
+from graphtemper.signals import pointwise as signals
+from graphtemper.signals.evidence import Evidence, Probe
+from graphtemper.signals.neighbours import Covariance
 
 STAGES = ("columns", "halves", "edges", "held-out edges", "noise", "classes")
 """What is measured, in this order."""

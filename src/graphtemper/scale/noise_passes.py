@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper import signals
-from graphtemper._arrays import FloatArray
-from graphtemper.perturb import noise_factor
-from graphtemper.propagate import COLUMNS_AT_ONCE
+from graphtemper._core.arrays import FloatArray
+from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.scale.array_files import Columns
 from graphtemper.scale.propagation import Noise, propagate
 from graphtemper.scale.run import Run
 from graphtemper.scale.shards import Rows, ShardedGraph
+from graphtemper.signals import pointwise as signals
+from graphtemper.signals.passes import noise_factor
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 r"""Sharded propagation: :math:`\sum_k S^k B_k` shard by shard, with the columns on disk.
 
-Horner's rule as in `graphtemper.propagate.horner`: one stage a hop, one task a shard. A task makes
-its own rows of the term :math:`B_k` on the spot (projected features, noise, or rows from a file),
+Horner's rule as in `graphtemper.graph.operators.horner`: one stage per hop, one task per
+shard. A task makes its own rows of the term :math:`B_k` (projected
+features, noise, or rows from a file),
 multiplies its rows of S with the columns of the stage before, which are mapped and shared by all,
 and writes its rows of the next. So the disk holds two stages, and memory one block of rows.
 """
@@ -17,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._arrays import FloatArray
-from graphtemper._random import stream
-from graphtemper.propagate import Operator, multiply, row_scale
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.random_streams import stream
+from graphtemper.graph.operators import Operator, multiply, row_scale
 from graphtemper.scale.array_files import Columns
 from graphtemper.scale.edge_choice import EdgeChoice
 from graphtemper.scale.engine import Engine
@@ -139,7 +140,7 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """E W_k of several passes side by side, drawn in logit space (see `graphtemper.perturb`).
+    """E W_k of several passes, drawn in logit space (see `graphtemper.signals.passes`).
 
     Pass p of a shard draws from (seed, stage, pass, shard), again and again the same for every hop,
     so nothing but the result is ever stored. Each factor gets the same white numbers.

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from graphtemper.card import SourceCard
+from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
-from graphtemper.graph import Graph
+from graphtemper.graph.graph import Graph
 from graphtemper.models.linear import LinearGNN
-from graphtemper.perturb import is_linear
-from graphtemper.predict import Predictor
-from graphtemper.reading import ReadEvidence
+from graphtemper.models.predictor import Predictor
+from graphtemper.recalibration.reading import ReadEvidence
 from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
 from graphtemper.scale.drafts import draft, sole_folder
 from graphtemper.scale.engine import Engine, Serial
@@ -27,6 +26,7 @@ from graphtemper.scale.run import Clean, Run, clean_pass
 from graphtemper.scale.shards import ShardedGraph
 from graphtemper.scale.sums import total
 from graphtemper.scale.workspace import workspace
+from graphtemper.signals.passes import is_linear
 
 
 def recalibrate_shards(

@@ -10,9 +10,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper._arrays import FloatArray
-from graphtemper.files import atomic_write_in_place
-from graphtemper.recalibration import keep_argmax
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.files import atomic_write_in_place
+from graphtemper.recalibration.job import keep_argmax
 from graphtemper.scale.answering import ANSWER, ShardedRecalibration
 from graphtemper.scale.tables import arrow
 

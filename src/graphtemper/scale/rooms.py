@@ -12,7 +12,7 @@ import os
 import shutil
 from pathlib import Path
 
-from graphtemper.files import atomic_write_in_place
+from graphtemper._core.files import atomic_write_in_place
 
 _BESIDE, _NOTE = "stages-", "elsewhere"
 

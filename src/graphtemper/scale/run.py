@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
 from graphtemper.models.linear import LinearGNN
 from graphtemper.scale.array_files import Columns
 from graphtemper.scale.engine import Engine
@@ -64,7 +64,7 @@ class Clean:
         return [self.logits(shard)]
 
     def own(self, first: int, last: int) -> FloatArray:
-        """Return own views of some nodes at the source temperature (`graphtemper.witness`)."""
+        """Return own views (`graphtemper.signals.neighbours`) at the source temperature."""
         terms = self.terms.open()[first:last].astype(np.float64)
         by_hop = terms.reshape(last - first, -1, self.num_classes)
         return np.asarray((by_hop.sum(axis=1) + self.model.intercept_) / self.temperature)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._arrays import check_whole
+from graphtemper._core.checks import check_whole
 from graphtemper.errors import InputError
 from graphtemper.scale.array_files import checksum, index_dtype, write_rows
 from graphtemper.scale.shards import DENSE, MANIFEST, SCHEMA, SPARSE

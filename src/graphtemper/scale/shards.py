@@ -26,10 +26,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper._core.files import open_array
 from graphtemper.errors import FileError
-from graphtemper.files import open_array
-from graphtemper.graph import Graph
-from graphtemper.graph_checks import Features
+from graphtemper.graph.checks import Features
+from graphtemper.graph.graph import Graph
 from graphtemper.scale.array_files import checksum, index_dtype
 
 SCHEMA = "graphtemper.shards/1"

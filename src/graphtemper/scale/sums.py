@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from graphtemper._arrays import FloatArray
+from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
-from graphtemper.witness import Covariance
+from graphtemper.signals.neighbours import Covariance
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def total(parts: list[Any]) -> Any:
 
 
 class RatioSums(NamedTuple):
-    """What `graphtemper.witness.ratio_of_sums` needs of some nodes: products of sums and weights.
+    """Products of sums and weights, for `graphtemper.signals.neighbours.ratio_of_sums`.
 
     Examples
     --------

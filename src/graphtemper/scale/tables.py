@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper._core.files import open_array
 from graphtemper.errors import FileError, InputError, MissingExtraError
-from graphtemper.files import open_array
 from graphtemper.scale.parquet_bounds import check_footer
 
 ROWS_AT_ONCE = 1_000_000

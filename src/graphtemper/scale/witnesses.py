@@ -10,16 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._arrays import FloatArray
-from graphtemper.evidence import Probe
-from graphtemper.propagate import multiply
+from graphtemper._core.arrays import FloatArray
+from graphtemper.graph.operators import multiply
 from graphtemper.scale.array_files import Columns
 from graphtemper.scale.edge_choice import EdgeChoice
 from graphtemper.scale.propagation import ShardedOperator, count_entries, propagate
 from graphtemper.scale.run import Clean, LogitsAndClasses, Run
 from graphtemper.scale.shards import Rows, ShardedGraph
 from graphtemper.scale.sums import RatioSums, Sums, total
-from graphtemper.witness import Covariance
+from graphtemper.signals.evidence import Probe
+from graphtemper.signals.neighbours import Covariance
 
 _STAGE = "witnesses"
 
@@ -40,7 +40,7 @@ class _Centre(Sums):
 
     @property
     def mean(self) -> FloatArray:
-        """That of `graphtemper.witness`: over all ends of edges, or over nodes without any."""
+        """As in `graphtemper.signals.neighbours`: over all edge ends, or nodes without any."""
         return self.by_degree / self.degree if self.degree else self.plain / self.count
 
 
@@ -101,7 +101,7 @@ class OverEdges(NamedTuple):
 
 
 def over_edges(run: Run, witnesses: Witnesses) -> OverEdges:
-    """Measure as `graphtemper.witness.edges_and_wedges` and `predicted_homophily` do."""
+    """Measure as `graphtemper.signals.neighbours.edges_and_wedges` and `predicted_homophily` do."""
     clean = run.clean
     work = partial(_edge_sums, graph=clean.graph, witnesses=witnesses, classes=clean.classes)
     found: _EdgeSums = total(run.map(work))
@@ -152,7 +152,7 @@ class _PassSums(Sums):
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa of the two ends, as in `graphtemper.evidence`; None without an edge."""
+        """Cohen's kappa of the two ends (`graphtemper.signals.evidence`); None without edges."""
         ends = int(self.classes.sum())
         if not ends:
             return None

@@ -21,8 +21,8 @@ from typing import Any
 
 from numpy.typing import DTypeLike
 
+from graphtemper._core.files import atomic_write_in_place
 from graphtemper.errors import ClusterError, FileError, WriteError
-from graphtemper.files import atomic_write_in_place
 from graphtemper.scale.array_files import Columns
 
 _SCRATCH = "scratch-"

@@ -26,9 +26,9 @@ A shift changes features or edges. Labels, masks and the order of the nodes neve
 
 from __future__ import annotations
 
+from graphtemper.graph.moments import column_moments
 from graphtemper.shifts.base import Shift, compose
 from graphtemper.shifts.features import (
-    column_moments,
     drop_columns,
     heterogeneous,
     mask,

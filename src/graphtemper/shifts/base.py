@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphtemper._random import Seed, stream
+from graphtemper._core.random_streams import Seed, stream
 from graphtemper.errors import InputError
-from graphtemper.graph import Graph
+from graphtemper.graph.graph import Graph
 
 Change = Callable[[Graph, float, np.random.Generator], Graph]
 

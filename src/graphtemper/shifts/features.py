@@ -8,7 +8,6 @@ in blocks of rows, so nothing beyond the result is ever held.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,18 +15,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from graphtemper._arrays import FloatArray
 from graphtemper.errors import InputError
-from graphtemper.graph import Graph
-from graphtemper.graph_checks import Features
-from graphtemper.propagate import adjacency
+from graphtemper.graph.checks import Features
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.moments import column_moments, row_blocks
+from graphtemper.graph.operators import adjacency
 from graphtemper.shifts.base import Shift, checked_level
 
 Where = Literal["random", "region", "low-degree"]
 Generator = np.random.Generator
-
-# Rows are taken so many entries at a time; the random numbers of a seed depend on it.
-_BLOCK = 1 << 20
 
 
 def noise(level: float) -> Shift:
@@ -136,39 +132,6 @@ def drop_columns(level: float) -> Shift:
     return Shift("drop_columns", checked_level("drop_columns", level, 0.0, 1.0), _drop_columns)
 
 
-def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
-    """Return mean and standard deviation (divisor N) of each column, in float64.
-
-    Examples
-    --------
-    >>> mean, std = column_moments(np.array([[0.0, 1.0], [2.0, 1.0]]))
-    >>> mean.tolist(), std.tolist()
-    ([1.0, 1.0], [1.0, 0.0])
-    """
-    count, width = features.shape
-    if not isinstance(features, np.ndarray):
-        column, values = features.indices, features.data.astype(np.float64)
-        mean = np.bincount(column, values, minlength=width) / count
-        stored = np.bincount(column, minlength=width)
-        squares = np.bincount(column, (values - mean[column]) ** 2, minlength=width)
-        # The zeros that are not stored deviate by the mean.
-        return mean, np.sqrt((squares + (count - stored) * mean**2) / count)
-    mean = np.asarray(features.mean(axis=0, dtype=np.float64))
-    total = np.zeros(width)
-    near = mean.astype(features.dtype)
-    for rows in _blocks(count, width):
-        deviation = features[rows] - near
-        total += np.square(deviation, dtype=np.float64).sum(axis=0)
-    # Deviations were taken from the mean as rounded to the features' own precision.
-    return mean, np.sqrt(np.maximum(total / count - (mean - near) ** 2, 0.0))
-
-
-def _blocks(count: int, width: int) -> Iterator[slice]:
-    size = max(_BLOCK // width, 1)
-    for start in range(0, count, size):
-        yield slice(start, min(start + size, count))
-
-
 def _dense(features: Features) -> NDArray[np.float32]:
     """Return a fresh, writable dense copy."""
     return features.copy() if isinstance(features, np.ndarray) else features.toarray()
@@ -183,7 +146,7 @@ def _noise_on(graph: Graph, level: float, rng: Generator, nodes: NDArray[np.intp
         return graph
     size = (level * column_moments(graph.features)[1]).astype(np.float32)
     out = _dense(graph.features)
-    for rows in _blocks(nodes.size, graph.num_features):
+    for rows in row_blocks(nodes.size, graph.num_features):
         draw = rng.standard_normal((rows.stop - rows.start, size.size), dtype=np.float32)
         draw *= size
         out[nodes[rows]] += draw
@@ -244,7 +207,7 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
         filled = level * float((mean != 0).mean())
         filled += (1.0 - level) * features.nnz / (graph.num_nodes * graph.num_features)
     parts: list[Any] = []
-    for rows in _blocks(graph.num_nodes, graph.num_features):
+    for rows in row_blocks(graph.num_nodes, graph.num_features):
         block = _dense(features[rows])
         np.copyto(block, mean, where=rng.random(block.shape, dtype=np.float32) < level)
         parts.append(sp.csr_matrix(block) if filled < 0.5 else block)
@@ -263,7 +226,7 @@ def _scale(graph: Graph, level: float, rng: Generator) -> Graph:
         return graph
     mean = column_moments(graph.features)[0]
     out = _dense(graph.features)
-    for rows in _blocks(*out.shape):
+    for rows in row_blocks(*out.shape):
         out[rows] = mean + level * (out[rows] - mean)
     return graph.replace(features=out)
 

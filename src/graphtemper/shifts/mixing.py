@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from graphtemper.graph import Graph
-from graphtemper.propagate import multiply, operator
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import multiply, operator
 from graphtemper.shifts.base import Shift, checked_level
 
 Generator = np.random.Generator

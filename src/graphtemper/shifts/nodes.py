@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._random import Seed, stream
+from graphtemper._core.random_streams import Seed, stream
 from graphtemper.errors import InputError
-from graphtemper.graph import Nodes, select_nodes
+from graphtemper.graph.graph import Nodes, select_nodes
 
 
 def resample_classes(

@@ -1,0 +1,1 @@
+"""Research beside graphtemper: the paper's experiments, benches, the leaderboard, the explorer."""

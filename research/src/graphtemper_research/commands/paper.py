@@ -1,0 +1,88 @@
+"""`graphtemper paper`: reproduce the figures and tables of the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from graphtemper.cli.output import (
+    Json,
+    console,
+    print_json,
+    say,
+    table,
+    working,
+)
+
+
+def paper(
+    figure: str = "all",
+    *,
+    out: Path = Path("artifacts/paper"),
+    results: Path | None = None,
+    as_json: Json = False,
+) -> None:
+    """Reproduce one figure of the paper, or all: published beside measured.
+
+    Writes FIGURE.png, FIGURE.csv and FIGURE.json, a Markdown page of everything in the folder, and
+    beside it the claim-by-claim audit. A run of all that was interrupted goes on after the last
+    figure that it finished.
+
+    Parameters
+    ----------
+    figure
+        concept, slope, extensions, bound, temperature, label-free, synthetic, real, sweep,
+        rewiring, audit, or all.
+    out
+        Folder for the files.
+    results
+        The Markdown page; results.md in the folder unless given.
+    as_json
+        Print JSON for machines.
+    """
+    from graphtemper_research import paper as experiments
+    from graphtemper_research.harness import unfinished
+    from graphtemper_research.harness.outcome import write_text
+    from graphtemper_research.paper.audit_page import render as render_audit
+    from graphtemper_research.paper.results_page import write_results
+
+    several = figure == "all"
+    kept = unfinished.finished(out) if several else {}
+    outcomes: dict[str, dict[str, Any]] = {}
+    for name in experiments.FIGURES if several else (figure,):
+        try:
+            if name not in kept:
+                with working(f"paper {name}", as_json):
+                    outcome = experiments.run(name)
+                    outcome.write(out)
+                kept[name] = outcome.to_dict()
+                if several:
+                    unfinished.remember(out, list(kept))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted at {name}; finished figures are kept in {out}: run the same command "
+                "again to go on."
+            ) from None
+        outcomes[name] = kept[name]
+        if not as_json:
+            rows = [_comparison_row(item) for item in outcomes[name]["comparisons"]]
+            console().print(table(outcomes[name]["title"], rows))
+    page = results or out / "results.md"
+    write_results(out, page)
+    write_text(page.with_name("audit.md"), render_audit(out))
+    if several:
+        unfinished.forget(out)
+    if as_json:
+        print_json(list(outcomes.values()))
+    else:
+        say(f"Files: {out}\nPage: {page}")
+
+
+def _comparison_row(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "quantity": item["quantity"],
+        "published": item["published"],
+        "measured": item["measured"],
+        "bar": item["bar"],
+        "met": {True: "yes", False: "NO", None: "-"}[item["met"]],
+    }

@@ -1,0 +1,168 @@
+"""The explorer's server: one page and one question, for this machine only.
+
+It listens on the loopback address. Requests that name another host or come from another site's page
+are refused, so no web page can ask through the browser of somebody who has the explorer open. It
+serves no files, reads bodies of a few kilobytes at most, and draws one graph at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock
+from typing import Any
+
+from graphtemper._core.checks import check_whole
+from graphtemper.errors import FileError, GraphTemperError, InputError
+from graphtemper_research.explorer.readings import State, readings
+from graphtemper_research.explorer.simulate import simulate
+
+ADDRESS = "127.0.0.1"
+LARGEST_BODY = 4096
+_STATE = {field.name for field in fields(State)}
+_SIZES = {"num_nodes", "seed"}
+
+
+class ExplorerServer(ThreadingHTTPServer):
+    """Serves a page at / and simulations at /simulate; port 0 takes a free one."""
+
+    daemon_threads = True
+
+    def __init__(self, page: str, port: int = 0) -> None:
+        check_whole(port, "port", 0, 65_535)
+        self.page = page.encode("utf-8")
+        self.simulating = Lock()
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except OSError as error:
+            raise FileError(
+                f"port {port} cannot be used ({error.strerror}); choose another with --port."
+            ) from error
+        self.hosts = {f"{name}:{self.server_port}" for name in (ADDRESS, "localhost")}
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{ADDRESS}:{self.server_port}/"
+
+
+class _Refusal(Exception):  # noqa: N818 - an answer, not a fault
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ExplorerServer
+    server_version, sys_version = "graphtemper", ""
+    # A client that stops in the middle of a request holds a thread no longer than this.
+    timeout = 10
+
+    def do_GET(self) -> None:
+        self._answer({"/": self._page})
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_POST(self) -> None:
+        self._answer({"/simulate": self._simulation})
+
+    def _answer(self, rooms: dict[str, Callable[[], tuple[str, bytes]]]) -> None:
+        try:
+            self._check_origin()
+            room = rooms.get(self.path)
+            if room is None:
+                known = self.path in ("/", "/simulate")
+                raise _Refusal(
+                    HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND,
+                    "use GET / for the page and POST /simulate for a simulation.",
+                )
+            self._send(HTTPStatus.OK, *room())
+        except _Refusal as refusal:
+            # What is left of a refused body is not read as the next request.
+            self.close_connection = True
+            self._send(refusal.status, "application/json", _json({"error": str(refusal)}))
+        except ConnectionError:
+            self.close_connection = True
+
+    def _check_origin(self) -> None:
+        origin = self.headers.get("Origin")
+        own = {f"http://{host}" for host in self.server.hosts}
+        if self.headers.get_all("Host") not in [[host] for host in self.server.hosts]:
+            raise _Refusal(HTTPStatus.FORBIDDEN, f"open {self.server.url} instead.")
+        if origin is not None and origin not in own:
+            raise _Refusal(HTTPStatus.FORBIDDEN, "another site's page may not ask here.")
+
+    def _page(self) -> tuple[str, bytes]:
+        return "text/html; charset=utf-8", self.server.page
+
+    def _simulation(self) -> tuple[str, bytes]:
+        asked = _question(self._body())
+        if not self.server.simulating.acquire(blocking=False):
+            raise _Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "a simulation is running; wait for it.")
+        try:
+            state = State(**{name: asked[name] for name in _STATE & asked.keys()})
+            sizes = {name: asked[name] for name in _SIZES & asked.keys()}
+            measured = simulate(state, **sizes)
+            return "application/json", _json({"measured": measured, "theory": readings(state)})
+        except GraphTemperError as error:
+            raise _Refusal(HTTPStatus.BAD_REQUEST, str(error)) from error
+        finally:
+            self.server.simulating.release()
+
+    def _body(self) -> bytes:
+        if self.headers.get_content_type() != "application/json":
+            raise _Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json.")
+        length = self.headers.get("Content-Length")
+        if length is None:
+            raise _Refusal(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length.")
+        if not (length.isascii() and length.isdigit()):
+            raise _Refusal(HTTPStatus.BAD_REQUEST, "Content-Length must be a whole number.")
+        if len(length) > 9 or int(length) > LARGEST_BODY:
+            raise _Refusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {LARGEST_BODY} bytes."
+            )
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            raise _Refusal(HTTPStatus.BAD_REQUEST, "the body ended early.")
+        return body
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        for name, value in (
+            ("Content-Type", kind),
+            ("Content-Length", str(len(body))),
+            ("Cache-Control", "no-store"),
+            ("Content-Security-Policy", "frame-ancestors 'none'"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("X-Content-Type-Options", "nosniff"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the terminal belongs to whoever started the server."""
+
+
+def _question(body: bytes) -> dict[str, Any]:
+    try:
+        asked = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise _Refusal(HTTPStatus.BAD_REQUEST, "the body is not JSON.") from error
+    if not isinstance(asked, dict) or not asked.keys() <= _STATE | _SIZES:
+        known = ", ".join(sorted(_STATE | _SIZES))
+        raise _Refusal(HTTPStatus.BAD_REQUEST, f"send an object with only these names: {known}.")
+    return asked
+
+
+def _no_constant(name: str) -> float:
+    raise InputError(f"{name} is not a number.")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, allow_nan=False).encode("utf-8")

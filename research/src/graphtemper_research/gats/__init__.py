@@ -1,0 +1,1 @@
+"""The in-distribution protocol of GATS."""

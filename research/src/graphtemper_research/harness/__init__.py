@@ -1,0 +1,1 @@
+"""What every experiment leaves behind, and how a run resumes."""

@@ -1,0 +1,239 @@
+"""Who competes: what every method learns at the source, and what it answers on a target.
+
+All learn from the same labelled nodes of the source. None sees a label of a target but the oracle,
+which is scored beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from graphtemper import calibrators, recalibrate, temperature
+from graphtemper import estimators as accuracy
+from graphtemper._core.arrays import FloatArray
+from graphtemper.calibrators import Calibrator
+from graphtemper.calibrators.stac import method as stac
+from graphtemper.calibrators.stac import per_node as stac_per_node
+from graphtemper.card.card import SourceCard
+from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.estimators import Estimator
+from graphtemper.graph.graph import Graph
+from graphtemper.models.predictor import Predictor
+from graphtemper.signals.observation import Observation
+from graphtemper.temperature.matching import nearest_temperature
+from graphtemper_research import retrained
+from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
+
+_CALIBRATORS = calibrators.REGISTRY | retrained.REGISTRY
+UNCALIBRATED, PER_NODE = "uncalibrated", "atlas per node"
+UNSEEN, UNSEEN_PER_NODE = "atlas, family unseen", "atlas per node, family unseen"
+"""The atlas of a card that never saw the family of the shift at hand."""
+RETRAINED = tuple(retrained.REGISTRY)
+"""Calibrators that train a network of their own: slow, and of one model only."""
+RETRAINED_MODEL = "GCN"
+"""The model beside which they are shown: all of them are graph convolutional networks."""
+_ELSEWHERE = ("TemperatureScaling", "STAC", "STACPerNode", *RETRAINED)
+SOURCE_FITTED = tuple(name for name in _CALIBRATORS if name not in _ELSEWHERE)
+CALIBRATORS = (*SOURCE_FITTED, *RETRAINED)
+ESTIMATORS: dict[str, Callable[[], Estimator]] = {
+    "AverageConfidence": accuracy.AverageConfidence,
+    "DoC": accuracy.DoC,
+    "ATC": accuracy.ATC,
+    "GDE": accuracy.GDE,
+    "GDE calibrated": lambda: accuracy.GDE("feature", calibrated=True),
+    "MinimumATCGDE": accuracy.MinimumATCGDE,
+    "NuclearNorm": accuracy.NuclearNorm,
+    "MaNo": accuracy.MaNo,
+    "COT": accuracy.COT,
+    "MixtureSlope": accuracy.MixtureSlope,
+}
+
+KIND: dict[str, str] = {
+    UNCALIBRATED: "reference",
+    SOURCE: "source-fitted, global",
+    **{name: "source-fitted, " + _CALIBRATORS[name].granularity for name in SOURCE_FITTED},
+    **dict.fromkeys(RETRAINED, "retrained"),
+    **dict.fromkeys(ESTIMATORS, "estimated accuracy"),
+    "STAC": "STAC, global",
+    "STACPerNode": "STAC, node",
+    ATLAS: "atlas, global",
+    PER_NODE: "atlas, node",
+    UNSEEN: "atlas, global",
+    UNSEEN_PER_NODE: "atlas, node",
+    ORACLE: "reference",
+}
+"""What each method is; those that are fitted at the source and left alone say so."""
+
+
+def competitors(model: str, chosen: Sequence[str] = SOURCE_FITTED) -> tuple[str, ...]:
+    """Return the methods that answer for a model, in the order of `KIND`.
+
+    Everyone but calibrators takes part; of these, the chosen ones. Those that retrain do so only
+    beside the model that is theirs.
+
+    Examples
+    --------
+    >>> "Tent" in competitors("GCN", ["Tent"]), "Tent" in competitors("SIGN", ["Tent"])
+    (True, False)
+    >>> competitors("SIGN", ["GAST"])
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: unknown calibrator 'GAST'; choose from VectorScaling, ...
+    """
+    unknown = [name for name in chosen if name not in CALIBRATORS]
+    if unknown:
+        raise InputError(
+            f"unknown calibrator {unknown[0]!r}; choose from {', '.join(CALIBRATORS)}."
+        )
+    own = RETRAINED if model != RETRAINED_MODEL else ()
+    return tuple(
+        name for name in KIND if name not in CALIBRATORS or (name in chosen and name not in own)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Nodes of an unlabelled graph.
+
+    ``train_nodes`` are given where the model was trained on nodes of this graph, and ``family``
+    where somebody drew the shift: then the atlas is also asked without having seen that family.
+    """
+
+    graph: Graph
+    nodes: Indices
+    seed: int
+    train_nodes: Indices | None = None
+    family: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What a method says about a target: probabilities (n, K), and an accuracy if it has one."""
+
+    probabilities: FloatArray
+    accuracy: float | None = None
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A frozen model with its card and every method, all made of the same labelled nodes."""
+
+    predictor: Predictor
+    card: SourceCard
+    threshold: float
+    calibrators: dict[str, Calibrator]
+    estimators: dict[str, Estimator]
+    # Cards that never saw a family, made when first asked for.
+    thinner: dict[str, SourceCard] = field(default_factory=dict)
+
+    @classmethod
+    def prepare(
+        cls,
+        predictor: Predictor,
+        card: SourceCard,
+        graph: Graph,
+        train: Indices,
+        val: Indices,
+        seed: int,
+        chosen: Sequence[str] = SOURCE_FITTED,
+        done: Callable[[], None] = lambda: None,
+    ) -> Field:
+        """Fit everyone to the nodes the card is made of; ``done`` is called after each."""
+        assert graph.labels is not None
+        logits = np.asarray(predictor(graph))
+        fitted: dict[str, Calibrator] = {}
+        for name in chosen:
+            fitted[name] = _make(name, seed).fit(
+                logits, graph.labels, val, graph=graph, train_nodes=train
+            )
+            done()
+        source = Observation(predictor, graph, val, temperature=card.probe.temperature, seed=seed)
+        learned = {}
+        for name, make in ESTIMATORS.items():
+            learned[name] = make().fit(source, graph.labels[val])
+            done()
+        return cls(predictor, card, stac.threshold(predictor, graph, val), fitted, learned)
+
+    def answers(self, target: Target) -> dict[str, Said]:
+        """Return what everyone but the oracle says, in no particular order."""
+        unit = self.card.probe.temperature
+        raw = Observation(self.predictor, target.graph, target.nodes, seed=target.seed)
+        found = {
+            UNCALIBRATED: Said(temperature.apply(raw.logits, 1.0)),
+            SOURCE: Said(temperature.apply(raw.logits, unit)),
+        }
+        for name, calibrator in self.calibrators.items():
+            every = calibrator.transform(
+                raw.all_logits, graph=raw.graph, train_nodes=target.train_nodes
+            )
+            found[name] = Said(every[target.nodes])
+        seen = Observation(
+            self.predictor, target.graph, target.nodes, temperature=unit, seed=target.seed
+        )
+        found |= {name: matched(item, seen) for name, item in self.estimators.items()}
+        return found | self._stac(raw) | self._atlas(target)
+
+    def _stac(self, raw: Observation) -> dict[str, Said]:
+        """Return the paper's method as its real-graph tables used it, without and with nodes."""
+        level = stac.REAL_FEATURE_LEVEL
+        start = stac.solve(raw, self.threshold, perturbation="both", level=level)
+        nodes = stac_per_node.recalibrate(raw, self.threshold, global_stage=start, level=level)
+        return {
+            "STAC": Said(start.probabilities, start.accuracy),
+            "STACPerNode": Said(nodes.probabilities, start.accuracy),
+        }
+
+    def _atlas(self, target: Target) -> dict[str, Said]:
+        """Return the atlas's answers, and those of a card that never saw the shift's family."""
+        whole = self._ask(target, self.card)
+        thin = whole if target.family is None else self._ask(target, self._without(target.family))
+        return dict(zip((ATLAS, PER_NODE, UNSEEN, UNSEEN_PER_NODE), whole + thin, strict=True))
+
+    def _without(self, family: str) -> SourceCard:
+        if family not in self.thinner:
+            self.thinner[family] = self.card.without(family)
+        return self.thinner[family]
+
+    def _ask(self, target: Target, card: SourceCard) -> tuple[Said, Said]:
+        """Return what a card says with one temperature, and with one a node."""
+        result = recalibrate(
+            self.predictor, target.graph, card, target.nodes, seed=target.seed, per_node=True
+        )
+        # The temperatures of the nodes are spread around the one that the slope tells.
+        one = card.probe.temperature / result.slope
+        logits = Observation(self.predictor, target.graph, target.nodes).logits
+        told = (result.accuracy.value, result.verdict)
+        return Said(temperature.apply(logits, one), *told), Said(result.probabilities, *told)
+
+
+def matched(estimator: Estimator, seen: Observation) -> Said:
+    """Return the probabilities whose mean confidence is the estimated accuracy.
+
+    Where the estimator finds that the target does not tell, the source temperature stays.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(300, degree=8, homophily=0.7, snr=1.0)
+    >>> seen = Observation(SIGN().fit(g, range(100)), g)
+    >>> said = matched(accuracy.ATC().fit(seen, g.labels), seen)
+    >>> bool(abs(said.probabilities.max(axis=1).mean() - said.accuracy) < 1e-6)
+    True
+    """
+    try:
+        value = estimator.estimate(seen).value
+    except NotIdentifiableError:
+        return Said(seen.probabilities)
+    relative, _ = nearest_temperature(seen.logits, value)
+    return Said(temperature.apply(seen.logits, relative), value)
+
+
+def _make(name: str, seed: int) -> Calibrator:
+    """Return a calibrator with its own defaults, seeded where it draws anything."""
+    method: Callable[..., Calibrator] = _CALIBRATORS[name]
+    made = method()
+    return made.set_params(seed=seed) if "seed" in made.get_params() else made

@@ -1,0 +1,95 @@
+"""The models to calibrate: those of the trial, and PyG's GAT and GraphSAGE as people train them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from graphtemper._core.checks import check_whole
+from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.models.predictor import Predictor
+from graphtemper_research.trials import trial
+
+HIDDEN, EPOCHS, LR, WEIGHT_DECAY, DROPOUT = 64, 200, 0.01, 5e-4, 0.5
+
+
+class Trainable(Protocol):
+    """Something that becomes a frozen predictor by training."""
+
+    def fit(self, graph: Graph, nodes: Nodes = None) -> Predictor:
+        """Train on some labelled nodes."""
+        ...
+
+
+@dataclass(frozen=True)
+class PygNet:
+    """A two-layer model of ``torch_geometric.nn.models``, trained on the whole graph with Adam.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=0)
+    >>> PygNet("GraphSAGE", seed=1, epochs=3).fit(g, range(100))(g).shape
+    (200, 2)
+    """
+
+    name: str
+    seed: int
+    epochs: int = EPOCHS
+
+    def fit(self, graph: Graph, nodes: Nodes = None) -> Predictor:
+        """Train on some labelled nodes; the same seed gives the same weights."""
+        try:
+            import torch
+            from torch_geometric.nn import models
+        except ImportError as error:
+            raise MissingExtraError(
+                f"{self.name} needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
+            ) from error
+        from graphtemper.models.torch_sparse import threads_for
+        from graphtemper.pyg import predictor
+
+        rows, labels = (torch.from_numpy(part) for part in select_labelled(graph, nodes))
+        data = graph.replace(labels=None).to_pyg()
+        options = {"heads": 8} if self.name == "GAT" else {}
+        with torch.random.fork_rng(devices=[]), threads_for(graph.num_nodes * HIDDEN):
+            torch.manual_seed(check_whole(self.seed, "seed", 0))
+            net = getattr(models, self.name)(
+                graph.num_features, HIDDEN, 2, graph.num_classes, dropout=DROPOUT, **options
+            )
+            optimiser = torch.optim.Adam(net.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
+            for _ in range(self.epochs):
+                optimiser.zero_grad()
+                logits = net(data.x, data.edge_index)[rows]
+                loss: Any = torch.nn.functional.cross_entropy(logits, labels)
+                loss.backward()
+                optimiser.step()
+        return predictor(net)
+
+
+def _pyg(name: str) -> Callable[[int], Trainable]:
+    return lambda seed: PygNet(name, seed)
+
+
+MODELS: dict[str, Callable[[int], Trainable]] = {
+    **trial.MODELS,
+    "GAT": _pyg("GAT"),
+    "GraphSAGE": _pyg("GraphSAGE"),
+}
+
+
+def check_models(names: list[str]) -> None:
+    """Refuse models that are not in `MODELS`.
+
+    Examples
+    --------
+    >>> check_models(["MLP"])
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: unknown model 'MLP'; choose from SIGN, GCN, GAT, GraphSAGE.
+    """
+    unknown = [name for name in names if name not in MODELS]
+    if unknown or not names:
+        given = repr(unknown[0]) if unknown else "nothing"
+        raise InputError(f"unknown model {given}; choose from {', '.join(MODELS)}.")

@@ -1,0 +1,84 @@
+"""The leaderboard's paragraph in the page of results, made from its JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from graphtemper_research.harness.outcome import read_outcome
+from graphtemper_research.leaderboard.methods import PER_NODE, UNSEEN, UNSEEN_PER_NODE
+from graphtemper_research.leaderboard.summary import NAME, TITLE, is_fitted, rows_of
+from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
+
+
+def section(folder: Path, link: str = "") -> str:
+    """Return the section about the leaderboard in ``folder``, or nothing where there is none.
+
+    ``link`` is the folder as seen from the Markdown file.
+
+    Examples
+    --------
+    >>> section(Path("nowhere"))
+    ''
+    """
+    path = folder / f"{NAME}.json"
+    if not path.is_file():
+        return ""
+    found = read_outcome(path)
+    settings = found["settings"]
+    lines = [
+        f"## {TITLE}",
+        "",
+        f"`graphtemper bench all`: models {', '.join(settings['models'])}; graphs "
+        f"{', '.join(settings['graphs'])}; seeds {len(settings['seeds'])}. "
+        f"[The whole table]({link}{NAME}.md).",
+        "",
+        f"![{TITLE}]({link}{NAME}.png)",
+        "",
+    ]
+    titles = dict.fromkeys((row["setting"], row["model"]) for row in found["rows"])
+    firsts: dict[str, str] = {}
+    for setting, model in titles:
+        firsts.setdefault(setting, model)
+    for setting, model in firsts.items():
+        lines += [_paragraph(rows_of(found["rows"], setting, model), setting), ""]
+    return "\n".join(lines)
+
+
+def _paragraph(rows: list[Any], setting: str) -> str:
+    """Say in words how the paper's prediction fared."""
+    by_name = {row["method"]: row for row in rows}
+    source, oracle = by_name[SOURCE]["ece"], by_name[ORACLE]["ece"]
+    fitted = sorted((row for row in rows if is_fitted(row)), key=lambda row: row["ece"])
+    against = [r for r in fitted if r["against_high"] is not None and r["against_high"] < 0]
+    words = [
+        f"**{setting.capitalize()}.** Mean ECE is {source:.3f} with source-T and {oracle:.3f} with "
+        "the oracle's temperature."
+    ]
+    if fitted:
+        best, worst = fitted[0], fitted[-1]
+        words.append(
+            f"The {len(fitted)} calibrators that are fitted at the source lie between "
+            f"{best['ece']:.3f} ({best['method']}) and {worst['ece']:.3f} ({worst['method']})."
+        )
+        if against:
+            listed = ", ".join(f"{r['method']} by {-r['against_source']:.3f}" for r in against)
+            words.append(
+                "Against the prediction that they inherit source-T's failure, beyond a 90 % "
+                f"interval over cells, these have less ECE than source-T: {listed}."
+            )
+        else:
+            words.append(
+                "None has less ECE than source-T beyond a 90 % interval over "
+                f"{by_name[SOURCE]['cells']} cells, so nothing here contradicts the paper's "
+                "prediction that they inherit its failure."
+            )
+    for name in (ATLAS, PER_NODE, UNSEEN, UNSEEN_PER_NODE):
+        if name not in by_name:
+            continue
+        row = by_name[name]
+        words.append(
+            f"The {name} has {row['ece']:.3f} and removes {row['removed']:.0%} of source-T's "
+            f"excess over the oracle (mean rank {row['rank']:.1f} of {len(rows) - 1})."
+        )
+    return " ".join(words)

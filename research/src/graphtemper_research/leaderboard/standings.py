@@ -1,0 +1,162 @@
+"""Means over shifts, intervals over seeds, paired differences from source-T, and ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata, t
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper_research.leaderboard.methods import KIND
+from graphtemper_research.leaderboard.tasks import KNOWN, UNSHIFTED
+from graphtemper_research.trials.cells import Cell
+from graphtemper_research.trials.tables import mean
+from graphtemper_research.trials.trial import ORACLE, SOURCE
+
+ALL = "all"
+LEVEL = 0.9
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean, and the 90 % interval of Student's t around it where there is more than one value.
+
+    Examples
+    --------
+    >>> Interval.of([0.25, 0.75]).mean, Interval.of([0.5]).low is None
+    (0.5, True)
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Interval:
+        """Return the interval of some numbers that are drawn alike."""
+        centre = float(np.mean(values))
+        if len(values) < 2:
+            return cls(centre, None, None)
+        error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+        radius = float(t.ppf(0.5 + LEVEL / 2, len(values) - 1)) * error
+        return cls(centre, centre - radius, centre + radius)
+
+
+def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any]]:
+    """Return one row per method, the smallest mean ECE under shift first.
+
+    Parameters
+    ----------
+    cells
+        Finished cells; those of another setting, or of another model unless it is `ALL`, are
+        left out. Methods that do not answer in every cell left are left out too.
+    setting, model
+        Which ones.
+    """
+    mine = [
+        cell
+        for cell in cells
+        if cell["setting"] == setting and (model == ALL or cell["model"] == model)
+    ]
+    if not mine:
+        return []
+    answered = [{row["method"] for row in cell["rows"]} for cell in mine]
+    methods = [name for name in KIND if all(name in names for names in answered)]
+    ranks = _ranks(mine, methods)
+    base = [_shifted(cell, SOURCE, "ece") for cell in mine]
+    best = [_shifted(cell, ORACLE, "ece") for cell in mine]
+    rows = []
+    for name in methods:
+        values = [_shifted(cell, name, "ece") for cell in mine]
+        gap = Interval.of([value - other for value, other in zip(values, base, strict=True)])
+        seeds = Interval.of(_by_seed(mine, values))
+        rows.append(
+            {
+                "setting": setting,
+                "model": model,
+                "method": name,
+                "kind": KIND[name],
+                "ece": seeds.mean,
+                "ece_low": seeds.low,
+                "ece_high": seeds.high,
+                "ece_source": mean(_at_home(mine, name)),
+                "against_source": gap.mean,
+                "against_low": gap.low,
+                "against_high": gap.high,
+                "better_cells": sum(v < b for v, b in zip(values, base, strict=True)),
+                "cells": len(mine),
+                "removed": _removed(values, base, best),
+                "rank": ranks.get(name),
+                "nll": float(np.mean([_shifted(cell, name, "nll") for cell in mine])),
+                "brier": float(np.mean([_shifted(cell, name, "brier") for cell in mine])),
+                "accuracy": float(np.mean([_shifted(cell, name, "accuracy") for cell in mine])),
+                "estimate_error": _estimate_error(mine, name),
+            }
+        )
+    return sorted(rows, key=lambda row: row["ece"])
+
+
+def _of(cell: Cell, method: str) -> list[dict[str, Any]]:
+    return [row for row in cell["rows"] if row["method"] == method]
+
+
+def _targets(cell: Cell, method: str) -> list[dict[str, Any]]:
+    """Return a method's rows under shift; every natural target is one."""
+    return [row for row in _of(cell, method) if row["shift"] != UNSHIFTED]
+
+
+def _shifted(cell: Cell, method: str, key: str) -> float:
+    """Return a method's mean over the shifted targets of a cell; no finite NLL is infinite."""
+    values = [row[key] for row in _targets(cell, method)]
+    return float(np.mean([math.inf if value is None else value for value in values]))
+
+
+def _at_home(cells: Sequence[Cell], method: str) -> list[float]:
+    return [
+        row["ece"]
+        for cell in cells
+        if cell["setting"] == KNOWN
+        for row in _of(cell, method)
+        if row["shift"] == UNSHIFTED
+    ]
+
+
+def _by_seed(cells: Sequence[Cell], values: Sequence[float]) -> list[float]:
+    seeds = sorted({cell["seed"] for cell in cells})
+    return [
+        float(np.mean([v for v, cell in zip(values, cells, strict=True) if cell["seed"] == seed]))
+        for seed in seeds
+    ]
+
+
+def _removed(values: Sequence[float], base: Sequence[float], best: Sequence[float]) -> float:
+    """Return which share of source-T's excess over the oracle is gone: 1 is the oracle."""
+    excess = float(np.mean(base)) - float(np.mean(best))
+    return (float(np.mean(base)) - float(np.mean(values))) / excess if excess > 0 else math.nan
+
+
+def _ranks(cells: Sequence[Cell], methods: Sequence[str]) -> dict[str, float]:
+    """Return the mean rank by ECE over all shifted targets; the oracle does not take part."""
+    ranked = [name for name in methods if name != ORACLE]
+    columns: list[FloatArray] = []
+    for cell in cells:
+        scores = np.array([[row["ece"] for row in _targets(cell, name)] for name in ranked])
+        columns.append(rankdata(scores, axis=0))
+    means = np.concatenate(columns, axis=1).mean(axis=1)
+    return dict(zip(ranked, means.tolist(), strict=True))
+
+
+def _estimate_error(cells: Sequence[Cell], method: str) -> float | None:
+    """Return the mean distance between stated and true accuracy, for those that state one."""
+    return mean(
+        [
+            abs(row["estimate"] - row["accuracy"])
+            for cell in cells
+            for row in _targets(cell, method)
+            if row["estimate"] is not None
+        ]
+    )

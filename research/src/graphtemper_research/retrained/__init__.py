@@ -1,0 +1,17 @@
+"""Baselines that train the model again, or adapt its weights, behind the calibrators' protocol.
+
+`REGISTRY` holds them by name, beside `graphtemper.calibrators.REGISTRY`.
+"""
+
+from __future__ import annotations
+
+from graphtemper.calibrators import Calibrator
+from graphtemper_research.retrained.g_delta_uq import GDeltaUQ
+from graphtemper_research.retrained.gda_specreg import GDASpecReg
+from graphtemper_research.retrained.tent import Tent
+
+__all__ = ["REGISTRY", "GDASpecReg", "GDeltaUQ", "Tent"]
+
+REGISTRY: dict[str, type[Calibrator]] = {
+    method.__name__: method for method in (Tent, GDeltaUQ, GDASpecReg)
+}

@@ -1,0 +1,111 @@
+"""Baselines that train a model of their own at the source and ignore the given logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper._core.checks import check_whole
+from graphtemper.calibrators.base import Calibrator, Labelled, Need, Seen, check_range, check_share
+from graphtemper.errors import InputError
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import operator
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+
+class Context(NamedTuple):
+    """Operator and features of one graph."""
+
+    operator: sp.csr_matrix
+    features: sp.csr_matrix
+    transposed: sp.csr_matrix
+
+
+class Retrained(Calibrator):
+    """A calibrator that makes its own predictions; of the given logits only K is used.
+
+    It is trained on ``train_nodes`` and keeps the epoch with the lowest NLL on the calibration
+    nodes; without ``train_nodes`` the calibration nodes are trained on, for all epochs.
+    """
+
+    extra = "pyg"
+    granularity = "model"
+    needs: tuple[Need, ...] = ("labels", "graph", "features", "train_nodes", "retrain")
+
+    hidden: int
+    dropout: float
+    lr: float
+    weight_decay: float
+    epochs: int
+    seed: int
+
+    def _set_model(
+        self,
+        hidden: int,
+        dropout: float,
+        lr: float,
+        weight_decay: float,
+        epochs: int,
+        seed: int,
+    ) -> None:
+        self.hidden = check_whole(hidden, "hidden", 1)
+        self.dropout = check_share(dropout, "dropout")
+        self.lr = check_range(lr, "lr", 0.0, open_end=True)
+        self.weight_decay = check_range(weight_decay, "weight_decay", 0.0)
+        self.epochs = check_whole(epochs, "epochs", 1)
+        self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
+
+    def _context(self, graph: Graph) -> Context:
+        """Return what the model reads of a graph, which has as many columns as the source."""
+        known = getattr(self, "num_features_", graph.num_features)
+        if graph.num_features != known:
+            raise InputError(
+                f"this {type(self).__name__} was fitted on {known} feature columns but the graph "
+                f"has {graph.num_features}; use the same feature space."
+            )
+        self.num_features_ = known
+        features = sp.csr_matrix(graph.features)
+        return Context(operator(graph, "self-loop"), features, sp.csr_matrix(features.T))
+
+    def _train(
+        self,
+        seen: Seen,
+        labelled: Labelled,
+        initial: Callable[[Generator], list[Tensor]],
+        training_logits: Callable[[list[Tensor], Generator], Tensor],
+        logits: Callable[[list[Tensor]], Tensor],
+    ) -> None:
+        """Minimise the NLL of the training nodes; keep the weights as ``parameters_``."""
+        from graphtemper.calibrators._training import Part, Problem, Schedule, train_until
+        from graphtemper.models.losses import cross_entropy
+        from graphtemper.models.torch_sparse import threads_for
+
+        problem = Problem(
+            initial,
+            lambda parameters, rows, labels, generator: cross_entropy(
+                training_logits(parameters, generator)[rows], labels
+            ),
+            lambda parameters, rows, labels: cross_entropy(logits(parameters)[rows], labels),
+        )
+        schedule = Schedule(self.lr, self.weight_decay, self.epochs, self.epochs)
+        watched = labelled.train_nodes is not None
+        stop = Part.of(labelled.nodes, labelled.labels) if watched else None
+        with threads_for(len(seen.logits) * self.hidden):
+            self.parameters_, self.epoch_ = train_until(
+                problem, schedule, Part.of(*training_nodes(labelled)), stop, self.seed
+            )
+
+
+def training_nodes(labelled: Labelled) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Return the nodes to train on and their labels."""
+    if labelled.train_nodes is None:
+        return labelled.nodes, labelled.labels
+    if labelled.train_labels is None:
+        raise InputError("a training node has no label; pass labels for all of train_nodes.")
+    return labelled.train_nodes, labelled.train_labels

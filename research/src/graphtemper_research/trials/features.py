@@ -1,0 +1,92 @@
+"""Graphs by name, with their features as stored or as people have them: a dense embedding.
+
+``cora`` is the graph as stored; ``cora+svd64`` has the first 64 components of its sparse features
+(truncated SVD, not centred), as a pipeline would store an embedding. No label is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from graphtemper.cli.arguments import load_graph
+from graphtemper.errors import InputError
+from graphtemper.graph import datasets
+from graphtemper.graph.graph import Graph
+
+COLUMNS = 64
+SUFFIX = f"+svd{COLUMNS}"
+
+
+def short(name: str) -> str:
+    """Return what a table calls a graph that was named by the catalogue or by a path.
+
+    Examples
+    --------
+    >>> short("cora"), short("cora+svd64"), short("data/cora.npz+svd64")
+    ('cora', 'cora+svd64', 'cora+svd64')
+    """
+    base = name.removesuffix(SUFFIX)
+    return Path(base).stem + name[len(base) :]
+
+
+def present(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the graphs that are on this machine, by name or path, and those that are not.
+
+    Examples
+    --------
+    >>> present(["nowhere/de.npz"])
+    ([], ['nowhere/de.npz'])
+    """
+    here = [name for name in names if _is_here(name.removesuffix(SUFFIX))]
+    return here, [name for name in names if name not in here]
+
+
+def _is_here(name: str) -> bool:
+    known = name in datasets.CATALOGUE or not Path(name).suffix
+    return datasets.find(name) is not None if known else Path(name).is_file()
+
+
+def load(name: str) -> Graph:
+    """Load a graph by name or path; the suffix ``+svd64`` asks for its embedding."""
+    graph = load_graph(name.removesuffix(SUFFIX))
+    return embedded(graph) if name.endswith(SUFFIX) else graph
+
+
+def embedded(graph: Graph, columns: int = COLUMNS) -> Graph:
+    """Return the graph with its sparse features replaced by their leading components.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> words = sp.random(30, 100, 0.2, format="csr", random_state=0)
+    >>> embedded(Graph(features=words, edges=[[0, 1]]), 8).features.shape
+    (30, 8)
+    """
+    from sklearn.decomposition import TruncatedSVD
+
+    if not can_embed(graph, columns):
+        raise InputError(
+            f"the graph {graph.name!r} has {graph.num_features} {_storage(graph)} feature columns; "
+            f"an embedding of {columns} needs sparse features with more."
+        )
+    reduced = TruncatedSVD(columns, random_state=0).fit_transform(graph.features)
+    return graph.replace(features=np.ascontiguousarray(reduced), feature_names=None)
+
+
+def can_embed(graph: Graph, columns: int = COLUMNS) -> bool:
+    """Say whether the features are sparse and more than the components asked for."""
+    return not isinstance(graph.features, np.ndarray) and min(graph.features.shape) > columns
+
+
+def _storage(graph: Graph) -> str:
+    return "dense" if isinstance(graph.features, np.ndarray) else "sparse"
+
+
+def with_embeddings(names: Sequence[str]) -> list[str]:
+    """Return the names, and then those of the embeddings of all graphs that can have one."""
+    plain = [name for name in names if not name.endswith(SUFFIX)]
+    added = [f"{name}{SUFFIX}" for name in plain if can_embed(load_graph(name))]
+    return list(dict.fromkeys([*names, *added]))

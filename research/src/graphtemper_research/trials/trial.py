@@ -1,0 +1,276 @@
+"""A trial: a model frozen at its source, what every method answers on a target, and the score.
+
+The methods see targets without labels. Labels of a target are read by `score` alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper import metrics, recalibrate, temperature
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.random_streams import stream
+from graphtemper.calibrators.stac import method as stac
+from graphtemper.card import atlas
+from graphtemper.card.card import SourceCard
+from graphtemper.errors import InputError
+from graphtemper.estimators import ATC, DoC
+from graphtemper.graph.graph import Graph
+from graphtemper.models import GCN, SIGN
+from graphtemper.models.predictor import Predictor
+from graphtemper.recalibration.job import Recalibration
+from graphtemper.signals.observation import Observation
+from graphtemper.temperature.matching import nearest_temperature
+
+Indices = NDArray[np.int64]
+
+SOURCE, ATLAS, ORACLE = "source-T", "atlas", "oracle-T"
+PEERS = ("uncalibrated", SOURCE, "STAC", "ATC", "DoC")
+METHODS = (*PEERS, ATLAS, ORACLE)
+VERDICTS = ("trust", "caution", "abstain")
+# A trusted answer may cost this much more ECE than leaving the source temperature alone.
+TOLERANCE = 0.02
+# Targets count their seeds up from here; the atlas draws its own from 2^62 others.
+TARGET_SEED = 1_000_000
+# A quick run sees that everything works; its atlas is too small to be judged.
+QUICK_COMPOSITIONS = 10
+
+MODELS: dict[str, Callable[[int], SIGN | GCN]] = {
+    "SIGN": lambda seed: SIGN(hops=2, C=1.0, tol=1e-4),
+    "GCN": lambda seed: GCN(hidden=64, epochs=200, dropout=0.5, seed=seed),
+}
+
+
+def check_request(models: Sequence[str], seeds: int) -> None:
+    """Refuse models that are not in `MODELS`, and fewer than one seed.
+
+    Examples
+    --------
+    >>> check_request(("MLP",), 3)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: unknown model 'MLP'; choose from SIGN, GCN.
+    """
+    unknown = [name for name in models if name not in MODELS]
+    if unknown or not models:
+        given = repr(unknown[0]) if unknown else "nothing"
+        raise InputError(f"unknown model {given}; choose from {', '.join(MODELS)}.")
+    if seeds < 1:
+        raise InputError(f"seeds must be at least 1, not {seeds}.")
+
+
+def split(graph: Graph, seed: int) -> tuple[Indices, Indices, Indices]:
+    """Return the nodes to train on (50 %), to make the card of (25 %) and to score (25 %).
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0]] * 8, edges=[[0, 1]], labels=[0, 1] * 4)
+    >>> [part.size for part in split(g, 1)]
+    [4, 2, 2]
+    """
+    order = _shuffled(graph, seed)
+    train, val, test = np.split(order, [order.size // 2, 3 * order.size // 4])
+    return train, val, test
+
+
+def halves(graph: Graph, seed: int) -> tuple[Indices, Indices]:
+    """Return the nodes to train on and to make the card of, where another graph is scored.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0]] * 8, edges=[[0, 1]], labels=[0, 1] * 4)
+    >>> [part.size for part in halves(g, 1)]
+    [4, 4]
+    """
+    order = _shuffled(graph, seed)
+    return order[: order.size // 2], order[order.size // 2 :]
+
+
+def _shuffled(graph: Graph, seed: int) -> Indices:
+    # Seeds start at 1: one graph's labels were generated with seed 0's permutation.
+    # Not the plain generator: minesweeper drew the cells it shows with the plain seed 1.
+    return stream(seed, "trial split").permutation(graph.labelled)
+
+
+def hide_labels(graph: Graph, nodes: Indices) -> Graph:
+    """Return the graph with some nodes unlabelled: shifts of homophily read every label they see.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0]] * 3, edges=[[0, 1]], labels=[0, 1, 1])
+    >>> hide_labels(g, np.array([2])).labels.tolist()
+    [0, 1, -1]
+    """
+    assert graph.labels is not None
+    labels = graph.labels.copy()
+    labels[nodes] = -1
+    return graph.replace(labels=labels)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a method says about a target without its labels."""
+
+    temperature: float
+    accuracy: float | None = None
+    low: float | None = None
+    high: float | None = None
+    verdict: str | None = None
+
+    @classmethod
+    def of(cls, result: Recalibration) -> Answer:
+        """Return the answer of `recalibrate`."""
+        said = result.accuracy
+        assert isinstance(result.temperature, float)  # one for all nodes
+        return cls(result.temperature, said.value, said.low, said.high, result.verdict)
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The methods to compare with, carrying what they learned at the source."""
+
+    source_temperature: float
+    threshold: float
+    estimators: dict[str, ATC | DoC]
+
+    @classmethod
+    def fit(
+        cls, predictor: Predictor, graph: Graph, nodes: Indices, source_temperature: float
+    ) -> Peers:
+        """Learn from the labelled nodes that the card is made of."""
+        assert graph.labels is not None
+        source = Observation(predictor, graph, nodes, temperature=source_temperature)
+        estimators: dict[str, ATC | DoC] = {"ATC": ATC(), "DoC": DoC()}
+        for item in estimators.values():
+            item.fit(source, graph.labels[nodes])
+        return cls(source_temperature, stac.threshold(predictor, graph, nodes), estimators)
+
+    def answer(
+        self, predictor: Predictor, target: Graph, nodes: Indices, seed: int
+    ) -> dict[str, Answer]:
+        """Return the answer of every peer on an unlabelled target, in the order of `PEERS`."""
+        printed = stac.recalibrate(
+            predictor,
+            target,
+            self.threshold,
+            perturbation="both",
+            level=stac.REAL_FEATURE_LEVEL,
+            nodes=nodes,
+            seed=seed,
+        )
+        answers = {
+            "uncalibrated": Answer(1.0),
+            SOURCE: Answer(self.source_temperature),
+            "STAC": Answer(printed.temperature, printed.accuracy),
+        }
+        seen = Observation(predictor, target, nodes, temperature=self.source_temperature)
+        for name, estimator in self.estimators.items():
+            found = estimator.estimate(seen)
+            relative, _ = nearest_temperature(seen.logits, found.value)
+            answers[name] = Answer(
+                relative * self.source_temperature, found.value, found.low, found.high
+            )
+        return answers
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model frozen at its source, with its card and the peers made of the same labelled nodes."""
+
+    predictor: Predictor
+    card: SourceCard
+    peers: Peers
+    num_nodes: int
+
+    @classmethod
+    def prepare(
+        cls,
+        predictor: SIGN | GCN,
+        graph: Graph,
+        train: Indices,
+        val: Indices,
+        seed: int,
+        compositions: int = atlas.COMPOSITIONS,
+        *,
+        progress: atlas.Progress | None = None,
+    ) -> Source:
+        """Train on some labelled nodes and make card and peers of others.
+
+        Nodes that will be scored must have lost their labels before; see `hide_labels`.
+        """
+        frozen = predictor.fit(graph, train)
+        card = SourceCard.build(
+            frozen, graph, val, seed=seed, compositions=compositions, progress=progress
+        )
+        peers = Peers.fit(frozen, graph, val, card.probe.temperature)
+        return cls(frozen, card, peers, int(val.size))
+
+    def answers(self, target: Graph, nodes: Indices, seed: int) -> dict[str, Answer]:
+        """Return what the peers and the atlas say about some nodes of a target."""
+        hidden = target.replace(labels=None)
+        found = self.peers.answer(self.predictor, hidden, nodes, seed)
+        found[ATLAS] = self.ask(hidden, nodes, seed)
+        return found
+
+    def ask(
+        self, target: Graph, nodes: Indices, seed: int, card: SourceCard | None = None
+    ) -> Answer:
+        """Return what the atlas says, from the source's card or from a thinner one."""
+        return Answer.of(recalibrate(self.predictor, target, card or self.card, nodes, seed=seed))
+
+    def logits(self, target: Graph, nodes: Indices) -> FloatArray:
+        """Return the frozen model's logits of some nodes, for `score`."""
+        return Observation(self.predictor, target, nodes).logits
+
+
+# What `score` says of every answer.
+SCORES = (
+    "method",
+    "temperature",
+    "ece",
+    "nll",
+    "accuracy",
+    "estimate",
+    "low",
+    "high",
+    "verdict",
+    "nodes",
+)
+
+
+def score(logits: FloatArray, labels: Indices, answers: dict[str, Answer]) -> list[dict[str, Any]]:
+    """Score every answer, and then the oracle's, against the target's labels.
+
+    An infinite NLL, of a method that is certain and wrong, is None: JSON has no infinity.
+
+    Examples
+    --------
+    >>> rows = score(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1, 1]), {"mine": Answer(1.0)})
+    >>> [(row["method"], row["accuracy"], row["nodes"]) for row in rows]
+    [('mine', 0.5, 2), ('oracle-T', 0.5, 2)]
+    """
+    accuracy = float((logits.argmax(axis=1) == labels).mean())
+    oracle = Answer(temperature.solve(logits, labels).temperature)
+    rows = []
+    for method, answer in (answers | {ORACLE: oracle}).items():
+        probabilities = temperature.apply(logits, answer.temperature)
+        nll = metrics.nll(probabilities, labels)
+        values = (
+            method,
+            answer.temperature,
+            metrics.ece(probabilities, labels),
+            nll if math.isfinite(nll) else None,
+            accuracy,
+            answer.accuracy,
+            answer.low,
+            answer.high,
+            answer.verdict,
+            int(labels.size),
+        )
+        rows.append(dict(zip(SCORES, values, strict=True)))
+    return rows

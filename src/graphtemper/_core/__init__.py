@@ -1,0 +1,1 @@
+"""Primitives that every package shares: array checks, threads, random streams, roots, files."""

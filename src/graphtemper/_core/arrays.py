@@ -1,0 +1,93 @@
+"""Arrays of logits, probabilities and labels: their type, and checks of their shape and values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+# Wide enough for half-precision softmax output, far too narrow for logits or one-vs-rest scores.
+SUM_TOLERANCE = 1e-3
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array; rows of unequal length are an `InputError`.
+
+    Examples
+    --------
+    >>> as_array([[1, 2], [3]], "logits")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: logits cannot be read as an array; pass rows of equal length.
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise InputError(
+            f"{name} cannot be read as an array; pass rows of equal length."
+        ) from error
+
+
+def check_matrix(values: ArrayLike, name: str, *, allow_empty: bool = False) -> NDArray[Any]:
+    """Return ``values`` as an (n, K) array of float32 or float64 without copying what is one."""
+    array = as_array(values, name)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
+    if array.ndim == 1:
+        raise InputError(
+            f"{name} must have shape (n, K), but is one-dimensional; "
+            "write a binary score g as two columns, logits [0, g] or probabilities [1 - p, p]."
+        )
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(f"{name} must have shape (n, K) with K >= 2, not {array.shape}.")
+    if array.shape[0] == 0 and not allow_empty:
+        raise InputError(f"{name} has no rows; pass at least one node.")
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float64)
+
+
+def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[np.intp]:
+    """Return ``labels`` as (n,) class indices in 0 ... K-1."""
+    array = as_array(labels, "labels")
+    if array.shape != (num_rows,):
+        raise InputError(f"labels must have shape ({num_rows},), one a row, not {array.shape}.")
+    if array.dtype.kind not in "iu":
+        raise InputError(f"labels must be integer class indices, but their type is {array.dtype}.")
+    if num_rows and (array.min() < 0 or array.max() >= num_classes):
+        row = int(np.argmax((array < 0) | (array >= num_classes)))
+        if array[row] < 0:
+            raise InputError(
+                f"labels[{row}] is {array[row]}, which marks an unlabelled node; "
+                "select the labelled nodes first."
+            )
+        raise InputError(
+            f"labels[{row}] is {array[row]}, but with {num_classes} columns "
+            f"labels run from 0 to {num_classes - 1}."
+        )
+    return array.astype(np.intp, copy=False)
+
+
+def check_shares(values: ArrayLike, name: str, classes: int) -> FloatArray:
+    shares = as_array(values, name)
+    if shares.shape != (classes,):
+        raise InputError(f"{name} must have shape ({classes},), one a class, not {shares.shape}.")
+    return check_masses(shares, name, "divide by the sum")
+
+
+def check_masses(values: NDArray[np.generic], name: str, advice: str) -> FloatArray:
+    """Return non-negative finite numbers that sum to 1, without the error of their rounding."""
+    if values.dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold real numbers, but its type is {values.dtype}.")
+    masses = values.astype(np.float64)
+    if not np.isfinite(masses).all():
+        raise InputError(f"{name} holds {masses[~np.isfinite(masses)][0]}; it must be finite.")
+    if masses.min() < 0.0:
+        raise InputError(f"{name} holds {masses.min():g}; it must not be negative.")
+    if not abs(masses.sum() - 1.0) <= SUM_TOLERANCE:
+        raise InputError(f"{name} sums to {masses.sum():g} instead of 1; {advice}.")
+    return np.asarray(masses / masses.sum())

@@ -1,0 +1,77 @@
+"""Blocks of rows on several threads, and limits on the threads of linear algebra libraries."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+# Measured: small enough that a block and its temporaries stay in cache, large enough that threads
+# spend their time inside NumPy's loops instead of waiting for the interpreter lock.
+BLOCK_ELEMENTS = 262_144
+# Below this many blocks, starting threads costs more than it saves.
+MIN_BLOCKS_FOR_THREADS = 4
+MAX_THREADS = 8
+
+
+def map_blocks(function: Callable[[slice], Result], rows: int, columns: int) -> list[Result]:
+    """Call ``function`` on consecutive row slices and return the results in row order.
+
+    NumPy releases the interpreter lock inside its loops, so blocks run on several threads. The
+    slices depend only on the shape, so results do not depend on the number of threads.
+    """
+    size = max(BLOCK_ELEMENTS // columns, 1)
+    blocks = [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+    threads = min(num_cores(), MAX_THREADS, len(blocks))
+    if threads < 2 or len(blocks) < MIN_BLOCKS_FOR_THREADS:
+        return [function(block) for block in blocks]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, blocks))
+
+
+def num_cores() -> int:
+    """Return the number of cores this process may use."""
+    # A container often has fewer than the machine.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def one_blas_thread(also_openmp: bool = True) -> Iterator[None]:
+    """Keep linear algebra to one thread: small matrices, or work that already runs on all cores.
+
+    On busy cores a library's own threads wait for each other 10 to 40 times as long as they work,
+    and the order in which they sum, so the last bits, depends on how many there are. A model that
+    runs on OpenMP, as torch does, keeps its threads where ``also_openmp`` is false.
+
+    The limit is one of the process. Calls may overlap, also on several threads: the first sets it
+    and the last to end puts back what was there.
+    """
+    api = None if also_openmp else "blas"
+    with _limits_lock:
+        count, limits = _limits.get(api, (0, None))
+        if limits is None:
+            threadpoolctl = importlib.import_module("threadpoolctl")  # untyped
+            limits = threadpoolctl.threadpool_limits(1, api)
+        _limits[api] = count + 1, limits
+    try:
+        yield
+    finally:
+        with _limits_lock:
+            count, limits = _limits.pop(api)
+            if count > 1:
+                _limits[api] = count - 1, limits
+            else:
+                limits.restore_original_limits()
+
+
+# How many calls hold each limit on threads, and what it replaced.
+_limits: dict[str | None, tuple[int, Any]] = {}
+_limits_lock = Lock()

@@ -1,0 +1,172 @@
+"""Scores: how badly each class fits each node, from its probabilities and its neighbours'."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper._core.arrays import FloatArray, as_array, check_matrix
+from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.threads import map_blocks
+from graphtemper.errors import InputError
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import multiply, operator
+from graphtemper.metrics._inputs import columns
+
+
+def aps(probabilities: ArrayLike, uniforms: ArrayLike | None = None) -> FloatArray:
+    r"""Adaptive score: the probability of all classes above this one, and a share of its own.
+
+    .. math:: s_{ik} = \sum_{j:\, r_{ij} < r_{ik}} p_{ij} + u_i\, p_{ik}
+
+    with the rank r of a class in its row, 1 for the most probable; equal probabilities are ranked
+    by class index. With u uniform on (0, 1), and p the true conditional probabilities, the score
+    of the true class is uniform.
+
+    Parameters
+    ----------
+    probabilities : (n, K) array
+    uniforms : (n,) array, optional
+        One u in [0, 1] a node. Without them u = 1: nothing is random, and sets are larger.
+
+    Returns
+    -------
+    (n, K) float64 array
+
+    References
+    ----------
+    Romano, Sesia & Candès, "Classification with Valid and Adaptive Coverage", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> aps([[0.2, 0.5, 0.3]]).round(6).tolist()
+    [[1.0, 0.5, 0.8]]
+    >>> aps([[0.2, 0.5, 0.3]], [0.5]).round(6).tolist()
+    [[0.9, 0.25, 0.65]]
+    """
+    return _ranked(probabilities, uniforms, 0.0, 1)
+
+
+def raps(
+    probabilities: ArrayLike,
+    uniforms: ArrayLike | None = None,
+    *,
+    lam: float = 0.1,
+    k_reg: int = 1,
+) -> FloatArray:
+    r"""`aps` with a penalty on ranks, which keeps sets small where probabilities have long tails.
+
+    .. math:: s_{ik} = \mathrm{aps}_{ik} + \lambda \max(0,\, r_{ik} - k_{reg})
+
+    Parameters
+    ----------
+    probabilities, uniforms
+        As in `aps`.
+    lam : float
+        At least 0; 0 is `aps`.
+    k_reg : int
+        Classes of this rank or better cost nothing.
+
+    References
+    ----------
+    Angelopoulos, Bates, Malik & Jordan, "Uncertainty Sets for Image Classifiers using Conformal
+    Prediction", ICLR 2021.
+
+    Examples
+    --------
+    >>> raps([[0.2, 0.5, 0.3]], lam=0.1).round(6).tolist()
+    [[1.2, 0.5, 0.9]]
+    """
+    return _ranked(probabilities, uniforms, check_lam(lam), check_whole(k_reg, "k_reg", 0))
+
+
+def diffuse(scores: ArrayLike, graph: Graph, delta: float = 0.5) -> FloatArray:
+    r"""Mix each node's scores with the mean of its neighbours': DAPS, from the scores of `aps`.
+
+    .. math:: \tilde s = (1 - \delta)\, s + \delta\, D^{-1} A\, s
+
+    Where neighbours share their class this removes noise from the scores; where they do not, it
+    adds some. A node without neighbours keeps its own scores. O(E K).
+
+    Parameters
+    ----------
+    scores : (N, K) array
+        Of every node of the graph.
+    graph : Graph
+    delta : float
+        In [0, 1]; 0 changes nothing.
+
+    References
+    ----------
+    Zargarbashi, Antonelli & Bojchevski, "Conformal Prediction Sets for Graph Neural Networks",
+    ICML 2023.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1]])
+    >>> diffuse([[0.2, 1.0], [0.6, 1.0], [0.4, 1.0]], g).round(6).tolist()
+    [[0.4, 1.0], [0.4, 1.0], [0.4, 1.0]]
+    """
+    s = check_matrix(scores, "scores").astype(np.float64)
+    if len(s) != graph.num_nodes:
+        raise InputError(
+            f"there are {len(s)} rows but the graph has {graph.num_nodes} nodes; diffused scores "
+            "need the probabilities of every node."
+        )
+    share = check_delta(delta)
+    around = np.asarray(multiply(operator(graph, "mean"), s), dtype=np.float64)
+    alone = graph.degrees == 0
+    around[alone] = s[alone]
+    return (1.0 - share) * s + share * around
+
+
+def check_lam(lam: float) -> float:
+    """Return a penalty of at least 0."""
+    penalty = check_number(lam, "lam")
+    if not 0.0 <= penalty < np.inf:
+        raise InputError(f"lam must be finite and at least 0, not {lam!r}.")
+    return penalty
+
+
+def check_delta(delta: float) -> float:
+    """Return a weight of the neighbours in [0, 1]."""
+    share = check_number(delta, "delta")
+    if not 0.0 <= share <= 1.0:
+        raise InputError(f"delta must lie in [0, 1], not {delta!r}.")
+    return share
+
+
+def _ranked(
+    probabilities: ArrayLike, uniforms: ArrayLike | None, penalty: float, k_reg: int
+) -> FloatArray:
+    p = check_matrix(probabilities, "probabilities")
+    u = _uniforms(uniforms, len(p))
+    scores = np.empty(p.shape, dtype=np.float64)
+    steps = penalty * np.maximum(np.arange(1, p.shape[1] + 1) - k_reg, 0)
+
+    def write(rows: slice) -> None:
+        values = columns(p, rows).T.astype(np.float64)
+        order = np.argsort(-values, axis=1, kind="stable")
+        sorted_values = np.take_along_axis(values, order, axis=1)
+        above = np.cumsum(sorted_values, axis=1) - sorted_values
+        ranked = above + u[rows, None] * sorted_values + steps
+        block = np.empty_like(ranked)
+        np.put_along_axis(block, order, ranked, axis=1)
+        scores[rows] = block
+
+    map_blocks(write, *p.shape)
+    return scores
+
+
+def _uniforms(uniforms: ArrayLike | None, count: int) -> NDArray[Any]:
+    if uniforms is None:
+        return np.ones(count)
+    u = as_array(uniforms, "uniforms")
+    if u.shape != (count,):
+        raise InputError(f"uniforms must have shape ({count},), one a row, not {u.shape}.")
+    # Written so that NaN fails the test too.
+    if u.dtype.kind not in "fiu" or not ((u >= 0.0) & (u <= 1.0)).all():
+        raise InputError("uniforms must be numbers in [0, 1].")
+    return u.astype(np.float64)

@@ -1,0 +1,119 @@
+"""Thresholds: quantiles of scores that leave room for the node that has not been seen."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from graphtemper._core.arrays import FloatArray, as_array
+from graphtemper._core.checks import check_number
+from graphtemper.errors import InputError
+
+# 0.07 * 100 is 7.000000000000001: a whole number must not be missed by rounding.
+_ROUNDING = 1e-12
+
+
+def check_level(level: float) -> float:
+    """Return a level strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> check_level(90)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: level must lie strictly between 0 and 1, not 90.
+    """
+    value = check_number(level, "level")
+    if not 0.0 < value < 1.0:
+        raise InputError(f"level must lie strictly between 0 and 1, not {level!r}.")
+    return value
+
+
+def check_numbers(values: ArrayLike, name: str) -> FloatArray:
+    """Return (n,) finite numbers."""
+    array = as_array(values, name)
+    if array.ndim != 1:
+        raise InputError(f"{name} must be one-dimensional, not of shape {array.shape}.")
+    if array.dtype.kind not in "fiu" and array.size:
+        raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
+    numbers: FloatArray = array.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise InputError(f"{name} holds {numbers[~np.isfinite(numbers)][0]}; it must be finite.")
+    return numbers
+
+
+def threshold(
+    scores: ArrayLike,
+    level: float,
+    weights: ArrayLike | None = None,
+    new_weight: ArrayLike = 1.0,
+) -> FloatArray:
+    r"""Return the score that a new node's true class stays below with the given probability.
+
+    .. math:: \hat q = \min\Bigl\{q : \sum_{i:\, s_i \le q} w_i \ge
+              (1 - \alpha) \bigl(w_{new} + \sum_i w_i\bigr)\Bigr\}
+
+    Without weights this is the :math:`\lceil (n + 1)(1 - \alpha) \rceil`-th smallest of n scores.
+    The new node counts as a score of infinity: where all n scores together do not reach the
+    level, as with :math:`n < (1-\alpha)/\alpha`, the threshold is infinite and a set holds every
+    class.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        Of the true classes of labelled nodes.
+    level : float
+        1 - alpha, in (0, 1).
+    weights : (n,) array, optional
+        Density of the target over that of the source at each node, up to a factor. With these the
+        coverage holds at the target; with estimates of them, about.
+    new_weight : float or (m,) array
+        The same at the new node, or at several.
+
+    Returns
+    -------
+    float64 array of the shape of ``new_weight``
+
+    References
+    ----------
+    Vovk, Gammerman & Shafer, "Algorithmic Learning in a Random World", 2005; Tibshirani, Barber,
+    Candès & Ramdas, "Conformal Prediction Under Covariate Shift", NeurIPS 2019.
+
+    Examples
+    --------
+    >>> float(threshold(range(1, 20), 0.9))     # the 18th of 19, as 0.9 * 20 = 18
+    18.0
+    >>> float(threshold(range(1, 9), 0.9))      # eight are too few for 90 %
+    inf
+    >>> threshold([1.0, 2.0, 3.0], 0.5, [1.0, 1.0, 6.0], [1.0, 100.0]).tolist()
+    [3.0, inf]
+    """
+    values = check_numbers(scores, "scores")
+    wanted = check_level(level)
+    if values.size == 0:
+        raise InputError("scores is empty; pass at least one labelled node.")
+    counts = np.ones(values.size) if weights is None else check_numbers(weights, "weights")
+    if counts.shape != values.shape:
+        raise InputError(f"weights must have shape {values.shape}, not {counts.shape}.")
+    added = np.asarray(as_array(new_weight, "new_weight"), dtype=np.float64)
+    if counts.min() < 0.0 or not counts.sum() > 0.0 or not (added >= 0.0).all():
+        raise InputError("weights must not be negative, and one of them must be positive.")
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(counts[order])
+    needed = wanted * (reached[-1] + added) * (1.0 - _ROUNDING)
+    found = np.append(values[order], np.inf)
+    return np.asarray(found[np.searchsorted(reached, needed, side="left")])
+
+
+def ladder(scores: FloatArray, steps: int) -> FloatArray:
+    r"""Return quantiles that stand for all scores, each for the same share and never below them.
+
+    Step j is the :math:`\lceil j n / J \rceil`-th smallest score, raised to the next millionth, so
+    a threshold from the ladder is never smaller than one from the scores.
+
+    Examples
+    --------
+    >>> ladder(np.array([0.3, 0.1, 0.2, 0.4]), 2).tolist()
+    [0.200001, 0.400001]
+    """
+    place = -(-np.arange(1, steps + 1) * scores.size // steps) - 1
+    return np.asarray((np.floor(np.sort(scores)[place] * 1e6) + 1.0) / 1e6)

@@ -1,0 +1,298 @@
+"""The card as JSON: schema, rounding, and checks that name the field."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper.card import class_profile_format as profile_format
+from graphtemper.card import node_format
+from graphtemper.card.atlas import Environment
+from graphtemper.card.fields import LARGEST, Field
+from graphtemper.card.response import Kernel
+from graphtemper.errors import InputError
+from graphtemper.signals.class_model import ClassMoments
+from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
+from graphtemper.signals.neighbours import Covariance
+from graphtemper.signals.share_drift import SKETCH_SIZE, Population
+
+if TYPE_CHECKING:
+    from graphtemper.card.card import SourceCard
+
+SCHEMA = "graphtemper.card/2"
+_EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
+_COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
+
+
+def to_json(card: SourceCard) -> str:
+    """Return the card's text; numbers keep six significant digits."""
+    probe = card.probe
+    content = {
+        "schema": SCHEMA,
+        "predictor": card.predictor,
+        "num_classes": card.num_classes,
+        "num_features": card.num_features,
+        "num_nodes": card.num_nodes,
+        "fingerprint": None if card.fingerprint is None else card.fingerprint.tolist(),
+        "excluded": list(card.excluded),
+        "probe": {
+            **{key: value for key, value in probe.__dict__.items() if key != "column_std"},
+            "column_std": _pack(probe.column_std),
+        },
+        "reference": {
+            "accuracy": card.reference.accuracy,
+            "evidence": card.reference.evidence.to_dict(),
+            "moments": {
+                key: value.tolist() for key, value in card.reference.moments.__dict__.items()
+            },
+        },
+        "population": {
+            key: value.tolist() if isinstance(value, np.ndarray) else value
+            for key, value in card.population.__dict__.items()
+        },
+        "class_profile": profile_format.write(card.class_profile),
+        "node_response": node_format.write(card.node_responses),
+        "names": {kind: list(names) for kind, names in card.names.items()},
+        "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
+        "widening": card.widening,
+        "signals": list(_EVERY),
+        "environments": [
+            {
+                **item.__dict__,
+                "families": sorted(item.families),
+                "signals": [item.signals[name] for name in _EVERY],
+            }
+            for item in card.environments
+        ],
+    }
+    return json.dumps(_rounded(content), separators=(",", ":"))
+
+
+def from_json(text: str) -> SourceCard:
+    """Read a card's text; unknown extra fields are ignored, missing or odd ones are named."""
+    from graphtemper.card.card import SourceCard
+
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError("the file is not JSON, so it is not a source card.") from error
+    root = Field("card", content)
+    schema = root["schema"].text()
+    if schema != SCHEMA and not schema.startswith(SCHEMA.rpartition("/")[0]):
+        raise InputError(f"this is a file of {schema!r}, not a source card.")
+    if schema != SCHEMA:
+        raise InputError(
+            f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; use a matching "
+            "version of graphtemper."
+        )
+    classes = root["num_classes"].count(2, 100_000)
+    features = root["num_features"].count(1, 100_000_000)
+    shown = root["fingerprint"]
+    return SourceCard(
+        predictor=root["predictor"].text(),
+        num_classes=classes,
+        num_features=features,
+        num_nodes=root["num_nodes"].count(1, 10**12),
+        fingerprint=None if shown.value is None else shown.array((None, classes)),
+        probe=_probe(root["probe"], features),
+        reference=_reference(root["reference"], classes),
+        population=_population(root["population"], classes),
+        environments=tuple(
+            _environment(item, _order(root["signals"]))
+            for item in root["environments"].items(3, 5000)
+        ),
+        names={
+            "model": _names(root["names"]["model"], SIGNALS),
+            "logits": _names(root["names"]["logits"], LOGIT_SIGNALS),
+        },
+        kernels={kind: _kernel(root["kernels"][kind]) for kind in ("model", "logits")},
+        widening={kind: root["widening"][kind].number(1.0, 1e6) for kind in ("model", "logits")},
+        excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
+        class_profile=profile_format.read(root.get("class_profile"), classes),
+        node_responses=node_format.read(root.get("node_response"), classes),
+    )
+
+
+def _probe(field: Field, features: int) -> Probe:
+    return Probe(
+        temperature=field["temperature"].number(1e-150, 1e150),
+        noise_level=field["noise_level"].number(0.0, 1e6),
+        column_std=_unpack(field["column_std"], features),
+        confidence_threshold=field["confidence_threshold"].number(-1e9, 1e9),
+        entropy_threshold=field["entropy_threshold"].number(-1e9, 1e9),
+        seed=field["seed"].count(0, 2**63),
+        splits=field["splits"].count(1, 100),
+        passes=field["passes"].count(2, 1000),
+        edge_share=field["edge_share"].number(0.0, 1.0),
+    )
+
+
+def _reference(field: Field, classes: int) -> Reference:
+    moments, seen = field["moments"], field["evidence"]
+    square = (classes, classes)
+    plain = ("confidence", "confident_share", "certain_share", "log_degree")
+    agreements = ("noise_agreement", "source_noise_agreement", "edge_agreement")
+    numbers: dict[str, Any] = {name: seen[name].number(-1e9, 1e9) for name in (*plain, *agreements)}
+    covariances: dict[str, Any] = {name: _covariance(seen[name]) for name in _COVARIANCES}
+    return Reference(
+        accuracy=field["accuracy"].number(0.0, 1.0),
+        moments=ClassMoments(
+            shares=moments["shares"].shares(classes),
+            offsets=moments["offsets"].array(square),
+        ),
+        evidence=Evidence(
+            mean=seen["mean"].array((classes,)),
+            covariance=_spread(seen["covariance"], classes),
+            predicted_shares=seen["predicted_shares"].shares(classes),
+            mean_abs_logit=seen["mean_abs_logit"].number(0.0, LARGEST),
+            homophily=None
+            if seen["homophily"].value is None
+            else seen["homophily"].number(0.0, 1.0),
+            snr=None if seen["snr"].value is None else seen["snr"].number(-1e300, 1e300),
+            **numbers,
+            **covariances,
+        ),
+    )
+
+
+def _covariance(field: Field) -> Covariance:
+    value, error = field.array((2,)).tolist()
+    if error < 0.0:
+        raise InputError(f"field {field.name!r} has a negative error; the card is damaged.")
+    return Covariance(value, error)
+
+
+def _spread(field: Field, classes: int) -> FloatArray:
+    """Read a covariance matrix; what is not one would give negative variances later."""
+    matrix = field.array((classes, classes))
+    size = float(np.abs(matrix).max())
+    if not np.allclose(matrix, matrix.T, atol=1e-3 * size) or (np.diag(matrix) < 0.0).any():
+        raise InputError(f"field {field.name!r} must be a covariance; the card is damaged.")
+    return matrix
+
+
+def _recalls(field: Field, classes: int) -> FloatArray:
+    values = field.array((classes,))
+    if values.min() < 0.0 or values.max() > 1.0:
+        raise InputError(f"field {field.name!r} must lie between 0 and 1; the card is damaged.")
+    return values
+
+
+def _population(field: Field, classes: int) -> Population:
+    return Population(
+        sketch=field["sketch"].array((SKETCH_SIZE,)),
+        num_nodes=field["num_nodes"].count(1, 10**12),
+        separation=field["separation"].number(1e-6, 1e6),
+        recalls=_recalls(field["recalls"], classes),
+    )
+
+
+def read_environment(row: dict[str, Any]) -> Environment:
+    """Return the environment in a row of a resume file, or an `InputError` that names the field."""
+    field = Field("environment", row)
+    values = {name: field["signals"][name].number(-1e3, 1e3) for name in _EVERY}
+    return _with_signals(field, values)
+
+
+def _order(field: Field) -> list[str]:
+    """Read which signal stands where in the rows of the environments."""
+    names = [item.text() for item in field.items(1, 100)]
+    missing = [name for name in _EVERY if name not in names]
+    if missing:
+        raise InputError(f"field {field.name!r} lacks {missing[0]!r}; the card is damaged.")
+    return names
+
+
+def _environment(field: Field, names: list[str]) -> Environment:
+    row = field["signals"].items(len(names), len(names))
+    values = {
+        name: item.number(-1e3, 1e3)
+        for name, item in zip(names, row, strict=True)
+        if name in _EVERY  # a later version may write more
+    }
+    return _with_signals(field, values)
+
+
+def _with_signals(field: Field, signals: dict[str, float]) -> Environment:
+    return Environment(
+        shift=field["shift"].text(),
+        families=frozenset(item.text() for item in field["families"].items(0, 20)),
+        signals=signals,
+        accuracy=field["accuracy"].number(0.0, 1.0),
+        temperature=field["temperature"].number(0.0, 1e300),
+    )
+
+
+def _names(field: Field, known: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(item.text() for item in field.items(1, 20))
+    for name in names:
+        if name not in known or names.count(name) > 1:
+            raise InputError(
+                f"field {field.name!r} holds {name!r}, which is not a signal to read there or is "
+                "there twice."
+            )
+    return names
+
+
+def _kernel(field: Field) -> Kernel:
+    return Kernel(**{name: field[name].number(1e-12, 1e9) for name in Kernel.__dataclass_fields__})
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def as_stored(std: FloatArray) -> FloatArray:
+    """Return column standard deviations as a card keeps them.
+
+    Examples
+    --------
+    >>> as_stored(np.array([0.0, 1.0, 3.0])).round(4).tolist()
+    [0.0, 1.0, 3.0]
+    """
+    return _unpack(Field("column_std", _rounded(_pack(std))), std.size)
+
+
+def _pack(std: FloatArray) -> dict[str, Any]:
+    """Write column standard deviations as one byte each, on a logarithmic scale.
+
+    Columns may be many and the strength of a perturbation needs no more than a few percent.
+    """
+    positive = std[std > 0]
+    low, high = (
+        (float(np.log(positive.min())), float(np.log(positive.max()))) if positive.size else (0, 0)
+    )
+    width = max(high - low, 1e-12)
+    codes = np.zeros(std.size, dtype=np.uint8)
+    codes[std > 0] = 1 + np.round((np.log(positive) - low) / width * 254).astype(np.uint8)
+    return {"low": low, "high": high, "codes": base64.b64encode(codes.tobytes()).decode("ascii")}
+
+
+def _unpack(field: Field, size: int) -> FloatArray:
+    # Beyond these, the columns are not ones of single-precision features.
+    low, high = (field[end].number(-110.0, 110.0) for end in ("low", "high"))
+    if high < low:
+        raise InputError(f"field '{field.name}.high' must not be below 'low'.")
+    text = field["codes"].value
+    try:
+        codes = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"field '{field.name}.codes' must be base64; the card is damaged."
+        ) from error
+    if codes.size != size:
+        raise InputError(f"field '{field.name}.codes' has {codes.size} columns, not {size}.")
+    values = np.exp(low + (codes.astype(np.float64) - 1.0) / 254 * max(high - low, 1e-12))
+    return np.where(codes > 0, values, 0.0)
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number a card may hold")

@@ -1,0 +1,288 @@
+r"""The response: accuracy as a function of signals, learned from the atlas.
+
+A Gaussian process on the log-odds of accuracy. Its mean is the leading signal, which is an estimate
+by itself; what that one misses is learned with a linear and a smooth part,
+
+.. math:: k(x, x') = a\,x^\top x' + b\,\exp(-|x-x'|^2 / 2\ell^2),
+
+both zero at the source, so that a target that looks like the source gets the source's accuracy. The
+linear part extrapolates, the smooth part corrects near environments that were seen, and the
+variance grows away from all of them. Hyper-parameters maximise the marginal likelihood; how far the
+stated variance can be trusted is measured by leaving whole families of shifts out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.log_odds import normal_quantile
+from graphtemper.errors import InputError
+
+# A signal that moves less than this, in log-odds, in all environments is constant but for rounding.
+_LEAST_SIZE = 1e-4
+# Environments nearer than this, in atlas standard deviations, cannot be told apart.
+_LEAST_REACH = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Variances of the linear part, the smooth part and the noise, and the smooth part's length."""
+
+    linear: float
+    smooth: float
+    length: float
+    noise: float
+
+    def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the prior covariance of the response between two sets of points."""
+        distance = ((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=2)
+        near = np.exp(-0.5 * distance / self.length**2)
+        # Subtracting the value at the origin keeps the response at the source fixed.
+        at_x = np.exp(-0.5 * (x**2).sum(axis=1) / self.length**2)[:, None]
+        at_y = np.exp(-0.5 * (y**2).sum(axis=1) / self.length**2)[None, :]
+        return np.asarray(self.linear * (x @ y.T) + self.smooth * (near - at_x * at_y))
+
+
+@dataclass(frozen=True, eq=False)
+class Response:
+    """A fitted response surface: plain arrays, nothing that belongs to a node.
+
+    ``points`` are the environments' signals relative to the source's, divided by ``scale``;
+    ``values`` are log-odds of their accuracy relative to the source's, with sampling variances
+    ``noise``. ``prior`` are the weights of the points that the response has before it has learned
+    anything. ``widening`` is the factor by which the stated standard deviation has to grow so that
+    intervals cover families that were left out. ``reach`` is how far an environment usually lies
+    from the nearest one of other families, the unit in which `novelty` is judged.
+    """
+
+    names: tuple[str, ...]
+    points: FloatArray
+    values: FloatArray
+    noise: FloatArray
+    origin: FloatArray
+    scale: FloatArray
+    prior: FloatArray
+    kernel: Kernel
+    widening: float = 1.0
+    reach: float = 1.0
+
+    def predict(self, signals: dict[str, float]) -> tuple[float, float]:
+        """Return mean and standard deviation of the log-odds of accuracy relative to the source."""
+        x = self.coordinates(signals)
+        missed = self.values - self.points @ self.prior
+        mean, variance = _condition(self.kernel, self.points, missed, self.noise, x[None, :])
+        return float(mean[0] + x @ self.prior), float(np.sqrt(variance[0]))
+
+    def coordinates(self, signals: dict[str, float]) -> FloatArray:
+        """Return the signals' position relative to the source, in atlas standard deviations."""
+        missing = [name for name in self.names if name not in signals]
+        if missing:
+            raise InputError(f"signal {missing[0]!r} is missing; measure it first.")
+        raw = np.array([signals[name] for name in self.names])
+        return np.asarray((raw - self.origin) / self.scale)
+
+    def novelty(self, signals: dict[str, float]) -> float:
+        """Return the distance to the nearest environment or the source, in standard deviations."""
+        x = self.coordinates(signals)
+        nearest = min(float(((self.points - x) ** 2).sum(axis=1).min()), float(x @ x))
+        return float(np.sqrt(nearest))
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """What the response says of environments when a whole family of theirs is left out.
+
+    ``rows`` are environments, one entry for each of their families, ``predicted`` their values and
+    ``standardised`` the residuals in stated standard deviations.
+    """
+
+    rows: NDArray[np.int64]
+    predicted: FloatArray
+    standardised: FloatArray
+
+
+def fit(
+    names: Sequence[str],
+    signals: Sequence[dict[str, float]],
+    values: FloatArray,
+    noise: FloatArray,
+    origin: dict[str, float],
+    families: Sequence[frozenset[str]],
+    *,
+    lead: str | None = None,
+    level: float = 0.90,
+) -> tuple[Response, LeftOut]:
+    """Fit a response and return it with what it says of left-out families.
+
+    Parameters
+    ----------
+    names
+        The signals to read.
+    signals, values
+        One dict and one value (log-odds of accuracy relative to the source's) an environment.
+    noise
+        Sampling variance of each value.
+    origin
+        The source's own signals.
+    families
+        The shift families that each environment contains.
+    lead
+        The signal that is an estimate by itself.
+    level
+        Coverage that the widened intervals have on left-out families.
+    """
+    points, start, scale = standardise(names, signals, origin)
+    prior = prior_weights(names, scale, lead)
+    missed = values - points @ prior
+    kernel = _likely_kernel(points, missed, noise)
+    response = Response(tuple(names), points, values, noise, start, scale, prior, kernel)
+    found = _left_out(kernel, points, missed, noise, families)
+    if not found.rows.size:
+        raise InputError("a response needs at least two families of shifts, to leave one out.")
+    # The interval of a left-out family should cover as often as it says, so widen until it does.
+    widening = max(1.0, float(np.quantile(found.standardised, level)) / normal_quantile(level))
+    response = replace(response, widening=widening, reach=reach(points, families))
+    return response, replace(found, predicted=found.predicted + (points @ prior)[found.rows])
+
+
+def prior_weights(names: Sequence[str], scale: FloatArray, lead: str | None) -> FloatArray:
+    """Return weights of standardised signals under which the leading one counts as it is.
+
+    Examples
+    --------
+    >>> prior_weights(("a", "b"), np.array([2.0, 3.0]), "b").tolist()
+    [0.0, 3.0]
+    """
+    return np.where([name == lead for name in names], scale, 0.0)
+
+
+def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
+    """Return the distance within which 90 % of environments have one of other families."""
+    distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
+    for row, mine in enumerate(families):
+        distance[row, [bool(mine & other) for other in families]] = np.inf
+    np.fill_diagonal(distance, np.inf)
+    nearest = distance.min(axis=1)
+    nearest = nearest[np.isfinite(nearest)]
+    return max(float(np.quantile(nearest, 0.9)), _LEAST_REACH) if nearest.size else 1.0
+
+
+def standardise(
+    names: Sequence[str], signals: Sequence[dict[str, float]], origin: dict[str, float]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the environments' coordinates, the source's signals and the unit of each signal."""
+    missing = [name for name in names for row in (origin, *signals) if name not in row]
+    if missing:
+        raise InputError(f"signal {missing[0]!r} is missing; measure it first.")
+    start = np.array([origin[name] for name in names])
+    raw = np.array([[row[name] for name in names] for row in signals]) - start
+    size = np.sqrt((raw**2).mean(axis=0))
+    scale = np.where(size > _LEAST_SIZE, size, 1.0)
+    return raw / scale, start, scale
+
+
+def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) -> Kernel:
+    """Maximise the marginal likelihood from a few starts, on the scale of the data."""
+    from scipy.optimize import minimize
+
+    spread = float(values.var()) + 1e-6
+    width = float(np.sqrt(points.shape[1]))
+    loss = _Likelihood(points, values, noise)
+    bounds = [
+        (np.log(1e-4 * spread), np.log(1e2 * spread)),
+        (np.log(1e-4 * spread), np.log(1e1 * spread)),
+        (np.log(0.3 * width), np.log(10.0 * width)),
+        (np.log(1e-4 * spread), np.log(spread)),
+    ]
+    best: Any = None
+    for linear, smooth, length in ((1.0, 0.3, 1.0), (0.1, 1.0, 2.0)):
+        first = np.log([linear * spread / width, smooth * spread, length * width, 0.02 * spread])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds)
+        if best is None or found.fun < best.fun:
+            best = found
+    return Kernel(*(float(value) for value in np.exp(best.x)))
+
+
+class _Likelihood:
+    """Negative log marginal likelihood of the kernel's logarithms, with its gradient."""
+
+    def __init__(self, points: FloatArray, values: FloatArray, noise: FloatArray) -> None:
+        self._values, self._noise = values, noise
+        self._products = points @ points.T
+        square = np.diag(self._products)
+        self._from_origin = square[:, None] + square[None, :]
+        self._distance = self._from_origin - 2.0 * self._products
+
+    def __call__(self, log_parameters: FloatArray) -> tuple[float, FloatArray]:
+        linear, smooth, length, noise = np.exp(log_parameters)
+        near = np.exp(-0.5 * self._distance / length**2)
+        origin = np.exp(-0.5 * self._from_origin / length**2)
+        matrix = linear * self._products + smooth * (near - origin)
+        matrix[np.diag_indices_from(matrix)] += self._noise + noise
+        try:
+            factor = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return 1e10, np.zeros(4)
+        half = _solve_lower(factor, np.eye(len(matrix)))
+        inverse = half.T @ half
+        weights = inverse @ self._values
+        slope = 0.5 * (inverse - np.outer(weights, weights))
+        stretch = (near * self._distance - origin * self._from_origin) / length**2
+        gradient = [
+            linear * float((slope * self._products).sum()),
+            smooth * float((slope * (near - origin)).sum()),
+            smooth * float((slope * stretch).sum()),
+            noise * float(np.trace(slope)),
+        ]
+        value = 0.5 * float(self._values @ weights) + float(np.log(np.diag(factor)).sum())
+        return value, np.array(gradient)
+
+
+def _condition(
+    kernel: Kernel, points: FloatArray, values: FloatArray, noise: FloatArray, x: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance at x; the sampling noise of the values counts as in the fit."""
+    matrix = kernel(points, points) + np.diag(noise + kernel.noise)
+    factor = np.linalg.cholesky(matrix + 1e-9 * np.trace(matrix) * np.eye(len(points)))
+    half = _solve_lower(factor, kernel(points, x))
+    mean = half.T @ _solve_lower(factor, values)
+    prior = np.array([kernel(row[None, :], row[None, :])[0, 0] for row in x])
+    return mean, np.maximum(prior - (half**2).sum(axis=0), 0.0) + kernel.noise
+
+
+def _solve_lower(factor: NDArray[np.floating[Any]], right: FloatArray) -> FloatArray:
+    from scipy.linalg import solve_triangular
+
+    return np.asarray(solve_triangular(factor, right, lower=True, check_finite=False))
+
+
+def _left_out(
+    kernel: Kernel,
+    points: FloatArray,
+    values: FloatArray,
+    noise: FloatArray,
+    families: Sequence[frozenset[str]],
+) -> LeftOut:
+    """Predict every environment once for each of its families, from those without that family."""
+    rows, means, residuals = [], [], []
+    for name in sorted(frozenset().union(*families)):
+        out = np.array([name in family for family in families])
+        if out.all() or not out.any():
+            continue
+        mean, variance = _condition(kernel, points[~out], values[~out], noise[~out], points[out])
+        rows.append(np.flatnonzero(out))
+        means.append(mean)
+        # What is left out was itself measured on a sample, which is no fault of the prediction.
+        residuals.append(np.abs(values[out] - mean) / np.sqrt(variance + noise[out]))
+    if not rows:
+        return LeftOut(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+    return LeftOut(np.concatenate(rows), np.concatenate(means), np.concatenate(residuals))

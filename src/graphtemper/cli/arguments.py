@@ -1,0 +1,228 @@
+"""What people name on a command line: a graph, a predictor, a file of logits, a choice of nodes."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper import models
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.files import open_array, read_npz
+from graphtemper.errors import FileError, GraphTemperError, InputError
+from graphtemper.graph import datasets
+from graphtemper.graph.graph import Graph
+from graphtemper.models import GCN
+from graphtemper.models.linear import LinearGNN
+from graphtemper.models.predictor import Predictor, checked_logits
+
+SPLITS = ("train", "val", "test")
+
+
+def load_graph(source: str) -> Graph:
+    """Load a graph by its name in the catalogue or by the path of an ``.npz``."""
+    if source in datasets.CATALOGUE:
+        return datasets.load(source)
+    if not Path(source).suffix and not Path(source).exists():
+        datasets.find(source)  # neither a name nor a path: say that the name is unknown
+    return Graph.load(source)
+
+
+def resolve(spec: str) -> Predictor:
+    """Return the predictor that a text names.
+
+    Parameters
+    ----------
+    spec
+        The path of a saved model (``.npz``), or ``package.module:callable``, looked up from the
+        working directory as well. The callable is the predictor itself, ``graph -> logits (N, K)``;
+        a class, or a function that makes a predictor, is refused.
+
+    Examples
+    --------
+    >>> resolve("math:no_such_name")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the module 'math' has no 'no_such_name'.
+    """
+    if spec.endswith(".npz") or (":" not in spec and os.path.isfile(spec)):
+        return models.load(spec)
+    module, colon, name = spec.partition(":")
+    if not (colon and module and name):
+        raise InputError(
+            f"cannot read the predictor {spec!r}; write package.module:callable, or the path of a "
+            "saved model (.npz)."
+        )
+    found = _attribute(_import(module), module, name)
+    _check_callable(found, spec)
+    return found if isinstance(found, LinearGNN | GCN) else _guarded(found, spec)
+
+
+def _import(module: str) -> Any:
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module + ".").startswith(error.name + "."):
+            raise InputError(
+                f"there is no module {module!r}; run from the folder that holds it, or install it."
+            ) from error
+        raise InputError(f"importing {module!r} needs {error.name!r}; install it.") from error
+    except (Exception, SystemExit) as error:
+        raise InputError(f"importing {module!r} failed: {_one_line(error)}.") from error
+
+
+def _attribute(value: Any, module: str, name: str) -> Any:
+    for part in name.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError as error:
+            raise InputError(f"the module {module!r} has no {name!r}.") from error
+    return value
+
+
+def _check_callable(found: Any, spec: str) -> None:
+    if isinstance(found, type):
+        raise InputError(f"{spec} is a class; name a trained instance, a callable graph -> logits.")
+    if not callable(found):
+        raise InputError(
+            f"{spec} is a {type(found).__name__}, which cannot be called; name a callable "
+            "graph -> logits."
+        )
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(found, torch.nn.Module):
+        raise InputError(f"{spec} is a torch module; wrap it with graphtemper.pyg.predictor.")
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        raise InputError(
+            f"{spec} does not take one graph; name the predictor itself, a callable "
+            "graph -> logits, not a function that makes one."
+        ) from error
+    except ValueError:
+        return  # a builtin that does not tell its arguments
+
+
+def _guarded(found: Any, spec: str) -> Predictor:
+    """Let the predictor's own errors end in one sentence that names it."""
+
+    def run(graph: Graph) -> Any:
+        try:
+            return found(graph)
+        except GraphTemperError:
+            raise
+        except Exception as error:
+            if os.environ.get("GRAPHTEMPER_DEBUG"):
+                raise
+            raise InputError(
+                f"the predictor {spec} failed: {_one_line(error)} (set GRAPHTEMPER_DEBUG=1 to see "
+                "where)."
+            ) from error
+
+    run.__name__ = spec
+    return run
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()).rstrip(".")
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def read_logits(path: str | os.PathLike[str], num_nodes: int) -> FloatArray:
+    """Read logits (N, K) from an ``.npz`` with the key ``logits``, or from a ``.npy``."""
+    source = Path(path)
+    if source.suffix == ".npy":
+        values = open_array(source, "logits")
+    else:
+        arrays = read_npz(source)
+        if "logits" not in arrays:
+            raise FileError(f"{source}: key 'logits' is missing; save the array under that name.")
+        values = arrays["logits"]
+    try:
+        return checked_logits(values, num_nodes)
+    except InputError as error:
+        raise FileError(f"{source}: {error}") from error
+
+
+def choose_nodes(
+    graph: Graph,
+    nodes: str | os.PathLike[str] | None = None,
+    split: str | None = None,
+    *,
+    labelled: bool = False,
+) -> NDArray[np.int64] | None:
+    """Return the nodes that a file or a stored split names; None where neither is given.
+
+    Parameters
+    ----------
+    graph
+        The graph they belong to.
+    nodes
+        A text file with one node index a line.
+    split
+        ``train``, ``val`` or ``test`` and the number of the stored split: ``val:0``.
+    labelled
+        Keep only the nodes of the split that have a label.
+    """
+    if nodes is not None and split is not None:
+        raise InputError("choose the nodes by a file or by a split, not by both.")
+    if nodes is not None:
+        return _read_nodes(Path(nodes), graph.num_nodes)
+    if split is None:
+        return None
+    part, _, number = split.partition(":")
+    if part not in SPLITS or not (number or "0").isdecimal():
+        raise InputError(f"cannot read the split {split!r}; write train, val or test, as in val:0.")
+    masks = getattr(graph, f"{part}_masks")
+    count, index = 0 if masks is None else len(masks), int(number or "0")
+    if index >= count:
+        raise InputError(f"the graph has {count} {part} splits, so there is no {part}:{index}.")
+    mask = masks[index]
+    if labelled and graph.labels is not None:
+        mask = mask & (graph.labels >= 0)
+    return np.flatnonzero(mask)
+
+
+def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
+    """Read one node a line; memory is for each node of the graph and not for each line."""
+    found, line_of = array("q"), np.zeros(num_nodes, np.int64)
+    for number, text in _texts(path):
+        if not (text.isascii() and text.isdecimal()) or len(text) > 18:
+            raise FileError(
+                f"{path}, line {number}: {text[:40]!r} is not a node; write one index a line."
+            )
+        node = int(text)
+        if node >= num_nodes:
+            raise FileError(f"{path}, line {number}: node {node} is outside 0..{num_nodes - 1}.")
+        if line_of[node]:
+            raise FileError(
+                f"{path}, line {number}: node {node} is already on line {line_of[node]}."
+            )
+        line_of[node] = number
+        found.append(node)
+    if not found:
+        raise FileError(f"{path} names no node; write one index a line.")
+    return np.array(found, dtype=np.int64)
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not empty, with their numbers."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            for number, line in enumerate(stream, start=1):
+                if text := line.strip():
+                    yield number, text
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path} is not a text file; write one node index a line.") from error
+    except OSError as error:
+        raise FileError(
+            f"the list of nodes {path} cannot be read: {error.strerror or error}."
+        ) from error

@@ -1,0 +1,237 @@
+"""What a graph must satisfy: each check names the key and the first bad entry in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import as_array
+from graphtemper.errors import InputError
+
+Features = NDArray[np.float32] | sp.csr_matrix
+
+CSR_KEYS = ("features_data", "features_indices", "features_indptr", "features_shape")
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def checked_features(features: Any) -> Features:
+    """Check and convert features to float32, dense or CSR."""
+    if sp.issparse(features):
+        return checked_sparse(features)
+    array = as_array(features, "features")
+    if array.dtype.kind not in "fiubO":
+        raise InputError(
+            f"features must be a numeric (N, F) array of real numbers, not {array.dtype}."
+        )
+    if array.ndim != 2:
+        raise InputError(f"features must be a real (N, F) array, but has shape {array.shape}.")
+    try:
+        with np.errstate(over="ignore"):
+            dense = np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError("features must be a numeric (N, F) array.") from error
+    if dense.shape[0] == 0 or dense.shape[1] == 0:
+        raise InputError(
+            f"features is empty, shape {dense.shape}; a graph needs a node and a column."
+        )
+    finite = np.isfinite(dense)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise InputError(
+            f"features[{row}, {column}] is {array[row, column]}; replace non-finite entries."
+        )
+    return read_only(dense)
+
+
+def checked_sparse(features: Any) -> sp.csr_matrix:
+    """Check and convert sparse features to canonical float32 CSR."""
+    if len(features.shape) != 2:
+        raise InputError(f"features must be a real (N, F) array, but has shape {features.shape}.")
+    if features.dtype.kind not in "fiub":
+        raise InputError(f"features must hold real numbers, not {features.dtype}.")
+    if features.shape[0] == 0 or features.shape[1] == 0:
+        raise InputError(
+            f"features is empty, shape {features.shape}; a graph needs a node and a column."
+        )
+    with np.errstate(over="ignore"):  # what does not fit float32 is named below
+        matrix = sp.csr_matrix(features, dtype=np.float32)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    bad = np.flatnonzero(~np.isfinite(matrix.data))
+    if bad.size:
+        row = int(np.searchsorted(matrix.indptr, bad[0], side="right")) - 1
+        raise InputError(
+            f"features[{row}, {matrix.indices[bad[0]]}] is {matrix.data[bad[0]]}; "
+            "replace non-finite entries."
+        )
+    # The CSR wrapper stays a plain scipy matrix; only its buffers are protected.
+    matrix = sp.csr_matrix(
+        (read_only(matrix.data), read_only(matrix.indices), read_only(matrix.indptr)),
+        shape=matrix.shape,
+    )
+    matrix.has_canonical_format = True
+    return matrix
+
+
+def checked_pairs(edges: Any, num_nodes: int) -> NDArray[np.integer[Any]]:
+    """Check that edges are an integer (E, 2) array of existing nodes."""
+    array = as_array(edges, "edges")
+    if array.size == 0:
+        return np.empty((0, 2), dtype=np.int32)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise InputError(f"edges must have shape (E, 2), but has shape {array.shape}.")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"edges must be integers, not {array.dtype}.")
+    bad = np.argwhere((array < 0) | (array >= num_nodes))
+    if bad.size:
+        row, end = bad[0]
+        raise InputError(
+            f"edges[{row}, {end}] is {array[row, end]}, outside the nodes 0..{num_nodes - 1}."
+        )
+    return array
+
+
+def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
+    """Check that each undirected edge stands once, and put its smaller end first."""
+    pairs = checked_pairs(edges, num_nodes)
+    low, high = pairs.min(axis=1, initial=num_nodes), pairs.max(axis=1, initial=0)
+    loops = np.flatnonzero(low == high)
+    if loops.size:
+        raise InputError(
+            f"edges[{loops[0]}] is a self-loop at node {low[loops[0]]}; drop self-loops "
+            "(Graph.from_edges does)."
+        )
+    keys = low.astype(np.int64) * num_nodes + high
+    order = np.argsort(keys, kind="stable")
+    repeats = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    if repeats.size:
+        second = int(order[repeats + 1].min())
+        raise InputError(
+            f"edges[{second}] repeats the edge {low[second]}-{high[second]}; keep each undirected "
+            "edge once (Graph.from_edges does)."
+        )
+    return read_only(np.column_stack([low, high]).astype(np.int32))
+
+
+def checked_integers(values: Any, key: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Check for an integer array of the given shape."""
+    array = as_array(values, key)
+    if array.shape != shape:
+        raise InputError(f"{key} must have shape {shape}, but has shape {array.shape}.")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"{key} must be integers, not {array.dtype}.")
+    large = np.flatnonzero(array > np.iinfo(np.int64).max)  # only unsigned integers can be
+    if large.size:
+        raise InputError(f"{key}[{large[0]}] is {array[large[0]]}, which does not fit int64.")
+    return array.astype(np.int64)
+
+
+def checked_labels(labels: Any, num_nodes: int) -> NDArray[np.int64]:
+    """Check class indices; -1 means unlabelled."""
+    array = checked_integers(labels, "labels", (num_nodes,))
+    # More classes than nodes cannot be meant, and would make every (N, K) array huge.
+    bad = np.flatnonzero((array < -1) | (array >= max(num_nodes, 2)))
+    if bad.size:
+        raise InputError(
+            f"labels[{bad[0]}] is {array[bad[0]]}; classes are numbered from 0 without large gaps, "
+            "and -1 means unlabelled."
+        )
+    return read_only(array)
+
+
+def checked_masks(masks: Any, key: str, num_nodes: int) -> NDArray[np.bool_]:
+    """Check boolean split masks of shape (S, N)."""
+    array = np.atleast_2d(as_array(masks, key))
+    if array.dtype != bool:
+        raise InputError(f"{key} must be boolean, not {array.dtype}.")
+    if array.ndim != 2 or array.shape[1] != num_nodes:
+        raise InputError(f"{key} must have shape (S, {num_nodes}), but has shape {array.shape}.")
+    return read_only(np.ascontiguousarray(array))
+
+
+def checked_names(values: Sequence[str], key: str, num_features: int) -> tuple[str, ...]:
+    """Check the names of classes or columns."""
+    if isinstance(values, str) or not np.iterable(values):
+        raise InputError(f"{key} must be a list of names, not {type(values).__name__}.")
+    names = tuple(str(value) for value in values)
+    if key == "feature_names" and len(names) != num_features:
+        raise InputError(f"feature_names has {len(names)} entries for {num_features} columns.")
+    return names
+
+
+def check_labels_are_named(labels: NDArray[np.int64] | None, names: Sequence[str] | None) -> None:
+    """Check that every label has a class name, where there are names."""
+    if labels is None or names is None:
+        return
+    bad = np.flatnonzero(labels >= len(names))
+    if bad.size:
+        raise InputError(
+            f"labels[{bad[0]}] is {labels[bad[0]]}, which has no name: class_names has "
+            f"{len(names)} entries; name every class."
+        )
+
+
+def required(arrays: dict[str, NDArray[Any]], key: str) -> NDArray[Any]:
+    """Return the array at a key that a graph file must have."""
+    if key not in arrays:
+        raise InputError(f"key {key!r} is missing; a graph file needs features and edges.")
+    return arrays[key]
+
+
+def features_from_arrays(arrays: dict[str, NDArray[Any]]) -> Features:
+    """Read dense or CSR features from the arrays of a graph file."""
+    if "features" in arrays:
+        return checked_features(arrays["features"])
+    if not any(key in arrays for key in CSR_KEYS):
+        raise InputError("key 'features' is missing; a graph file needs features and edges.")
+    data, indices, indptr, shape = (required(arrays, key) for key in CSR_KEYS)
+    if shape.shape != (2,) or not np.issubdtype(shape.dtype, np.integer) or shape.min() < 0:
+        raise InputError("features_shape must be two non-negative integers.")
+    rows, columns = (int(size) for size in shape)
+    for key, part in zip(CSR_KEYS[1:3], (indices, indptr), strict=True):
+        if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
+            raise InputError(f"{key} must be a one-dimensional integer array.")
+    if (
+        indptr.size != rows + 1
+        or indptr[0] != 0
+        or indptr[-1] != indices.size
+        or data.shape != indices.shape
+    ):
+        raise InputError(
+            "features_indptr does not fit features_shape, features_indices and features_data."
+        )
+    if data.dtype.kind not in "fiub":
+        raise InputError(f"features_data must hold real numbers, not {data.dtype}.")
+    indptr = indptr.astype(np.int64)  # unsigned differences are never negative
+    bad = np.flatnonzero(np.diff(indptr) < 0)
+    if bad.size:
+        raise InputError(f"features_indptr[{bad[0] + 1}] is smaller than the entry before it.")
+    bad = np.flatnonzero((indices < 0) | (indices >= columns))
+    if bad.size:
+        raise InputError(
+            f"features_indices[{bad[0]}] is {indices[bad[0]]}, outside 0..{columns - 1}."
+        )
+    return checked_sparse(sp.csr_matrix((data, indices, indptr), shape=(rows, columns)))
+
+
+def text(arrays: dict[str, NDArray[Any]], key: str) -> str:
+    """Read a string, or an empty string, where the key is missing."""
+    value = arrays.get(key)
+    return str(value.reshape(-1)[0]) if value is not None and value.size else ""
+
+
+def names(arrays: dict[str, NDArray[Any]], key: str) -> tuple[str, ...] | None:
+    """Read a list of strings, or None where the key is missing."""
+    value = arrays.get(key)
+    return None if value is None else tuple(str(item) for item in value.reshape(-1))

@@ -1,0 +1,262 @@
+"""Normalised operators S and products S^k X: the package's only sparse-product code.
+
+The kernel is SciPy's CSR product, run in row blocks on as many threads as there are cores
+(SciPy releases the interpreter lock inside it). ``benchmarks/run.py`` compares it with one thread
+and with torch. Each output row is computed by one thread in one order, so the bytes do not depend
+on the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, get_args, overload
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper._core.threads import map_blocks, num_cores, one_blas_thread
+from graphtemper.errors import InputError
+from graphtemper.graph.graph import Graph
+
+Operator = Literal["mean", "symmetric", "self-loop"]
+Dense = NDArray[np.floating]
+
+# Below this many multiply-adds, starting threads costs more than it saves.
+_WORTH_THREADS = 4_000_000
+# Single-precision sums of more terms than this may lose the third digit: a hub of two million
+# equal neighbours came out 2 % off.
+_LONG_ROW = 16_384
+COLUMNS_AT_ONCE = 64
+"""So many columns of several passes are worth propagating together: edges are read once."""
+
+
+def adjacency(graph: Graph) -> sp.csr_matrix:
+    """Return the symmetric 0/1 adjacency matrix A as float32 CSR.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+    >>> adjacency(g).toarray().astype(int).tolist()
+    [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    """
+    return _kept(graph, "adjacency", _adjacency)
+
+
+def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
+    r"""Return a normalised aggregation operator S as float32 CSR.
+
+    ============  ==========================================  ===========================
+    kind          S                                           isolated node
+    ============  ==========================================  ===========================
+    `mean`        :math:`D^{-1}A`                             a zero row: it aggregates nothing
+    `symmetric`   :math:`D^{-1/2}AD^{-1/2}`                   a zero row
+    `self-loop`   :math:`\tilde D^{-1/2}(A+I)\tilde D^{-1/2}`  keeps its own features
+    ============  ==========================================  ===========================
+
+    `self-loop` is the operator of Kipf and Welling's GCN and of the paper's SIGN features.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+    >>> operator(g, "mean").toarray()[1].tolist()
+    [0.5, 0.0, 0.5]
+    """
+    if kind not in get_args(Operator):
+        raise InputError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
+    return _kept(graph, kind, lambda graph: _normalised(graph, kind))
+
+
+# The matrices of graphs that are in use: a dozen passes over one graph build them once.
+_made: WeakKeyDictionary[Graph, dict[str, sp.csr_matrix]] = WeakKeyDictionary()
+
+
+def _kept(graph: Graph, name: str, make: Callable[[Graph], sp.csr_matrix]) -> sp.csr_matrix:
+    known = _made.setdefault(graph, {})
+    if name not in known:
+        matrix = make(graph)
+        matrix.data.setflags(write=False)  # shared by all who ask for it
+        known[name] = matrix
+    return known[name]
+
+
+def _adjacency(graph: Graph) -> sp.csr_matrix:
+    low, high = graph.edges[:, 0], graph.edges[:, 1]
+    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
+    ones = np.ones(rows.size, dtype=np.float32)
+    return sp.csr_matrix((ones, (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))
+
+
+def _normalised(graph: Graph, kind: Operator) -> sp.csr_matrix:
+    plain = adjacency(graph)
+    if kind == "self-loop":
+        plain = sp.csr_matrix(plain + sp.identity(graph.num_nodes, np.float32, format="csr"))
+    weights = normalised_weights(graph.degrees, plain.indices, plain.indptr, kind)
+    structure = (weights.astype(np.float32), plain.indices, plain.indptr)
+    return sp.csr_matrix(structure, shape=plain.shape)
+
+
+def normalised_weights(
+    degrees: NDArray[np.integer],
+    indices: NDArray[np.integer],
+    indptr: NDArray[np.integer],
+    kind: Operator,
+) -> NDArray[np.float64]:
+    """Return an operator's weight at every stored entry of a CSR structure.
+
+    ``degrees`` count neighbours; the self-loop is added here. A node of degree zero has weight
+    zero everywhere, not infinity.
+    """
+    left = row_scale(degrees, kind)
+    weights = np.repeat(left, np.diff(indptr))
+    if kind != "mean":
+        weights *= left[indices]
+    return weights
+
+
+def row_scale(degrees: NDArray[np.integer], kind: Operator) -> NDArray[np.float64]:
+    """Return what an operator multiplies each row with, and each column unless it is the mean.
+
+    Examples
+    --------
+    >>> row_scale(np.array([0, 2, 4]), "mean").tolist()
+    [0.0, 0.5, 0.25]
+    """
+    count = degrees.astype(np.float64) + (1.0 if kind == "self-loop" else 0.0)
+    left = np.zeros_like(count)
+    np.power(count, -1.0 if kind == "mean" else -0.5, out=left, where=count > 0)
+    return left
+
+
+def project(features: Dense | sp.csr_matrix, weights: Dense) -> Dense:
+    """Return ``features @ weights`` as a dense array, the same bytes on any number of threads.
+
+    Rows are taken in blocks that depend on the shape alone, each by one thread: a library's own
+    threads would sum in an order that depends on how many there are.
+
+    Examples
+    --------
+    >>> project(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
+    [[11.0]]
+    """
+    if not isinstance(features, np.ndarray):
+        return np.asarray(features @ weights)
+    out = np.empty((len(features), weights.shape[1]), np.result_type(features.dtype, weights.dtype))
+
+    def fill(rows: slice) -> None:
+        out[rows] = features[rows] @ weights
+
+    with one_blas_thread(also_openmp=False):
+        map_blocks(fill, len(features), max(features.shape[1], 1))
+    return out
+
+
+@overload
+def multiply(matrix: sp.csr_matrix, columns: Dense) -> Dense: ...
+@overload
+def multiply(matrix: sp.csr_matrix, columns: sp.csr_matrix) -> sp.csr_matrix: ...
+def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | sp.csr_matrix:
+    """Return ``matrix @ columns``; sparse stays sparse.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+    >>> multiply(operator(g, "mean"), np.array([[1.0], [0.0], [2.0]])).ravel().tolist()
+    [0.0, 1.5, 0.0]
+    """
+    if sp.issparse(columns):
+        return sp.csr_matrix(matrix @ columns)
+    dense = np.ascontiguousarray(columns)
+    width = 1 if dense.ndim == 1 else dense.shape[1]
+    threads = num_cores()
+    alone = threads == 1 or matrix.nnz * width < _WORTH_THREADS
+    product: Dense = matrix @ dense if alone else _multiply_in_blocks(matrix, dense, threads)
+    if product.dtype == np.float32:
+        for row in np.flatnonzero(np.diff(matrix.indptr) > _LONG_ROW).tolist():
+            product[row] = _long_row(matrix, row, dense)
+    return product
+
+
+def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float64]:
+    """Return one row of the product summed in float64, a piece of the neighbours at a time."""
+    total = np.zeros(dense.shape[1:])
+    start, stop = int(matrix.indptr[row]), int(matrix.indptr[row + 1])
+    for first in range(start, stop, _LONG_ROW):
+        piece = slice(first, min(first + _LONG_ROW, stop))
+        values = dense[matrix.indices[piece]].astype(np.float64)
+        # No matrix product: its order of summation may change with the number of threads.
+        total += (values.T * matrix.data[piece]).sum(axis=-1)
+    return total
+
+
+def _multiply_in_blocks(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:
+    num_rows = matrix.shape[0]
+    out = np.empty((num_rows, *dense.shape[1:]), np.result_type(matrix.dtype, dense.dtype))
+    # Cut where the non-zeros balance, several blocks a thread, so that hubs do not hold one back.
+    targets = np.linspace(0, matrix.nnz, 4 * threads + 1)[1:-1]
+    cuts = [0, *np.searchsorted(matrix.indptr, targets).tolist(), num_rows]
+
+    def fill(first: int, last: int) -> None:
+        start, stop = matrix.indptr[first], matrix.indptr[last]
+        block = sp.csr_matrix(
+            (
+                matrix.data[start:stop],
+                matrix.indices[start:stop],
+                matrix.indptr[first : last + 1] - start,
+            ),
+            shape=(last - first, matrix.shape[1]),
+        )
+        out[first:last] = block @ dense
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(fill, cuts[:-1], cuts[1:]))
+    return out
+
+
+def powers(
+    matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix, hops: int
+) -> list[Dense | sp.csr_matrix]:
+    """Return ``[X, S X, ..., S^hops X]``.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]])
+    >>> [x.ravel().tolist() for x in powers(operator(g, "mean"), np.array([[1.0], [0.0]]), 2)]
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    if hops < 0:
+        raise InputError(f"hops must be 0 or more, not {hops}.")
+    result: list[Dense | sp.csr_matrix] = [columns]
+    for _ in range(hops):
+        result.append(multiply(matrix, result[-1]))
+    return result
+
+
+def horner(
+    matrix: sp.csr_matrix, terms: list[Dense], rows: NDArray[np.int64] | None = None
+) -> Dense:
+    r"""Return :math:`\sum_k S^k B_k` with one product a hop: :math:`B_0 + S(B_1 + S(B_2 + \dots))`.
+
+    For a linear model :math:`B_k = X W_k` has K columns, so prediction propagates K columns
+    instead of the F columns of X. Where only some ``rows`` are wanted, the last product, and what
+    is added to it, are taken there alone.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]])
+    >>> x = np.array([[1.0], [0.0]])
+    >>> horner(operator(g, "mean"), [x, 2 * x]).ravel().tolist()
+    [1.0, 2.0]
+    """
+    total = terms[-1]
+    for term in reversed(terms[1:-1]):
+        total = term + multiply(matrix, total)
+    if rows is None:
+        return terms[0] + multiply(matrix, total) if len(terms) > 1 else total
+    if len(terms) == 1:
+        return total[rows]
+    # A term of one row stands for the same values everywhere.
+    first = terms[0][rows] if len(terms[0]) > 1 else terms[0]
+    return first + multiply(sp.csr_matrix(matrix[rows]), total)

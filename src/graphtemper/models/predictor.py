@@ -1,0 +1,83 @@
+"""A predictor is any callable ``graph -> logits (N, K)``; this is how it is called and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray
+from graphtemper.errors import InputError
+from graphtemper.graph.checks import read_only
+from graphtemper.graph.graph import Graph
+
+Predictor = Callable[[Graph], Any]
+
+
+def predict(predictor: Predictor, graph: Graph) -> FloatArray:
+    """Call the predictor and return its logits, checked, as read-only (N, K) float64.
+
+    Raises `InputError` where the output has the wrong shape, is not finite (the node is named), or
+    holds probabilities, and where the predictor writes to the graph.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[0.0, 1.0], [0.0, -2.0]], edges=[[0, 1]])
+    >>> predict(lambda graph: graph.features, g).tolist()
+    [[0.0, 1.0], [0.0, -2.0]]
+    """
+    before = _buffers(graph)
+    try:
+        output = predictor(graph)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise InputError(
+            "the predictor writes to the graph's arrays, which are read-only; let it work on a "
+            "copy."
+        ) from error
+    if any(new is not old for new, old in zip(_buffers(graph), before, strict=True)):
+        raise InputError("the predictor changed the graph's features; let it work on a copy.")
+    return checked_logits(output, graph.num_nodes)
+
+
+def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
+    """Return logits as read-only (N, K) float64, or say what is wrong with them and where.
+
+    Examples
+    --------
+    >>> checked_logits([[0.0, float("nan")]], 1)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the logits of node 0 hold nan; every logit must be finite.
+    """
+    array = np.asarray(output)
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"the logits must be real numbers, but their type is {array.dtype}.")
+    if array.ndim != 2 or array.shape[0] != num_nodes or array.shape[1] < 2:
+        raise InputError(
+            f"the logits must have shape ({num_nodes}, K), one row a node and K >= 2 columns, "
+            f"not {array.shape}; write a binary score g as [0, g]."
+        )
+    with np.errstate(invalid="ignore", over="ignore"):  # what is not a number is named below
+        logits = array.astype(np.float64)
+    finite = np.isfinite(logits).all(axis=1)
+    if not finite.all():
+        node = int(np.argmin(finite))
+        value = logits[node][~np.isfinite(logits[node])][0]
+        raise InputError(f"the logits of node {node} hold {value}; every logit must be finite.")
+    if logits.min() >= 0.0 and bool((np.abs(logits.sum(axis=1) - 1.0) < SUM_TOLERANCE).all()):
+        raise InputError(
+            "these are probabilities (every row is non-negative and sums to 1), not logits; give "
+            "logits, or the logarithm of the probabilities."
+        )
+    return read_only(logits)
+
+
+def _buffers(graph: Graph) -> tuple[Any, ...]:
+    """Arrays whose identity shows whether a sparse matrix was edited behind its wrapper."""
+    features = graph.features
+    if isinstance(features, np.ndarray):
+        return (features,)
+    return features.data, features.indices, features.indptr

@@ -1,0 +1,7 @@
+"""The main job: a frozen model, an unlabelled graph and a source card give honest probabilities."""
+
+from __future__ import annotations
+
+from graphtemper.recalibration.job import Recalibration, recalibrate
+
+__all__ = ["Recalibration", "recalibrate"]

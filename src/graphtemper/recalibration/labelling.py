@@ -1,0 +1,159 @@
+"""Labels of a target that a person gives: which nodes to ask for, and whether the answer fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_whole
+from graphtemper._core.random_streams import stream
+from graphtemper.errors import InputError
+from graphtemper.recalibration.few_labels import Labels
+
+if TYPE_CHECKING:
+    from graphtemper.recalibration.job import Recalibration
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPlan:
+    """Which nodes to label, and how many nodes each of them stands for.
+
+    Attributes
+    ----------
+    nodes : (m,) array
+        Node indices in the graph.
+    weights : (m,) array
+        One over the chance with which each was picked; from `suggest_labels` they add up to the
+        number of nodes.
+    """
+
+    nodes: NDArray[np.int64]
+    weights: FloatArray
+
+
+def suggest_labels(result: Recalibration, n: int, seed: int = 0) -> LabelPlan:
+    r"""Pick n nodes to label, spread over the model's confidence.
+
+    The nodes are sorted by confidence (ties in random order) and cut into n strata as equal as
+    possible; one node of each is drawn at random and stands for the :math:`N_h` of its stratum.
+    Every node can be drawn and :math:`\sum_h N_h` is the number of nodes N, so that for anything
+    that a label tells, right or wrong for instance,
+
+    .. math:: \frac1N \sum_h N_h\, r_h
+
+    has the mean over all nodes as its expectation, and less variance than n nodes drawn at random.
+
+    Parameters
+    ----------
+    result
+        From `recalibrate`, with or without labels.
+    n
+        How many; at most as many as the result has nodes.
+    seed
+        The same seed picks the same nodes.
+
+    Returns
+    -------
+    LabelPlan
+        To pass to ``recalibrate(..., labels={node: class, ...}, plan=plan)``.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> p = np.linspace(0.5, 1.0, 10)
+    >>> result = SimpleNamespace(probabilities=np.column_stack([p, 1 - p]), nodes=np.arange(10))
+    >>> plan = suggest_labels(result, 3)
+    >>> plan.weights.tolist()
+    [4.0, 3.0, 3.0]
+    >>> [node // 3.4 for node in plan.nodes.tolist()]  # one of each stratum
+    [0.0, 1.0, 2.0]
+    """
+    size = len(result.probabilities)
+    count = check_whole(n, "n", 1, size)
+    rng = stream(seed, "suggest_labels")
+    order = rng.permutation(size)
+    order = order[np.argsort(result.probabilities.max(axis=1)[order], kind="stable")]
+    strata = np.array_split(order, count)
+    picked = np.array([stratum[rng.integers(stratum.size)] for stratum in strata])
+    weights = np.array([float(stratum.size) for stratum in strata])
+    return LabelPlan(np.asarray(result.nodes)[picked], weights)
+
+
+def read_labels(
+    labels: Mapping[int, int] | None,
+    plan: LabelPlan | None,
+    nodes: NDArray[np.int64],
+    num_nodes: int,
+    num_classes: int,
+) -> Labels:
+    """Check given labels against the graph, the chosen nodes and the classes.
+
+    Parameters
+    ----------
+    labels
+        Class of each labelled node; None and {} are no labels.
+    plan
+        Where the nodes come from, if they were picked by `suggest_labels`.
+    nodes
+        The chosen nodes, whose rows the answer counts.
+    num_nodes, num_classes
+        Of the graph and the model.
+
+    Examples
+    --------
+    >>> read_labels({7: 1}, None, np.array([5, 7]), 10, 2).rows.tolist()
+    [1]
+    >>> read_labels({6: 1}, None, np.array([5, 7]), 10, 2)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: labels name node 6, which is not among the chosen nodes; ...
+    """
+    if labels is None:
+        labels = {}
+    if not isinstance(labels, Mapping):
+        raise InputError(
+            f"labels must map nodes to classes, as in {{17: 2}}, not a {type(labels).__name__}."
+        )
+    weight = None if plan is None else _weights(plan)
+    row = {int(node): k for k, node in reversed(list(enumerate(nodes)))} if labels else {}
+    rows, classes, weights = [], [], []
+    for key, value in labels.items():
+        node = check_whole(key, "a node in labels", 0, num_nodes - 1)
+        if node not in row:
+            raise InputError(
+                f"labels name node {node}, which is not among the chosen nodes; choose it with "
+                "`nodes`, or leave its label out."
+            )
+        if weight is not None and node not in weight:
+            raise InputError(
+                f"labels name node {node}, which is not in the plan; leave its label out, or pass "
+                "the labels without a plan if their nodes were drawn at random."
+            )
+        rows.append(row[node])
+        classes.append(check_whole(value, f"the label of node {node}", 0, num_classes - 1))
+        weights.append(1.0 if weight is None else weight[node])
+    return Labels(np.array(rows, np.int64), np.array(classes, np.int64), np.array(weights))
+
+
+def _weights(plan: LabelPlan) -> dict[int, float]:
+    if not isinstance(plan, LabelPlan):
+        raise InputError(
+            f"plan must be a LabelPlan, as suggest_labels gives it, not a {type(plan).__name__}."
+        )
+    nodes, weights = np.asarray(plan.nodes), np.asarray(plan.weights, dtype=np.float64)
+    if nodes.ndim != 1 or nodes.shape != weights.shape:
+        raise InputError(
+            f"the plan has nodes of shape {nodes.shape} and weights of shape {weights.shape}; "
+            "it needs one weight a node."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
+    if bad.size:
+        raise InputError(
+            f"the plan's weight of node {nodes[bad[0]]} is {weights[bad[0]]}; it must be positive "
+            "and finite."
+        )
+    return dict(zip(nodes.tolist(), weights.tolist(), strict=True))

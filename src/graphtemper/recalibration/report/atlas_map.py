@@ -1,0 +1,115 @@
+"""A map of the atlas: its environments and the target in the plane that shows most of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper.recalibration.background import Background
+from graphtemper.recalibration.verdict import novelty
+
+SEVERAL = "several"
+"""The family of an environment that joins shifts of more than one."""
+_NAMED = 2
+# How much the target counts in choosing the plane, as a share of the environments.
+_TARGET_SHARE = 0.1
+
+
+def atlas_map(background: Background, signals: dict[str, float]) -> dict[str, Any]:
+    """Return where the target lies among the environments, nearest first, as plain values.
+
+    Coordinates are principal components, in atlas standard deviations, of the environments, the
+    source and the target, which counts as much as a tenth of them: near them it hardly turns the
+    plane, and far from them the plane shows it to be far. ``off_map`` is how far above the plane
+    it still lies. Distances are those in the space of all signals, not on the map.
+    """
+    response, card = background.response, background.card
+    target = response.coordinates(signals)
+    known = np.vstack([response.points, np.zeros((1, len(response.names)))])
+    every = np.vstack([known, target])
+    weights = np.append(np.ones(len(known)), max(1.0, round(_TARGET_SHARE * len(known))))
+    centre = np.average(every, axis=0, weights=weights)
+    axes = principal_axes(every - centre, weights)
+    flat, here = (known - centre) @ axes.T, (target - centre) @ axes.T
+    distance = np.sqrt(((known - target) ** 2).sum(axis=1))
+    scale = card.probe.temperature
+    points = [
+        {
+            "shift": item.shift,
+            "label": shift_label(item.shift),
+            "family": next(iter(item.families)) if len(item.families) == 1 else SEVERAL,
+            "x": float(flat[row, 0]),
+            "y": float(flat[row, 1]),
+            "distance": float(distance[row]),
+            "accuracy": item.accuracy,
+            "temperature": item.temperature * scale,
+        }
+        for row, item in enumerate(card.environments)
+    ]
+    return {
+        "signals": list(response.names),
+        "axes": [
+            {"variance": _share(flat[:, k], known), "mostly": _largest(axis, response.names)}
+            for k, axis in enumerate(axes)
+        ],
+        "environments": sorted(points, key=lambda row: (row["distance"], row["shift"])),
+        "source": {
+            "x": float(flat[-1, 0]),
+            "y": float(flat[-1, 1]),
+            "distance": float(distance[-1]),
+            "accuracy": card.reference.accuracy,
+            "temperature": scale,
+        },
+        "target": {"x": float(here[0]), "y": float(here[1])},
+        "off_map": float(np.linalg.norm(target - centre - here @ axes)),
+        "novelty": novelty(response, signals),
+    }
+
+
+def shift_label(shift: str) -> str:
+    """Return the name of a shift as people read it, with short numbers.
+
+    Examples
+    --------
+    >>> shift_label("compose(drop(0.226788), rewire(0.409991))")
+    'drop(0.23) + rewire(0.41)'
+    """
+    inner = re.fullmatch(r"compose\((.*)\)", shift, re.S)
+    text = shift if inner is None else inner.group(1).replace("), ", ") + ")
+    return re.sub(r"\d+\.\d{1,17}", lambda found: f"{float(found.group()):.2g}", text)
+
+
+def principal_axes(points: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the two directions of largest variance of centred, weighted points, (2, d).
+
+    An axis points to where its largest entry is positive, so that a map is drawn the same way
+    whatever the linear algebra underneath. With fewer than two columns the second axis is zero.
+
+    Examples
+    --------
+    >>> points = np.array([[2.0, 0.0], [-2.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> principal_axes(points, np.ones(4)).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    >>> principal_axes(points, np.array([1.0, 1.0, 9.0, 9.0])).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    found = np.linalg.svd(np.sqrt(weights)[:, None] * points, full_matrices=False)[2]
+    axes = np.zeros((2, points.shape[1]))
+    count = min(2, len(found))
+    axes[:count] = found[:count]
+    for axis in axes:
+        axis *= -1.0 if axis[np.abs(axis).argmax()] < 0.0 else 1.0
+    return axes + 0.0
+
+
+def _share(along: FloatArray, known: FloatArray) -> float:
+    """Return which share of how the environments differ can be seen along an axis."""
+    return float(along.var() / max(known.var(axis=0).sum(), np.finfo(float).tiny))
+
+
+def _largest(axis: FloatArray, names: tuple[str, ...]) -> list[str]:
+    order = np.argsort(-np.abs(axis), kind="stable")[:_NAMED]
+    return [names[k] for k in order if abs(axis[k]) > 0.0]

@@ -1,0 +1,139 @@
+"""The content of a report: everything that is on the page, as plain values.
+
+`content` is the only function that reads a result; charts and page are made from what it returns,
+so that nothing can be on a page that is not also in its JSON block.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from graphtemper import __version__
+from graphtemper.errors import InputError
+from graphtemper.recalibration.diagnosis import diagnosis
+from graphtemper.recalibration.report import panels, words
+from graphtemper.recalibration.report.atlas_map import atlas_map
+
+if TYPE_CHECKING:
+    from graphtemper.recalibration.job import Recalibration
+
+SCHEMA = "graphtemper.report/1"
+_DIGITS = 6
+_NAMED_FAMILIES = 5
+
+
+def content(result: Recalibration, name: str | None = None) -> dict[str, Any]:
+    """Return what a report says about a result, as values that JSON can hold.
+
+    Parameters
+    ----------
+    result
+        From `graphtemper.recalibrate`.
+    name
+        What people call the target; the graph's own name unless given.
+
+    Returns
+    -------
+    dict
+        Valid under `schema`; numbers have six significant digits.
+
+    Examples
+    --------
+    >>> from graphtemper import SourceCard, csbm, recalibrate
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(200))
+    >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
+    >>> found = content(recalibrate(model, g, card, range(200, 400)), "January")
+    >>> found["schema"], found["target"]["name"], sum(found["histogram"]["before"])
+    ('graphtemper.report/1', 'January', 200)
+    """
+    background = result.background
+    if background is None:
+        raise InputError("this result has no background to report on; take it from recalibrate.")
+    card = background.card
+    facts, numbers = diagnosis(result, card), result.to_dict()
+    found = {
+        "schema": SCHEMA,
+        "graphtemper": __version__,
+        "target": {
+            "name": background.name if name is None else name,
+            "num_nodes": numbers["num_nodes"],
+            "num_labels": result.num_labels,
+        },
+        "source": {
+            "predictor": card.predictor,
+            "num_classes": card.num_classes,
+            "num_nodes": card.num_nodes,
+            "accuracy": card.reference.accuracy,
+            "temperature": card.probe.temperature,
+        },
+        "verdict": {
+            "word": result.verdict,
+            "sentence": words.verdict_sentence(result, background),
+            "reasons": [_sentence(reason) for reason in result.reasons],
+        },
+        "accuracy": numbers["accuracy"],
+        "mean_confidence": numbers["mean_confidence"],
+        "temperature": {
+            "value": numbers["temperature"],
+            "nodes": numbers.get("node_temperatures"),
+            "meaning": words.temperature_meaning(result, card.probe.temperature),
+        },
+        "direction": {
+            "word": facts["direction"],
+            "slope": result.slope,
+            "theory": facts["theory"],
+            "severity_bound": result.severity_bound,
+            "severity": words.severity(result.severity_bound),
+        },
+        "causes": words.causes(result, background),
+        "nearest": numbers["nearest"][:_NAMED_FAMILIES],
+        "histogram": panels.histogram(background.confidence, result.probabilities.max(axis=1)),
+        "atlas": atlas_map(background, result.signals),
+        "classes": panels.by_class(result, background),
+        "degrees": panels.by_degree(result, background),
+        "labels": panels.labelled(result, background),
+        "next_steps": words.next_steps(result, background),
+        "labels_to_take": words.suggestion(result, background),
+        "signals": numbers["signals"],
+        "gains": numbers["gains"],
+        "logit_shift": numbers["logit_shift"],
+    }
+    rounded: dict[str, Any] = _rounded(found)
+    return rounded
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of `content`.
+
+    Examples
+    --------
+    >>> schema()["properties"]["schema"]["const"]
+    'graphtemper.report/1'
+    """
+    text = (
+        resources.files("graphtemper.recalibration.report")
+        .joinpath("schema.json")
+        .read_text("utf-8")
+    )
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _rounded(value: Any) -> Any:
+    """Round every number; what is not finite becomes null, which JSON can hold."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return value

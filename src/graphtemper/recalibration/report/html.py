@@ -1,0 +1,114 @@
+"""Pages that work from disk: one HTML file, nothing is fetched, nothing else can run.
+
+Charts are drawn in the browser by Vega, whose bundle comes out of the installed vl-convert package
+and is written into the page. A content security policy in the page forbids every request and every
+script but those two that were written with it, by their hashes. Texts that came from files are
+escaped by the template, and in the JSON blocks no character can end a script element.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module, resources
+from typing import Any
+
+from graphtemper.errors import MissingExtraError
+
+
+def render_page(
+    template: str, script: str, blocks: Mapping[str, str], *, connect: str = "", **values: Any
+) -> str:
+    """Fill a template; the same arguments give the same bytes.
+
+    Parameters
+    ----------
+    template
+        Jinja2, which escapes every value.
+    script
+        The page's own script; it and Vega are the only ones that may run.
+    blocks
+        What goes in as it is, by name: JSON from `embeddable`, style sheets of this package.
+    connect
+        Where the page may send requests to; nowhere unless given.
+    values
+        What else the template names.
+    """
+    jinja, markup = _extra("jinja2"), _extra("markupsafe").Markup
+    library = vega_bundle()
+    environment = jinja.Environment(
+        autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"percent": _percent, "number": _number}
+    page: str = environment.from_string(template).render(
+        policy=_policy(library, script, connect=connect),
+        style=markup(text_of("graphtemper.recalibration.report", "page.css")),
+        library=markup(library),
+        script=markup(script),
+        **{name: markup(block) for name, block in blocks.items()},
+        **values,
+    )
+    return page
+
+
+def embeddable(value: Any) -> str:
+    r"""Return JSON that nothing inside a script element can mistake for markup.
+
+    Examples
+    --------
+    >>> print(embeddable({"name": "</script>&"}))
+    {"name":"\u003c/script\u003e\u0026"}
+    """
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def check_extra() -> None:
+    """Refuse early where the packages that write a page are missing."""
+    _extra("jinja2")
+    _extra("vl_convert")
+
+
+def _extra(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            "reports need Jinja2 and vl-convert-python; run pip install 'graphtemper[report]'."
+        ) from error
+
+
+@cache
+def vega_bundle() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script for a page."""
+    bundle: str = _extra("vl_convert").javascript_bundle()
+    # A browser reads line ends as \n before it hashes a script, and ends one at the first "</".
+    return bundle.replace("\r\n", "\n").replace("\r", "\n").replace("</script", "<\\/script")
+
+
+def text_of(package: str, name: str) -> str:
+    """Return a text file that belongs to a package."""
+    return resources.files(package).joinpath(name).read_text("utf-8")
+
+
+def _policy(*scripts: str, connect: str) -> str:
+    hashes = (base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()) for text in scripts)
+    allowed = " ".join(f"'sha256-{value.decode('ascii')}'" for value in hashes)
+    requests = f"connect-src {connect}; " if connect else ""
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        f"{requests}base-uri 'none'; form-action 'none'"
+    )
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    return "–" if value is None else f"{value:.{digits}%}"
+
+
+def _number(value: float | None, form: str = ".3g") -> str:
+    return "–" if value is None else format(value, form)

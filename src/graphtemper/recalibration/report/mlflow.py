@@ -1,0 +1,93 @@
+"""Put a source card and what was said about a target into an MLflow run (extra ``[mlflow]``)."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphtemper.card.format import to_json
+from graphtemper.errors import MissingExtraError
+from graphtemper.recalibration.report import model_card
+
+if TYPE_CHECKING:
+    from graphtemper.card.card import SourceCard
+    from graphtemper.recalibration.job import Recalibration
+
+FOLDER = "graphtemper"
+
+
+def log_to_mlflow(
+    card: SourceCard, result: Recalibration | None = None, *, target: str = ""
+) -> None:
+    """Log the card, and the result with its report, to the active MLflow run.
+
+    Metrics are ``graphtemper.temperature``, ``.slope``, ``.accuracy`` with ``.accuracy_low`` and
+    ``.accuracy_high``, and ``.source_temperature``, ``.source_accuracy``; the verdict is a tag. The
+    folder ``graphtemper`` of the run's artifacts gets the card (JSON), the result (JSON), the
+    report (HTML) and the model card's section (Markdown). The report is made first, so that what
+    is missing for it leaves nothing half logged.
+
+    Parameters
+    ----------
+    card, result
+        The source card, and what `recalibrate` said about a target, if there is one.
+    target
+        What people call that target.
+
+    Raises
+    ------
+    MissingExtraError
+        Where MLflow, or what the report needs, is not installed.
+    """
+    mlflow = _mlflow()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.html"
+        if result is not None:
+            result.report(report, name=target or None)
+        mlflow.log_metrics(metrics(card, result))
+        mlflow.log_text(to_json(card), f"{FOLDER}/source.card.json")
+        mlflow.log_text(model_card.section(card, result, target=target), f"{FOLDER}/calibration.md")
+        if result is not None:
+            mlflow.set_tag(f"{FOLDER}.verdict", result.verdict)
+            mlflow.log_dict(result.to_dict(), f"{FOLDER}/recalibration.json")
+            mlflow.log_artifact(str(report), FOLDER)
+
+
+def metrics(card: SourceCard, result: Recalibration | None = None) -> dict[str, float]:
+    """Return what is logged as numbers.
+
+    Examples
+    --------
+    >>> from graphtemper import SourceCard, csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(200))
+    >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
+    >>> sorted(metrics(card))
+    ['graphtemper.source_accuracy', 'graphtemper.source_temperature']
+    """
+    found = {
+        "source_temperature": card.probe.temperature,
+        "source_accuracy": card.reference.accuracy,
+    }
+    if result is not None:
+        said = result.to_dict()
+        found |= {
+            "temperature": said["temperature"],
+            "slope": said["slope"],
+            "accuracy": said["accuracy"]["value"],
+            "accuracy_low": said["accuracy"]["low"],
+            "accuracy_high": said["accuracy"]["high"],
+        }
+    return {f"{FOLDER}.{name}": float(value) for name, value in found.items()}
+
+
+def _mlflow() -> Any:
+    try:
+        import mlflow
+    except ImportError as error:
+        raise MissingExtraError(
+            "log_to_mlflow needs mlflow; run pip install 'graphtemper[mlflow]'."
+        ) from error
+    return mlflow

@@ -1,0 +1,87 @@
+"""The calibration section of a model card: what a reader of the model should know, in Markdown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from graphtemper.recalibration.verdict import LEVEL
+
+if TYPE_CHECKING:
+    from graphtemper.card.card import SourceCard
+    from graphtemper.recalibration.job import Recalibration
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
+
+
+def section(card: SourceCard, result: Recalibration | None = None, *, target: str = "") -> str:
+    """Return a Markdown section about a model's calibration, at its source and on a target.
+
+    Parameters
+    ----------
+    card
+        The model's source card.
+    result
+        What `recalibrate` said about a target, if there is one.
+    target
+        What people call that target.
+
+    Examples
+    --------
+    >>> from graphtemper import SourceCard, csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(200))
+    >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
+    >>> print(section(card).splitlines()[0])
+    ## Calibration
+    """
+    families = sorted(frozenset().union(*(item.families for item in card.environments)))
+    lines = [
+        "## Calibration",
+        "",
+        f"Probabilities of {_plain(card.predictor)} are softmax(logits / T).",
+        "",
+        "| at the source | |",
+        "| --- | --- |",
+        f"| temperature T | {card.probe.temperature:.4g} |",
+        f"| accuracy | {card.reference.accuracy:.1%} |",
+        f"| held-out labelled nodes | {card.num_nodes} |",
+        f"| classes, feature columns | {card.num_classes}, {card.num_features} |",
+        f"| shifts watched | {len(card.environments)} of {', '.join(families)} |",
+        "",
+    ]
+    lines += [] if result is None else _on_target(result, target)
+    lines += [
+        "T at the source holds on graphs like the source. On another graph run "
+        "`graphtemper.recalibrate` with the source card. Without labels it cannot see changes that "
+        "leave features, edges and predictions as they were.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _on_target(result: Recalibration, target: str) -> list[str]:
+    said = result.to_dict()
+    accuracy, confidence = said["accuracy"], said["mean_confidence"]
+    spread = "" if "node_temperatures" not in said else " (mean; every node has its own)"
+    corrected = "" if said["logit_shift"] is None else "; logits were corrected for class shares"
+    return [
+        f"| on {_plain(target) or 'the target'} | |",
+        "| --- | --- |",
+        f"| verdict | {said['verdict']} |",
+        f"| temperature T | {said['temperature']:.4g}{spread}{corrected} |",
+        f"| accuracy, estimated | {accuracy['value']:.1%} ({LEVEL:.0%} interval "
+        f"{accuracy['low']:.1%} to {accuracy['high']:.1%}) |",
+        f"| mean confidence, before and after | {confidence['before']:.1%}, "
+        f"{confidence['after']:.1%} |",
+        f"| nodes, labels used | {said['num_nodes']}, {said['num_labels']} |",
+        "",
+        *(f"- {_plain(reason)}" for reason in said["reasons"]),
+        "",
+    ]
+
+
+def _plain(text: str) -> str:
+    """Return text from a file as one line that is no markup."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))

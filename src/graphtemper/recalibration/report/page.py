@@ -1,0 +1,68 @@
+"""The report as one HTML file: everything on the page is also in its JSON block."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphtemper._core.files import atomic_write
+from graphtemper.errors import FileError, InputError
+from graphtemper.recalibration.report.charts import charts
+from graphtemper.recalibration.report.content import SCHEMA, content
+from graphtemper.recalibration.report.html import embeddable, render_page, text_of
+from graphtemper.recalibration.report.map_chart import family_styles
+from graphtemper.recalibration.verdict import CAUTION_WIDTH
+
+if TYPE_CHECKING:
+    from graphtemper.recalibration.job import Recalibration
+
+MAX_BYTES = 2_000_000
+_BLOCK = re.compile(r'<script type="application/json" id="graphtemper-report">(.*?)</script>', re.S)
+_MARK = {"trust": "✓", "caution": "!", "abstain": "✕"}
+
+
+def write_report(path: str | os.PathLike[str], result: Recalibration, name: str | None) -> None:
+    """Write a result as one HTML page, atomically; `content.report` decides what is on it."""
+    page = render(content(result, name)).encode("utf-8")
+    if len(page) > MAX_BYTES:
+        raise InputError(
+            f"the report would be {len(page)} bytes, over the {MAX_BYTES} it may have; use a card "
+            "with fewer environments, or shorter class names."
+        )
+    with atomic_write(path) as stream:
+        stream.write(page)
+
+
+def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON block of a report: everything that its page says."""
+    source = Path(path)
+    try:
+        found = _BLOCK.search(source.read_text("utf-8"))
+        block: Any = None if found is None else json.loads(found.group(1))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FileError(f"{source} cannot be read as a report: {error}.") from error
+    if not isinstance(block, dict) or block.get("schema") != SCHEMA:
+        raise FileError(f"{source} holds no report of the form {SCHEMA}; write it again.")
+    return block
+
+
+def render(found: dict[str, Any]) -> str:
+    """Return the page of a content; the same content gives the same bytes.
+
+    Parameters
+    ----------
+    found
+        What `graphtemper.recalibration.report.content.content` returned.
+    """
+    return render_page(
+        text_of("graphtemper.recalibration.report", "template.html"),
+        text_of("graphtemper.recalibration.report", "page.js"),
+        {"report_json": embeddable(found), "charts_json": embeddable(charts(found))},
+        report=found,
+        mark=_MARK[found["verdict"]["word"]],
+        families=family_styles(found),
+        width=CAUTION_WIDTH,
+    )

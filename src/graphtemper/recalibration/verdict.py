@@ -1,0 +1,137 @@
+"""The verdict: whether an estimate can be trusted, and why, in sentences a person understands."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from graphtemper._core.estimate import Estimate
+from graphtemper._core.log_odds import normal_quantile
+from graphtemper.card.response import Response
+from graphtemper.recalibration.few_labels import Learned
+
+Verdict = Literal["trust", "caution", "abstain"]
+
+LEVEL = 0.90
+# Half-widths of the accuracy interval above which an answer deserves caution, or is not given.
+CAUTION_WIDTH, ABSTAIN_WIDTH = 0.06, 0.20
+# Distance to the nearest environment, in units of how far left-out families lie from the others.
+CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
+# A gap between confidence and accuracy that people would not call one.
+_SMALL_GAP = 0.02
+
+
+def judge(
+    response: Response,
+    signals: dict[str, float],
+    accuracy: Estimate,
+    note: str,
+    flat: bool,
+    blind: bool,
+    learned: Learned | None = None,
+) -> tuple[Verdict, list[str]]:
+    """Say whether the estimate can be trusted, from its width and from how new the target looks.
+
+    With labels the interval already allows for an atlas that does not apply, so that its width
+    decides; a new kind of target is no longer a reason for care once the labels know more than the
+    atlas. ``flat`` logits are all equal; ``blind`` is a target on which the leading signal of the
+    card cannot be read.
+    """
+    reasons = _unseen(response, signals)
+    if learned is not None:
+        reasons.append(learned.reason)
+    width = 0.5 * (accuracy.high - accuracy.low)
+    distance = novelty(response, signals)
+    verdict: Verdict = "trust"
+    if width > CAUTION_WIDTH:
+        verdict = "caution"
+        reasons.append(
+            f"the accuracy is only known to within {100 * width:.0f} points: between "
+            f"{accuracy.low:.0%} and {accuracy.high:.0%}."
+        )
+    if distance > CAUTION_NOVELTY and not (learned and learned.leads):
+        verdict = "caution"
+        reasons.append(
+            f"the graph lies {distance:.1f} times as far from any shift in the atlas as an unknown "
+            "family usually does."
+        )
+    if note:
+        verdict = "caution"
+        reasons.append(f"{note}.")
+    strange = distance > ABSTAIN_NOVELTY and learned is None
+    unread = blind and learned is None
+    if unread:
+        reasons.append(
+            "the graph has no neighbours to read the signal from, on which this card relies."
+        )
+    if width > ABSTAIN_WIDTH or strange or flat or unread:
+        verdict = "abstain"
+        # An unknown accuracy is planned for at its hardest, the value nearest to one half.
+        hardest = 0.5 if strange or unread else min(max(0.5, accuracy.low), accuracy.high)
+        reasons.append(_what_would_help(hardest, learned))
+    return verdict, reasons
+
+
+def _what_would_help(accuracy: float, learned: Learned | None) -> str:
+    needed = labels_needed(accuracy)
+    if learned is not None and learned.count >= needed:
+        return "the source temperature is kept, because no temperature would change anything."
+    total = "" if learned is None else " in all"
+    return (
+        f"the source temperature is kept; labels of about {needed} target nodes{total} would bring "
+        f"the accuracy to within {CAUTION_WIDTH:.0%}."
+    )
+
+
+def labels_needed(accuracy: float, half_width: float = CAUTION_WIDTH) -> int:
+    """Return how many labels bring a 90 % interval of the accuracy to the given half-width.
+
+    Examples
+    --------
+    >>> labels_needed(0.8, 0.08)
+    68
+    """
+    variance = max(accuracy * (1.0 - accuracy), 0.05)
+    return int(np.ceil(variance * (normal_quantile(LEVEL) / half_width) ** 2))
+
+
+def _unseen(response: Response, signals: dict[str, float]) -> list[str]:
+    """Name the signals that lie outside everything seen at the source."""
+    x = response.coordinates(signals)
+    reasons = []
+    for name, value, column in zip(response.names, x, response.points.T, strict=True):
+        low, high = min(float(column.min()), 0.0), max(float(column.max()), 0.0)
+        beyond = max(low - value, value - high)
+        if beyond > 1.0:
+            side = "below" if value < low else "above"
+            reasons.append(
+                f"{name} is {beyond:.1f} standard deviations {side} anything seen at the source."
+            )
+    return reasons
+
+
+def direction(confidence: float, accuracy: Estimate) -> str:
+    """Say in a sentence whether the model claims too much or too little, if that can be told.
+
+    Examples
+    --------
+    >>> direction(0.92, Estimate(0.85, 0.56, 0.96, "atlas")).split(": ")[1]
+    'perhaps over-confident, but the interval (56% to 96%) is too wide to tell.'
+    """
+    gap = confidence - accuracy.value
+    word = "over-confident" if gap > 0 else "under-confident"
+    if accuracy.low <= confidence <= accuracy.high:
+        interval = f"the interval ({accuracy.low:.0%} to {accuracy.high:.0%})"
+        word = f"perhaps {word}, but {interval} is too wide to tell"
+        if abs(gap) < _SMALL_GAP:
+            word = "about as confident as it is right"
+    return (
+        f"at the source temperature the model claims {confidence:.1%} and is estimated to be right "
+        f"{accuracy.value:.1%} of the time: {word}."
+    )
+
+
+def novelty(response: Response, signals: dict[str, float]) -> float:
+    """Return the distance to the atlas, in units of how far left-out families lie from others."""
+    return response.novelty(signals) / response.reach

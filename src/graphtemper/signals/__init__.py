@@ -1,0 +1,43 @@
+"""Label-free measurements of a predictor on a graph.
+
+This module exports the formulas for single signals. `Observation` runs the predictor, and
+`graphtemper.signals.evidence` measures everything that a source card compares.
+"""
+
+from __future__ import annotations
+
+from graphtemper.signals.pointwise import (
+    atc_share,
+    atc_threshold,
+    confidence,
+    corrected_agreement,
+    entropy,
+    flip_rate,
+    instability,
+    log_degree,
+    margin,
+    mean_abs_logit,
+    neighbour_agreement,
+    pairwise_disagreement,
+    predicted_homophily,
+    snr_estimate,
+    snr_from_sums,
+)
+
+__all__ = [
+    "atc_share",
+    "atc_threshold",
+    "confidence",
+    "corrected_agreement",
+    "entropy",
+    "flip_rate",
+    "instability",
+    "log_degree",
+    "margin",
+    "mean_abs_logit",
+    "neighbour_agreement",
+    "pairwise_disagreement",
+    "predicted_homophily",
+    "snr_estimate",
+    "snr_from_sums",
+]

@@ -1,0 +1,354 @@
+"""Evidence: everything the atlas measures of one observation, as plain numbers without labels.
+
+A `Probe` fixes at the source how to measure (temperature, noise strength, splits), so that source
+and target are measured alike. `Evidence` is what one graph shows; `read` compares it with the
+source's and turns it into the few numbers that the atlas learns from. The leading one is the
+accuracy that the signal gain implies; the others are accuracies, agreements and sizes on a scale of
+log-odds or logarithms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.log_odds import log_odds
+from graphtemper._core.random_streams import stream
+from graphtemper.errors import InputError
+from graphtemper.signals import neighbours as witness
+from graphtemper.signals import passes as perturb
+from graphtemper.signals import pointwise as signals
+from graphtemper.signals import split_views
+from graphtemper.signals.class_model import ClassMoments, deform
+from graphtemper.signals.gains import Gains, read_gains
+from graphtemper.signals.neighbours import Covariance, HeldOut, ratio_of_sums
+from graphtemper.signals.observation import Observation
+
+LEAD = "signal accuracy"
+"""The signal that already is an estimate; the atlas learns what it misses."""
+SIGNALS = (
+    LEAD,
+    "noise agreement",
+    "source-noise agreement",
+    "confidence",
+    "edge agreement",
+    "predicted homophily",
+    "homophily gain",
+    "predicted shares",
+    "logit spread",
+)
+"""What the atlas can read when the model can be run."""
+FEW_SIGNALS = SIGNALS[:5]
+"""The first of them; which list a card reads is settled by leaving families of shifts out."""
+LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
+"""What it reads when there are only logits."""
+
+# Votes, one a node and pass, beyond which more passes are not worth their time.
+ENOUGH_VOTES = 60_000
+# Nodes beyond which split views, noisy passes and the SNR are read at a sample of so many: an
+# agreement is then known to 0.002, a tenth of what the atlas can tell apart. Own views, edges and
+# held-out edges are read everywhere.
+ENOUGH_NODES = 100_000
+# What the source must show for agreement across held-out edges to be read against it.
+_LEAST_EDGE_AGREEMENT = 0.03
+# A deformed source that is no better than this above guessing gives no scale.
+_LEAST_LEAD = 0.02
+# Larger logits, in units of the source temperature, have no finite variance in float64.
+_LARGEST_LOGIT = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """How to measure: fixed at the source, carried by the card.
+
+    ``noise_level`` is the feature noise, in column standard deviations, under which the source
+    disagrees with itself as often as it is wrong. Thresholds are those of ATC at the source.
+    """
+
+    temperature: float
+    noise_level: float
+    column_std: FloatArray
+    confidence_threshold: float
+    entropy_threshold: float
+    seed: int
+    splits: int = 6
+    passes: int = 6
+    edge_share: float = 0.3
+
+    def passes_over(self, num_nodes: int, fewest: int = 1) -> int:
+        """Return how many perturbed passes to take over so many nodes.
+
+        Agreement is averaged over nodes and passes; beyond some ten thousand nodes more passes only
+        sharpen a number that is already sharper than the atlas can read.
+        """
+        return max(fewest, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What one observation shows without labels; None where it takes a model and there is none."""
+
+    confidence: float
+    confident_share: float
+    certain_share: float
+    mean: FloatArray
+    covariance: FloatArray
+    predicted_shares: FloatArray
+    homophily: float | None
+    log_degree: float
+    mean_abs_logit: float
+    feature: Covariance | None = None
+    own_feature: Covariance | None = None
+    edge: Covariance | None = None
+    wedge: Covariance | None = None
+    held: Covariance | None = None
+    noise_agreement: float | None = None
+    source_noise_agreement: float | None = None
+    edge_agreement: float | None = None
+    snr: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        return {
+            key: value.tolist() if isinstance(value, np.ndarray) else value
+            for key, value in asdict(self).items()
+        }
+
+
+def measure(seen: Observation, probe: Probe) -> Evidence:
+    """Measure an observation: one clean pass, split views, noisy passes and edge dropout.
+
+    With the default probe 12 half-views, and over few nodes 12 noisy passes and 6 dropout passes
+    (see `Probe.passes_over`), all of K columns for a linear model.
+    """
+    _check_size(seen)
+    z = split_views.centred(seen.logits)
+    p = seen.probabilities
+    confidence, entropy = signals.confidence(p), signals.entropy(p)
+    deviation = z - z.mean(axis=0)
+    basic = Evidence(
+        confidence=float(confidence.mean()),
+        confident_share=signals.atc_share(confidence, probe.confidence_threshold),
+        certain_share=signals.atc_share(-entropy, probe.entropy_threshold),
+        mean=z.mean(axis=0),
+        covariance=deviation.T @ deviation / len(z),
+        predicted_shares=np.bincount(seen.predictions, minlength=seen.num_classes) / len(z),
+        homophily=_agreement(seen.all_predictions, seen.graph.edges),
+        log_degree=float(signals.log_degree(seen.graph.degrees[seen.nodes]).mean()),
+        mean_abs_logit=signals.mean_abs_logit(seen.logits),
+    )
+    return _with_model(seen, probe, basic) if seen.has_model else basic
+
+
+def _check_size(seen: Observation) -> None:
+    with np.errstate(over="ignore"):
+        largest = np.abs(seen.logits).max(axis=1)
+    if not (largest < _LARGEST_LOGIT).all():
+        row = int(np.argmax(~(largest < _LARGEST_LOGIT)))
+        raise InputError(
+            f"the logits of node {seen.nodes[row]} reach {largest[row]:.3g} times the source "
+            "temperature, too large to measure; check the model's scale."
+        )
+
+
+def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
+    graph, nodes = seen.graph, seen.nodes
+    passes = probe.passes_over(seen.num_nodes, fewest=2)  # it takes two to agree
+    own = witness.own_view(seen.predictor, graph) / probe.temperature
+    edge, wedge = witness.edges_and_wedges(own, graph, nodes)
+    feature, own_feature = _halves(seen, probe)
+    held_out = HeldOut(own, graph, nodes)
+    agreement = _held_out_agreement(seen, probe, held_out)
+    return replace(
+        basic,
+        feature=feature,
+        own_feature=own_feature,
+        edge=edge,
+        wedge=wedge,
+        held=held_out.covariance,
+        noise_agreement=noise_agreement(seen, probe.noise_level, passes),
+        source_noise_agreement=noise_agreement(seen, probe.noise_level, passes, probe.column_std),
+        edge_agreement=agreement,
+        snr=_snr(seen),
+    )
+
+
+def _halves(seen: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
+    """Return the covariance between halves of the columns, of the model and of its own view."""
+    graph = seen.graph
+    mean, _ = seen.column_moments
+    halves = split_views.column_halves(graph.num_features, probe.splits, probe.seed)
+    anywhere = _enough(np.arange(graph.num_nodes), seen.seed)
+    nodes = anywhere if seen.num_nodes == graph.num_nodes else _enough(seen.nodes, seen.seed)
+    rows = None if anywhere.size == graph.num_nodes else np.union1d(anywhere, nodes)
+    centre = None if rows is None else np.searchsorted(rows, anywhere)
+    at = nodes if rows is None else np.searchsorted(rows, nodes)
+    whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for views in split_views.feature_views(seen.predictor, graph, halves, mean, rows):
+            whole += split_views.node_products(views.first, views.second, centre)[at]
+            alone += split_views.node_products(views.own_first, views.own_second, centre)[at]
+    # Averaged over splits first: a node's splits are not independent, its neighbours nearly are.
+    ones = np.full(nodes.size, probe.splits * probe.temperature**2)
+    return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)
+
+
+def _enough(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return the nodes, or a sample of them in order where there are more than needed."""
+    if nodes.size <= ENOUGH_NODES:
+        return nodes
+    drawn = stream(seed, "measured nodes").choice(nodes, ENOUGH_NODES, replace=False)
+    return np.sort(drawn)
+
+
+def noise_agreement(
+    seen: Observation, level: float, passes: int, column_std: FloatArray | None = None
+) -> float:
+    """Return how often two noisy passes agree, over the observed nodes or enough of them."""
+    std = seen.column_moments[1] if column_std is None else column_std
+    rows = _enough(seen.nodes, seen.seed)
+    runs = perturb.feature_noise(
+        seen.predictor,
+        seen.graph,
+        level,
+        passes,
+        seen.seed,
+        column_std=std,
+        clean=seen.all_logits * seen.temperature,
+        rows=None if rows.size == seen.graph.num_nodes else rows,
+    )
+    votes = perturb.count_votes(runs)
+    return 1.0 - signals.pairwise_disagreement(votes)
+
+
+def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut) -> float:
+    r"""Return Cohen's kappa of the two predictions across an edge that the model did not see.
+
+    Predictions on the two ends of a used edge agree because they share messages; on a dropped edge
+    only because their classes do, and they are right. The same passes feed the witnesses.
+    """
+    edges = seen.graph.edges
+    if not len(edges):
+        return 0.0
+    run = perturb.edge_runner(seen.predictor, seen.graph)
+    rng = stream(seen.seed, "held-out edges")
+    values = []
+    for _ in range(probe.passes_over(seen.num_nodes)):
+        keep = rng.random(len(edges)) >= probe.edge_share
+        if keep.all():
+            keep[rng.integers(len(edges))] = False
+        logits = run(keep)
+        held_out.add(logits / probe.temperature, edges[~keep])
+        predicted = logits.argmax(axis=1)
+        pairs = predicted[edges[~keep]]
+        shares = np.bincount(pairs.ravel(), minlength=seen.num_classes) / pairs.size
+        chance = float((shares**2).sum())
+        agree = float((pairs[:, 0] == pairs[:, 1]).mean())
+        values.append((agree - chance) / max(1.0 - chance, 1e-3))
+    return float(np.mean(values))
+
+
+def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float | None:
+    return signals.predicted_homophily(predictions, edges) if len(edges) else None
+
+
+def _snr(seen: Observation) -> float | None:
+    features, predictions = seen.graph.features, seen.all_predictions
+    if seen.graph.num_nodes > ENOUGH_NODES:
+        rows = _enough(np.arange(seen.graph.num_nodes), seen.seed)
+        features, predictions = features[rows], predictions[rows]
+    try:
+        return signals.snr_estimate(features, predictions)
+    except InputError:  # one predicted class, as many as nodes, or features that do not vary
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The source itself, against which targets are read: evidence, class moments, accuracy."""
+
+    evidence: Evidence
+    moments: ClassMoments
+    accuracy: float
+
+
+def gains(evidence: Evidence, source: Evidence) -> Gains | None:
+    """Return the signal gains of a target against the source, or None without a model."""
+    if evidence.held is None or source.held is None:
+        return None
+    return read_gains(evidence, source)
+
+
+def read(evidence: Evidence, reference: Reference) -> dict[str, float]:
+    """Return the signals of an observation; those that take a model are missing without one."""
+    source = reference.evidence
+    found = {
+        "confidence": log_odds(evidence.confidence),
+        "confident share": log_odds(evidence.confident_share),
+        "certain share": log_odds(evidence.certain_share),
+    }
+    seen = gains(evidence, source)
+    if seen is None:
+        return found
+    moved = float(np.abs(evidence.predicted_shares - source.predicted_shares).sum())
+    return found | {
+        LEAD: log_odds(_signal_accuracy(evidence, reference, seen)),
+        "noise agreement": log_odds(evidence.noise_agreement),
+        "source-noise agreement": log_odds(evidence.source_noise_agreement),
+        "edge agreement": log_odds(_edge_accuracy(evidence, reference)),
+        "predicted homophily": log_odds(evidence.homophily),
+        "homophily gain": seen.homophily,
+        "predicted shares": moved,
+        "logit spread": seen.spread,
+    }
+
+
+def _signal_accuracy(evidence: Evidence, reference: Reference, seen: Gains) -> float:
+    r"""Return the accuracy of the source's classes deformed to the target; the source's if unread.
+
+    The deformation is Gaussian and may be off at the source already. Its lead over guessing is
+    scaled to the source's true one:
+    :math:`c + (a_t - c)(A_s - c)/(a_s - c)` with deformed accuracies a and chance c.
+    """
+    if seen.signal is None:
+        return reference.accuracy
+    source, moments = reference.evidence, reference.moments
+    chance = float((moments.shares**2).sum())
+    gain = float(np.exp(seen.signal))
+    now = deform(moments, gain, evidence.mean, evidence.covariance).accuracy
+    then = deform(moments, 1.0, source.mean, source.covariance).accuracy
+    scale = (reference.accuracy - chance) / max(then - chance, _LEAST_LEAD)
+    return chance + (now - chance) * scale
+
+
+def readable(source: Evidence) -> tuple[str, ...]:
+    """Return the signals that can be read against this source.
+
+    Agreement across held-out edges and the homophily gain compare with what the source shows; where
+    it shows none, they would be noise, and are not used at all.
+    """
+    seen = gains(source, source)
+    usable = {
+        LEAD: seen is not None and seen.signal is not None,
+        "edge agreement": (source.edge_agreement or 0.0) > _LEAST_EDGE_AGREEMENT,
+        "homophily gain": seen is not None and seen.has_witnesses,
+    }
+    return tuple(name for name in SIGNALS if usable.get(name, True))
+
+
+def _edge_accuracy(evidence: Evidence, reference: Reference) -> float:
+    """Return the accuracy that held-out agreement implies if labels agree as at the source.
+
+    With chance-corrected accuracy s, agreement across a held-out edge is proportional to s^2.
+    """
+    chance = float((reference.moments.shares**2).sum())
+    corrected = (reference.accuracy - chance) / max(1.0 - chance, 1e-3)
+    now, then = (
+        max(float(value.edge_agreement or 0.0), 1e-4) for value in (evidence, reference.evidence)
+    )
+    ratio = min(float(np.sqrt(now / then)), 1.5)
+    return chance + (1.0 - chance) * corrected * ratio

@@ -1,0 +1,184 @@
+r"""Witnesses: what neighbours say about a node, free of the node's own noise.
+
+The *own view* :math:`o_i` of a node is what the model says of it without its neighbours. Let own
+views carry their class with strength a, and let the classes of two neighbours be correlated by
+:math:`\eta` (in a binary graph 2h - 1). Noise is not shared between nodes, hence up to a constant
+of the classes
+
+.. math:: c_{edge} = \langle o_i, o_j \rangle_{i \sim j} = a^2 \eta, \qquad
+          c_{wedge} = \langle o_j, o_k \rangle_{j \sim i \sim k} = a^2 \eta^2 .
+
+Two numbers, two unknowns: against the source, the *own gain* is the ratio of edges over the root of
+the ratio of wedges, and the *homophily gain* is the ratio of wedges over that of edges. With logits
+:math:`z_i` of the whole model on a graph that lacks the edge (i, j),
+
+.. math:: c_{held} = \langle z_i, o_j \rangle = g\,a\,\eta,
+
+so the *model gain* g is the ratio of held-out products over the root of the ratio of wedges.
+Nothing is assumed of the corruption but that it is not shared between nodes; unlike halves of the
+columns, witnesses notice features that belong to another node.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.threads import map_blocks
+from graphtemper.errors import InputError
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import adjacency, multiply
+from graphtemper.models.predictor import Predictor, predict
+from graphtemper.signals.passes import is_linear
+
+Ends = NDArray[np.int32]
+
+
+class Covariance(NamedTuple):
+    """A covariance of two views with its standard error over nodes."""
+
+    value: float
+    error: float
+
+
+def own_view(predictor: Predictor, graph: Graph) -> FloatArray:
+    """Return the logits (N, K) of every node without its neighbours.
+
+    A linear model reads the node in place of its neighbours' averages, X (W_0 + ... + W_H); any
+    other model runs once on the graph without edges.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(100, degree=6, homophily=0.8, snr=1.0)
+    >>> model = SIGN().fit(g)
+    >>> bool(np.abs(own_view(model, g) - model(without_edges(g))).max() < 1e-5)
+    True
+    """
+    if not is_linear(predictor):
+        return _alone(predictor, graph)
+    total = np.zeros((graph.num_nodes, predictor.intercept_.size))
+    for term in predictor.project(graph.features):
+        total += term
+    return np.asarray(total + predictor.intercept_)
+
+
+def _alone(predictor: Predictor, graph: Graph) -> FloatArray:
+    """Run a model on nodes alone; one that cannot has own views that say nothing."""
+    try:
+        return predict(predictor, without_edges(graph))
+    except Exception:  # the user's own code, which may need an edge in any way it likes
+        return np.zeros_like(predict(predictor, graph))
+
+
+def without_edges(graph: Graph) -> Graph:
+    """Return the graph's nodes alone.
+
+    Examples
+    --------
+    >>> without_edges(Graph(features=[[1.0], [2.0]], edges=[[0, 1]])).num_edges
+    0
+    """
+    return graph.replace(edges=np.empty((0, 2), dtype=np.int32))
+
+
+def edges_and_wedges(
+    own: FloatArray, graph: Graph, nodes: NDArray[np.int64]
+) -> tuple[Covariance, Covariance]:
+    r"""Return the covariance of own views over edges and over pairs of neighbours, both at `nodes`.
+
+    With :math:`s_i = \sum_{j \sim i} o_j`, all pairs of neighbours of a node sum to
+    :math:`|s_i|^2 - \sum_j |o_j|^2`, so the cost is O(E K). A node counts once an edge, and a pair
+    of its d neighbours 1/d times.
+
+    Examples
+    --------
+    >>> own = np.array([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]])
+    >>> path = Graph(features=own, edges=[[0, 1], [1, 2], [2, 3]])
+    >>> edge, wedge = edges_and_wedges(own, path, np.arange(4))
+    >>> round(edge.value, 3), wedge.value  # ends agree twice in three, next-but-ones never
+    (0.667, -2.0)
+    """
+    degree = graph.degrees.astype(np.float64)
+    witness = _centred(own, degree)
+    matrix = adjacency(graph)
+    sums = np.asarray(multiply(matrix, witness), dtype=np.float64)
+    squares = np.asarray(multiply(matrix, (witness**2).sum(axis=1, keepdims=True)))[:, 0]
+    d = degree[nodes]
+    edge = (witness[nodes] * sums[nodes]).sum(axis=1)
+    pairs = (sums[nodes] ** 2).sum(axis=1) - squares[nodes]
+    return (
+        ratio_of_sums(edge, d),
+        ratio_of_sums(np.where(d > 1, pairs / np.maximum(d, 1.0), 0.0), np.maximum(d - 1.0, 0.0)),
+    )
+
+
+class HeldOut:
+    """Collects products of a node's logits with own views across edges the model did not see."""
+
+    def __init__(self, own: FloatArray, graph: Graph, nodes: NDArray[np.int64]) -> None:
+        self._nodes, self._degree = nodes, graph.degrees.astype(np.float64)
+        self._witness = _centred(own, self._degree)
+        self._sums, self._counts = np.zeros(graph.num_nodes), np.zeros(graph.num_nodes)
+
+    def add(self, logits: FloatArray, edges: NDArray[np.int32]) -> None:
+        """Add one pass: logits (N, K) on a graph without ``edges``."""
+        z, witness = _centred(logits, self._degree), self._witness
+        size = self._sums.size
+        for here, there in ((0, 1), (1, 0)):
+            ends, others = edges[:, here], edges[:, there]
+            product = np.empty(len(edges))
+
+            def multiply_rows(
+                some: slice, ends: Ends = ends, others: Ends = others, out: FloatArray = product
+            ) -> None:
+                np.einsum("ek,ek->e", z[ends[some]], witness[others[some]], out=out[some])
+
+            map_blocks(multiply_rows, len(edges), z.shape[1])
+            self._sums += np.bincount(ends, product, minlength=size)
+            self._counts += np.bincount(ends, minlength=size)
+
+    @property
+    def covariance(self) -> Covariance:
+        """The mean product at the observed nodes."""
+        return ratio_of_sums(self._sums[self._nodes], self._counts[self._nodes])
+
+
+def ratio_of_sums(sums: FloatArray, weights: FloatArray) -> Covariance:
+    """Return sum(sums) / sum(weights) with its standard error, nodes taken as independent.
+
+    Without any weight there is nothing to see: zero, with no error to speak of.
+
+    Examples
+    --------
+    >>> ratio_of_sums(np.array([1.0, 3.0]), np.array([1.0, 1.0]))
+    Covariance(value=2.0, error=0.7071067811865476)
+    """
+    total = float(weights.sum())
+    if total <= 0.0:
+        return Covariance(0.0, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = float(sums.sum()) / total
+        error = float(np.sqrt(((sums - value * weights) ** 2).sum())) / total
+    if not np.isfinite(error):
+        raise InputError(
+            "the model's logits overflow when it sees only a part of its input; check the scale of "
+            "the features."
+        )
+    return Covariance(value, error)
+
+
+def _centred(views: FloatArray, degree: FloatArray) -> FloatArray:
+    """Return logits with mean zero at every node and over all ends of edges.
+
+    The centre is that of the graph, whichever nodes are looked at: one that followed them would
+    take a majority among them for lost signal.
+    """
+    share = np.full((views.shape[1], 1), 1.0 / views.shape[1])
+    own = views - views @ share  # a product is faster than a mean of short rows
+    total = float(degree.sum())
+    return np.asarray(own - degree @ own / total if total > 0.0 else own - own.mean(axis=0))

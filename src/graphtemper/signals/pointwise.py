@@ -1,0 +1,330 @@
+"""Signals: one number, or one number a node, measured without labels.
+
+Small pure functions on arrays. Probabilities p are (n, K) rows that sum to 1, votes v are (n, K)
+counts from M perturbed passes, predictions are class indices of *all* nodes where edges enter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
+
+from graphtemper._core.arrays import FloatArray, check_matrix
+from graphtemper._core.threads import map_blocks
+from graphtemper.errors import InputError
+from graphtemper.graph.checks import Features
+from graphtemper.graph.operators import multiply
+
+Edges = NDArray[np.integer[Any]]
+
+# What a node without neighbours is given as agreement: the one value that flipping leaves alone.
+NO_NEIGHBOURS = 0.5
+
+
+def confidence(probabilities: ArrayLike) -> FloatArray:
+    r"""Return :math:`\max_k p_{ik}`, (n,).
+
+    Examples
+    --------
+    >>> confidence([[0.2, 0.8], [0.6, 0.4]]).tolist()
+    [0.8, 0.6]
+    """
+    return np.asarray(check_matrix(probabilities, "probabilities").max(axis=1), dtype=np.float64)
+
+
+def entropy(probabilities: ArrayLike, *, normalised: bool = False) -> FloatArray:
+    r"""Return :math:`-\sum_k p_{ik}\log p_{ik}`, (n,); divided by log K if ``normalised``.
+
+    Examples
+    --------
+    >>> entropy([[0.5, 0.5], [1.0, 0.0]], normalised=True).tolist()
+    [1.0, 0.0]
+    """
+    p = check_matrix(probabilities, "probabilities")
+    nats = -np.asarray(xlogy(p, p).sum(axis=1), dtype=np.float64) + 0.0  # -0 is written as 0
+    return nats / np.log(p.shape[1]) if normalised else nats
+
+
+def margin(probabilities: ArrayLike) -> FloatArray:
+    """Return the largest minus the second largest probability, (n,).
+
+    Examples
+    --------
+    >>> margin([[0.7, 0.2, 0.1]]).round(6).tolist()
+    [0.5]
+    """
+    return _top_gap(check_matrix(probabilities, "probabilities"))
+
+
+def mean_abs_logit(logits: ArrayLike) -> float:
+    r"""Return :math:`E|\delta|`, the mean gap between the two largest logits.
+
+    For K = 2 this is the mean of :math:`|z_1 - z_0|`, the quantity of the paper's severity bound.
+    For K > 2 the paper gives no definition; the gap is the log odds of the predicted class against
+    its closest rival, which for K = 2 is the same.
+
+    Examples
+    --------
+    >>> mean_abs_logit([[0.0, 2.0], [0.0, -4.0]])
+    3.0
+    """
+    return float(_top_gap(check_matrix(logits, "logits")).mean())
+
+
+def _top_gap(values: NDArray[Any]) -> FloatArray:
+    two = np.partition(values, values.shape[1] - 2, axis=1)[:, -2:].astype(np.float64)
+    return np.asarray(two[:, 1] - two[:, 0])
+
+
+def atc_threshold(scores: ArrayLike, accuracy: float) -> float:
+    """Return the threshold above which a share ``accuracy`` of the source scores lies.
+
+    The (1 - accuracy) quantile (linear interpolation), so that as many source nodes fall below it
+    as are wrong. A node at the threshold counts as above. Where ties make that miss the
+    accuracy, the step just above the tied score is taken if it comes closer: the choice of the
+    method's own scan, which stops where false positives balance false negatives.
+
+    References
+    ----------
+    Garg et al., "Leveraging Unlabeled Data to Predict Out-of-Distribution Performance", ICLR 2022.
+
+    Examples
+    --------
+    >>> scores = [0.5, 0.6, 0.7, 0.8, 0.9]
+    >>> atc_share(scores, atc_threshold(scores, 0.6))
+    0.6
+    """
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
+        raise InputError("scores must be one finite number a node, for at least one node.")
+    if not 0.0 <= accuracy <= 1.0:
+        raise InputError(f"accuracy must be in [0, 1], not {accuracy!r}.")
+    at = float(np.quantile(values, 1.0 - accuracy))
+    reached = values[values >= at].min()
+    above = float(np.nextafter(reached, np.inf))
+    return min(at, above, key=lambda cut: abs(atc_share(values, cut) - accuracy))
+
+
+def atc_share(scores: ArrayLike, threshold: float) -> float:
+    r"""Return the share of nodes with :math:`s_i \ge \tau`: the ATC estimate of the accuracy.
+
+    Scores are `confidence`, or minus `entropy`.
+
+    Examples
+    --------
+    >>> atc_share([0.9, 0.6, 0.4, 0.8], 0.6)
+    0.75
+    """
+    return float((np.asarray(scores) >= threshold).mean())
+
+
+def instability(votes: ArrayLike) -> FloatArray:
+    r"""Return for each node the share of pairs of passes that disagree, (n,).
+
+    .. math:: u_i = 1 - \sum_k \frac{v_{ik}(v_{ik} - 1)}{M(M - 1)}
+
+    Examples
+    --------
+    >>> instability([[4, 0], [2, 2]]).round(4).tolist()
+    [0.0, 0.6667]
+    """
+    v = np.asarray(votes)
+    if v.ndim != 2 or v.size == 0 or v.dtype.kind not in "iu" or v.min() < 0:
+        raise InputError("votes must be an (n, K) array of counts.")
+    total = v.sum(axis=1)
+    count = int(total[0])
+    if (total != count).any() or count < 2:
+        raise InputError("every node needs the same number of votes, from at least two passes.")
+    agreeing = (v * (v - 1)).sum(axis=1)
+    return np.asarray(1.0 - agreeing / (count * (count - 1)), dtype=np.float64)
+
+
+def flip_rate(votes: ArrayLike, predictions: ArrayLike) -> FloatArray:
+    r"""Return each node's share of perturbed passes that leave its unperturbed prediction, (n,).
+
+    .. math:: f_i = 1 - v_{i\hat y_i} / M
+
+    with votes v. The instability of the paper's script; `instability` compares passes with each
+    other instead.
+
+    Examples
+    --------
+    >>> flip_rate([[4, 0], [1, 3]], [0, 0]).tolist()
+    [0.0, 0.75]
+    """
+    counts, classes = np.asarray(votes), np.asarray(predictions)
+    if counts.ndim != 2 or classes.shape != counts.shape[:1]:
+        raise InputError(
+            f"votes {counts.shape} and predictions {classes.shape} do not belong together."
+        )
+    return np.asarray(1.0 - counts[np.arange(classes.size), classes] / counts.sum(axis=1))
+
+
+def pairwise_disagreement(votes: ArrayLike) -> float:
+    """Return the mean over nodes and pairs of passes of "the predicted classes differ".
+
+    From vote counts, O(n K): equal to comparing all M (M - 1) / 2 pairs of passes.
+
+    Examples
+    --------
+    >>> round(pairwise_disagreement([[4, 0], [2, 2]]), 4)
+    0.3333
+    """
+    return float(instability(votes).mean())
+
+
+def neighbour_agreement(predictions: ArrayLike, edges: Edges) -> FloatArray:
+    """Return for each node the share of its neighbours with the same predicted class, (N,).
+
+    A node without neighbours gets 1/2.
+
+    Examples
+    --------
+    >>> neighbour_agreement([0, 0, 1, 1], np.array([[0, 1], [1, 2]])).tolist()
+    [1.0, 0.5, 0.0, 0.5]
+    """
+    classes = np.asarray(predictions)
+    first, second = edges[:, 0], edges[:, 1]
+    agree = np.flatnonzero(classes[first] == classes[second])
+    size = classes.size
+    same = np.bincount(first[agree], minlength=size) + np.bincount(second[agree], minlength=size)
+    degrees = np.bincount(edges.ravel(), minlength=size)
+    share = np.full(size, NO_NEIGHBOURS)
+    np.divide(same, degrees, out=share, where=degrees > 0)
+    return share
+
+
+def corrected_agreement(predictions: ArrayLike, edges: Edges) -> FloatArray:
+    r"""Return neighbour agreement a, or 1 - a where neighbours are expected to differ, (N,).
+
+    Flipped where the homophily of the predictions (see `predicted_homophily`) is below 1/2, so that
+    large values always speak for the prediction. The rule is that of the paper's per-node stage.
+    Limit: with K > 2 classes chance agreement is below 1/2, so a mildly homophilous graph can be
+    flipped.
+
+    Examples
+    --------
+    >>> corrected_agreement([0, 1, 0], np.array([[0, 1], [1, 2]])).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    agreement = neighbour_agreement(predictions, edges)
+    if len(edges) and predicted_homophily(predictions, edges) < 0.5:
+        return 1.0 - agreement
+    return agreement
+
+
+def predicted_homophily(predictions: ArrayLike, edges: Edges) -> float:
+    r"""Return the share of edges whose ends agree: edge homophily of the predictions.
+
+    From classes (N,) this is :math:`\frac1E\sum_{uv} 1[\hat y_u = \hat y_v]`; from probabilities
+    (N, K) the soft version :math:`\frac1E\sum_{uv} \sum_k p_{uk} p_{vk}`. Wrong predictions pull
+    both towards chance agreement, except where the model's errors agree along edges because it
+    smoothed them.
+
+    Examples
+    --------
+    >>> edges = np.array([[0, 1], [1, 2]])
+    >>> predicted_homophily([0, 0, 1], edges)
+    0.5
+    >>> round(predicted_homophily([[0.9, 0.1], [0.5, 0.5], [0.0, 1.0]], edges), 6)
+    0.5
+    """
+    if len(edges) == 0:
+        raise InputError("the graph has no edges, so its homophily is undefined.")
+    values = np.asarray(predictions)
+    first, second = edges[:, 0], edges[:, 1]
+
+    def part(rows: slice) -> float:
+        here, there = values[first[rows]], values[second[rows]]
+        if values.ndim == 1:
+            return int(np.count_nonzero(here == there))
+        return float(np.einsum("ek,ek->", here, there))
+
+    width = 1 if values.ndim == 1 else values.shape[1]
+    return sum(map_blocks(part, len(edges), width)) / len(edges)
+
+
+def log_degree(degrees: ArrayLike) -> FloatArray:
+    """Return log(1 + degree), (n,).
+
+    Examples
+    --------
+    >>> log_degree([0, 1]).round(4).tolist()
+    [0.0, 0.6931]
+    """
+    return np.log1p(np.asarray(degrees, dtype=np.float64))
+
+
+def snr_estimate(features: Features, predictions: ArrayLike) -> float:
+    r"""Return between-class over within-class variance, the CSBM's :math:`\rho = r^2/\sigma^2`.
+
+    With pseudo-labels of n nodes in K classes present, shares :math:`\pi_k`, class means
+    :math:`m_k` and overall mean m,
+
+    .. math:: \hat\sigma^2 = \frac{1}{F(n-K)} \sum_i \|x_i - m_{\hat y_i}\|^2, \qquad
+              \hat r^2 = \sum_k \pi_k \|m_k - m\|^2 - \frac{(K-1) F}{n}\hat\sigma^2,
+
+    where the last term removes what chance adds to the distance of estimated means. Unbiased to
+    first order for true labels. Pseudo-labels bias it both ways: wrong ones mix the classes
+    (downwards), and ones predicted from the same features take part of the noise for signal
+    (upwards: with no signal at all, two classes cut at one direction of white noise give
+    2/pi = 0.64 among many columns and 1.75 if it is the only one). Columns of unequal noise are
+    averaged. Negative values mean that no signal is visible.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> g = csbm.sample(5000, degree=4, homophily=0.5, snr=0.5, num_features=8, seed=1)
+    >>> bool(abs(snr_estimate(g.features, g.labels) - 0.5) < 0.05)
+    True
+    """
+    classes = np.unique(np.asarray(predictions), return_inverse=True)[1]
+    count = features.shape[0]
+    if classes.shape != (count,):
+        raise InputError(f"predictions must have shape ({count},), one a row of the features.")
+    sizes = np.bincount(classes)
+    # In float64 around the overall mean: what is left of large features after centring is small.
+    return snr_from_sums(sizes, *_class_deviations(features, classes, sizes))
+
+
+def snr_from_sums(sizes: NDArray[np.integer[Any]], sums: FloatArray, square: float) -> float:
+    """Return `snr_estimate` from sums that merge over parts of a graph.
+
+    ``sizes`` (K,) counts the nodes of each class present, ``sums`` (K, F) adds up their deviations
+    from the mean row, and ``square`` is the sum of all squared deviations.
+    """
+    count, width = int(sizes.sum()), sums.shape[1]
+    if sizes.size < 2 or count <= sizes.size:
+        raise InputError("the SNR needs at least two predicted classes and more nodes than that.")
+    means = sums / sizes[:, None]
+    between = float((sizes * (means**2).sum(axis=1)).sum())
+    noise = (square - between) / (width * (count - sizes.size))
+    if not noise > 0.0:
+        raise InputError("the features do not vary within the predicted classes; no SNR exists.")
+    return float(between / (count * noise) - (sizes.size - 1) * width / count)
+
+
+def _class_deviations(
+    features: Features, classes: NDArray[np.intp], sizes: NDArray[np.intp]
+) -> tuple[FloatArray, float]:
+    """Return the sum of each class's deviations from the mean row, (K, F), and of all squares."""
+    rows, width = features.shape
+    members = sp.csr_matrix((np.ones(rows), (classes, np.arange(rows))), (sizes.size, rows))
+    if not isinstance(features, np.ndarray):
+        wide = features.astype(np.float64)
+        centre = np.asarray(wide.mean(axis=0)).ravel()
+        square = float((wide.data**2).sum()) - rows * float((centre**2).sum())
+        sums = np.asarray(multiply(members, wide).toarray())
+        return sums - sizes[:, None] * centre, square
+    centre = np.asarray(features.mean(axis=0, dtype=np.float64))
+
+    def part(block: slice) -> tuple[FloatArray, float]:
+        deviation = features[block] - centre
+        return np.asarray(members[:, block] @ deviation), float(np.vdot(deviation, deviation))
+
+    parts = map_blocks(part, rows, width)
+    return np.sum([sums for sums, _ in parts], axis=0), sum(square for _, square in parts)

@@ -1,0 +1,150 @@
+r"""Share drift: how far class shares may have moved unseen, and what that would do to accuracy.
+
+Accuracy is :math:`\sum_k \pi_k r_k` with the class shares :math:`\pi` and the recalls r, so a model
+that answers the majority class is right as often as that class occurs, and no signal of the logits
+tells when it occurs less. Feature means tell: if shares move by :math:`\delta`, column means move
+by :math:`\sum_k \delta_k \mu_k`. Column means that have not moved leave no room for new shares;
+means that have moved by as much as the classes are apart leave all of it. The room is a standard
+deviation of the shares,
+
+.. math:: s = \min\Bigl(s_{max},\; \frac{|\Delta\mu|}{\sqrt{K/(K-1) \sum_k |\mu_k-\bar\mu|^2}}
+              \Bigr), \qquad
+          \mathrm{sd}(\mathrm{accuracy}) = s \sqrt{\tfrac{K}{K-1} \sum_k (r_k - \bar r)^2},
+
+with distances as root mean squares over columns in source standard deviations, less what sampling
+alone would show. It widens intervals and never moves an estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper.graph.checks import Features
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.moments import column_moments
+
+SKETCH_SIZE = 128
+"""Random combinations of column means that the card keeps in place of the columns."""
+# A share about which nothing is known, uniform between 0 and 1, has a standard deviation of 0.29.
+LARGEST_DRIFT = 0.25
+_LEAST_SEPARATION = 1e-3
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """Who the source's nodes are: a sketch of their column means, and how their classes differ.
+
+    ``separation`` is the distance of the class means, ``recalls`` the accuracy within each class.
+    """
+
+    sketch: FloatArray
+    num_nodes: int
+    separation: float
+    recalls: FloatArray
+
+    @classmethod
+    def measure(
+        cls,
+        graph: Graph,
+        nodes: NDArray[np.int64],
+        labels: NDArray[np.int64],
+        predictions: NDArray[np.intp],
+        num_classes: int,
+        column_std: FloatArray,
+    ) -> Population:
+        """Measure labelled nodes of the source graph."""
+        counts = np.bincount(labels, minlength=num_classes)
+        right = np.bincount(labels[predictions == labels], minlength=num_classes)
+        overall = float((predictions == labels).mean())
+        return cls(
+            sketch=column_sketch(column_moments(graph.features[nodes])[0], column_std),
+            num_nodes=int(nodes.size),
+            separation=class_separation(graph.features[nodes], labels, num_classes, column_std),
+            recalls=np.where(counts > 0, right / np.maximum(counts, 1), overall),
+        )
+
+    def drift(
+        self, mean: FloatArray, spread: FloatArray, num_nodes: int, column_std: FloatArray
+    ) -> float:
+        """Return the standard deviation of class shares that the target's column means allow.
+
+        ``mean`` and ``spread`` are the moments of the target's columns over its observed nodes.
+        """
+        moved = column_sketch(mean, column_std) - self.sketch
+        used = column_std > 0.0
+        if not used.any():
+            return 0.0
+        # A few nodes show less spread than they come from.
+        ratio = float(np.maximum(spread[used] ** 2 / column_std[used] ** 2, 1.0).mean())
+        chance = 1.0 / self.num_nodes + ratio / num_nodes
+        # A mean of m squared normals scatters by sqrt(2 / m); three of those are still chance.
+        chance *= 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), SKETCH_SIZE)))
+        excess = max(float((moved**2).mean()) - chance, 0.0)
+        # Classes that differ less than chance moves the means cannot be blamed for more than it.
+        return min(float(np.sqrt(excess / (self.separation**2 + chance))), LARGEST_DRIFT)
+
+    def accuracy_deviation(self, drift: float) -> float:
+        """Return the standard deviation of accuracy under that drift of the class shares."""
+        size = self.recalls.size
+        spread = float(((self.recalls - self.recalls.mean()) ** 2).sum())
+        return drift * float(np.sqrt(size / (size - 1) * spread))
+
+
+def column_sketch(mean: FloatArray, column_std: FloatArray) -> FloatArray:
+    """Return random signed sums of the standardised column means, over the root of their number.
+
+    The mean square of a difference of two sketches estimates that of the columns' differences, so
+    a card need not grow with the number of columns. Columns that are constant at the source count
+    not.
+
+    Examples
+    --------
+    >>> mean = np.random.default_rng(0).standard_normal(400)
+    >>> moved = column_sketch(mean + 0.3, np.ones(400)) - column_sketch(mean, np.ones(400))
+    >>> bool(abs(np.sqrt((moved**2).mean()) - 0.3) < 0.1)
+    True
+    """
+    used = column_std > 0.0
+    scaled = np.where(used, mean, 0.0) / np.where(used, column_std, 1.0)
+    total = np.zeros(SKETCH_SIZE)
+    for block, start in enumerate(range(0, mean.size, _BLOCK)):
+        part = scaled[start : start + _BLOCK]
+        signs = np.random.default_rng([2024, block]).choice([-1.0, 1.0], (SKETCH_SIZE, part.size))
+        total += signs @ part
+    return np.asarray(total / np.sqrt(max(int(used.sum()), 1)))
+
+
+def class_separation(
+    features: Features, labels: NDArray[np.int64], num_classes: int, column_std: FloatArray
+) -> float:
+    """Return the distance of class means a column, in standard deviations, less sampling noise.
+
+    For two classes the root mean square over columns of the difference of their means.
+
+    Examples
+    --------
+    >>> y = np.arange(10_000) % 2
+    >>> x = 0.5 * y[:, None] + np.random.default_rng(0).standard_normal((10_000, 5))
+    >>> bool(abs(class_separation(x, y, 2, np.ones(5)) - 0.5) < 0.03)
+    True
+    """
+    used = column_std > 0.0
+    counts = np.bincount(labels, minlength=num_classes).astype(np.float64)
+    here = counts > 0
+    if used.sum() == 0 or here.sum() < 2:
+        return _LEAST_SEPARATION
+    rows = np.arange(labels.size)
+    members = sp.csr_matrix((np.ones(labels.size), (labels, rows)), (num_classes, labels.size))
+    sums = members @ features
+    dense = sums.toarray() if sp.issparse(sums) else np.asarray(sums)
+    means = dense[here][:, used] / counts[here][:, None] / column_std[used]
+    offsets = ((means - means.mean(axis=0)) ** 2).mean(axis=1)
+    total = float(np.maximum(offsets - 1.0 / counts[here], 0.0).sum())
+    size = int(here.sum())
+    return max(float(np.sqrt(size / (size - 1) * total)), _LEAST_SEPARATION)

@@ -1,0 +1,23 @@
+"""Temperature: fit it to labels, match it to an accuracy, apply it to logits."""
+
+from __future__ import annotations
+
+from graphtemper.temperature.scaling import (
+    RELATIVE_BOUNDS,
+    TemperatureFit,
+    apply,
+    fit,
+    match_confidence,
+    mean_confidence,
+    solve,
+)
+
+__all__ = [
+    "RELATIVE_BOUNDS",
+    "TemperatureFit",
+    "apply",
+    "fit",
+    "match_confidence",
+    "mean_confidence",
+    "solve",
+]

@@ -1,0 +1,49 @@
+"""The theory: closed forms, quadrature, finite degree, the block model, the label-free fit."""
+
+from __future__ import annotations
+
+from graphtemper.theory.closed_forms import (
+    aggregated_moments,
+    confidence_accuracy_curve,
+    direction,
+    ece_bound,
+    finite_degree_temperature,
+    mean_abs_logit,
+    optimal_temperature,
+    population_accuracy,
+    population_ece,
+    population_gap,
+    self_loop_zero_crossing,
+    signal_coefficient,
+    signal_ratio,
+    slope,
+    slope_covariate,
+    slope_from_moments,
+    slope_limit_high_snr,
+    slope_limit_low_snr,
+    slope_self_loop,
+    temperature_covariate,
+)
+
+__all__ = [
+    "aggregated_moments",
+    "confidence_accuracy_curve",
+    "direction",
+    "ece_bound",
+    "finite_degree_temperature",
+    "mean_abs_logit",
+    "optimal_temperature",
+    "population_accuracy",
+    "population_ece",
+    "population_gap",
+    "self_loop_zero_crossing",
+    "signal_coefficient",
+    "signal_ratio",
+    "slope",
+    "slope_covariate",
+    "slope_from_moments",
+    "slope_limit_high_snr",
+    "slope_limit_low_snr",
+    "slope_self_loop",
+    "temperature_covariate",
+]

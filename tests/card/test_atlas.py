@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+
+from graphtemper import csbm, temperature
+from graphtemper.card import atlas
+from graphtemper.card.atlas import LEVELS, environment_seed, plan, survey
+from graphtemper.card.card import SourceCard
+from graphtemper.errors import InputError
+from graphtemper.models import SIGN
+
+NODES = np.arange(120, 240)
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(240, degree=6, homophily=0.8, snr=1.0, num_classes=3, num_features=6, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model(graph):
+    return SIGN(hops=1).fit(graph, range(120))
+
+
+@pytest.fixture(scope="module")
+def card(graph, model):
+    return SourceCard.build(model, graph, NODES, compositions=0)
+
+
+class Counting:
+    """The same model as a plain callable that counts its calls."""
+
+    def __init__(self, model):
+        self.model, self.calls = model, 0
+
+    def __call__(self, graph):
+        self.calls += 1
+        return self.model(graph)
+
+
+def _run(card, predictor, graph, planned, **other):
+    return survey(predictor, graph, NODES, card.probe, card.reference, planned, **other)
+
+
+def _same(first, second):
+    return [item.__dict__ for item in first] == [item.__dict__ for item in second]
+
+
+@pytest.mark.parametrize("family", sorted(LEVELS))
+def test_an_excluded_family_is_in_no_environment(family):
+    planned = plan(seed=2, exclude=(family,), compositions=30)
+    assert all(family not in shift.families for shift in planned)
+    assert set(LEVELS) - {family} == set().union(*(shift.families for shift in planned))
+
+
+def test_a_plan_is_every_level_and_the_compositions_of_its_seed():
+    planned = plan(seed=3, compositions=25)
+    singles = sum(len(levels) for levels in LEVELS.values())
+    assert len(planned) == singles + 25
+    assert [len(shift.families) for shift in planned[:singles]] == [1] * singles
+    assert {len(shift.families) for shift in planned[singles:]} == {2, 3}
+    assert len({repr(shift) for shift in planned}) == len(planned)
+    assert [repr(s) for s in planned] == [repr(s) for s in plan(seed=3, compositions=25)]
+    assert [repr(s) for s in planned] != [repr(s) for s in plan(seed=4, compositions=25)]
+
+
+def test_odd_plans_are_refused():
+    with pytest.raises(InputError, match="unknown family 'fog'"):
+        plan(exclude=("fog",))
+    with pytest.raises(InputError, match="three families"):
+        plan(exclude=sorted(LEVELS)[2:])
+    with pytest.raises(InputError, match=r"\['noise'\]"):
+        plan(exclude="noise")
+    with pytest.raises(InputError, match="compositions"):
+        plan(compositions=-1)
+
+
+def test_an_environment_records_what_the_labels_say(card, graph, model):
+    planned = plan(compositions=2)[-3:]
+    for shift, found in zip(planned, _run(card, model, graph, planned, seed=5), strict=True):
+        shifted = shift(graph, environment_seed(5, shift))
+        logits, labels = model(shifted)[NODES] / card.probe.temperature, graph.labels[NODES]
+        assert found.shift == repr(shift)
+        assert found.families == shift.families
+        assert found.accuracy == (logits.argmax(axis=1) == labels).mean()
+        assert found.temperature == pytest.approx(temperature.solve(logits, labels).temperature)
+
+
+def test_an_environments_seed_is_its_own_and_no_small_number():
+    planned = plan(compositions=0)
+    seeds = {environment_seed(0, shift) for shift in planned}
+    assert len(seeds) == len(planned)
+    assert min(seeds) > 10**6
+
+
+def test_a_survey_goes_on_where_it_stopped(card, graph, model):
+    planned = plan(compositions=1)[-5:]
+    fresh = Counting(model)
+    whole = _run(card, fresh, graph, planned)
+    each = fresh.calls // len(planned)
+    again = Counting(model)
+    done, ticks = [], []
+    rest = _run(
+        card,
+        again,
+        graph,
+        planned,
+        known=whole[1:4],
+        done=done.append,
+        progress=lambda count, total: ticks.append((count, total)),
+    )
+    assert again.calls == 2 * each
+    assert _same(rest, whole)
+    assert [item.shift for item in done] == [whole[0].shift, whole[4].shift]
+    assert ticks == [(3, 5), (4, 5), (5, 5)]
+    untouched = Counting(model)
+    assert _same(_run(card, untouched, graph, planned, known=whole), whole)
+    assert untouched.calls == 0
+
+
+def test_an_environment_is_the_same_in_every_plan(card, graph, model):
+    planned = plan(compositions=0)[-4:]
+    backwards = _run(card, model, graph, planned[::-1])
+    assert _same(backwards[::-1], _run(card, model, graph, planned))
+
+
+def test_results_do_not_depend_on_the_number_of_workers(card, graph, model, monkeypatch):
+    planned = plan(compositions=2)[-8:]
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr(atlas, "num_cores", lambda cores=cores: cores)
+        found.append(_run(card, model, graph, planned))
+    assert _same(*found)
+
+
+def test_an_interrupt_comes_through_and_keeps_what_was_done(card, graph, model):
+    planned = plan(compositions=0)[:12]
+    counting, done = Counting(model), []
+
+    def stop(count, total):
+        if count == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _run(card, counting, graph, planned, done=done.append, progress=stop)
+    assert len(done) == 3
+    one = Counting(model)
+    _run(card, one, graph, planned[:1])
+    assert counting.calls <= 6 * one.calls  # the rest of the plan was not run to the end

@@ -1,0 +1,89 @@
+"""What a build measures at the source, against the definitions of what it measures."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.special import logit
+
+from graphtemper import SourceCard, csbm
+from graphtemper.card import atlas, response
+from graphtemper.card import card as card_module
+from graphtemper.card.card import fingerprint
+from graphtemper.models import SIGN
+from graphtemper.signals.evidence import noise_agreement
+from graphtemper.signals.observation import Observation
+
+NODES = np.arange(150, 300)
+LEVELS = {"noise": (0.5, 2.0), "mask": (0.3, 0.8), "rewire": (0.2, 0.8), "drop": (0.5,)}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_classes=3, num_features=6, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model(graph):
+    return SIGN(hops=1).fit(graph, range(150))
+
+
+@pytest.fixture(scope="module")
+def card(graph, model):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atlas, "LEVELS", LEVELS)
+        return SourceCard.build(model, graph, NODES, compositions=0)
+
+
+def test_a_card_knows_how_far_the_columns_spread(card, graph):
+    np.testing.assert_allclose(card.probe.column_std, graph.features.std(axis=0), rtol=0.03)
+
+
+def test_a_probe_graph_never_changes():
+    """Every card in use was made with this one: another would refuse them all."""
+    shown = []
+    fingerprint(lambda g: shown.append(g) or g.features[:, :2], 4)
+    path = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]
+    features = np.random.default_rng(12345).standard_normal((6, 4), dtype=np.float32)
+    np.testing.assert_array_equal(shown[0].features, features)
+    assert shown[0].edges.tolist() == path
+
+
+def test_the_probe_noise_makes_the_source_disagree_as_often_as_it_is_wrong(card, graph, model):
+    seen = Observation(model, graph, NODES, temperature=card.probe.temperature, seed=0)
+    level, wrong = card.probe.noise_level, 1.0 - card.reference.accuracy
+    weaker, stronger = (
+        1.0 - noise_agreement(seen, level * factor, card.probe.passes) for factor in (0.995, 1.005)
+    )
+    assert weaker < wrong <= stronger
+
+
+def test_the_noise_of_an_environment_is_that_of_an_accuracy_on_so_many_nodes(card):
+    size, rng = 100_000, np.random.default_rng(0)
+    expected = [
+        logit(rng.binomial(size, item.accuracy, 4000) / size).var() for item in card.environments
+    ]
+    found = replace(card, num_nodes=size).response(has_model=True).noise
+    np.testing.assert_allclose(found, expected, rtol=0.1)
+
+
+@pytest.mark.parametrize("miss", [0.3, -0.3])
+@pytest.mark.parametrize("exact", [0, 1], ids=["all signals", "few signals"])
+def test_the_signals_that_predict_left_out_families_better_are_read(card, monkeypatch, exact, miss):
+    truth = np.array([item.accuracy for item in card.environments])
+    rows = np.arange(truth.size)[::-2]
+    tried = []
+
+    def fit(names, *other, lead):
+        tried.append(names)
+        predicted = logit(truth[rows]) - logit(card.reference.accuracy)
+        wrong = 0.0 if tried.index(names) == exact else miss
+        return SimpleNamespace(names=names), SimpleNamespace(predicted=predicted + wrong, rows=rows)
+
+    monkeypatch.setattr(response, "fit", fit)
+    fitted = card_module._fit(card.environments, card.reference, card.num_nodes)
+    assert len(tried) == 3
+    assert len(tried[0]) > len(tried[1])
+    assert fitted["model"].names == tried[exact]
+    assert fitted["logits"].names == tried[2]

@@ -1,0 +1,485 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphtemper import SourceCard, csbm, recalibrate, shifts
+from graphtemper.card import atlas
+from graphtemper.card.card import MAX_BYTES, fingerprint
+from graphtemper.card.format import as_stored, to_json
+from graphtemper.errors import FileError, GraphTemperError, InputError
+from graphtemper.models import SGC, SIGN
+from graphtemper.signals import node_signals
+from graphtemper.signals.share_drift import SKETCH_SIZE
+
+NODES = np.arange(150, 300)
+# What a card does with an atlas does not depend on its size.
+LEVELS = {
+    "noise": (0.5, 2.0),
+    "mask": (0.3, 0.8),
+    "rewire": (0.2, 0.8),
+    "drop": (0.5,),
+    "homophily": (-0.5,),
+}
+SINGLES = sum(map(len, LEVELS.values()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_atlas():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atlas, "LEVELS", LEVELS)
+        yield
+
+
+def _sample(seed=1, num_features=6, num_classes=3):
+    return csbm.sample(
+        300,
+        degree=6,
+        homophily=0.8,
+        snr=1.0,
+        num_classes=num_classes,
+        num_features=num_features,
+        seed=seed,
+    )
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return _sample()
+
+
+@pytest.fixture(scope="module")
+def model(graph):
+    return SIGN(hops=1).fit(graph, range(150))
+
+
+@pytest.fixture(scope="module")
+def card(graph, model):
+    return SourceCard.build(model, graph, NODES, compositions=3)
+
+
+@pytest.fixture
+def text(card, tmp_path):
+    card.save(tmp_path / "card.json")
+    return (tmp_path / "card.json").read_text()
+
+
+def _write(tmp_path, content):
+    path = tmp_path / "edited.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def _edit(content, where, value):
+    """Set one field, by its path; `...` removes it."""
+    *parents, last = where
+    inner = content
+    for key in parents:
+        inner = inner[key]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return content
+
+
+def test_a_card_answers_alike_before_and_after_it_has_travelled(card, model, tmp_path):
+    card.save(tmp_path / "a.json")
+    again = SourceCard.load(tmp_path / "a.json")
+    again.save(tmp_path / "b.json")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    target = shifts.noise(1.0)(_sample(seed=2), 3)
+    for predictor in (model, model(target)):
+        one, two = (recalibrate(predictor, target, c) for c in (card, again))
+        assert one.to_dict() == two.to_dict()
+        assert one.probabilities.tobytes() == two.probabilities.tobytes()
+
+
+def test_a_card_is_small_and_holds_no_row_of_a_node(card, text):
+    assert len(text) < MAX_BYTES
+    content = json.loads(text)
+    # Classes, a covariance with its error, the fixed path of six nodes, the sketch, the atlas, and
+    # thirds of the confidences in each predicted class.
+    allowed = {3, 2, 6, 9, SKETCH_SIZE, len(card.environments), len(content["signals"])}
+    allowed |= {len(node_signals.SIGNALS), len(node_signals.PLAIN_SIGNALS)}
+
+    def check(value, where):
+        if isinstance(value, dict):
+            for key, item in value.items():
+                check(item, f"{where}.{key}")
+        elif isinstance(value, list):
+            texts = all(isinstance(item, str) for item in value)
+            assert texts or len(value) in allowed, where
+            for item in value:
+                check(item, where)
+        elif isinstance(value, str):
+            assert len(value) < 200, where  # nothing is packed into a text
+
+    check(content, "card")
+    assert len(content["probe"]["column_std"]["codes"]) == 8  # six columns, in base64
+
+
+def test_the_default_atlas_on_many_columns_and_classes_fits(card):
+    environments = (card.environments * 10)[:126]
+    probe = replace(card.probe, column_std=np.random.default_rng(0).random(8000) + 0.1)
+    large = replace(card, environments=environments, probe=probe, num_features=8000)
+    assert len(to_json(large)) < MAX_BYTES
+
+
+def test_a_card_is_not_edited_by_accident(card):
+    with pytest.raises(AttributeError):
+        card.num_nodes = 1
+
+
+def test_column_strengths_keep_a_few_percent(card):
+    std = np.concatenate([[0.0], 10.0 ** np.random.default_rng(1).uniform(-4, 2, 500)])
+    kept = as_stored(std)
+    assert kept[0] == 0.0
+    np.testing.assert_allclose(kept[1:], std[1:], rtol=0.03)
+    np.testing.assert_allclose(as_stored(kept), kept, rtol=1e-6)
+    assert as_stored(np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+    np.testing.assert_allclose(as_stored(np.full(3, 0.7)), 0.7, rtol=1e-6)
+
+
+def test_the_same_seed_gives_the_same_bytes(card, graph, model, tmp_path):
+    card.save(tmp_path / "a.json")
+    SourceCard.build(model, graph, NODES, compositions=3).save(tmp_path / "b.json")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def test_labels_outside_the_chosen_nodes_are_never_read(card, graph, model):
+    """Only `homophily` re-draws edges by label, at the source; the others never look."""
+    names = [name for name in LEVELS if name != "homophily"]
+    hidden = np.where(np.isin(np.arange(300), NODES), graph.labels, -1)
+    cards = [
+        SourceCard.build(model, g, NODES, compositions=2, exclude=("homophily",))
+        for g in (graph, graph.replace(labels=hidden, class_names=graph.class_names))
+    ]
+    assert [e.__dict__ for e in cards[0].environments] == [
+        e.__dict__ for e in cards[1].environments
+    ]
+    assert set().union(*(e.families for e in cards[0].environments)) == set(names)
+
+
+EDITS = [
+    (("schema",), ..., "'schema' is missing"),
+    (("schema",), "graphtemper.card/9", "'schema' is 'graphtemper.card/9'"),
+    (("schema",), 1, "'schema'"),
+    (("predictor",), 5, "'predictor'"),
+    (("num_classes",), ..., "'num_classes' is missing"),
+    (("num_classes",), 3.0, "'num_classes'"),
+    (("num_classes",), True, "'num_classes'"),
+    (("num_classes",), 4, "4"),
+    (("num_features",), 7, "column_std.codes"),
+    (("num_features",), -6, "'num_features'"),
+    (("num_nodes",), -1, "'num_nodes'"),
+    (("num_nodes",), 10**400, "'num_nodes'"),
+    (("fingerprint",), [[1.0, 2.0]], "'fingerprint'"),
+    (("fingerprint",), "none", "'fingerprint'"),
+    (("excluded",), "noise", "'excluded'"),
+    (("excluded",), [3], r"'excluded\[0\]'"),
+    (("probe",), [], "'probe'"),
+    (("probe", "temperature"), 0.0, "'probe.temperature'"),
+    (("probe", "temperature"), -1.0, "'probe.temperature'"),
+    (("probe", "temperature"), 1e-300, "'probe.temperature'"),
+    (("probe", "temperature"), "1.0", "'probe.temperature'"),
+    (("probe", "temperature"), 10**400, "'probe.temperature'"),
+    (("probe", "noise_level"), None, "'probe.noise_level'"),
+    (("probe", "passes"), -6, "'probe.passes'"),
+    (("probe", "passes"), 1, "'probe.passes'"),
+    (("probe", "splits"), 10**9, "'probe.splits'"),
+    (("probe", "seed"), -1, "'probe.seed'"),
+    (("probe", "edge_share"), 1.5, "'probe.edge_share'"),
+    (("probe", "column_std"), "AAAA", "'probe.column_std'"),
+    (("probe", "column_std", "low"), -1000.0, "'probe.column_std.low'"),
+    (("probe", "column_std", "high"), 1000.0, "'probe.column_std.high'"),
+    (("probe", "column_std", "high"), -100.0, "'probe.column_std.high'"),
+    (("probe", "column_std", "codes"), "AA*A", "'probe.column_std.codes'"),
+    (("probe", "column_std", "codes"), "AAAAA", "'probe.column_std.codes'"),
+    (("probe", "column_std", "codes"), "ÄÖ==", "'probe.column_std.codes'"),
+    (("probe", "column_std", "codes"), "AAAA", "'probe.column_std.codes'"),
+    (("probe", "column_std", "codes"), 7, "'probe.column_std.codes'"),
+    (("reference", "accuracy"), 1.1, "'reference.accuracy'"),
+    (("reference", "moments", "shares"), [-1.0, 1.0, 1.0], "'reference.moments.shares'"),
+    (("reference", "moments", "shares"), [1e9, 1.0, 1.0], "'reference.moments.shares'"),
+    (("reference", "moments", "shares"), ["0.5", "0.3", "0.2"], "'reference.moments.shares'"),
+    (("reference", "moments", "shares"), [True, False, False], "'reference.moments.shares'"),
+    (("reference", "moments", "offsets"), [[0.0] * 3] * 2, "'reference.moments.offsets'"),
+    (("reference", "moments", "offsets"), [[0.0] * 3, [0.0]], "'reference.moments.offsets'"),
+    (("reference", "moments", "offsets", 0, 0), 10**400, "'reference.moments.offsets'"),
+    (("reference", "moments", "offsets", 0, 0), None, "'reference.moments.offsets'"),
+    (("reference", "moments", "offsets", 0, 0), [1.0], "'reference.moments.offsets'"),
+    (("reference", "evidence", "held"), [1.0, -1.0], "evidence.held' has a negative error"),
+    (("reference", "evidence", "covariance", 0, 0), -1.0, "evidence.covariance'"),
+    (("population", "recalls"), [5.0, 0.0, 0.0], "population.recalls'"),
+    (("signals",), ["confidence"], "'signals' lacks"),
+    (("reference", "evidence", "covariance", 0, 0), 1e300, "'reference.evidence.covariance'"),
+    (("reference", "evidence", "feature"), None, "evidence.feature'"),
+    (("reference", "evidence", "held"), [1.0], "evidence.held'"),
+    (("population", "sketch"), [0.0], "population.sketch'"),
+    (("population", "separation"), 0.0, "population.separation'"),
+    (("population", "recalls"), ..., "population.recalls'"),
+    (("reference", "evidence", "edge_agreement"), ..., "edge_agreement' is missing"),
+    (("reference", "evidence", "predicted_shares"), [0.5, 0.5], "predicted_shares'"),
+    (("names", "model"), [], "'names.model'"),
+    (("names", "model"), ["telepathy"], "'names.model'"),
+    (("names", "logits"), ["noise agreement"], "'names.logits'"),
+    (("names", "logits"), ["confidence", "confidence"], "'names.logits'"),
+    (("kernels", "model"), ..., "'kernels.model' is missing"),
+    (("kernels", "model", "noise"), 0.0, "'kernels.model.noise'"),
+    (("kernels", "logits", "linear"), 1e300, "'kernels.logits.linear'"),
+    (("widening", "model"), 0.5, "'widening.model'"),
+    (("widening", "logits"), [], "'widening.logits'"),
+    (("environments",), [], "'environments'"),
+    (("environments",), {}, "'environments'"),
+    (("environments", 2), None, r"'environments\[2\]'"),
+    (("environments", 2, "accuracy"), -0.1, r"'environments\[2\].accuracy'"),
+    (("environments", 2, "families"), "noise", r"'environments\[2\].families'"),
+    (("environments", 2, "signals"), [0.5], r"'environments\[2\].signals' must be a list"),
+    (("environments", 2, "signals", 3), 1e9, r"'environments\[2\].signals\[3\]'"),
+]
+
+
+@pytest.mark.parametrize(("where", "value", "named"), EDITS)
+def test_an_edited_card_is_refused_by_field(text, tmp_path, where, value, named):
+    path = _write(tmp_path, _edit(json.loads(text), where, value))
+    with pytest.raises(FileError, match=named) as caught:
+        SourceCard.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_field_is_needed(text, tmp_path):
+    """Leave out each key in turn, at every depth: none is forgotten, and each is named."""
+
+    def keys(value, where=()):
+        if isinstance(value, dict):
+            for key, item in value.items():
+                yield (*where, key)
+                yield from keys(item, (*where, key))
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            yield from keys(value[0], (*where, 0))
+
+    optional = {("class_profile",), ("node_response",)}
+    for where in set(keys(json.loads(text))) - optional:
+        path = _write(tmp_path, _edit(json.loads(text), where, ...))
+        with pytest.raises(FileError, match=f"{where[-1]}' is missing"):
+            SourceCard.load(path)
+
+
+def test_the_signal_that_the_rows_lack_is_named(text, tmp_path):
+    for name in json.loads(text)["signals"]:
+        content = json.loads(text)
+        content["signals"].remove(name)
+        with pytest.raises(FileError, match=f"'signals' lacks '{name}'"):
+            SourceCard.load(_write(tmp_path, content))
+
+
+def test_unknown_fields_are_ignored(card, text, tmp_path):
+    content = json.loads(text)
+    content["later"] = {"deep": [1, {"er": None}]}
+    content["probe"]["later"] = 3
+    content["environments"][0]["later"] = "x"
+    content["signals"].append("later")
+    for row in content["environments"]:
+        row["signals"].append(0.5)
+    SourceCard.load(_write(tmp_path, content)).save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == text
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[:-1],
+        lambda text: text[: len(text) // 2],
+        lambda text: "not json",
+        lambda text: "[]",
+        lambda text: "null",
+        lambda text: "3",
+        lambda text: "[" * 100_000,
+        lambda text: '{"schema":' * 50_000,
+        lambda text: text.replace('"num_classes":3', '"num_classes":NaN'),
+        lambda text: text.replace('"num_classes":3', '"num_classes":Infinity'),
+        lambda text: text.replace('"accuracy":0.', '"accuracy":1e999, "x":0.', 1),
+        lambda text: text.replace('"num_nodes":150', '"num_nodes":' + "9" * 5000),
+        lambda text: text + " " * 500_000,
+        lambda text: text + "{}",
+    ],
+)
+def test_a_damaged_file_is_refused_in_one_sentence(text, tmp_path, damage):
+    with pytest.raises(FileError, match=r"edited\.json") as caught:
+        SourceCard.load(_write(tmp_path, damage(text)))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_blanks_are_forgiven_up_to_the_largest_file(card, text, tmp_path):
+    padded = text + " " * (4 * MAX_BYTES - len(text))
+    assert to_json(SourceCard.load(_write(tmp_path, padded))) == to_json(card)
+    with pytest.raises(FileError, match="400001 bytes, too large"):
+        SourceCard.load(_write(tmp_path, padded + " "))
+
+
+def test_files_that_are_no_text_or_not_there_are_refused(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00\x80PK")
+    for path in (tmp_path / "binary", tmp_path / "nowhere", tmp_path):
+        with pytest.raises(FileError):
+            SourceCard.load(path)
+
+
+def test_another_model_is_refused(card, graph, model):
+    card.check(model, graph)
+    card.check(lambda g: model(g), graph)
+    card.check(model(graph), graph)
+    with pytest.raises(InputError, match="6 feature columns but this one has 5"):
+        card.check(model, _sample(num_features=5))
+    other = SIGN(hops=1).fit(_sample(num_features=5))
+    narrow = _sample(num_classes=2)
+    for wrong in (
+        SIGN(hops=1).fit(graph, range(100)),
+        SIGN(hops=2).fit(graph, range(150)),
+        SGC(hops=1).fit(graph, range(150)),
+        SIGN(hops=1).fit(narrow),
+        lambda g: 1.05 * model(g),
+        lambda g: model(g)[:, [1, 0, 2]],
+    ):
+        with pytest.raises(InputError, match="card"):
+            card.check(wrong, graph)
+    with pytest.raises(InputError, match="card"):
+        card.check(other, graph)  # cannot even run on this many columns
+
+
+def test_a_model_that_knows_only_its_own_graph_has_no_fingerprint(graph, model):
+    table = {graph.num_nodes: model}
+
+    def transductive(g):
+        return table[g.num_nodes](g)  # a lookup that fails elsewhere, as that of embeddings does
+
+    card = SourceCard.build(transductive, graph, NODES, compositions=0)
+    assert card.fingerprint is None
+    card.check(transductive, graph)
+    assert np.isfinite(recalibrate(transductive, graph, card).probabilities).all()
+
+
+def test_a_probe_graph_says_nothing_of_the_source(card, model):
+    assert card.fingerprint.shape == (6, 3)
+    np.testing.assert_allclose(fingerprint(model, 6), card.fingerprint, rtol=1e-5)
+
+
+def test_odd_arguments_are_refused_before_any_work(graph, model):
+    def never(g):
+        raise AssertionError("the model ran")
+
+    for arguments in (
+        {"seed": -1},
+        {"seed": 1.5},
+        {"compositions": -1},
+        {"exclude": ("fog",)},
+        {"exclude": "noise"},
+        {"nodes": range(20)},
+    ):
+        with pytest.raises(InputError):
+            SourceCard.build(never, graph, **({"nodes": NODES} | arguments))
+    with pytest.raises(InputError, match="label"):
+        SourceCard.build(never, graph.replace(labels=None), NODES)
+    with pytest.raises(InputError, match="logits are equal"):
+        SourceCard.build(lambda g: np.ones((g.num_nodes, 3)), graph, NODES)
+    with pytest.raises(InputError, match="model"):
+        SourceCard.build(model(graph), graph, NODES)
+
+
+def test_a_card_that_would_be_too_large_is_not_written(card, tmp_path):
+    with pytest.raises(InputError, match="environments"):
+        replace(card, environments=card.environments * 90).save(tmp_path / "large.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_exclude_leaves_the_family_out_and_says_so(graph, model):
+    card = SourceCard.build(model, graph, NODES, compositions=6, exclude=["noise", "mask"])
+    assert any(len(item.families) > 1 for item in card.environments)
+    families = set().union(*(item.families for item in card.environments))
+    assert families == set(LEVELS) - {"noise", "mask"}
+    assert card.excluded == ("mask", "noise")
+    assert "left out: mask, noise" in card.summary()
+
+
+def test_the_summary_is_for_people(card):
+    lines = card.summary().splitlines()
+    assert lines[0] == "SIGN: 3 classes, 6 feature columns"
+    assert "150 source nodes" in lines[1]
+    assert all(line and len(line) < 200 for line in lines)
+
+
+class Stops:
+    """The same model; after some calls the machine goes down."""
+
+    def __init__(self, model, calls, error):
+        self.model, self.left, self.error = model, calls, error
+
+    def __call__(self, graph):
+        self.left -= 1
+        if self.left < 0:
+            raise self.error
+        return self.model(graph)
+
+
+def _calls(model, graph, **other):
+    counting = Stops(model, 10**9, None)
+    card = SourceCard.build(counting, graph, NODES, compositions=0, **other)
+    return card, 10**9 - counting.left
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("power")])
+def test_a_build_that_was_stopped_goes_on(graph, model, tmp_path, error):
+    whole, calls = _calls(model, graph)
+    journal = tmp_path / "deep" / "journal.jsonl"
+    with pytest.raises(type(error)):
+        SourceCard.build(
+            Stops(model, round(0.85 * calls), error), graph, NODES, compositions=0, resume=journal
+        )
+    kept = len(journal.read_text().splitlines())
+    assert 0 < kept < SINGLES
+    with journal.open("ab") as stream:  # the line that was being written
+        stream.write(b'{"key": "0:1.0", "shift": "noise(\xff')
+    ticks = []
+    again, needed = _calls(model, graph, resume=journal, progress=lambda *n: ticks.append(n))
+    assert needed < calls
+    assert ticks[0] == (kept, SINGLES)
+    assert ticks[-1] == (SINGLES, SINGLES)
+    for card, name in ((whole, "a"), (again, "b")):
+        card.save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    # All are now in the file, none of them lost to the broken line.
+    _, last = _calls(model, graph, resume=journal)
+    assert (calls - last) * kept == (calls - needed) * SINGLES
+
+
+def test_a_resume_file_of_another_build_or_of_nonsense_is_not_used(graph, model, tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    _calls(model, graph, resume=journal)
+    rows = journal.read_text().splitlines()
+    key = json.loads(rows[0])["key"]
+    nonsense = [
+        '["a list"]',
+        "3",
+        json.dumps({"key": key}),
+        json.dumps({**json.loads(rows[0]), "signals": {}}),
+        json.dumps({**json.loads(rows[0]), "accuracy": "high"}),
+        "[" * 100_000,
+    ]
+    journal.write_text("\n".join(nonsense) + "\n")
+    fresh, calls = _calls(model, graph)
+    again, needed = _calls(model, graph, resume=journal)
+    assert needed == calls
+    assert [e.__dict__ for e in again.environments] == [e.__dict__ for e in fresh.environments]
+    journal.write_text("\n".join(rows) + "\n")
+    ticks = []
+    _calls(model, graph, resume=journal, seed=9, progress=lambda *n: ticks.append(n))
+    assert ticks[0] == (0, SINGLES)
+
+
+def test_a_resume_file_that_cannot_be_written_is_one_sentence(graph, model, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GraphTemperError, match="cannot write"):
+        SourceCard.build(model, graph, NODES, compositions=0, resume=tmp_path / "file" / "journal")

@@ -1,0 +1,125 @@
+"""The node response: it finds planted weights, learns nothing from nothing, and leaves out well."""
+
+import numpy as np
+import pytest
+
+from graphtemper import temperature as temperatures
+from graphtemper.card import node_response
+from graphtemper.card.node_response import FOLDS, NodeRows
+from graphtemper.signals.node_signals import SIGNALS
+
+NAMES = SIGNALS[:3]
+FAMILIES = [frozenset({name}) for name in "abcdef"]
+
+
+def rows_of(rng, weights, class_terms, count=1500):
+    """Draw labels from softmax(z / T_i), T_i as planted, at a mean log temperature of 0."""
+    signals = rng.standard_normal((count, len(SIGNALS))).astype(np.float32)
+    logits = 2.0 * rng.standard_normal((count, 3)).astype(np.float32)
+    log_t = signals[:, : len(weights)] @ weights + class_terms[logits.argmax(axis=1)]
+    p = temperatures.apply(logits, np.exp(log_t - log_t.mean()))
+    labels = (rng.random((count, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    folds = rng.integers(0, FOLDS, count)
+    return NodeRows(signals, logits, np.minimum(labels, 2), folds), float(p.max(axis=1).mean())
+
+
+def fitted(weights, class_terms, seed=1, names=NAMES):
+    rng = np.random.default_rng(seed)
+    found = [rows_of(rng, np.array(weights), np.array(class_terms)) for _ in FAMILIES]
+    rows, accuracies = zip(*found, strict=True)
+    # The source's own signals set origin and unit: mean 2 and spread 1/2, say.
+    source = NodeRows(
+        (0.5 * rng.standard_normal((4000, len(SIGNALS))) + 2.0).astype(np.float32),
+        *(rows[0].__dict__[key] for key in ("logits", "labels", "folds")),
+    )
+    accuracy = float(np.mean(accuracies))
+    return node_response.fit(source, rows, FAMILIES, accuracies, accuracy, names), rows
+
+
+def test_planted_weights_are_found():
+    response, rows = fitted([0.4, 0.0, -0.6], [0.3, 0.0, -0.3])
+    assert response.helps
+    assert response.gain > 5 * response.error
+    np.testing.assert_allclose(response.weights / response.scale, [0.4, 0.0, -0.6], atol=0.08)
+    np.testing.assert_allclose(response.scale, 0.5, rtol=0.05)
+    np.testing.assert_allclose(response.origin, 2.0, atol=0.05)
+    terms = response.classes - response.classes.mean()
+    np.testing.assert_allclose(terms, [0.3, 0.0, -0.3], atol=0.1)
+    item = rows[0]
+    found = response.log_temperatures(item.signals, item.logits.argmax(axis=1), 0.0)
+    assert found.mean() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_where_nothing_is_planted_nothing_is_carried():
+    response, rows = fitted([0.0, 0.0, 0.0], [0.0, 0.0, 0.0])
+    found = response.log_temperatures(rows[0].signals, rows[0].logits.argmax(axis=1), 0.0)
+    assert response.gain < 1e-3
+    assert found.std() < 0.1
+
+
+def test_a_signal_that_changes_its_meaning_with_the_graph_needs_slopes():
+    """What lowers confidence where accuracy fell raises it where accuracy rose."""
+    rng = np.random.default_rng(2)
+    rows, accuracies = [], []
+    for index in range(len(FAMILIES)):
+        sign = 1.0 if index % 2 else -1.0
+        item, _ = rows_of(rng, np.array([0.5 * sign]), np.zeros(3))
+        rows.append(item)
+        accuracies.append(0.6 if sign > 0 else 0.8)
+    source, _ = rows_of(rng, np.zeros(1), np.zeros(3))
+    found = node_response.fit(source, rows, FAMILIES, accuracies, 0.7, NAMES[:1])
+    assert found.helps
+    down, up = (
+        float(found.weights[0] + found.slopes[0] * (np.log(a / (1 - a)) - np.log(0.7 / 0.3)))
+        for a in (0.6, 0.8)
+    )
+    assert down > 0.2
+    assert up < -0.2
+
+
+def _task(rows, accuracies):
+    width = len(NAMES)
+    return node_response._task(
+        rows, range(width), np.zeros(width), np.ones(width), [0.0] * len(rows), accuracies
+    )
+
+
+def test_slopes_and_curvatures_are_derivatives():
+    rng = np.random.default_rng(3)
+    item, accuracy = rows_of(rng, np.zeros(1), np.zeros(3), count=40)
+    task = _task([item], [accuracy])
+    at = rng.standard_normal(40)
+    low, mid, high = (node_response._bend(task, at + step) for step in (-1e-5, 0.0, 1e-5))
+    np.testing.assert_allclose((high.value - low.value) / 2e-5, mid.slope, atol=1e-6)
+    # The curvature is the expected one: the mean of the second derivative over drawn labels.
+    p = temperatures.apply(task.gaps, np.exp(at))
+    second = np.zeros(40)
+    for label in range(3):
+        relabelled = task._replace(label_gaps=task.gaps[:, label])
+        a, b = (node_response._bend(relabelled, at + step).slope for step in (-1e-5, 1e-5))
+        second += p[:, label] * (b - a) / 2e-5
+    np.testing.assert_allclose(second, mid.curvature, atol=1e-5)
+
+
+def test_leaving_out_is_nearly_a_refit():
+    rng = np.random.default_rng(4)
+    found = [rows_of(rng, np.array([0.4, -0.3]), np.zeros(3), count=300) for _ in FAMILIES]
+    task = _task(*zip(*found, strict=True))
+    out = node_response._left_out(task, FAMILIES)
+    whole = node_response._minimum(task, 0.01)
+    gains = node_response._left_out_gains(task, whole, 0.01, out)
+    for (gone, judged), gain in zip(out, gains, strict=True):
+        kept = np.setdiff1d(np.arange(len(task.folds)), gone)
+        refit = node_response._minimum(node_response._rows(task, kept), 0.01)
+        test = node_response._rows(task, judged)
+        before, after = (
+            node_response._bend(test, test.design @ weights).value.mean()
+            for weights in (0 * refit, refit)
+        )
+        assert gain == pytest.approx(before - after, abs=2e-3)
+    # No row of a family, and none of the fold it is judged by, was learned from.
+    for index, (gone, judged) in enumerate(out):
+        assert set(judged) <= set(gone)
+        assert set(np.flatnonzero(task.environment == index)) <= set(gone)
+        assert (task.folds[judged] == index % FOLDS).all()
+        assert set(np.flatnonzero(task.folds == index % FOLDS)) <= set(gone)

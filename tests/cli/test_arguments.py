@@ -1,0 +1,206 @@
+"""What people name on a command line: graphs, predictors, logits and nodes."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from graphtemper import csbm
+from graphtemper.cli.arguments import choose_nodes, load_graph, read_logits, resolve
+from graphtemper.errors import FileError, GraphTemperError, InputError
+from graphtemper.models import SIGN
+from graphtemper.models.predictor import predict
+
+GRAPH = csbm.sample(60, degree=6, homophily=0.8, snr=1.0, seed=1)
+
+CODE = """
+import graphtemper.models as models
+from graphtemper.graph import Graph
+
+def predict(graph):
+    return [[0.0, float(x[0])] for x in graph.features]
+
+def make():
+    return predict
+
+def fails(graph):
+    raise KeyError("no such node")
+
+class Holder:
+    predict = staticmethod(predict)
+
+number = 3
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module into the working directory; each test has a name of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = f"user_code_{abs(hash(tmp_path))}"
+
+    def write(code=CODE):
+        (tmp_path / f"{name}.py").write_text(code)
+        return name
+
+    yield write
+    sys.modules.pop(name, None)
+
+
+def test_a_callable_from_the_working_directory(module):
+    name = module()
+    found = resolve(f"{name}:predict")
+    assert predict(found, GRAPH).shape == (60, 2)
+    assert found.__name__ == f"{name}:predict"
+    assert predict(resolve(f"{name}:Holder.predict"), GRAPH).shape == (60, 2)
+
+
+def test_a_saved_model(tmp_path):
+    model = SIGN().fit(GRAPH)
+    model.save(tmp_path / "model.npz")
+    found = resolve(str(tmp_path / "model.npz"))
+    assert isinstance(found, SIGN)
+    assert np.array_equal(found(GRAPH), model(GRAPH))
+
+
+def test_a_packaged_model_in_user_code_keeps_its_quick_passes(module):
+    name = module(
+        "from graphtemper import csbm\nfrom graphtemper.models import SIGN\n"
+        "model = SIGN().fit(csbm.sample(60, degree=6, homophily=0.8, snr=1.0))\n"
+    )
+    assert isinstance(resolve(f"{name}:model"), SIGN)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("{0}:nothing", "has no 'nothing'"),
+        ("{0}:number", "int, which cannot be called"),
+        ("{0}:make", "not a function that makes one"),
+        ("{0}:Holder", "is a class"),
+        ("{0}", "write package.module:callable"),
+        (":predict", "write package.module:callable"),
+        ("no_such_package.part:predict", "there is no module 'no_such_package.part'"),
+        ("nowhere.npz", "does not exist"),
+        ("...:x", "importing '...' failed"),
+    ],
+)
+def test_what_is_not_a_predictor(module, spec, message):
+    with pytest.raises(GraphTemperError, match=message):
+        resolve(spec.format(module()))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("raise RuntimeError('two\\nlines.')", "failed: RuntimeError: two lines.$"),
+        ("raise SystemExit(3)", "failed: SystemExit: 3.$"),
+        ("def broken(:", "failed: SyntaxError"),
+        ("import a_module_that_nobody_has", "needs 'a_module_that_nobody_has'"),
+    ],
+)
+def test_a_module_that_does_not_import(module, code, message):
+    with pytest.raises(InputError, match=message):
+        resolve(f"{module(code)}:predict")
+
+
+def test_a_predictor_that_fails_is_named(module, monkeypatch):
+    monkeypatch.delenv("GRAPHTEMPER_DEBUG", raising=False)
+    with pytest.raises(InputError, match="fails failed: KeyError: 'no such node'"):
+        resolve(f"{module()}:fails")(GRAPH)
+
+
+def test_a_torch_module_is_told_how_to_be_wrapped(module):
+    pytest.importorskip("torch")
+    name = module("import torch\nmodel = torch.nn.Linear(2, 2)\n")
+    with pytest.raises(InputError, match=r"graphtemper\.pyg\.predictor"):
+        resolve(f"{name}:model")
+
+
+def test_logits_from_both_kinds_of_file(tmp_path):
+    logits = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+    np.save(tmp_path / "a.npy", logits)
+    np.savez(tmp_path / "a.npz", logits=logits)
+    for name in ("a.npy", "a.npz"):
+        assert np.array_equal(read_logits(tmp_path / name, 60), logits)
+        with pytest.raises(FileError, match=rf"{name}: the logits must have shape \(61, K\)"):
+            read_logits(tmp_path / name, 61)
+
+
+def test_odd_logits(tmp_path):
+    np.savez(tmp_path / "a.npz", scores=np.zeros((60, 3)))
+    with pytest.raises(FileError, match="key 'logits' is missing"):
+        read_logits(tmp_path / "a.npz", 60)
+    np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(FileError, match="of numbers"):
+        read_logits(tmp_path / "a.npy", 60)
+    (tmp_path / "b.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    with pytest.raises(FileError, match="damaged"):
+        read_logits(tmp_path / "b.npy", 60)
+    with pytest.raises(FileError, match=r"c\.npy is missing"):
+        read_logits(tmp_path / "c.npy", 60)
+    np.save(tmp_path / "d.npy", np.full((60, 2), np.nan))
+    with pytest.raises(FileError, match="node 0 hold nan"):
+        read_logits(tmp_path / "d.npy", 60)
+
+
+def test_nodes_from_a_file(tmp_path):
+    (tmp_path / "nodes.txt").write_text("3\n\n 17 \n0\n")
+    assert choose_nodes(GRAPH, tmp_path / "nodes.txt").tolist() == [3, 17, 0]
+    assert choose_nodes(GRAPH) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\nx\n", "line 2: 'x' is not a node"),
+        ("-1\n", "line 1: '-1' is not a node"),
+        ("1.5\n", "is not a node"),
+        ("1\n60\n", r"line 2: node 60 is outside 0\.\.59"),
+        ("4\n5\n4\n", "line 3: node 4 is already on line 1"),
+        ("9" * 30, "is not a node"),
+        ("²\n", "is not a node"),
+        ("\n", "names no node"),
+    ],
+)
+def test_odd_files_of_nodes(tmp_path, text, message):
+    (tmp_path / "nodes.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(FileError, match=message):
+        choose_nodes(GRAPH, tmp_path / "nodes.txt")
+
+
+def test_a_binary_file_of_nodes(tmp_path):
+    (tmp_path / "nodes.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FileError, match="is not a text file"):
+        choose_nodes(GRAPH, tmp_path / "nodes.txt")
+
+
+def test_stored_splits():
+    masks = np.zeros((2, 60), dtype=bool)
+    masks[0, :5] = masks[1, 5:8] = True
+    labels = GRAPH.labels.copy()
+    labels[0] = -1
+    graph = GRAPH.replace(val_masks=masks, labels=labels)
+    assert choose_nodes(graph, split="val").tolist() == [0, 1, 2, 3, 4]
+    assert choose_nodes(graph, split="val:0", labelled=True).tolist() == [1, 2, 3, 4]
+    assert choose_nodes(graph, split="val:1").tolist() == [5, 6, 7]
+    for split, message in {
+        "val:2": "2 val splits, so there is no val:2",
+        "test:0": "0 test splits",
+        "other:0": "write train, val or test",
+        "val:x": "write train, val or test",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            choose_nodes(graph, split=split)
+    with pytest.raises(InputError, match="not by both"):
+        choose_nodes(graph, "nodes.txt", "val:0")
+
+
+def test_graphs_by_name_or_path(tmp_path):
+    GRAPH.save(tmp_path / "g.npz")
+    assert load_graph(str(tmp_path / "g.npz")).num_nodes == 60
+    with pytest.raises(InputError, match="unknown graph 'nonsense'"):
+        load_graph("nonsense")
+    with pytest.raises(FileError, match="does not exist"):
+        load_graph("nowhere.npz")

@@ -1,0 +1,170 @@
+"""What a person sees: an 80-column terminal, a pipe, and NO_COLOR."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from graphtemper import SourceCard, csbm, shifts
+from graphtemper.card import atlas
+from graphtemper.cli import output
+from graphtemper.models import SIGN
+
+fcntl = pytest.importorskip("fcntl", reason="there are no terminals of this kind here")
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9][;m]|\x1b\[[0-9;]*38;")
+FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+JOB = ("target.npz", "--predict", "model.npz", "--card", "model.card.json")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("terminal")
+    settings = {"degree": 6, "snr": 1.0, "num_features": 6}
+    source = csbm.sample(400, homophily=0.8, seed=1, **settings)
+    model = SIGN(hops=1).fit(source, range(200))
+    model.save(place / "model.npz")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atlas, "LEVELS", FEW)
+        SourceCard.build(model, source, range(200, 400), compositions=0).save(
+            place / "model.card.json"
+        )
+    source.save(place / "source.npz")
+    target = csbm.sample(400, homophily=0.7, seed=2, **settings)
+    shifts.noise(0.8)(target, 5).save(place / "target.npz")
+    (place / "nodes.txt").write_text("\n".join(map(str, range(200, 400))))
+    return place
+
+
+def surroundings(**extra):
+    """Return an environment in which nothing but `extra` speaks of colours and widths."""
+    silent = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE")
+    kept = {name: value for name, value in os.environ.items() if name not in silent}
+    return kept | {"TERM": "xterm-256color", "OPENBLAS_NUM_THREADS": "1"} | extra
+
+
+def on_a_terminal(folder, *arguments, columns=80, **extra):
+    """Run a command on a terminal of its own and return every byte that it received."""
+    import struct
+    import termios
+
+    child, terminal = pty.fork()
+    if child == 0:  # pragma: no cover
+        os.chdir(folder)
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        command = [sys.executable, "-m", "graphtemper", *arguments]
+        os.execve(sys.executable, command, surroundings(**extra))
+    received = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # the other side has closed
+            break
+        if not part:
+            break
+        received += part
+    os.close(terminal)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, received.decode()
+    return received.decode()
+
+
+def left_on_screen(received):
+    """Return the lines as they stand at the end: what a bar has wiped away is gone."""
+    lines, row = [""], 0
+    for part in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)", received):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row == len(lines))
+        elif re.fullmatch(r"\x1b\[\d*A", part):
+            row -= int(part[2:-1] or 1)
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif not ESCAPE.fullmatch(part) and part != "\r":
+            lines[row] += part
+    return [line.rstrip() for line in lines]
+
+
+def piped(folder, *arguments, **extra):
+    return subprocess.run(
+        [sys.executable, "-m", "graphtemper", *arguments],
+        cwd=folder,
+        env=surroundings(**extra),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+
+
+def test_recalibrate_on_80_columns(folder):
+    received = on_a_terminal(folder, "recalibrate", *JOB, "--out", "a.npz")
+    lines = left_on_screen(received)
+    assert max(map(len, lines)) <= 80
+    assert COLOUR.search(received)  # the verdict
+    words = ["Verdict", "Accuracy", "Confidence", "Temperature", "-"]
+    starts = [line.split()[0].rstrip(":") for line in lines if line and line[0] != " "]
+    assert starts[:5] == words
+    assert starts[-1] == "Written"
+    assert not any("measuring" in line for line in lines)  # the spinner has gone
+    # A wrapped sentence goes on under its own first word.
+    first = lines.index(next(line for line in lines if line.startswith("- ")))
+    assert lines[first + 1].startswith("  ")
+
+
+def test_recalibrate_on_60_columns_without_colours(folder):
+    received = on_a_terminal(
+        folder, "recalibrate", *JOB, "--out", "b.npz", columns=60, NO_COLOR="1"
+    )
+    assert not COLOUR.search(received)
+    told = left_on_screen(received)
+    assert max(map(len, told)) <= 60
+    assert told[0].startswith("Verdict: ")
+
+
+def test_a_bar_leaves_nothing_behind(folder):
+    arguments = ("source.npz", "--predict", "model.npz", "--nodes", "nodes.txt", "--out", "c.json")
+    fewer = [word for family in set(atlas.LEVELS) - set(FEW) for word in ("--exclude", family)]
+    received = on_a_terminal(folder, "card", "build", *arguments, *fewer)
+    assert "environments" in ESCAPE.sub("", received)
+    lines = left_on_screen(received)
+    assert lines[0].startswith("SIGN: 2 classes")
+    assert "━" not in "".join(lines)
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("diagnose", *JOB), ("card", "show", "model.card.json"), ("data", "inspect", "target.npz")],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_pipe_gets_plain_lines(folder, arguments):
+    told = piped(folder, *arguments)
+    assert told.stderr == ""
+    assert "\x1b" not in told.stdout
+    assert "\r" not in told.stdout
+    assert "…" not in told.stdout
+    assert max(map(len, told.stdout.splitlines())) <= 80
+
+
+def test_a_wide_table_keeps_every_digit(capsys):
+    """Headings and texts give way before numbers do."""
+    rows = [
+        {"method": f"a method with a long name, number {i}"}
+        | {f"share of case {j}": f"{i / 7 + j:.4f}" for j in range(7)}
+        for i in range(3)
+    ]
+    shown = Console(width=80)
+    with shown.capture() as caught:
+        shown.print(output.table("wide", rows))
+    text = caught.get()
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
+    assert "…" not in text
+    for row in rows:
+        for value in list(row.values())[1:]:
+            assert value in text
+    assert "number 2" in " ".join(text.split())

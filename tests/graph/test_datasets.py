@@ -1,0 +1,99 @@
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphtemper import datasets
+from graphtemper.errors import FileError, InputError
+from graphtemper.graph.graph import Graph
+
+
+def test_every_graph_of_the_paper_can_be_fetched():
+    assert set(datasets.BLOB_IDS) == set(datasets.HETEROPHILOUS) <= set(datasets.CATALOGUE)
+    assert all(re.fullmatch("[0-9a-f]{40}", value) for value in datasets.BLOB_IDS.values())
+    assert len(set(datasets.BLOB_IDS.values())) == 5
+
+
+def test_a_shared_graph_is_what_the_catalogue_says(shared_graph_path):
+    summary = datasets.inspect(shared_graph_path)
+    entry = datasets.CATALOGUE[shared_graph_path.stem]
+    for key in ("nodes", "edges", "features", "classes"):
+        assert summary[key] == getattr(entry, key)
+    assert summary["homophily"] == pytest.approx(entry.homophily, abs=6e-4)
+    assert sum(summary["class_shares"]) == pytest.approx(1.0)
+    assert summary["degree_mean"] == pytest.approx(2 * entry.edges / entry.nodes)
+    assert summary["adjusted_homophily"] < summary["homophily"]
+
+
+# Published by Platonov et al. (2023), to two digits.
+@pytest.mark.parametrize(("name", "published"), [("minesweeper", 0.01), ("tolokers", 0.09)])
+def test_adjusted_homophily_is_the_published_one(name, published):
+    if datasets.find(name) is None:
+        pytest.skip(f"{name}.npz is not on this machine (set GRAPHTEMPER_DATA)")
+    assert datasets.inspect(name)["adjusted_homophily"] == pytest.approx(published, abs=0.005)
+
+
+def test_the_lookup_order(tmp_path, monkeypatch, graph_file):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GRAPHTEMPER_DATA", str(tmp_path / "mine"))
+    assert datasets.folders()[0] == tmp_path / "mine"
+    assert datasets.folders()[-1] == tmp_path / "home" / "graphtemper"
+    mine = tmp_path / "mine" / "cora.npz"
+    mine.parent.mkdir()
+    mine.write_bytes(graph_file.read_bytes())
+    assert datasets.find("cora") == mine
+    assert datasets.fetch("cora") == mine
+    assert datasets.load("cora").name == "cora"
+
+
+@pytest.fixture
+def graph_file(tmp_path):
+    path = tmp_path / "small.npz"
+    graph = Graph(
+        features=sp.csr_matrix([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0], [3.0, 4.0], [0.0, 0.0]]),
+        edges=[[0, 1], [1, 2], [0, 2], [2, 3]],
+        labels=[0, 0, 1, -1, 1],
+        train_masks=[[True, False, False, False, False], [True, True, False, False, False]],
+    )
+    graph.save(path)
+    return path
+
+
+def test_inspect_counts_by_hand(graph_file):
+    summary = datasets.inspect(str(graph_file))
+    assert summary["class_shares"] == [0.5, 0.5]
+    assert summary["labelled"] == 4
+    # Node 3 has no label, so its edge does not count: 1 of 3 edges joins equals, and the ends are
+    # four of class 0 and two of class 1.
+    assert summary["homophily"] == pytest.approx(1 / 3)
+    chance = (4 / 6) ** 2 + (2 / 6) ** 2
+    assert summary["adjusted_homophily"] == pytest.approx((1 / 3 - chance) / (1 - chance))
+    assert summary["isolated"] == 1
+    assert (summary["degree_mean"], summary["degree_max"]) == (8 / 5, 3)
+    assert summary["feature_density"] == 4 / 10
+    assert summary["splits"] == {"count": 2, "train": [1, 2]}
+    assert summary["path"] == str(graph_file)
+
+
+def test_homophily_is_none_where_it_is_not_defined():
+    graph = Graph(features=np.ones((3, 1)), edges=[[0, 1]])
+    assert datasets.describe(graph)["homophily"] is None
+    assert datasets.describe(graph)["class_shares"] == []
+    unlabelled = graph.replace(labels=[0, -1, 1])
+    assert datasets.describe(unlabelled)["homophily"] is None
+    one_class = graph.replace(labels=[0, 0, 0])
+    assert datasets.describe(one_class)["homophily"] == 1.0
+    assert datasets.describe(one_class)["adjusted_homophily"] is None
+
+
+def test_unknown_and_absent_graphs(monkeypatch):
+    monkeypatch.setattr(datasets, "folders", list)
+    with pytest.raises(InputError, match="unknown graph 'corra'"):
+        datasets.inspect("corra")
+    with pytest.raises(FileError, match="graphtemper data fetch questions"):
+        datasets.inspect("questions")
+    with pytest.raises(FileError, match=r"'cora' has no download; put cora\.npz"):
+        datasets.fetch("cora")
+    with pytest.raises(FileError, match="does not exist"):
+        datasets.inspect("nowhere/cora.npz")

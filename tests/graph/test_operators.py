@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphtemper import Graph, csbm
+from graphtemper.errors import InputError
+from graphtemper.graph import operators as propagate
+
+
+@pytest.fixture(scope="module")
+def graph():
+    g = csbm.sample(300, degree=6, homophily=0.7, snr=1.0, num_features=5, seed=1)
+    isolated = np.setdiff1d(np.arange(300), [7])
+    return g.replace(edges=g.edges[np.isin(g.edges, isolated).all(axis=1)])
+
+
+def dense_operator(graph, kind):
+    """The textbook definition, N x N, for the test only."""
+    a = np.zeros((graph.num_nodes, graph.num_nodes))
+    for u, v in graph.edges:
+        a[u, v] = a[v, u] = 1
+    if kind == "self-loop":
+        a += np.eye(graph.num_nodes)
+    d = a.sum(axis=1)
+    inverse = np.divide(1, d, out=np.zeros_like(d), where=d > 0)
+    if kind == "mean":
+        return inverse[:, None] * a
+    return np.sqrt(inverse)[:, None] * a * np.sqrt(inverse)
+
+
+@pytest.mark.parametrize("kind", ["mean", "symmetric", "self-loop"])
+def test_operators_match_their_definition(graph, kind):
+    assert graph.degrees[7] == 0
+    matrix = propagate.operator(graph, kind)
+    np.testing.assert_allclose(matrix.toarray(), dense_operator(graph, kind), atol=1e-7)
+    assert np.isfinite(matrix.data).all()
+
+
+def test_isolated_nodes_are_defined(graph):
+    x = graph.features
+    assert not propagate.multiply(propagate.operator(graph, "mean"), x)[7].any()
+    np.testing.assert_array_equal(
+        propagate.multiply(propagate.operator(graph, "self-loop"), x)[7], x[7]
+    )
+
+
+def test_self_loop_operator_equals_gcn_norm(graph):
+    torch = pytest.importorskip("torch")
+    from torch_geometric.nn import SGConv
+
+    conv = SGConv(graph.num_features, 2, K=2, bias=False)
+    with torch.no_grad():
+        conv.lin.weight.copy_(torch.eye(2, graph.num_features))
+        data = graph.to_pyg()
+        theirs = conv(data.x, data.edge_index).numpy()
+    ours = propagate.powers(propagate.operator(graph), graph.features, 2)[2][:, :2]
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_powers_dense_equals_sparse(graph):
+    matrix = propagate.operator(graph)
+    dense = propagate.powers(matrix, graph.features, 3)
+    sparse = propagate.powers(matrix, sp.csr_matrix(graph.features), 3)
+    assert sp.issparse(sparse[3])
+    for a, b in zip(dense, sparse, strict=True):
+        np.testing.assert_allclose(a, b.toarray() if sp.issparse(b) else b, atol=1e-6)
+
+
+def test_threads_do_not_change_a_byte(graph, monkeypatch):
+    monkeypatch.setattr(propagate, "_WORTH_THREADS", 0)
+    matrix = propagate.operator(graph)
+    results = []
+    for threads in (1, 2, 7):
+        monkeypatch.setattr(propagate, "num_cores", lambda threads=threads: threads)
+        results.append(propagate.multiply(matrix, graph.features).tobytes())
+    assert results[0] == results[1] == results[2]
+
+
+@given(st.integers(0, 3), st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_horner_equals_the_sum_of_powers(hops, seed):
+    rng = np.random.default_rng(seed)
+    g = csbm.sample(40, degree=4, homophily=0.6, snr=1.0, seed=seed)
+    matrix = propagate.operator(g, "symmetric")
+    terms = [rng.standard_normal((40, 2)) for _ in range(hops + 1)]
+    expected = sum(propagate.powers(matrix, term, k)[k] for k, term in enumerate(terms))
+    np.testing.assert_allclose(propagate.horner(matrix, terms), expected, atol=1e-10)
+
+
+def test_bad_arguments(graph):
+    with pytest.raises(InputError, match="unknown operator 'max'"):
+        propagate.operator(graph, "max")
+    with pytest.raises(InputError, match="hops must be 0 or more"):
+        propagate.powers(propagate.operator(graph), graph.features, -1)
+
+
+def test_a_graph_without_edges_propagates():
+    g = Graph(features=[[1.0], [2.0]], edges=[])
+    for kind, expected in (("mean", [0, 0]), ("symmetric", [0, 0]), ("self-loop", [1, 2])):
+        product = propagate.multiply(propagate.operator(g, kind), g.features)
+        assert product.ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("hops", [0, 1, 2])
+def test_horner_at_some_rows_equals_those_rows_of_all(graph, hops):
+    rng = np.random.default_rng(0)
+    terms = [rng.normal(size=(300, 4)).astype(np.float32) for _ in range(hops + 1)]
+    rows = np.array([3, 7, 299, 12])
+    matrix = propagate.operator(graph)
+    some, whole = (propagate.horner(matrix, terms, chosen) for chosen in (rows, None))
+    np.testing.assert_array_equal(some, whole[rows])
+    if hops:  # one row stands for the same values everywhere
+        constant = [terms[0][:1], *terms[1:]]
+        np.testing.assert_array_equal(
+            propagate.horner(matrix, constant, rows), propagate.horner(matrix, constant)[rows]
+        )

@@ -1,0 +1,53 @@
+"""Small versions of the benchmarks, and pages that show what they left."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks import jobs, peers, run, scaling
+
+from graphtemper.graph.operators import operator
+from graphtemper_research.harness import speed
+
+ROOT = Path(__file__).parents[1]
+LEFT = ROOT / "docs" / "results" / speed.FILE
+
+
+def test_the_naive_pass_is_a_forward_pass_of_the_model():
+    graph = jobs.drawn(600, 3, 1)
+    model, _ = jobs.fitted(graph)
+    np.testing.assert_allclose(jobs.naive_pass(model, graph), model(graph), atol=1e-4)
+    naive = jobs.naive_operator(graph)
+    np.testing.assert_allclose(naive.toarray(), operator(graph).toarray(), atol=1e-6)
+
+
+def test_the_dense_sampler_draws_the_same_law():
+    counts = [len(peers.dense_block_model(400, 10, 0.8)) for _ in range(3)]
+    assert np.mean(counts) == pytest.approx(400 * 10 / 2, rel=0.06)
+
+
+def test_peers_find_the_same_optimum():
+    rows = peers.temperature_rows(4000)
+    assert rows[0].peer == "scikit-learn"
+    gap = float(rows[0].note.split()[3].rstrip(","))
+    assert gap < 1e-6
+    assert {row.what for row in peers.ece_rows(4000)} == {"ECE"}
+
+
+def test_a_quick_scaling_run(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["scaling", "--quick", "--out", str(tmp_path)])
+    monkeypatch.setattr(scaling, "QUICK", {"passes": (2, 8)})
+    scaling.main()
+    found = json.loads((tmp_path / "scaling.json").read_text())
+    assert {row["axis"] for row in found["rows"]} == set(scaling.QUICK)
+    assert all(row["cpu_seconds"] > 0 for row in found["rows"])
+    assert scaling.markdown(found["rows"]) == (tmp_path / "scaling.md").read_text()
+
+
+def test_the_pages_show_what_was_measured():
+    if not (ROOT / "docs").is_dir():
+        pytest.skip("the documentation is not beside the tests")
+    rows = json.loads(LEFT.read_text())
+    assert (ROOT / "docs" / "benchmarks.md").read_text() == run.PAGE + speed.table(rows)
+    assert (ROOT / "docs" / "results.md").read_text().endswith(speed.section(LEFT.parent))

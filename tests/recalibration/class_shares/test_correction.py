@@ -1,0 +1,428 @@
+"""Whether to correct for class shares: the evidence, the card that carries it, the main job."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import kstest
+
+from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
+from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
+from graphtemper.card.format import from_json, to_json
+from graphtemper.cli import main
+from graphtemper.errors import InputError
+from graphtemper.models import SIGN
+from graphtemper.recalibration.class_shares import em, share_error, shares_fit
+from graphtemper.recalibration.class_shares.fit import SMALL_COUNT, _joined
+from graphtemper.recalibration.class_shares.support import weigh
+
+SOURCE = {2: np.array([0.8, 0.2]), 5: np.array([0.45, 0.25, 0.1, 0.1, 0.1])}
+# All but a few families, so that a card takes a second.
+EXCLUDED = (
+    "heterogeneous",
+    "drop_columns",
+    "blend",
+    "smooth",
+    "offset",
+    "add",
+    "drop_hubs",
+    "homophily",
+    "drop",
+)
+
+
+def _draw(shares, n, rng, strength=1.6):
+    """Logits that are calibrated under the source's shares, and labels with other ones."""
+    classes = shares.size
+    y = rng.choice(classes, n, p=shares)
+    x = rng.standard_normal((n, classes))
+    x[np.arange(n), y] += strength
+    return strength * x + np.log(SOURCE[classes]), y
+
+
+def _l1(estimate, labels):
+    truth = np.bincount(labels, minlength=len(estimate)) / labels.size
+    return float(np.abs(estimate - truth).sum())
+
+
+def _corrected(found, logits):
+    return temperature.apply(logits + found.offsets, found.temperature)
+
+
+# The calibration and the test
+
+
+def test_biases_are_those_of_a_general_optimiser():
+    rng = np.random.default_rng(0)
+    z, y = _draw(SOURCE[5][::-1], 400, rng)
+
+    def loss(point):
+        raw = point[0] * z + point[1:]
+        chosen = raw[np.arange(len(z)), y]
+        away = point - np.eye(6)[0]
+        return (np.logaddexp.reduce(raw, axis=1) - chosen).sum() + 0.5 * away @ away
+
+    best = minimize(loss, np.eye(6)[0], options={"gtol": 1e-9})
+    slope, biases = fit_biases(z, y)
+    np.testing.assert_allclose([slope, *biases], best.x, atol=1e-4)
+
+
+def test_biases_make_every_mean_probability_that_of_the_labels():
+    rng = np.random.default_rng(1)
+    z, y = _draw(SOURCE[5], 20_000, rng)
+    tilted = 1.3 * z + np.array([1.0, 0.0, -1.0, 0.5, 0.0])
+    profile = ClassProfile.measure(tilted, y)
+    found = temperature.apply(profile.calibrated(tilted)).mean(axis=0)
+    np.testing.assert_allclose(found, np.bincount(y) / y.size, atol=2e-4)
+    assert profile.slope == pytest.approx(1 / 1.3, abs=0.02)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_fit_keeps_its_level_under_label_shift(classes):
+    """P-values are uniform for the true shares, and no smaller for estimated ones."""
+    rng = np.random.default_rng(classes)
+    known, estimated = [], []
+    for _ in range(60):
+        profile = ClassProfile.measure(*_draw(SOURCE[classes], 1500, rng))
+        logits, _ = _draw(SOURCE[classes][::-1], 1000, rng)
+        cells = profile.cells(logits)
+        shares = em(temperature.apply(logits), SOURCE[classes])
+        known.append(shares_fit(profile.counts, cells, SOURCE[classes][::-1]).p_value)
+        estimated.append(shares_fit(profile.counts, cells, shares).p_value)
+    assert kstest(known, "uniform").pvalue > 0.01
+    assert np.mean(np.array(estimated) < 0.05) <= 0.1
+    assert np.mean(estimated) > np.mean(known)
+
+
+def test_the_fit_sees_what_shares_cannot_explain():
+    rng = np.random.default_rng(3)
+    profile = ClassProfile.measure(*_draw(SOURCE[5], 1500, rng))
+    logits, _ = _draw(SOURCE[5][::-1], 1500, rng)
+    for changed in (0.6 * logits, 1.7 * logits, logits + 3 * rng.standard_normal(logits.shape)):
+        assert weigh(profile, changed, 1.0).fit.p_value < 1e-3
+        assert weigh(profile, changed, 1.0).shares is None
+
+
+def test_too_few_cells_test_nothing():
+    found = shares_fit([[70, 10], [20, 30], [10, 60]], [3, 2, 1], [0.5, 0.5])
+    assert (found.p_value, found.degrees) == (1.0, 0)
+    with pytest.raises(InputError, match="target_counts"):
+        shares_fit([[1, 2]], [1, 2], [0.5, 0.5])
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 9, 10])
+def test_small_cells_are_joined_and_none_is_lost(cells):
+    groups = _joined(np.full(cells, 0.6 * SMALL_COUNT))  # two make enough
+    assert sorted(cell for group in groups for cell in group) == list(range(cells))
+    assert len(groups) == max(cells // 2, 1)
+
+
+def test_the_share_error_is_that_of_repeated_samples():
+    rng = np.random.default_rng(4)
+    shares = np.array([0.3, 0.2, 0.2, 0.2, 0.1])
+    errors, stated = [], []
+    for _ in range(100):
+        p = temperature.apply(_draw(shares, 400, rng)[0])
+        found = em(p, SOURCE[5])
+        errors.append(np.abs(found - shares).sum())
+        stated.append(share_error(p, SOURCE[5], found))
+    assert np.mean(stated) == pytest.approx(np.mean(errors), rel=0.12)
+
+
+# The evidence
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_true_label_shift_is_corrected(classes):
+    rng = np.random.default_rng(10 + classes)
+    profile = ClassProfile.measure(*_draw(SOURCE[classes], 2000, rng))
+    logits, labels = _draw(SOURCE[classes][::-1], 2000, rng)
+    found = weigh(profile, logits, 1.0)
+    assert found.supported, found.objection
+    predicted = np.bincount(logits.argmax(axis=1), minlength=classes) / labels.size
+    assert _l1(found.shares, labels) < 0.4 * _l1(predicted, labels)
+    before, after = temperature.apply(logits), _corrected(found, logits)
+    assert metrics.ece(after, labels) < 0.5 * metrics.ece(before, labels)
+    accuracy = (after.argmax(axis=1) == labels).mean()
+    assert accuracy > (before.argmax(axis=1) == labels).mean()
+    assert found.accuracy == pytest.approx(accuracy, abs=0.03)
+    changed = (before.argmax(axis=1) != after.argmax(axis=1)).mean()
+    assert found.changed == pytest.approx(changed)
+    (told,) = found.reasons("report")
+    assert 'class_shares="estimate" would' in told
+    assert f"changes {changed:.1%}" in found.reasons("estimate")[0]
+
+
+def test_unmoved_shares_are_left_alone():
+    rng = np.random.default_rng(20)
+    profile = ClassProfile.measure(*_draw(SOURCE[2], 2000, rng))
+    supported = [weigh(profile, _draw(SOURCE[2], 500, rng)[0], 1.0).supported for _ in range(30)]
+    assert not any(supported)
+
+
+def test_few_nodes_and_weak_models_are_left_alone():
+    rng = np.random.default_rng(21)
+    profile = ClassProfile.measure(*_draw(SOURCE[5], 2000, rng))
+    small = weigh(profile, _draw(SOURCE[5][::-1], 12, rng)[0], 1.0)
+    assert small.shares is None
+    assert not small.supported
+    weak = ClassProfile.measure(*_draw(SOURCE[5], 2000, rng, strength=0.1))
+    found = weigh(weak, _draw(SOURCE[5][::-1], 2000, rng, strength=0.1)[0], 1.0)
+    assert not found.supported
+
+
+def test_a_class_that_the_source_lacks_stays_absent():
+    rng = np.random.default_rng(22)
+    shares = np.array([0.7, 0.2, 0.1, 0.0, 0.0])
+    profile = ClassProfile.measure(*_draw(shares, 3000, rng))
+    assert (profile.shares[3:] == 0.0).all()
+    logits, labels = _draw(shares[[2, 1, 0, 3, 4]], 3000, rng)
+    found = weigh(profile, logits, 1.0)
+    assert np.isfinite(found.offsets).all()
+    assert found.supported, found.objection
+    assert (found.shares[3:] == 0.0).all()
+    assert _l1(found.shares, labels) < 0.06
+    assert metrics.ece(_corrected(found, logits), labels) < 0.05
+
+
+def test_many_classes_have_no_profile():
+    logits = np.eye(MOST_CLASSES + 1)
+    assert ClassProfile.measure(logits, np.arange(MOST_CLASSES + 1)) is None
+    assert ClassProfile.measure(logits[:, :5], np.arange(MOST_CLASSES + 1) % 5) is not None
+
+
+# The main job
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Two equal classes; which nodes are looked at makes the shares."""
+    return csbm.sample(
+        3200, degree=6, homophily=0.65, snr=0.3, num_classes=2, num_features=12, seed=1
+    )
+
+
+@pytest.fixture(scope="module")
+def nodes(graph):
+    rng = np.random.default_rng(0)
+    return rng.permutation(shifts.resample_classes(graph.labels, range(2200), SOURCE[2], 0))
+
+
+@pytest.fixture(scope="module")
+def model(graph, nodes):
+    return SIGN(hops=1).fit(graph, nodes[: nodes.size // 2])
+
+
+@pytest.fixture(scope="module")
+def card(graph, model, nodes):
+    return SourceCard.build(
+        model, graph, nodes[nodes.size // 2 :], compositions=0, exclude=EXCLUDED
+    )
+
+
+@pytest.fixture(scope="module")
+def moved(graph):
+    return shifts.resample_classes(graph.labels, range(2200, 3200), SOURCE[2][::-1], 1)
+
+
+@pytest.fixture(scope="module")
+def reported(model, graph, card, moved):
+    return recalibrate(model, graph, card, moved)
+
+
+@pytest.fixture(scope="module")
+def estimated(model, graph, card, moved):
+    return recalibrate(model, graph, card, moved, class_shares="estimate")
+
+
+def _bytes(result):
+    return json.dumps(result.to_dict()).encode() + result.probabilities.tobytes()
+
+
+def test_a_correction_repairs_ece_accuracy_and_shares(graph, reported, estimated):
+    labels = graph.labels[reported.nodes]
+    ece = [metrics.ece(r.probabilities, labels) for r in (reported, estimated)]
+    right = [(r.probabilities.argmax(axis=1) == labels).mean() for r in (reported, estimated)]
+    assert ece[1] < 0.5 * ece[0]
+    assert right[1] > right[0] + 0.1
+    predicted = np.bincount(reported.probabilities.argmax(axis=1), minlength=2) / labels.size
+    assert _l1(estimated.class_shares, labels) < 0.4 * _l1(predicted, labels)
+    assert estimated.accuracy.low <= right[1] <= estimated.accuracy.high
+    assert estimated.verdict != "abstain"
+
+
+def test_the_answer_says_what_was_done(model, graph, reported, estimated):
+    assert reported.logit_shift is None
+    assert 'class_shares="estimate" would correct' in reported.reasons[-1]
+    assert "correcting for it changes" in estimated.reasons[-1]
+    assert (reported.class_shares == estimated.class_shares).all()
+    logits = np.asarray(model(graph), np.float64)[estimated.nodes]
+    np.testing.assert_allclose(
+        estimated.probabilities,
+        temperature.apply(logits + estimated.logit_shift, estimated.temperature),
+        atol=1e-9,
+    )
+    told = json.loads(json.dumps(estimated.to_dict(), allow_nan=False))
+    assert told["class_shares"] == estimated.class_shares.tolist()
+    assert told["logit_shift"] == estimated.logit_shift.tolist()
+    assert reported.to_dict()["logit_shift"] is None
+
+
+def test_the_targets_labels_change_no_byte(model, graph, card, moved, estimated):
+    for changed in (None, graph.labels[::-1].copy(), np.full(graph.num_nodes, -1)):
+        other = graph.replace(labels=changed)
+        again = recalibrate(model, other, card, moved, class_shares="estimate")
+        assert _bytes(again) == _bytes(estimated)
+
+
+def test_without_a_profile_nothing_else_changes(model, graph, card, moved, reported):
+    """A card of an earlier version gives the same answer without shares."""
+    content = json.loads(to_json(card))
+    del content["class_profile"]
+    old = from_json(json.dumps(content))
+    assert old.class_profile is None
+    for wanted in ("report", "estimate"):
+        found = recalibrate(model, graph, old, moved, class_shares=wanted)
+        assert found.class_shares is None
+        told = [reason for reason in found.reasons if "no class profile" in reason]
+        assert len(told) == (wanted == "estimate")  # asked for, so it is not passed over
+        assert found.reasons[: len(reported.reasons) - 1] == reported.reasons[:-1]
+        assert found.probabilities.tobytes() == reported.probabilities.tobytes()
+        same = {k: v for k, v in reported.to_dict().items() if k not in ("reasons", "class_shares")}
+        assert same.items() <= found.to_dict().items()
+
+
+@pytest.mark.parametrize("shift", [shifts.noise(1.0), shifts.rewire(0.6), shifts.shuffle(0.5)])
+def test_other_shifts_are_not_corrected(model, graph, card, shift):
+    same = shifts.resample_classes(graph.labels, range(2200, 3200), SOURCE[2], 2)
+    target = shift(graph, 3)
+    plain = recalibrate(model, target, card, same)
+    asked = recalibrate(model, target, card, same, class_shares="estimate")
+    assert asked.logit_shift is None
+    assert asked.reasons[:-1] == plain.reasons
+    assert asked.reasons[-1].startswith("no correction for class shares: ")
+    assert asked.probabilities.tobytes() == plain.probabilities.tobytes()
+    assert asked.accuracy == plain.accuracy
+
+
+def test_labels_are_about_the_corrected_predictions(model, graph, card, moved, estimated):
+    some = np.random.default_rng(0).choice(moved, 80, replace=False)
+    labels = {int(node): int(graph.labels[node]) for node in some}
+    found = recalibrate(model, graph, card, moved, class_shares="estimate", labels=labels)
+    assert found.num_labels == 80
+    assert found.accuracy.high - found.accuracy.low < (
+        estimated.accuracy.high - estimated.accuracy.low
+    )
+    truth = graph.labels[found.nodes]
+    assert metrics.ece(found.probabilities, truth) < 0.08
+    assert found.accuracy.low <= (found.probabilities.argmax(axis=1) == truth).mean()
+    rows = np.searchsorted(found.nodes, sorted(labels))
+    hits = (found.probabilities.argmax(axis=1)[rows] == truth[rows]).sum()
+    assert any(f"right on {hits} of 80" in reason for reason in found.reasons)
+    none = recalibrate(model, graph, card, moved, class_shares="estimate", labels={})
+    assert _bytes(none) == _bytes(estimated)
+
+
+def test_labels_can_refuse_a_correction(model, graph, card, moved, estimated):
+    """Labels that deny the moved shares: nothing is corrected, and it says why."""
+    assert estimated.logit_shift is not None
+    plain = model(graph).argmax(axis=1)
+    corrected = dict(zip(estimated.nodes.tolist(), estimated.probabilities.argmax(1), strict=True))
+    changed = [node for node in moved.tolist() if plain[node] != corrected[node]][:40]
+    assert len(changed) >= 20
+    labels = {node: int(plain[node]) for node in changed}
+    found = recalibrate(model, graph, card, moved, class_shares="estimate", labels=labels)
+    assert found.logit_shift is None
+    assert (found.probabilities.argmax(axis=1) == plain[moved]).all()
+    assert any("the labels are less likely with it" in reason for reason in found.reasons)
+
+
+def test_a_correction_may_be_worth_its_accuracy_alone():
+    """Equal recalls: new shares leave the calibration error small and most predictions stale."""
+    rng = np.random.default_rng(3)
+
+    def draw(share, n):
+        y = (rng.random(n) < share).astype(int)
+        g = 1.4 * (2 * y - 1) + 1.4 * rng.standard_normal(n)
+        return np.column_stack([np.zeros(n), 1.43 * g]), y
+
+    profile = ClassProfile.measure(*draw(0.5, 6000))
+    logits, labels = draw(0.05, 3000)
+    found = weigh(profile, logits, 1.0)
+    assert found.supported, found.objection
+    before = float((logits.argmax(axis=1) == labels).mean())
+    after = float((_corrected(found, logits).argmax(axis=1) == labels).mean())
+    assert after > before + 0.05
+    assert found.accuracy == pytest.approx(after, abs=0.02)
+
+
+def test_logits_alone_are_enough(model, graph, card, moved):
+    logits = np.asarray(model(graph), np.float64)
+    found = recalibrate(logits, graph, card, moved, class_shares="estimate")
+    assert found.class_shares is not None
+    assert _l1(found.class_shares, graph.labels[found.nodes]) < 0.15
+
+
+@pytest.mark.parametrize("wanted", ["correct", "", None, True])
+def test_other_values_are_refused(model, graph, card, wanted):
+    with pytest.raises(InputError, match="'report' or 'estimate'"):
+        recalibrate(model, graph, card, class_shares=wanted)
+
+
+def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, card):
+    with pytest.raises(InputError, match="ask for one of the two"):
+        recalibrate(model, graph, card, class_shares="estimate", per_node=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("counts", [[1, 2]]),
+        ("counts", -1),
+        ("counts", 0.5),
+        ("counts", 1e18),
+        ("slope", 0.0),
+        ("edges", [0.5]),
+        ("edges", [0.9, 0.1]),
+        ("edges", [0.5, 7.0]),
+        ("biases", [0.0, 1e9]),
+    ],
+)
+def test_a_damaged_profile_is_refused_by_field(card, key, value):
+    content = json.loads(to_json(card))
+    if key == "counts" and not isinstance(value, list):
+        content["class_profile"]["counts"][0][0] = value
+    else:
+        content["class_profile"][key] = value
+    with pytest.raises(InputError, match=f"class_profile.{key}"):
+        from_json(json.dumps(content))
+
+
+def test_the_command_line_asks_for_it(model, graph, card, moved, tmp_path, monkeypatch, capsys):
+    graph.replace(labels=None).save(tmp_path / "target.npz")
+    card.save(tmp_path / "card.json")
+    np.savez(tmp_path / "logits.npz", logits=np.asarray(model(graph)))
+    (tmp_path / "nodes.txt").write_text("\n".join(map(str, moved)))
+    files = ("--card", "card.json", "--logits", "logits.npz", "--nodes", "nodes.txt", "--json")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*more):
+        monkeypatch.setattr(
+            sys, "argv", ["graphtemper", "recalibrate", "target.npz", *files, *more]
+        )
+        try:
+            main()
+        except SystemExit as end:
+            return end.code or 0, ""
+        return 0, capsys.readouterr().out
+
+    code, shown = call("--class-shares", "estimate", "--out", "out.npz")
+    found = json.loads(shown or capsys.readouterr().out)
+    assert code == 0
+    logits = np.asarray(model(graph), np.float64)
+    direct = recalibrate(logits, Graph.load(tmp_path / "target.npz"), card, moved)
+    assert found["class_shares"] == pytest.approx(direct.class_shares.tolist())
+    assert ("class shares" in " ".join(found["reasons"])) is True
+    assert call("--class-shares", "correct")[0] != 0

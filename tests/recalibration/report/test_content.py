@@ -1,0 +1,210 @@
+import copy
+import json
+import re
+
+import jsonschema
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from graphtemper import metrics
+from graphtemper.errors import InputError
+from graphtemper.recalibration.report.charts import charts, groups
+from graphtemper.recalibration.report.content import content, schema
+from graphtemper.recalibration.report.map_chart import family_styles
+
+CASES = ("plain", "labels", "odd", "logits", "no edges", "one node", "hostile")
+
+
+@pytest.fixture(scope="module")
+def contents(reported):
+    return {name: content(result) for name, result in reported.items()}
+
+
+def errors(value):
+    return [error.message for error in jsonschema.Draft202012Validator(schema()).iter_errors(value)]
+
+
+def test_the_schema_is_a_schema():
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_content_validates_and_survives_json(contents, case):
+    found = contents[case]
+    assert errors(found) == []
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_the_schema_refuses_what_does_not_belong(contents):
+    for change in (
+        lambda c: c.update(more=1),
+        lambda c: c.pop("labels"),
+        lambda c: c["verdict"].update(word="maybe"),
+        lambda c: c["accuracy"].update(value=1.2),
+        lambda c: c["atlas"]["environments"][0].pop("distance"),
+    ):
+        broken = copy.deepcopy(contents["labels"])
+        change(broken)
+        assert errors(broken)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_panels_add_up_to_the_whole(reported, contents, case):
+    result, found = reported[case], contents[case]
+    count = len(result.probabilities)
+    assert sum(found["histogram"]["before"]) == sum(found["histogram"]["after"]) == count
+    for kind in ("classes", "degrees"):
+        rows = [row for row in found[kind] if row["nodes"]]
+        assert sum(row["nodes"] for row in rows) == count
+        assert sum(row["labels"] for row in rows) == result.num_labels
+        for side, whole in zip(("before", "after"), result.mean_confidence, strict=True):
+            mean = sum(row["nodes"] * row[side] for row in rows) / count
+            assert mean == pytest.approx(whole, abs=1e-5)
+
+
+def test_groups_are_what_they_say(reported, contents):
+    result = reported["labels"]
+    degrees, labels = result.background.degrees, result.background.labels
+    top, guess = result.probabilities.max(axis=1), result.probabilities.argmax(axis=1)
+    for row in contents["labels"]["degrees"]:
+        chosen = (degrees >= row["low"]) & (degrees <= row["high"])
+        assert row["nodes"] == chosen.sum()
+        assert row["after"] == pytest.approx(top[chosen].mean(), rel=1e-5)
+        assert row["temperature"] == pytest.approx(result.temperature[chosen].mean(), rel=1e-5)
+        known = chosen[labels.rows]
+        if known.any():
+            right = (guess[labels.rows] == labels.classes)[known].mean()
+            assert row["right"]["value"] == pytest.approx(right, rel=1e-5)
+            assert row["right"]["low"] <= right <= row["right"]["high"]
+    for k, row in enumerate(contents["labels"]["classes"]):
+        assert row["before"] == pytest.approx(
+            result.background.confidence[guess == k].mean(), rel=1e-5
+        )
+
+
+def test_labels_give_the_calibration_error_of_the_labelled_nodes(reported, contents):
+    result, found = reported["labels"], contents["labels"]["labels"]
+    given = result.background.labels
+    assert found["count"] == 150
+    assert found["bins"] == 10
+    after = result.probabilities[given.rows]
+    assert found["after"]["ece"] == pytest.approx(metrics.ece(after, given.classes, 10), rel=1e-5)
+    # The labelled rows at the source temperature are those of the whole graph's confidence.
+    kept = result.background.confidence[given.rows]
+    assert np.array_equal(result.background.labelled.max(axis=1), kept)
+    sums = sum(row["nodes"] * row["confidence"] for row in found["before"]["curve"])
+    assert sums == pytest.approx(kept.sum(), rel=1e-5)
+    assert contents["plain"]["labels"] is None
+
+
+@pytest.mark.parametrize("case", ["plain", "odd", "logits"])
+def test_the_map_is_the_plane_of_most_variance(reported, contents, case):
+    result, atlas = reported[case], contents[case]["atlas"]
+    response = result.background.response
+    target = response.coordinates(result.signals)
+    known = np.vstack([response.points, np.zeros(len(response.names))])
+    # The target counts as a tenth of the 73 others.
+    model = PCA(n_components=2).fit(np.vstack([known, *[target] * 7]))
+    shares = [axis["variance"] for axis in atlas["axes"]]
+    seen = model.transform(known).var(axis=0) / known.var(axis=0).sum()
+    assert shares == pytest.approx(seen.tolist(), rel=1e-4)
+    assert [abs(atlas["target"][key]) for key in "xy"] == pytest.approx(
+        np.abs(model.transform(target[None, :])[0]).tolist(), rel=1e-4
+    )
+    # Pythagoras: what is not on the map is above it.
+    square = sum(atlas["target"][key] ** 2 for key in "xy") + atlas["off_map"] ** 2
+    assert square == pytest.approx(((target - model.mean_) ** 2).sum(), rel=1e-4)
+    distance = np.sort(np.sqrt(((response.points - target) ** 2).sum(axis=1)))
+    assert [row["distance"] for row in atlas["environments"]] == pytest.approx(
+        distance.tolist(), rel=1e-4
+    )
+    for row in atlas["environments"]:
+        on_map = np.hypot(row["x"] - atlas["target"]["x"], row["y"] - atlas["target"]["y"])
+        assert on_map <= row["distance"] + 1e-4
+
+
+def test_a_graph_far_from_the_atlas_is_far_on_the_map(contents):
+    atlas = contents["odd"]["atlas"]
+    here = atlas["target"]
+    nearest = min(
+        np.hypot(row["x"] - here["x"], row["y"] - here["y"]) for row in atlas["environments"]
+    )
+    assert nearest > 0.8 * atlas["environments"][0]["distance"]
+
+
+def test_what_to_do_follows_from_the_verdict(reported, contents):
+    for case, found in contents.items():
+        actions = [step["action"] for step in found["next_steps"]]
+        word = found["verdict"]["word"]
+        assert ("hold" in actions) == (word == "abstain")
+        assert ("accept" in actions) == (word != "abstain")
+        if word == "trust":
+            assert actions[0] == "accept"
+        if word != "trust" and not reported[case].num_labels:
+            nodes, weights = (found["labels_to_take"][key] for key in ("nodes", "weights"))
+            assert set(nodes) <= set(reported[case].nodes.tolist())
+            assert sum(weights) == len(reported[case].probabilities)
+    assert contents["odd"]["verdict"]["word"] == "abstain"
+    assert contents["odd"]["next_steps"][0]["action"] == "label"
+
+
+def test_the_first_sentence_has_the_answer(contents):
+    for found in contents.values():
+        sentence, accuracy = found["verdict"]["sentence"], found["accuracy"]
+        assert f"{accuracy['low']:.1%} to {accuracy['high']:.1%}" in sentence
+        assert f"{found['mean_confidence']['after']:.1%}" in sentence
+        assert re.match(r"Trust: |Use with caution: |Do not rely on ", sentence)
+
+
+def test_a_name_can_be_given(reported):
+    assert content(reported["plain"])["target"]["name"] == "February"
+    assert content(reported["plain"], "March")["target"]["name"] == "March"
+
+
+def test_a_result_without_background_is_refused(reported):
+    from dataclasses import replace
+
+    with pytest.raises(InputError, match="background"):
+        content(replace(reported["plain"], background=None))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_charts_are_vega_lite(contents, case):
+    compiler = pytest.importorskip("vl_convert")
+    found = charts(contents[case])
+    assert ("reliability-after" in found) == (contents[case]["labels"] is not None)
+    for spec in found.values():
+        assert compiler.vegalite_to_vega(spec)["marks"]
+
+
+def test_no_string_of_a_file_is_part_of_an_expression(contents):
+    def expressions(value, key=""):
+        if isinstance(value, dict):
+            for name, item in value.items():
+                if name not in ("values", "domain"):
+                    yield from expressions(item, name)
+        elif isinstance(value, list):
+            for item in value:
+                yield from expressions(item, key)
+        elif isinstance(value, str) and key in ("test", "filter", "labelExpr", "expr", "signal"):
+            yield value
+
+    found = [text for spec in charts(contents["hostile"]).values() for text in expressions(spec)]
+    assert found
+    assert not [text for text in found if "hacked" in text]
+
+
+def test_every_family_looks_different(contents):
+    styles = family_styles(contents["plain"])
+    assert len(styles) == 15
+    assert len({(row["colour"], row["shape"]) for row in styles}) == 15
+
+
+def test_many_classes_do_not_make_an_endless_chart(contents):
+    found = copy.deepcopy(contents["plain"])
+    row = found["classes"][0]
+    found["classes"] = [row | {"name": f"class {k}", "nodes": k} for k in range(200)]
+    spec = groups(found, "classes")
+    shown = [row["nodes"] for row in spec["data"]["values"]]
+    assert shown == list(range(199, 169, -1))

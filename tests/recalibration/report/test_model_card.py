@@ -1,0 +1,126 @@
+"""The Markdown section, and what reaches MLflow."""
+
+import json
+import sys
+import types
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphtemper import SourceCard, csbm, recalibrate, shifts
+from graphtemper.card import atlas
+from graphtemper.card.format import from_json
+from graphtemper.errors import MissingExtraError
+from graphtemper.models import SIGN
+from graphtemper.recalibration.report import mlflow as tracking
+from graphtemper.recalibration.report import model_card
+
+FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+
+
+@pytest.fixture(scope="module")
+def told():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atlas, "LEVELS", FEW)
+        graph = csbm.sample(400, degree=8, homophily=0.8, snr=1.0, num_features=4, seed=1)
+        model = SIGN(hops=1).fit(graph, range(200))
+        card = SourceCard.build(model, graph, range(200, 400), compositions=0)
+        result = recalibrate(model, shifts.noise(1.0)(graph, 5), card, range(200, 400))
+    return card, result
+
+
+class Mlflow(types.ModuleType):
+    """Keeps what it is asked to log, under the names of MLflow's own functions."""
+
+    def __init__(self):
+        super().__init__("mlflow")
+        self.metrics, self.files, self.tags = {}, {}, {}
+
+    def log_metrics(self, metrics):
+        self.metrics.update(metrics)
+
+    def log_text(self, text, artifact_file):
+        self.files[artifact_file] = text
+
+    def log_dict(self, dictionary, artifact_file):
+        self.files[artifact_file] = json.dumps(dictionary)
+
+    def log_artifact(self, local_path, artifact_path=None):
+        with open(local_path, encoding="utf-8") as stream:
+            self.files[f"{artifact_path}/report.html"] = stream.read()
+
+    def set_tag(self, key, value):
+        self.tags[key] = value
+
+
+def test_the_section_holds_the_numbers(told):
+    card, result = told
+    text = model_card.section(card, result, target="May")
+    assert text.startswith("## Calibration\n")
+    assert f"| temperature T | {card.probe.temperature:.4g} |" in text
+    assert f"| temperature T | {result.temperature:.4g} |" in text
+    assert f"| verdict | {result.verdict} |" in text
+    assert "| on May | |" in text
+    assert "| shifts watched | 6 of drop, mask, noise, rewire |" in text
+    assert "on May" not in model_card.section(card)
+
+
+def test_one_temperature_a_node_is_said(told):
+    card, result = told
+    many = replace(result, temperature=np.array([1.0, 3.0]))
+    assert "| temperature T | 2 (mean; every node has its own) |" in model_card.section(card, many)
+
+
+def test_text_from_files_cannot_become_markup(told):
+    card, _ = told
+    text = model_card.section(replace(card, predictor="Net|<b>\n\n# Trust `me`"))
+    assert "\\# Trust \\`me\\`" in text
+    assert "\n# Trust" not in text
+    assert "<b>" not in text
+
+
+def test_mlflow_gets_card_result_report_and_section(told, monkeypatch):
+    card, result = told
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow := Mlflow())
+    monkeypatch.setattr(
+        type(result), "report", lambda self, path, name: path.write_text(f"report on {name}")
+    )
+    tracking.log_to_mlflow(card, result, target="May")
+    assert mlflow.metrics["graphtemper.temperature"] == pytest.approx(result.temperature)
+    assert mlflow.metrics["graphtemper.accuracy"] == pytest.approx(result.accuracy.value)
+    assert mlflow.metrics["graphtemper.source_accuracy"] == card.reference.accuracy
+    assert mlflow.tags == {"graphtemper.recalibration.verdict": result.verdict}
+    travelled = from_json(mlflow.files["graphtemper/source.card.json"])
+    assert travelled.probe.temperature == card.probe.temperature
+    assert json.loads(mlflow.files["graphtemper/recalibration.json"]) == result.to_dict()
+    assert mlflow.files["graphtemper/report.html"] == "report on May"
+    assert "| on May | |" in mlflow.files["graphtemper/calibration.md"]
+
+
+def test_a_card_alone_is_logged_without_a_result(told, monkeypatch):
+    card, _ = told
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow := Mlflow())
+    tracking.log_to_mlflow(card)
+    assert sorted(mlflow.files) == ["graphtemper/calibration.md", "graphtemper/source.card.json"]
+    assert not mlflow.tags
+
+
+def test_a_report_that_cannot_be_made_leaves_nothing_half_logged(told, monkeypatch):
+    card, result = told
+
+    def fails(self, path, name):
+        raise MissingExtraError("the report needs jinja2.")
+
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow := Mlflow())
+    monkeypatch.setattr(type(result), "report", fails)
+    with pytest.raises(MissingExtraError, match="jinja2"):
+        tracking.log_to_mlflow(card, result)
+    assert not mlflow.metrics
+    assert not mlflow.files
+
+
+def test_missing_mlflow_names_the_extra(told, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'graphtemper\[mlflow\]'"):
+        tracking.log_to_mlflow(told[0])

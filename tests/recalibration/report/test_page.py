@@ -1,0 +1,168 @@
+import base64
+import hashlib
+import json
+import re
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from graphtemper.errors import FileError, InputError, MissingExtraError
+from graphtemper.recalibration.report import html, page
+from graphtemper.recalibration.report.content import content
+from graphtemper.recalibration.report.page import read_report, render
+
+pytest.importorskip("vl_convert")
+LOADING = ("src", "href", "srcset", "data", "action", "poster", "background", "formaction")
+
+
+class Outline(HTMLParser):
+    """Elements, attributes that load something, scripts and visible text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.loads, self.scripts, self.attributes, self.text = [], [], [], [], ""
+        self._open = None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        self.loads += [value for key, value in attrs if key in LOADING]
+        self._open = tag
+        if tag == "script":
+            self.scripts.append((dict(attrs), ""))
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open == "script":
+            attributes, text = self.scripts[-1]
+            self.scripts[-1] = (attributes, text + data)
+        elif self._open != "style":
+            self.text += data
+
+
+@pytest.fixture(scope="module")
+def pages(reported):
+    return {name: render(content(result)) for name, result in reported.items()}
+
+
+@pytest.fixture(scope="module")
+def hostile(pages):
+    return Outline(pages["hostile"])
+
+
+def test_a_page_is_small_and_fetches_nothing(pages):
+    for text in pages.values():
+        assert len(text.encode()) < 2_000_000
+        seen = Outline(text)
+        assert all(value.startswith("#") for value in seen.loads)
+        assert not {"link", "iframe", "object", "embed", "img", "base", "form"} & set(seen.tags)
+        style = text[text.index("<style>") : text.index("</style>")]
+        assert "url(" not in style
+        assert "@import" not in style
+
+
+def test_the_same_result_gives_the_same_bytes(reported, tmp_path):
+    first, second = tmp_path / "a.html", tmp_path / "b.html"
+    reported["labels"].report(first)
+    html.vega_bundle.cache_clear()
+    reported["labels"].report(second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_json_block_is_the_content(reported, tmp_path):
+    for name in ("labels", "hostile"):
+        reported[name].report(tmp_path / "report.html", name="a graph")
+        assert read_report(tmp_path / "report.html") == content(reported[name], "a graph")
+
+
+def test_texts_of_files_are_escaped(pages, hostile):
+    assert hostile.tags.count("script") == Outline(pages["plain"]).tags.count("script") == 4
+    assert "img" not in hostile.tags
+    # As text it is all there: verdict, title, class names, shifts; a template does not read it.
+    assert hostile.text.count("window.hacked") > 10
+    assert "{{7*7}}" in hostile.text
+    names = {key for _, attributes in hostile.attributes for key in attributes}
+    assert not [key for key in names if key.startswith("on")]
+
+
+def test_json_cannot_end_its_script(hostile):
+    blocks = [text for attributes, text in hostile.scripts if "id" in attributes]
+    assert len(blocks) == 2
+    for text in blocks:
+        assert not set("<>&\u2028") & set(text)
+        json.loads(text)
+
+
+def test_only_the_two_scripts_of_the_page_may_run(hostile):
+    policy = next(
+        attributes["content"]
+        for tag, attributes in hostile.attributes
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    allowed = re.findall(r"'sha256-([^']+)'", policy)
+    running = [text for attributes, text in hostile.scripts if "type" not in attributes]
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()) for text in running]
+    assert [digest.decode() for digest in digests] == allowed
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert "unsafe" not in rules["script-src"]
+
+
+def test_a_page_that_fails_leaves_the_old_one(reported, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    monkeypatch.setattr(page, "MAX_BYTES", 1000)
+    with pytest.raises(InputError, match="over the 1000"):
+        reported["plain"].report(path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("module", ["jinja2", "vl_convert"])
+def test_a_missing_extra_names_the_command(reported, tmp_path, monkeypatch, module):
+    html.vega_bundle.cache_clear()
+    monkeypatch.setitem(sys.modules, module, None)
+    for job in (html.check_extra, lambda: reported["plain"].report(tmp_path / "report.html")):
+        with pytest.raises(MissingExtraError, match=r"pip install 'graphtemper\[report\]'"):
+            job()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<p>", '<script type="application/json" id="graphtemper-report">{}</script>']
+)
+def test_other_pages_are_not_reports(tmp_path, text):
+    (tmp_path / "other.html").write_text(text)
+    with pytest.raises(FileError, match=r"other\.html"):
+        read_report(tmp_path / "other.html")
+
+
+def test_texts_can_be_read_in_light_and_dark():
+    """WCAG 2.2, 1.4.3: text has a contrast of at least 4.5; 1.4.11: marks one of 3."""
+    css = html.text_of("graphtemper.recalibration.report", "page.css")
+    light, dark = re.findall(r":root \{(.*?)\}", css, re.S)
+
+    def colours(block):
+        return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+
+    for theme in (colours(light), colours(light) | colours(dark)):
+        for ground in (theme["page"], theme["panel"]):
+            for name in ("ink", "muted", "link", "trust", "caution", "abstain"):
+                assert contrast(theme[name], ground) >= 4.5, name
+        for name in ("before", "after", "truth", "target"):
+            assert contrast(theme[name], theme["page"]) >= 3.0, name
+
+
+def contrast(first, second):
+    light, dark = sorted((luminance(first), luminance(second)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour):
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,395 @@
+"""Labels that a person gives: which to ask for, what is refused, and what they do to the answer."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from graphtemper import LabelPlan, SourceCard, csbm, metrics, recalibrate, shifts, suggest_labels
+from graphtemper import temperature as temperatures
+from graphtemper.errors import FileError, InputError
+from graphtemper.models import SIGN
+from graphtemper.recalibration.label_files import read_label_file, write_plan
+from graphtemper.recalibration.labelling import read_labels
+
+NUM_CLASSES = 3
+
+
+def _sample(seed, homophily=0.8, num_nodes=600):
+    g = csbm.sample(
+        num_nodes,
+        degree=6,
+        homophily=homophily,
+        snr=1.0,
+        num_classes=NUM_CLASSES,
+        num_features=10,
+        seed=seed,
+    )
+    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((10, 10)))[0]
+    return g.replace(features=(g.features @ rotation).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return SIGN(hops=1).fit(_sample(1), range(300))
+
+
+@pytest.fixture(scope="module")
+def card(model):
+    return SourceCard.build(model, _sample(1), range(300, 600), compositions=0)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return shifts.noise(0.8)(_sample(2, num_nodes=1000), 5)
+
+
+def _truth(graph, nodes):
+    return {int(node): int(graph.labels[node]) for node in nodes}
+
+
+def _bytes(result):
+    return json.dumps(result.to_dict()).encode() + result.probabilities.tobytes()
+
+
+def _width(result):
+    return result.accuracy.high - result.accuracy.low
+
+
+def _fake(confidence):
+    p = np.asarray(confidence)
+    return SimpleNamespace(probabilities=np.column_stack([p, 1.0 - p]), nodes=np.arange(p.size) + 7)
+
+
+# --- suggest_labels -------------------------------------------------------------------------
+
+
+def test_suggested_nodes_are_distinct_and_one_of_each_stratum():
+    result = _fake(np.random.default_rng(0).uniform(0.5, 1.0, 103))
+    plan = suggest_labels(result, 10)
+    assert np.unique(plan.nodes).size == 10
+    assert plan.weights.sum() == 103
+    assert set(plan.weights.tolist()) == {10.0, 11.0}
+    place = np.argsort(np.argsort(result.probabilities[:, 0]))[plan.nodes - 7]
+    ends = np.cumsum(plan.weights)
+    assert ((place < ends) & (place >= ends - plan.weights)).all()
+
+
+def test_suggestions_follow_the_seed():
+    result = _fake(np.full(50, 0.8))
+    one, two, other = (suggest_labels(result, 8, seed=s).nodes.tolist() for s in (3, 3, 4))
+    assert one == two != other
+
+
+def test_all_nodes_may_be_suggested():
+    plan = suggest_labels(_fake(np.linspace(0.5, 1.0, 9)), 9)
+    assert sorted(plan.nodes.tolist()) == list(range(7, 16))
+    assert plan.weights.tolist() == [1.0] * 9
+
+
+@pytest.mark.parametrize("n", [0, -1, 10, 2.5, True, "3"])
+def test_odd_numbers_of_labels_are_refused(n):
+    with pytest.raises(InputError, match="n must be a whole number of at least 1 and at most 9"):
+        suggest_labels(_fake(np.linspace(0.5, 1.0, 9)), n)
+
+
+def test_the_weighted_estimate_is_unbiased_and_less_noisy():
+    """Over many plans, for graphs whose confidence says much and nothing about being right."""
+    rng = np.random.default_rng(1)
+    confidence = rng.uniform(0.4, 1.0, 487)
+    for chance in (confidence**3, np.full(487, 0.6)):
+        right = rng.random(487) < chance
+        result = _fake(confidence)
+        found = []
+        for seed in range(3000):
+            plan = suggest_labels(result, 20, seed=seed)
+            found.append(np.average(right[plan.nodes - 7], weights=plan.weights))
+        error = np.std(found) / np.sqrt(3000)
+        assert abs(np.mean(found) - right.mean()) < 4 * error
+        assert np.std(found) < 1.05 * np.sqrt(right.var() / 20)
+
+
+# --- recalibrate with labels ----------------------------------------------------------------
+
+
+def test_no_labels_are_the_same_bytes(card, model, target):
+    plain = recalibrate(model, target, card)
+    for extra in ({"labels": None}, {"labels": {}}, {"labels": {}, "plan": None}):
+        assert _bytes(recalibrate(model, target, card, **extra)) == _bytes(plain)
+    assert plain.num_labels == 0
+    assert plain.accuracy.method == "atlas"
+
+
+def test_labels_narrow_the_interval_and_are_named(card, model, target):
+    plain = recalibrate(model, target, card)
+    truth = (model(target).argmax(axis=1) == target.labels).mean()
+    widths = [_width(plain)]
+    for n in (20, 100, 400):
+        plan = suggest_labels(plain, n)
+        result = recalibrate(model, target, card, labels=_truth(target, plan.nodes), plan=plan)
+        widths.append(_width(result))
+        assert result.num_labels == result.to_dict()["num_labels"] == n
+        assert any(f"of {n} labelled nodes" in reason for reason in result.reasons)
+        assert (result.probabilities.argmax(axis=1) == plain.probabilities.argmax(axis=1)).all()
+    assert widths == sorted(widths, reverse=True)
+    assert result.accuracy.low - 0.02 <= truth <= result.accuracy.high + 0.02
+
+
+def test_all_labels_are_the_oracle(card, model):
+    graph = shifts.noise(1.2)(_sample(3, num_nodes=4000), 6)
+    logits = np.asarray(model(graph), np.float64)
+    result = recalibrate(model, graph, card, labels=_truth(graph, range(4000)))
+    exact = (logits.argmax(axis=1) == graph.labels).mean()
+    assert result.accuracy.low == result.accuracy.value == result.accuracy.high == exact
+    assert result.temperature == pytest.approx(
+        temperatures.solve(logits, graph.labels).temperature, rel=0.01
+    )
+    assert result.verdict == "trust"
+
+
+def test_labels_on_the_graph_are_still_not_read(card, model, target):
+    given = _truth(target, range(30))
+    scrambled = np.random.default_rng(0).permutation(target.labels)
+    variants = [target, target.replace(labels=None), target.replace(labels=scrambled)]
+    assert len({_bytes(recalibrate(model, g, card, labels=given)) for g in variants}) == 1
+
+
+def test_the_order_of_the_labels_does_not_matter(card, model, target):
+    given = _truth(target, range(40))
+    turned = dict(reversed(given.items()))
+    one, two = (recalibrate(model, target, card, labels=x) for x in (given, turned))
+    assert two.temperature == pytest.approx(one.temperature, rel=1e-9)
+    assert two.accuracy.value == pytest.approx(one.accuracy.value, rel=1e-9)
+
+
+def test_numpy_whole_numbers_are_labels_too(card, model, target):
+    given = dict(zip(np.arange(20), target.labels[:20], strict=True))
+    one = recalibrate(model, target, card, labels=given)
+    assert _bytes(one) == _bytes(recalibrate(model, target, card, labels=_truth(target, range(20))))
+
+
+def test_chosen_nodes_keep_their_labels(card, model, target):
+    """Labels go by node, wherever the node stands among the chosen ones."""
+    nodes = np.random.default_rng(3).permutation(1000)[:500]
+    given = _truth(target, nodes[:60])
+    one = recalibrate(model, target, card, nodes=nodes, labels=given)
+    two = recalibrate(model, target, card, nodes=np.sort(nodes), labels=given)
+    assert two.accuracy.value == pytest.approx(one.accuracy.value, rel=1e-6)
+    assert two.temperature == pytest.approx(one.temperature, rel=1e-6)
+
+
+def test_labels_of_one_class_still_work(card, model, target):
+    nodes = np.flatnonzero(target.labels == 1)[:25]
+    result = recalibrate(model, target, card, labels=_truth(target, nodes))
+    assert np.isfinite(result.temperature)
+    assert result.num_labels == 25
+    assert result.accuracy.low < result.accuracy.value < result.accuracy.high
+
+
+def test_labels_lift_an_abstention(card, model):
+    """A million times the features: outside the atlas, so that labels have to settle it."""
+    graph = shifts.scale(1e6)(_sample(4, num_nodes=2000), 1)
+    plain = recalibrate(model, graph, card)
+    assert plain.verdict == "abstain"
+    helps = next(reason for reason in plain.reasons if "labels of about" in reason)
+    needed = int(helps.split("labels of about ")[1].split()[0])
+    few = recalibrate(model, graph, card, labels=_truth(graph, range(2)))
+    assert few.verdict == "abstain"
+    assert any("target nodes in all would" in reason for reason in few.reasons)
+    plan = suggest_labels(plain, 2 * needed)
+    many = recalibrate(model, graph, card, labels=_truth(graph, plan.nodes), plan=plan)
+    assert many.verdict == "trust"
+    logits = np.asarray(model(graph), np.float64)
+    nll = [
+        metrics.nll(temperatures.apply(logits, r.temperature), graph.labels) for r in (plain, many)
+    ]
+    assert nll[1] < nll[0]
+
+
+def test_a_wrong_atlas_is_repaired_by_fifty_labels(card, model):
+    """Features and labels that no longer belong together: the atlas cannot see it, labels can."""
+    gaps = []
+    for seed in range(5):
+        graph = _sample(50 + seed, num_nodes=1000)
+        rng = np.random.default_rng(seed)
+        turned = rng.random(1000) < 0.35
+        labels = np.where(turned, rng.integers(0, NUM_CLASSES, 1000), graph.labels)
+        plain = recalibrate(model, graph, card)
+        plan = suggest_labels(plain, 50, seed)
+        given = {int(node): int(labels[node]) for node in plan.nodes}
+        result = recalibrate(model, graph, card, labels=given, plan=plan)
+        gaps.append(
+            [metrics.nll(r.probabilities, labels) for r in (plain, result)]
+            + [
+                abs(r.accuracy.value - (r.probabilities.argmax(axis=1) == labels).mean())
+                for r in (plain, result)
+            ]
+        )
+    nll_plain, nll_labels, error_plain, error_labels = np.mean(gaps, axis=0)
+    assert nll_labels < nll_plain
+    assert error_labels < error_plain
+
+
+def test_weights_are_used(card, model, target):
+    """Labels of wrong nodes that stand for few others count for less."""
+    right = np.asarray(model(target)).argmax(axis=1) == target.labels
+    good, bad = np.flatnonzero(right)[:40], np.flatnonzero(~right)[:40]
+    nodes = np.concatenate([good, bad])
+    found = [
+        recalibrate(
+            *(model, target, card),
+            labels=_truth(target, nodes),
+            plan=LabelPlan(nodes, np.repeat(weights, 40)),
+        )
+        for weights in ([1.0, 1.0], [4.0, 1.0])
+    ]
+    assert found[1].accuracy.value > found[0].accuracy.value
+    assert found[1].temperature < found[0].temperature
+
+
+def test_equal_logits_stay_an_abstention_with_a_known_accuracy(card, target):
+    logits = np.ones((1000, NUM_CLASSES))
+    result = recalibrate(logits, target, card, labels=_truth(target, range(500)))
+    assert result.verdict == "abstain"
+    assert result.temperature == card.probe.temperature
+    assert result.accuracy.value == pytest.approx((target.labels == 0).mean(), abs=0.05)
+    assert "because no temperature would change anything." in " ".join(result.reasons)
+    for reason in result.reasons:
+        assert reason.endswith(".")
+
+
+def test_labels_of_nodes_with_equal_logits(card, model, target):
+    logits = np.array(model(target), np.float64)
+    logits[:30] = 0.0
+    result = recalibrate(logits, target, card, labels=_truth(target, range(30)))
+    assert np.isfinite(result.temperature)
+    assert np.isfinite(result.probabilities).all()
+
+
+def test_labels_below_chance_say_so_with_the_number(card, model, target):
+    wrong = (np.asarray(model(target)).argmax(axis=1) + 1) % NUM_CLASSES
+    labels = {node: int(wrong[node]) for node in range(400)}
+    result = recalibrate(model, target, card, labels=labels)
+    assert result.accuracy.value < 1 / NUM_CLASSES
+    assert any("is not above 1/K = 0.3333, so" in reason for reason in result.reasons)
+    assert result.verdict != "trust"
+
+
+@pytest.mark.parametrize("size", [30.0, 1000.0])
+def test_a_few_broken_nodes_do_not_decide_for_all(model, card, size):
+    """Five nodes with huge features are certain and often wrong; labels are drawn over them too."""
+    clean = _sample(2, num_nodes=1000)
+    features = clean.features.copy()
+    features[:5] *= size
+    broken = clean.replace(features=features)
+    plain = recalibrate(model, broken, card)
+    plan = suggest_labels(plain, 200)
+    found = recalibrate(model, broken, card, labels=_truth(broken, plan.nodes), plan=plan)
+    truth = float((model(broken).argmax(axis=1) == broken.labels).mean())
+    claimed = float(found.probabilities.max(axis=1).mean())
+    assert abs(claimed - truth) < 0.06
+    assert metrics.ece(found.probabilities, broken.labels) < 0.08
+
+
+BAD = {
+    "unknown node": ({1000: 0}, "at most 999, not 1000"),
+    "negative node": ({-1: 0}, "a node in labels"),
+    "node that is text": ({"3": 0}, "a node in labels"),
+    "node that is a fraction": ({3.0: 0}, "a node in labels"),
+    "class too large": ({5: NUM_CLASSES}, "the label of node 5 .* at most 2, not 3"),
+    "unlabelled": ({5: -1}, "the label of node 5"),
+    "class that is a fraction": ({5: 1.0}, "the label of node 5"),
+    "class that is text": ({5: "1"}, "the label of node 5"),
+    "class that is true": ({5: True}, "the label of node 5"),
+    "class that is an array": ({5: np.ones((30, 30))}, "the label of node 5"),
+    "not chosen": ({900: 0}, "node 900, which is not among the chosen nodes"),
+    "an array": (np.zeros(1000, int), "must map nodes to classes"),
+    "pairs": ([(3, 1)], "must map nodes to classes"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_labels_are_one_clear_sentence(card, model, target, name):
+    labels, named = BAD[name]
+    with pytest.raises(InputError, match=named) as caught:
+        recalibrate(model, target, card, nodes=range(900), labels=labels)
+    assert "\n" not in str(caught.value)
+
+
+BAD_PLANS = {
+    "other nodes": (LabelPlan(np.array([4]), np.ones(1)), "node 3, which is not in the plan"),
+    "zero weight": (LabelPlan(np.array([3]), np.zeros(1)), "weight of node 3 is 0.0"),
+    "no number": (LabelPlan(np.array([3]), np.array([np.nan])), "weight of node 3 is nan"),
+    "lengths": (LabelPlan(np.array([3, 4]), np.ones(1)), "one weight a node"),
+    "not a plan": ({3: 1.0}, "must be a LabelPlan"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_PLANS)
+def test_bad_plans_are_one_clear_sentence(name):
+    plan, named = BAD_PLANS[name]
+    with pytest.raises(InputError, match=named):
+        read_labels({3: 1}, plan, np.arange(10), 10, 2)
+
+
+# --- files ----------------------------------------------------------------------------------
+
+
+def _file(tmp_path, text):
+    path = tmp_path / "labels.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_a_filled_in_plan_is_read_back_exactly(tmp_path):
+    plan = LabelPlan(np.array([7, 3]), np.array([1 / 3, 12.0]))
+    write_plan(tmp_path / "labels.csv", plan)
+    text = (tmp_path / "labels.csv").read_text()
+    with pytest.raises(FileError, match="line 2: the class of node 7 is missing"):
+        read_label_file(tmp_path / "labels.csv", 10, 2)
+    labels, again = read_label_file(_file(tmp_path, text.replace(",,", ",1,")), 10, 2)
+    assert labels == {7: 1, 3: 1}
+    assert again.nodes.tolist() == plan.nodes.tolist()
+    assert again.weights.tolist() == plan.weights.tolist()
+
+
+def test_what_spreadsheets_do_to_a_table_is_forgiven(tmp_path):
+    path = _file(tmp_path, '\ufeffnode,class\r\n 3 ,"1"\r\n\r\n3,1\r\n,\r\n4,0\r\n')
+    assert read_label_file(path, 10, 2) == ({3: 1, 4: 0}, None)
+    assert read_label_file(_file(tmp_path, "node,class\n"), 10, 2) == ({}, None)
+
+
+BAD_FILES = {
+    "": "first line must be",
+    "3,1\n": "first line must be",
+    "node,label\n3,1\n": "first line must be",
+    "node,class\n3,1\n10,0\n": "line 3: node '10' is not a whole number from 0 to 9",
+    "node,class\n3,2\n": "line 2: class '2' is not a whole number from 0 to 1",
+    "node,class\n3,-1\n": "line 2: class '-1'",
+    "node,class\n3,1.0\n": "line 2: class '1.0'",
+    "node,class\n3,\n": "line 2: the class of node 3 is missing",
+    "node,class\nx,1\n": "line 2: node 'x'",
+    "node,class\n3,1,1\n": "line 2: there are 3 columns instead of 2",
+    "node,class\n3,1\n4,0\n3,0\n": "line 4: node 3 is given otherwise on line 2",
+    "node,class,weight\n3,1,0\n": "line 2: weight '0'",
+    "node,class,weight\n3,1,nan\n": "line 2: weight 'nan'",
+    "node,class,weight\n3,1,x\n": "line 2: weight 'x'",
+    "node,class,weight\n3,1,1\n3,1,2\n": "line 3: node 3 is given otherwise",
+    'node,class\n3,"1\n': "line 2",
+    b"node,class\n\xff\xfe,1\n": "UTF-8",
+}
+
+
+@pytest.mark.parametrize("text", BAD_FILES, ids=repr)
+def test_bad_files_are_one_clear_sentence(tmp_path, text):
+    with pytest.raises(FileError, match=BAD_FILES[text]) as caught:
+        read_label_file(_file(tmp_path, text), 10, 2)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_are_one_clear_sentence(tmp_path):
+    with pytest.raises(FileError, match="does not exist"):
+        read_label_file(tmp_path / "nowhere.csv", 10, 2)
+    with pytest.raises(FileError, match="cannot be read"):
+        read_label_file(tmp_path, 10, 2)

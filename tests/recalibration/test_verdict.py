@@ -1,0 +1,125 @@
+"""The verdict's sentences: each number and word in them against a response that is made by hand."""
+
+import numpy as np
+import pytest
+
+from graphtemper._core.estimate import Estimate
+from graphtemper.card.response import Kernel, Response
+from graphtemper.recalibration.verdict import (
+    ABSTAIN_NOVELTY,
+    CAUTION_NOVELTY,
+    direction,
+    judge,
+    labels_needed,
+    novelty,
+)
+
+SURE = Estimate(0.8, 0.79, 0.81, "atlas")
+
+
+@pytest.fixture(scope="module")
+def response():
+    """Two signals whose environments lie between -1 and 3, and -2 and 0 standard deviations."""
+    points = np.array([[3.0, -2.0], [-1.0, -0.5], [1.0, -1.0]])
+    return Response(
+        names=("first", "second"),
+        points=points,
+        values=np.zeros(3),
+        noise=np.ones(3),
+        origin=np.array([10.0, 5.0]),
+        scale=np.array([2.0, 0.5]),
+        prior=np.zeros(2),
+        kernel=Kernel(1.0, 1.0, 1.0, 1.0),
+        reach=2.0,
+    )
+
+
+def _at(first, second):
+    """Signals so many standard deviations from the source."""
+    return {"first": 10.0 + 2.0 * first, "second": 5.0 + 0.5 * second}
+
+
+def test_novelty_is_the_distance_to_the_nearest_environment_in_reaches(response):
+    assert novelty(response, _at(0.0, 0.0)) == 0.0
+    assert novelty(response, _at(6.0, -6.0)) == pytest.approx(5.0 / 2.0)  # 3 and 4 from the first
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ((3.9, 0.9), []),
+        ((5.5, 0.0), ["first is 2.5 standard deviations above"]),
+        ((-3.0, 0.0), ["first is 2.0 standard deviations below"]),
+        ((0.0, 1.5), ["second is 1.5 standard deviations above"]),
+        ((4.5, -6.0), ["first is 1.5 standard deviations above", "second is 4.0 standard dev"]),
+    ],
+)
+def test_a_signal_beyond_all_environments_is_named_with_its_side(response, where, said):
+    _, reasons = judge(response, _at(*where), SURE, "", False, False)
+    named = [reason for reason in reasons if "anything seen at the source" in reason]
+    assert len(named) == len(said)
+    for reason, start in zip(named, said, strict=True):
+        assert reason.startswith(start)
+
+
+def test_the_reasons_give_width_and_distance_in_numbers(response):
+    wide, far = Estimate(0.8, 0.73, 0.87, "atlas"), _at(0.0, 5.0)
+    _, reasons = judge(response, far, wide, "the logits are odd", False, False)
+    assert "the accuracy is only known to within 7 points: between 73% and 87%." in reasons
+    assert any("the graph lies 2.5 times as far from any shift" in reason for reason in reasons)
+    assert "the logits are odd." in reasons
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "distance", "blind", "verdict", "hardest"),
+    [
+        (SURE, 0.0, False, "trust", None),
+        (Estimate(0.8, 0.73, 0.87, "atlas"), 0.0, False, "caution", None),
+        (SURE, CAUTION_NOVELTY, False, "trust", None),
+        (SURE, CAUTION_NOVELTY + 0.1, False, "caution", None),
+        (SURE, ABSTAIN_NOVELTY, False, "caution", None),
+        # The accuracy nearest to one half that the interval allows asks for the most labels.
+        (Estimate(0.8, 0.58, 1.0, "atlas"), 0.0, False, "abstain", 0.58),
+        (Estimate(0.2, 0.0, 0.42, "atlas"), 0.0, False, "abstain", 0.42),
+        (Estimate(0.6, 0.35, 0.85, "atlas"), 0.0, False, "abstain", 0.5),
+        # Where the estimate means nothing, any accuracy is possible.
+        (SURE, ABSTAIN_NOVELTY + 0.1, False, "abstain", 0.5),
+        (SURE, 0.0, True, "abstain", 0.5),
+    ],
+)
+def test_an_abstention_asks_for_the_labels_of_the_hardest_case(
+    response, accuracy, distance, blind, verdict, hardest
+):
+    signals = _at(0.0, 2.0 * distance)  # reach is 2, and nothing lies above the source
+    found, reasons = judge(response, signals, accuracy, "", False, blind)
+    assert found == verdict
+    asked = [reason for reason in reasons if "labels of about" in reason]
+    assert len(asked) == (hardest is not None)
+    if asked:
+        assert f"about {labels_needed(hardest)} target nodes would" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "word"),
+    [
+        (0.9, "claims 90.0% and is estimated to be right 80.0% of the time: over-confident."),
+        (0.7, "claims 70.0% and is estimated to be right 80.0% of the time: under-confident."),
+        (0.81, "about as confident as it is right."),
+        (0.79, "about as confident as it is right."),
+    ],
+)
+def test_the_direction_in_words(confidence, word):
+    assert direction(confidence, SURE).endswith(word)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "word"),
+    [
+        (0.84, "perhaps over-confident, but the interval (60% to 95%) is too wide to tell."),
+        (0.76, "perhaps under-confident, but the interval (60% to 95%) is too wide to tell."),
+        (0.81, "about as confident as it is right."),
+        (0.97, ": over-confident."),
+    ],
+)
+def test_a_wide_interval_does_not_tell_the_direction(confidence, word):
+    assert direction(confidence, Estimate(0.8, 0.6, 0.95, "atlas")).endswith(word)

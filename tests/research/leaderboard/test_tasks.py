@@ -1,0 +1,197 @@
+"""A cell of the leaderboard: everyone answers, nobody sees a label, files make it resumable."""
+
+import json
+
+import numpy as np
+import pytest
+
+from graphtemper import calibrators, csbm, metrics, temperature
+from graphtemper.card import atlas
+from graphtemper.errors import InputError
+from graphtemper_research.leaderboard import bench, methods, summary
+from graphtemper_research.leaderboard.methods import (
+    CALIBRATORS,
+    ESTIMATORS,
+    KIND,
+    PER_NODE,
+    UNSEEN,
+    Said,
+    competitors,
+)
+from graphtemper_research.leaderboard.models import MODELS, PygNet
+from graphtemper_research.leaderboard.tasks import KNOWN, NATURAL, TITLED, Task, measure, score
+from graphtemper_research.trials.natural import Pair
+from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, hide_labels, split
+
+LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+SHIFTS = ("none", "noise(1)", "rewire(0.5)")
+FEW = ("VectorScaling", "RBS")
+
+
+def sample(seed, homophily=0.8):
+    return csbm.sample(1000, degree=6, homophily=homophily, snr=0.5, num_features=8, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Two graphs of the same kind on disk, and room for cells."""
+    found = tmp_path_factory.mktemp("leaderboard")
+    sample(1).save(found / "home.npz")
+    sample(2, homophily=0.65).save(found / "away.npz")
+    return found
+
+
+@pytest.fixture(scope="module")
+def outcome(folder):
+    shown = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atlas, "LEVELS", LEVELS)
+        patch.setattr(atlas, "COMPOSITIONS", 0)
+        patch.setattr(bench, "TITLED", {title: TITLED[title] for title in SHIFTS})
+        source, target = str(folder / "home.npz"), str(folder / "away.npz")
+        found = bench.run(
+            folder / "out",
+            [source],
+            ["SIGN"],
+            1,
+            groups=["towns"],
+            calibrators=FEW,
+            pairs=[Pair("towns", source, target)],
+            progress=lambda *told: shown.append(told),
+        )
+    assert [done for _, done, _ in shown] == sorted(done for _, done, _ in shown)
+    assert shown[-1] == ("leaderboard", shown[-1][2], shown[-1][2])
+    return found
+
+
+def rows_of(folder, name):
+    content = json.loads((folder / "out" / "cells" / f"{name}.json").read_text())
+    found = {}
+    for row in content["rows"]:
+        found.setdefault(row["shift"], {})[row["method"]] = row
+    return found
+
+
+def test_every_registered_method_competes():
+    everyone = set(competitors("GCN", CALIBRATORS))
+    assert everyone >= set(calibrators.REGISTRY) - {"TemperatureScaling"}
+    assert everyone >= {SOURCE, ATLAS, PER_NODE, ORACLE, *ESTIMATORS}
+    assert everyone == set(KIND)
+    assert not set(methods.RETRAINED) & set(competitors("SIGN", CALIBRATORS))
+    assert not set(methods.RETRAINED) & set(competitors("GCN"))
+
+
+def test_everyone_answers_on_every_target(outcome, folder):
+    known = rows_of(folder, "known-home-SIGN-1")
+    assert tuple(known) == SHIFTS
+    assert all(set(row) == set(competitors("SIGN", FEW)) for row in known.values())
+    assert known["noise(1)"][ATLAS] != known["noise(1)"][UNSEEN] | {"method": ATLAS}
+    away = rows_of(folder, "natural-home-SIGN-1")
+    assert tuple(away) == ("away",)
+    assert UNSEEN not in away["away"]
+    assert away["away"][ORACLE]["nodes"] == 1000
+
+
+def test_source_t_and_a_calibrator_are_what_they_would_be_by_hand(outcome, folder):
+    graph = sample(1)
+    train, val, test = split(graph, 1)
+    home = hide_labels(graph, test)
+    model = MODELS["SIGN"](1).fit(home, train)
+    known = rows_of(folder, "known-home-SIGN-1")["none"]
+    fitted = temperature.fit(model(home)[val], graph.labels[val])
+    p = temperature.apply(model(graph)[test], fitted)
+    assert known[SOURCE]["ece"] == pytest.approx(metrics.ece(p, graph.labels[test]), abs=1e-6)
+    by_hand = calibrators.VectorScaling().fit(model(home), home.labels, val).transform(model(graph))
+    nll = metrics.nll(by_hand[test], graph.labels[test])
+    assert known["VectorScaling"]["nll"] == pytest.approx(nll, abs=1e-9)
+
+
+def test_average_confidence_is_the_source_temperature(outcome, folder):
+    for rows in rows_of(folder, "known-home-SIGN-1").values():
+        assert rows["AverageConfidence"]["ece"] == pytest.approx(rows[SOURCE]["ece"], abs=1e-6)
+        assert rows[ORACLE]["nll"] <= min(rows[name]["nll"] for name in (SOURCE, ATLAS)) + 1e-9
+
+
+def test_the_outcome_has_both_settings_and_the_page_names_everyone(outcome):
+    assert {row["setting"] for row in outcome.rows} == {KNOWN, NATURAL}
+    page = summary.render(outcome)
+    assert all(f"| {name} |" in page for name in competitors("SIGN", FEW))
+    assert {len(rows) for rows in summary.shown(outcome).values()} == {
+        len(competitors("SIGN", FEW)),
+        len(competitors("SIGN", FEW)) - 2,
+    }
+
+
+def test_finished_cells_are_not_measured_again(outcome, folder, monkeypatch):
+    def measured(*_):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(bench, "measure", measured)
+    task = Task(str(folder / "home.npz"), "SIGN", 1, 0, SHIFTS, calibrators=FEW)
+    assert len(bench.cell(task, folder / "out" / "cells")["rows"]) == len(task.expected)
+    other = Task(str(folder / "home.npz"), "SIGN", 2, 0, SHIFTS, calibrators=FEW)
+    with pytest.raises(AssertionError, match="measured again"):
+        bench.cell(other, folder / "out" / "cells")
+
+
+def test_labels_of_scored_nodes_change_no_answer(folder, monkeypatch):
+    """Swap the labels of the scored nodes: every probability must stay, so accuracies mirror."""
+    monkeypatch.setattr(atlas, "LEVELS", LEVELS)
+    graph = sample(1)
+    _, _, test = split(graph, 1)
+    swapped = graph.labels.copy()
+    swapped[test] = 1 - swapped[test]
+    graph.replace(labels=swapped).save(folder / "swapped.npz")
+    task = Task(str(folder / "swapped.npz"), "SIGN", 1, 0, SHIFTS[:2], calibrators=FEW)
+    first = rows_of(folder, "known-home-SIGN-1")
+    for row in measure(task):
+        if row["method"] == ORACLE:
+            continue
+        before = first[row["shift"]][row["method"]]
+        assert row["estimate"] == before["estimate"], row["method"]
+        assert row["accuracy"] == pytest.approx(1.0 - before["accuracy"], abs=1e-9), row["method"]
+
+
+@pytest.mark.slow
+def test_cells_in_processes_of_their_own(outcome, folder):
+    """The same finished cells through two workers, in the order that was asked for."""
+    tasks = [Task(str(folder / "home.npz"), "SIGN", 1, 0, SHIFTS, calibrators=FEW)]
+    shown = []
+    found = bench._measured(tasks, folder / "out" / "cells", 2, lambda *told: shown.append(told))
+    assert [cell["graph"] for cell in found] == ["home"]
+    assert shown == [("leaderboard", tasks[0].steps, tasks[0].steps)]
+
+
+def test_methods_that_change_predictions_are_scored_by_their_own():
+    z, y = np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([0, 0])
+    found = score({"turned": Said(np.array([[0.9, 0.1], [0.9, 0.1]]))}, z, y)
+    assert found["turned"]["accuracy"] == 1.0
+    assert found["turned"]["ece"] == pytest.approx(0.1)
+    assert found[ORACLE]["accuracy"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"models": ["MLP"]}, "unknown model 'MLP'"),
+        ({"calibrators": ["GAST"]}, "unknown calibrator 'GAST'"),
+        ({"retrain": ["Tant"]}, "unknown calibrator 'Tant'"),
+        ({"groups": ["mars"]}, "unknown group 'mars'"),
+        ({"seeds": 0}, "seeds must be a whole number"),
+        ({"jobs": 0}, "jobs must be a whole number"),
+        ({"graphs": []}, "no graph to measure"),
+    ],
+)
+def test_wrong_requests(tmp_path, told, says):
+    with pytest.raises(InputError, match=says):
+        bench.run(tmp_path, **({"graphs": ["cora"], "models": ["SIGN"]} | told))
+
+
+def test_a_pyg_net_is_the_same_for_the_same_seed():
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    graph = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=0)
+    first, again, other = (
+        PygNet("GAT", seed, epochs=5).fit(graph, range(100)) for seed in (1, 1, 2)
+    )
+    assert np.array_equal(first(graph), again(graph))
+    assert not np.array_equal(first(graph), other(graph))

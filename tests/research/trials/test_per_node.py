@@ -1,0 +1,109 @@
+"""The evaluation of one temperature per node: every method is scored, by the measures."""
+
+import numpy as np
+import pytest
+
+from graphtemper import csbm, metrics, shifts
+from graphtemper import temperature as temperatures
+from graphtemper.card import atlas
+from graphtemper.errors import InputError
+from graphtemper_research.trials import per_node, per_node_summary
+from graphtemper_research.trials.known_shifts import title
+from graphtemper_research.trials.per_node_summary import (
+    ALL,
+    AVERAGE,
+    GLOBAL,
+    METHODS,
+    PART,
+    PER_NODE,
+    named,
+)
+from graphtemper_research.trials.trial import ORACLE, SCORES
+
+LEVELS = {
+    name: levels[1:3]
+    for name, levels in atlas.LEVELS.items()
+    if name not in ("drop_columns", "smooth", "offset", "drop_hubs", "homophily", "blend")
+}
+SHIFTS = (None, shifts.noise(1.0), shifts.shuffle(0.5), shifts.heterogeneous(1.5))
+
+
+@pytest.fixture(scope="module")
+def cell():
+    graph = csbm.sample(1000, degree=6, homophily=0.8, snr=0.5, num_features=16, seed=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atlas, "LEVELS", LEVELS)
+        patch.setattr(per_node, "SHIFTS", SHIFTS)
+        rows = per_node.measure(graph, "SIGN", 1, compositions=0)
+    head = {"graph": "csbm", "model": "SIGN", "seed": 1, "compositions": 0, "code": "x"}
+    return head | {"rows": rows}
+
+
+def test_every_method_answers_on_every_shift(cell):
+    wanted = [(title(shift), method) for shift in SHIFTS for method in METHODS]
+    assert [(row["shift"], row["method"]) for row in cell["rows"]] == wanted
+    assert all(row.keys() >= {*SCORES, "brier", "auroc", "family"} for row in cell["rows"])
+
+
+def test_one_temperature_for_all_ranks_nodes_as_the_oracle_does_in_a_binary_graph(cell):
+    by_shift = {}
+    for row in cell["rows"]:
+        by_shift.setdefault(row["shift"], {})[row["method"]] = row
+    for rows in by_shift.values():
+        one, oracle = rows[named(GLOBAL, "known")], rows[ORACLE]
+        assert one["auroc"] == pytest.approx(oracle["auroc"], abs=1e-6)
+        assert one["nll"] >= oracle["nll"] - 1e-9
+    none = by_shift["none"]
+    assert none[named(PER_NODE, "known")] == none[named(PER_NODE, "unknown")] | {
+        "method": named(PER_NODE, "known")
+    }
+
+
+def test_scores_are_those_of_the_measures():
+    rng = np.random.default_rng(1)
+    logits, labels = rng.standard_normal((50, 3)), rng.integers(0, 3, 50)
+    each = rng.uniform(0.5, 2.0, 50)
+    mine, oracle = per_node.score(logits, labels, {"mine": each})
+    p = temperatures.apply(logits, each)
+    assert mine["brier"] == metrics.brier(p, labels)
+    assert mine["nll"] == metrics.nll(p, labels)
+    assert mine["auroc"] == metrics.error_auroc(p, labels)
+    assert mine["ece"] == metrics.ece(p, labels)
+    assert oracle["temperature"] == temperatures.fit(logits, labels)
+
+
+def test_the_summary_averages_and_judges(cell):
+    found = per_node_summary.outcome([cell])
+    assert len(found.rows) == 2 * 2 * len(METHODS)  # all and part; the graph and the average
+    name = named(PER_NODE, "known")
+    (mine,) = (
+        row
+        for row in found.rows
+        if (row["graph"], row["shifts"], row["method"]) == ("csbm", ALL, name)
+    )
+    raw = [row["brier"] for row in cell["rows"] if row["method"] == name]
+    assert mine["brier"] == pytest.approx(np.mean(raw))
+    (part,) = (
+        row
+        for row in found.rows
+        if (row["graph"], row["shifts"], row["method"]) == (AVERAGE, PART, name)
+    )
+    hit = [
+        row["brier"]
+        for row in cell["rows"]
+        if row["method"] == name and row["shift"] in ("shuffle(0.5)", "heterogeneous(1.5)")
+    ]
+    assert len(hit) == 2
+    assert part["brier"] == pytest.approx(np.mean(hit))
+    assert sum(bar.met is not None for bar in found.comparisons) == 5
+    page = per_node_summary.render(found)
+    assert all(method in page for method in METHODS)
+    assert set(per_node_summary.shown(found)) == {
+        f"SIGN: {which}, average over graphs" for which in (ALL, PART)
+    }
+
+
+def test_a_small_graph_is_refused():
+    graph = csbm.sample(300, degree=4, homophily=0.8, snr=1.0, num_features=4, seed=1)
+    with pytest.raises(InputError, match="at least 1000"):
+        per_node.measure(graph, "SIGN", 1)

@@ -1,0 +1,138 @@
+"""Prediction sets on trial, on a small stand-in for a real graph."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from graphtemper import Graph, csbm
+from graphtemper.errors import InputError
+from graphtemper_research.trials import sets, sets_summary
+from graphtemper_research.trials.sets_summary import METHODS, SCORES, SHARE_TARGETS
+from graphtemper_research.trials.trial import QUICK_COMPOSITIONS, Source
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return a finished run, and the sources it prepared with the graphs they saw."""
+    folder = tmp_path_factory.mktemp("sets")
+    graph = csbm.sample(
+        1000, degree=6, homophily=0.8, snr=1.0, num_classes=3, num_features=6, seed=1
+    )
+    graph.save(folder / "standin.npz")
+    prepared, prepare = [], Source.prepare
+
+    def remember(predictor, known, *arguments, **options):
+        prepared.append((known, prepare(predictor, known, *arguments, **options)))
+        return prepared[-1][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Source, "prepare", remember)
+        outcome = sets.run(folder, [str(folder / "standin.npz")], quick=True)
+    return folder, outcome, prepared
+
+
+def read(folder):
+    return json.loads((folder / "cells" / "standin-SIGN-1.json").read_text())
+
+
+def test_a_cell_has_every_target_and_method(finished):
+    folder, _, _ = finished
+    rows = read(folder)["rows"]
+    assert len(rows) == (16 + len(SHARE_TARGETS)) * len(METHODS)
+    assert [row["method"] for row in rows[: len(METHODS)]] == list(METHODS)
+    for row in rows:
+        assert row["card_nodes"] == 250
+        for kind in SCORES:
+            assert 0 <= row[f"{kind} coverage"] <= 1
+            assert 1 <= row[f"{kind} size"] <= 3
+            assert 0 <= row[f"{kind} singletons"] <= 1
+        # Sets of APS and RAPS always hold the prediction.
+        assert min(row["aps coverage"], row["raps coverage"]) >= row["accuracy"] - 1e-9
+
+
+def test_new_class_shares_are_the_ones_named(finished):
+    folder, _, _ = finished
+    shares = np.array([0.5, 0.2, 0.3])
+    equal, reversed_ = (sets.RESAMPLED[name](shares) for name in SHARE_TARGETS)
+    assert equal.tolist() == [1, 1, 1]
+    assert reversed_.tolist() == [0.2, 0.5, 0.3]
+    nodes = {row["target"]: row["nodes"] for row in read(folder)["rows"]}
+    assert nodes["none"] == nodes["noise(1)"] == 250
+    assert all(50 < nodes[name] <= 250 for name in SHARE_TARGETS)
+
+
+def test_target_labels_only_score(finished, monkeypatch):
+    """With the scored labels rotated, what needs no labels answers as before."""
+    folder, _, ((known, source),) = finished
+    graph = Graph.load(folder / "standin.npz")
+    _, _, test = sets.split(graph, 1)
+    assert (known.labels[test] == -1).all()
+    assert known.labels.max() == 2
+    labels = graph.labels.copy()
+    labels[test] = (labels[test] + 1) % 3
+    monkeypatch.setattr(Source, "prepare", lambda *a, **o: source)
+    rotated = sets.measure(graph.replace(labels=labels), "SIGN", 1, QUICK_COMPOSITIONS)
+    label_free = {sets_summary.SOURCE, sets_summary.ATLAS, sets_summary.WEIGHTED}
+    changed = 0
+    for before, after in zip(read(folder)["rows"], rotated, strict=True):
+        if before["method"] not in label_free or before["target"] in SHARE_TARGETS:
+            continue
+        for key in ("temperature", *(f"{kind} size" for kind in SCORES)):
+            assert after[key] == before[key]
+        changed += after["aps coverage"] != before["aps coverage"]
+    assert changed > 0
+
+
+def test_the_summary_comes_from_the_cells(finished, tmp_path):
+    folder, outcome, _ = finished
+    rows = read(folder)["rows"]
+    (found,) = (
+        row
+        for row in outcome.rows
+        if (row.get("graph"), row["score"], row.get("method")) == ("standin", "aps", "atlas")
+    )
+    mine = [
+        row["aps coverage"]
+        for row in rows
+        if row["method"] == "atlas" and row["target"] not in ("none", *SHARE_TARGETS)
+    ]
+    assert len(mine) == 15
+    assert found["coverage"] == pytest.approx(np.mean(mine))
+    assert found["lowest"] == min(mine)
+    assert found["shortfall"] == pytest.approx(np.mean(np.maximum(0.9 - np.array(mine), 0)))
+    assert outcome.comparisons[0].bar == "3"
+    text = sets_summary.render(outcome)
+    assert "guaranteed\nonly under exchangeability" in text
+    assert text.count("| standin |") == len(SCORES) * len(METHODS)
+    assert len(sets_summary.shown(outcome)) == len(SCORES)
+    assert [path.suffix for path in outcome.write(tmp_path)] == [".json", ".csv", ".png"]
+
+
+def test_the_bar_sees_missing_coverage(finished):
+    folder, _, _ = finished
+    cell = read(folder)
+    for row in cell["rows"]:
+        if row["target"] == "none":
+            row["aps coverage"] = 0.8
+    bar = sets_summary.outcome([cell]).comparisons[0]
+    assert bar.measured == 2
+    assert bar.met is False
+
+
+def test_finished_graphs_are_not_measured_again(finished, monkeypatch):
+    folder, first, _ = finished
+    monkeypatch.setattr(sets, "measure", lambda *a, **o: pytest.fail("measured again"))
+    again = sets.run(folder, [str(folder / "standin.npz")], quick=True)
+    assert again.to_dict() == first.to_dict()
+
+
+def test_small_graphs_and_missing_ones_are_refused(monkeypatch, tmp_path):
+    small = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    with pytest.raises(InputError, match="at least 1000"):
+        sets.measure(small, "SIGN", 1)
+    monkeypatch.setattr(sets, "QUICK_GRAPHS", ("nowhere.npz",))
+    with pytest.raises(InputError, match="no graph to measure"):
+        sets.run(tmp_path, quick=True)

@@ -1,0 +1,168 @@
+import json
+
+import numpy as np
+import pytest
+
+from graphtemper import Graph, SourceCard, csbm, shifts
+from graphtemper._core.log_odds import log_odds
+from graphtemper.errors import InputError
+from graphtemper.models import SGC, SIGN
+from graphtemper.signals import evidence
+from graphtemper.signals.evidence import LEAD, LOGIT_SIGNALS, SIGNALS
+from graphtemper.signals.observation import Observation
+
+
+def _graph(homophily=0.8, seed=1, **other):
+    settings = {"degree": 8, "snr": 1.0, "num_classes": 3, "num_features": 12} | other
+    g = csbm.sample(900, homophily=homophily, seed=seed, **settings)
+    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((g.num_features,) * 2))[0]
+    return g.replace(features=(g.features @ rotation).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return _graph()
+
+
+@pytest.fixture(scope="module")
+def model(graph):
+    return SIGN(hops=1).fit(graph, range(450))
+
+
+@pytest.fixture(scope="module")
+def card(graph, model):
+    return SourceCard.build(model, graph, range(450, 900), compositions=0)
+
+
+def _measure(card, predictor, graph, seed=0):
+    seen = Observation(predictor, graph, temperature=card.probe.temperature, seed=seed)
+    return evidence.measure(seen, card.probe)
+
+
+def test_logits_alone_show_what_needs_no_model(card, graph, model):
+    full = _measure(card, model, graph)
+    part = _measure(card, model(graph), graph)
+    assert set(evidence.read(part, card.reference)) == set(LOGIT_SIGNALS)
+    assert set(evidence.read(full, card.reference)) == {*SIGNALS, *LOGIT_SIGNALS}
+    assert part.feature is None
+    assert part.held is None
+    for name in ("confidence", "confident_share", "certain_share", "homophily", "log_degree"):
+        assert getattr(part, name) == pytest.approx(getattr(full, name))
+    np.testing.assert_allclose(part.covariance, full.covariance)
+    json.dumps(full.to_dict(), allow_nan=False)
+
+
+def test_the_source_read_against_itself_has_gains_of_one(card):
+    gains = evidence.gains(card.reference.evidence, card.reference.evidence)
+    assert gains is not None
+    assert {"signal", "model", "own", "homophily", "spread"} <= set(gains.to_dict())
+    assert list(gains.to_dict().values()) == pytest.approx([1.0] * len(gains.to_dict()))
+    found = evidence.read(card.reference.evidence, card.reference)
+    source = log_odds(card.reference.accuracy)
+    for name in (LEAD, "edge agreement"):
+        assert found[name] == pytest.approx(source, abs=0.25)
+    for name in ("homophily gain", "predicted shares", "logit spread"):
+        assert found[name] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_signal_accuracy_follows_noise_where_confidence_does_not(card, graph, model):
+    """Noise makes logits larger and answers worse: confidence is the wrong way to look at it."""
+    noisy = shifts.noise(2.0)(graph, 5)
+    truth = log_odds((model(noisy).argmax(axis=1) == graph.labels).mean())
+    found = evidence.read(_measure(card, model, noisy), card.reference)
+    assert found[LEAD] == pytest.approx(truth, abs=0.4)
+    assert found["confidence"] > truth + 0.8
+
+
+def test_the_expected_standard_error_is_the_spread_over_graphs():
+    model = SGC(hops=1, operator="mean").fit(_graph())
+    card = SourceCard.build(model, _graph(), range(450, 900), compositions=0)
+    shown = [_measure(card, model, _graph(seed=s)) for s in range(10, 34)]
+    for name in ("feature", "own_feature", "edge", "wedge", "held"):
+        values = [getattr(item, name).value for item in shown]
+        stated = np.mean([getattr(item, name).error for item in shown])
+        # Nodes share neighbours, so the stated error is a little small; a factor of 2 is chance.
+        assert 0.5 < np.std(values) / stated < 2.5
+
+
+def test_a_view_that_shows_nothing_at_the_source_is_not_read():
+    """One column has no halves, and random edges bear no witness."""
+    g = _graph(num_classes=2, num_features=1, homophily=0.5)
+    alone = SIGN(hops=0).fit(g, range(450))
+    card = SourceCard.build(alone, g, range(450, 900), compositions=0)
+    assert not {LEAD, "homophily gain", "edge agreement"} & set(card.names["model"])
+    seen = [_measure(card, alone, target) for target in (g, shifts.noise(2.0)(g, 3))]
+    first, second = (evidence.read(item, card.reference) for item in seen)
+    assert first[LEAD] == second[LEAD]
+    assert first["confidence"] != second["confidence"]
+    assert "not readable at this source: signal accuracy" in card.summary()
+
+
+def test_without_halves_the_witnesses_lead(graph):
+    """One-hot columns exclude each other, so no two halves share anything but neighbours do."""
+    g = _graph(num_classes=2, num_features=1)
+    alone = SIGN(hops=1).fit(g, range(450))
+    card = SourceCard.build(alone, g, range(450, 900), compositions=0)
+    gains = evidence.gains(_measure(card, alone, shifts.scale(0.5)(g, 1)), card.reference.evidence)
+    assert gains.halves is None
+    assert np.exp(gains.signal) == pytest.approx(0.5, abs=0.1)
+
+
+def test_held_out_agreement_reads_classes_and_not_messages(card, model):
+    """Without homophily the two ends of a dropped edge agree by chance alone."""
+    values = [_measure(card, model, _graph(h, seed=9)).edge_agreement for h in (0.8, 1 / 3)]
+    assert values[0] > 0.3
+    assert abs(values[1]) < 0.05
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_graphs_of_a_few_nodes_have_finite_evidence(card, graph, model, count):
+    predicted = model(graph).argmax(axis=1)
+    rows = [int(np.flatnonzero(predicted == k)[0]) for k in range(count)]
+    edges = [[0, 1]] if count > 1 else np.empty((0, 2), int)
+    shown = _measure(card, model, Graph(features=graph.features[rows], edges=edges))
+    assert shown.snr is None or np.isfinite(shown.snr)
+    found = evidence.read(shown, card.reference)
+    assert np.isfinite(list(found.values())).all()
+
+
+def test_logits_beyond_all_measure_are_refused_with_the_node(card, graph, model):
+    logits = model(graph).astype(np.float64)
+    logits[17] *= 1e150
+    with pytest.raises(InputError, match="node 17"):
+        _measure(card, logits, graph)
+
+
+def test_log_odds_stay_finite():
+    assert log_odds(0.0) == pytest.approx(-log_odds(1.0))
+    assert np.isfinite(log_odds(0.0))
+    assert log_odds(0.75) == pytest.approx(np.log(3.0))
+    assert log_odds(None) == 0.0
+
+
+def test_over_many_nodes_views_and_noise_are_read_at_a_sample(card, model, monkeypatch):
+    large = csbm.sample(
+        6000, degree=8, homophily=0.7, snr=0.7, num_classes=3, num_features=12, seed=4
+    )
+    nodes = np.arange(1000, 5500)
+    for chosen in (None, nodes):
+        seen = [
+            Observation(model, large, chosen, temperature=card.probe.temperature) for _ in range(2)
+        ]
+        whole = evidence.measure(seen[0], card.probe)
+        with monkeypatch.context() as patch:
+            patch.setattr(evidence, "ENOUGH_NODES", 1500)
+            part = evidence.measure(seen[1], card.probe)
+        for name in ("feature", "own_feature"):
+            full, some = getattr(whole, name), getattr(part, name)
+            assert some.value != full.value
+            assert abs(some.value - full.value) < 4 * some.error
+            assert some.error == pytest.approx(full.error * np.sqrt(full_size(chosen) / 1500), 0.2)
+        for name in ("noise_agreement", "source_noise_agreement"):
+            assert getattr(part, name) == pytest.approx(getattr(whole, name), abs=0.04)
+        # What costs little is read everywhere.
+        assert (part.edge, part.held, part.confidence) == (whole.edge, whole.held, whole.confidence)
+
+
+def full_size(chosen):
+    return 6000 if chosen is None else chosen.size

@@ -1,0 +1,233 @@
+"""Witnesses against brute force, against what they must not see, and against theory.
+
+In a binary CSBM own views carry r of signal and labels of neighbours are correlated by 2h-1, at
+every degree: edges show r^2 (2h-1), wedges r^2 (2h-1)^2.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphtemper import csbm, shifts, theory
+from graphtemper.card.card import SourceCard
+from graphtemper.models import GCN, SGC, SIGN
+from graphtemper.signals import evidence
+from graphtemper.signals.class_model import ClassMoments, deform
+from graphtemper.signals.neighbours import (
+    HeldOut,
+    edges_and_wedges,
+    own_view,
+    ratio_of_sums,
+    without_edges,
+)
+from graphtemper.signals.observation import Observation
+from graphtemper.signals.split_views import centred
+
+DEGREE, SNR, H_SOURCE, H_TARGET = 15.0, 1.0, 0.8, 0.65
+
+
+def _small(sparse=False):
+    g = csbm.sample(150, degree=5, homophily=0.7, snr=1.0, num_classes=3, num_features=9, seed=2)
+    if not sparse:
+        return g
+    return g.replace(features=sp.csr_matrix(np.where(g.features > 0.5, g.features, 0.0)))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("model", [SIGN(hops=2), SGC(hops=2, operator="self-loop"), SIGN(hops=0)])
+def test_a_linear_models_own_view_is_that_without_edges(model, sparse):
+    """Where the operator counts the node itself, it is all that is left without neighbours."""
+    g = _small(sparse)
+    fitted = model.fit(g, range(80))
+    np.testing.assert_allclose(own_view(fitted, g), fitted(without_edges(g)), atol=1e-4)
+
+
+def test_a_model_that_skips_the_node_itself_has_an_own_view_too():
+    """Averages over neighbours alone would leave nothing; the node stands in for them."""
+    g = _small()
+    fitted = SGC(hops=1, operator="mean").fit(g, range(80))
+    expected = g.features @ fitted.weights_.sum(axis=0) + fitted.intercept_
+    np.testing.assert_allclose(own_view(fitted, g), expected, atol=1e-4)
+
+
+def test_an_own_view_depends_on_no_neighbour():
+    g = _small()
+    for model in (
+        SIGN(hops=2).fit(g, range(80)),
+        GCN(hidden=8, epochs=5, seed=1).fit(g, range(80)),
+    ):
+        lonely = g.replace(edges=g.edges[:3])
+        np.testing.assert_allclose(own_view(model, g), own_view(model, lonely), atol=1e-5)
+
+
+def test_edges_and_wedges_equal_sums_over_pairs():
+    g = _small()
+    own = np.random.default_rng(0).standard_normal((g.num_nodes, 3))
+    nodes = np.arange(10, 60)
+    views = own - own.mean(axis=1, keepdims=True)
+    around = views - g.degrees @ views / g.degrees.sum()
+    neighbours = [[] for _ in range(g.num_nodes)]
+    for i, j in g.edges:
+        neighbours[i].append(j)
+        neighbours[j].append(i)
+    edge = [around[i] @ around[j] for i in nodes for j in neighbours[i]]
+    pairs, weight = 0.0, 0.0
+    for i in nodes:
+        mine = neighbours[i]
+        pairs += sum(around[j] @ around[k] for j in mine for k in mine if j != k) / max(
+            len(mine), 1
+        )
+        weight += max(len(mine) - 1, 0)
+    found = edges_and_wedges(own, g, nodes)
+    assert found[0].value == pytest.approx(np.mean(edge), rel=1e-4)
+    assert found[1].value == pytest.approx(pairs / weight, rel=1e-4)
+
+
+def test_held_out_products_equal_sums_over_edges():
+    g = _small()
+    rng = np.random.default_rng(1)
+    own, nodes = rng.standard_normal((g.num_nodes, 3)), np.arange(40)
+    collected = HeldOut(own, g, nodes)
+    total, count = 0.0, 0
+    views = own - own.mean(axis=1, keepdims=True)
+    around = views - g.degrees @ views / g.degrees.sum()
+    for _ in range(2):
+        logits, gone = (
+            rng.standard_normal((g.num_nodes, 3)),
+            g.edges[rng.random(len(g.edges)) < 0.4],
+        )
+        z = centred(logits)
+        z = z - g.degrees @ z / g.degrees.sum()
+        for i, j in gone:
+            for a, b in ((i, j), (j, i)):
+                if a < 40:
+                    total, count = total + z[a] @ around[b], count + 1
+        collected.add(logits, gone)
+    assert collected.covariance.value == pytest.approx(total / count)
+
+
+def test_without_edges_there_is_nothing_to_see():
+    g = _small().replace(edges=np.empty((0, 2), int))
+    own = np.ones((g.num_nodes, 3))
+    assert edges_and_wedges(own, g, np.arange(5)) == ((0.0, 0.0), (0.0, 0.0))
+    assert HeldOut(own, g, np.arange(5)).covariance == (0.0, 0.0)
+    assert ratio_of_sums(np.zeros(0), np.zeros(0)) == (0.0, 0.0)
+
+
+def _binary(homophily, seed):
+    """A binary CSBM with its signal spread over 16 columns, so that both halves carry it."""
+    rotation = np.linalg.qr(np.random.default_rng(99).standard_normal((16, 16)))[0]
+    g = csbm.sample(6000, degree=DEGREE, homophily=homophily, snr=SNR, num_features=16, seed=seed)
+    return g.replace(features=(g.features @ rotation).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def source():
+    return _binary(H_SOURCE, 1)
+
+
+@pytest.fixture(scope="module")
+def model(source):
+    return SGC(hops=1, operator="mean").fit(source, range(3000))
+
+
+@pytest.fixture(scope="module")
+def card(source, model):
+    return SourceCard.build(model, source, range(3000, 6000), compositions=0)
+
+
+def _gains(card, model, graph):
+    seen = Observation(model, graph, range(3000, 6000), temperature=card.probe.temperature)
+    return evidence.gains(evidence.measure(seen, card.probe), card.reference.evidence)
+
+
+def _close(values, expected, within):
+    """Targets share one source, whose error is about that of one of them."""
+    error = np.std(values, ddof=1)
+    assert error < within
+    assert abs(np.mean(values) - expected) < 3.0 * error * np.sqrt(1 + 1 / len(values))
+
+
+def test_the_gains_are_the_ratios_of_signal_and_of_homophily(card, model):
+    """The one-hop model aggregates (2h-1) r, its own view r: theory's numbers at every degree."""
+    found = [_gains(card, model, _binary(H_TARGET, s)) for s in range(2, 7)]
+    ratio = (2 * H_TARGET - 1) / (2 * H_SOURCE - 1)
+    _close([np.exp(item.homophily) for item in found], ratio, 0.1)
+    _close([np.exp(item.model) for item in found], ratio, 0.1)
+    _close([np.exp(item.own) for item in found], 1.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("shift", "own", "homophily"),
+    [
+        (shifts.noise(1.5), 1.0, 1.0),
+        (shifts.scale(0.5), 0.5, 1.0),
+        (shifts.shuffle(0.5), 0.5, 1.0),
+        (shifts.rewire(0.5), 1.0, 0.5),
+        (shifts.drop(0.5), 1.0, 1.0),
+    ],
+)
+def test_each_kind_of_shift_moves_its_own_gain(card, model, source, shift, own, homophily):
+    found = _gains(card, model, shift(source, 11))
+    assert np.exp(found.own) == pytest.approx(own, rel=0.15)
+    assert np.exp(found.homophily) == pytest.approx(homophily, rel=0.2)
+
+
+def test_halves_are_blind_to_swapped_nodes_and_the_signal_gain_is_not(source):
+    model = SIGN(hops=1).fit(source, range(3000))
+    card = SourceCard.build(model, source, range(3000, 6000), compositions=0)
+    found = _gains(card, model, shifts.shuffle(0.6)(source, 3))
+    # Halves fall only as far as neighbours average out; the truth is 0.4.
+    assert np.exp(found.halves) > 0.5
+    assert np.exp(found.signal) < 0.4
+    assert np.exp(_gains(card, model, shifts.noise(1.5)(source, 3)).signal) > 0.85
+
+
+def test_the_deformed_temperature_is_that_of_the_finite_degree_theory(source, model, card):
+    """Within 10 %: the deformation is Gaussian, the theory an exact mixture."""
+    moments = ClassMoments.measure(model(source), source.labels)
+    same = centred(model(source))
+    base = deform(moments, 1.0, same.mean(axis=0), np.cov(same.T, bias=True)).temperature
+    found = []
+    for seed in range(2, 7):
+        target = _binary(H_TARGET, seed)
+        seen = centred(model(target))
+        gain = float(np.exp(_gains(card, model, target).model))
+        moved = deform(moments, gain, seen.mean(axis=0), np.cov(seen.T, bias=True))
+        found.append(moved.temperature / base)
+    expected = theory.finite_degree_temperature(H_TARGET, H_SOURCE, SNR, DEGREE)
+    assert np.mean(found) == pytest.approx(expected, rel=0.10)
+
+
+def test_heterophilous_edges_are_witnesses_too():
+    """Where neighbours are unlike, edges show a negative covariance and the gains are the same."""
+    g, t = (_binary(h, s) for h, s in ((0.2, 1), (0.35, 2)))
+    model = SIGN(hops=1).fit(g, range(3000))
+    card = SourceCard.build(model, g, range(3000, 6000), compositions=0)
+    assert card.reference.evidence.edge.value < 0.0
+    assert np.exp(_gains(card, model, t).homophily) == pytest.approx(0.5, rel=0.2)
+
+
+def test_which_nodes_are_looked_at_does_not_look_like_lost_signal(source, model, card):
+    """Nine in ten observed nodes are of one class; nothing else has changed."""
+    rng = np.random.default_rng(3)
+    first, second = (rng.permutation(np.flatnonzero(source.labels == k)) for k in (0, 1))
+    nodes = np.sort(np.concatenate([first[:1800], second[:200]]))
+    seen = Observation(model, source, nodes, temperature=card.probe.temperature)
+    found = evidence.gains(evidence.measure(seen, card.probe), card.reference.evidence)
+    assert np.exp(found.own) == pytest.approx(1.0, abs=0.1)
+    assert np.exp(found.model) == pytest.approx(1.0, abs=0.1)
+    assert np.exp(found.homophily) == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_model_that_needs_an_edge_has_no_own_view():
+    g = _small()
+    model = SIGN(hops=1).fit(g, range(80))
+
+    def needs_edges(graph):
+        if not graph.num_edges:
+            raise ValueError("no edges")
+        return model(graph)
+
+    assert not own_view(needs_edges, g).any()
+    assert own_view(needs_edges, g).shape == (g.num_nodes, 3)

@@ -1,0 +1,118 @@
+"""Class shares that may have moved unseen, against shares that really moved."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphtemper import SourceCard, csbm, recalibrate, shifts
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.moments import column_moments
+from graphtemper.models import SIGN
+from graphtemper.signals.share_drift import (
+    LARGEST_DRIFT,
+    Population,
+    class_separation,
+    column_sketch,
+)
+
+N = 8000
+
+
+def _population(share, seed, gap=0.4):
+    """Two classes that differ by a gap in each of 40 columns, the second with a given share."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(N) < share).astype(np.int64)
+    x = gap * y[:, None] + rng.standard_normal((N, 40))
+    edges = rng.integers(0, N, (4 * N, 2))
+    edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
+    return Graph(features=x.astype(np.float32), edges=edges, labels=y)
+
+
+def _measured(graph, predictions):
+    std = graph.features.std(axis=0).astype(np.float64)
+    rows = np.arange(N)
+    return Population.measure(graph, rows, graph.labels, predictions, 2, std), std
+
+
+def _drift(found, graph, std):
+    return found.drift(*column_moments(graph.features), graph.num_nodes, std)
+
+
+def test_the_drift_is_the_change_of_the_shares_where_only_they_change():
+    source = _population(0.2, 1)
+    found, std = _measured(source, np.zeros(N, dtype=np.int64))
+    for share in (0.2, 0.3, 0.4):
+        drift = _drift(found, _population(share, 2), std)
+        assert drift == pytest.approx(share - 0.2, abs=0.03)
+    assert _drift(found, _population(0.9, 3), std) == LARGEST_DRIFT
+
+
+def test_a_model_that_answers_one_class_is_as_wrong_as_shares_move():
+    source = _population(0.2, 1)
+    found, _ = _measured(source, np.zeros(N, dtype=np.int64))
+    assert found.recalls.tolist() == [1.0, 0.0]
+    assert found.accuracy_deviation(0.1) == pytest.approx(0.1)
+    even, _ = _measured(source, source.labels)
+    assert even.accuracy_deviation(0.1) == 0.0
+
+
+@pytest.mark.parametrize(
+    "shift",
+    [
+        shifts.noise(2.0),
+        shifts.shuffle(0.8),
+        shifts.scale(0.4),
+        shifts.scale(2.5),
+        shifts.mask(0.7),
+        shifts.rewire(0.5),
+    ],
+)
+def test_corruption_that_keeps_the_population_leaves_no_room(shift):
+    source = _population(0.3, 1)
+    found, std = _measured(source, source.labels)
+    assert _drift(found, shift(source, 5), std) < 0.02
+
+
+def test_classes_that_do_not_differ_leave_all_the_room():
+    source = _population(0.3, 1, gap=0.0)
+    found, std = _measured(source, source.labels)
+    moved = source.replace(features=source.features + np.float32(0.1))
+    assert _drift(found, moved, std) == LARGEST_DRIFT
+
+
+def test_sparse_and_dense_features_are_alike():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((300, 50)) < 0.2, 1.0, 0.0).astype(np.float32)
+    y = rng.integers(3, size=300)
+    std = x.std(axis=0).astype(np.float64)
+    std[7] = 0.0
+    assert class_separation(sp.csr_matrix(x), y, 3, std) == pytest.approx(
+        class_separation(x, y, 3, std), rel=1e-5
+    )
+
+
+def test_a_sketch_is_the_same_however_many_columns_there_are():
+    """The mean square of a difference is that of the columns, within the sketch's error of 12 %."""
+    rng = np.random.default_rng(4)
+    for width in (10, 5000):
+        mean, delta = rng.standard_normal((2, width))
+        moved = column_sketch(mean + delta, np.ones(width)) - column_sketch(mean, np.ones(width))
+        assert (moved**2).mean() == pytest.approx((delta**2).mean(), rel=0.5)
+
+
+def test_new_shares_widen_the_interval_and_move_no_estimate():
+    g = csbm.sample(1200, degree=6, homophily=0.6, snr=0.4, num_features=20, seed=1)
+    keep = np.flatnonzero((g.labels == 0) | (np.arange(1200) % 4 == 0))
+    new = np.full(1200, -1)
+    new[keep] = np.arange(keep.size)
+    edges = new[g.edges]
+    g = Graph(
+        features=g.features[keep], edges=edges[(edges >= 0).all(axis=1)], labels=g.labels[keep]
+    )
+    model = SIGN(hops=1).fit(g, range(400))
+    card = SourceCard.build(model, g, range(400, g.num_nodes), compositions=0)
+    same = recalibrate(model, g, card)
+    offset = card.probe.column_std.mean() * 0.3
+    moved = recalibrate(model, g.replace(features=g.features + np.float32(offset)), card)
+    width = [r.accuracy.high - r.accuracy.low for r in (same, moved)]
+    assert width[1] > 1.3 * width[0]

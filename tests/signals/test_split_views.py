@@ -1,0 +1,135 @@
+"""Split views against generic runs, against what they must not see, and against theory.
+
+In a binary CSBM, a one-hop mean model aggregates (2h-1) r of signal. Two feature halves read the
+same neighbours, so chance in who they are counts as signal: (2h-1)^2 + 4h(1-h) E[1/d] replaces
+(2h-1)^2. Witnesses do not share neighbours; see `test_witness`.
+"""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphtemper import csbm, shifts
+from graphtemper.graph.moments import column_moments
+from graphtemper.models import SGC, SIGN
+from graphtemper.signals.split_views import column_halves, cross_covariance, feature_views
+
+
+def _small(num_classes=3, sparse=False):
+    g = csbm.sample(
+        120, degree=5, homophily=0.7, snr=1.0, num_classes=num_classes, num_features=9, seed=2
+    )
+    g = g.replace(features=g.features + 0.5)
+    if not sparse:
+        return g
+    return g.replace(features=sp.csr_matrix(np.where(g.features > 1.0, g.features, 0.0)))
+
+
+def _models(graph):
+    return [
+        SIGN(hops=2).fit(graph, range(60)),
+        SGC(hops=2, operator="symmetric").fit(graph, range(60)),
+        SGC(hops=1, operator="mean").fit(graph, range(60)),
+        SIGN(hops=0).fit(graph, range(60)),
+    ]
+
+
+@pytest.mark.parametrize("num_features", [1, 2, 7, 10])
+def test_halves_are_halves_and_belong_to_their_seed(num_features):
+    halves = column_halves(num_features, 5, seed=3)
+    assert (halves.sum(axis=1) == num_features // 2).all()
+    assert (halves == column_halves(num_features, 5, seed=3)).all()
+    assert (halves[:2] == column_halves(num_features, 2, seed=3)).all()
+    if num_features == 10:
+        assert (halves != column_halves(num_features, 5, seed=4)).any()
+
+
+@pytest.mark.parametrize("num_classes", [2, 3])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_linear_models_views_equal_those_of_real_runs(num_classes, sparse):
+    g = _small(num_classes, sparse)
+    mean = column_moments(g.features)[0]
+    halves = column_halves(g.num_features, 3, seed=1)
+    for model in _models(g):
+        fast = list(feature_views(model, g, halves, mean))
+        slow = list(feature_views(lambda graph, m=model: m(graph), g, halves, mean))
+        # Own views differ by design where the operator leaves the node itself out.
+        same = slice(None) if model.operator == "self-loop" else slice(2)
+        for quick, real in zip(fast, slow, strict=True):
+            np.testing.assert_allclose(np.array(quick[same]), np.array(real[same]), atol=1e-4)
+
+
+def test_a_feature_view_sees_its_half_alone():
+    g = _small()
+    model, mean = _models(g)[0], column_moments(g.features)[0]
+    half = column_halves(g.num_features, 1, seed=0)
+    (before,) = feature_views(model, g, half, mean)
+    changed = np.where(half[0], g.features, g.features[::-1] * 3.0)
+    (after,) = feature_views(model, g.replace(features=changed), half, mean)
+    for seen, hidden in (("first", "second"), ("own_first", "own_second")):
+        np.testing.assert_allclose(getattr(after, seen), getattr(before, seen), atol=1e-5)
+        assert np.abs(getattr(after, hidden) - getattr(before, hidden)).max() > 0.1
+
+
+def test_cross_covariance_is_blind_to_noise_in_one_half_and_to_order():
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal((20_000, 3))
+    v = u + rng.standard_normal(u.shape)
+    clean = cross_covariance(u, v)
+    assert clean == pytest.approx(2.0, abs=0.06)  # three unit variances less the node's own mean
+    noisy = [cross_covariance(u, v + 2.0 * rng.standard_normal(u.shape)) for _ in range(20)]
+    # The standard error of one is sqrt(2) * 2 / sqrt(20,000) = 0.02.
+    assert abs(np.mean(noisy) - clean) < 0.02
+    order = rng.permutation(len(u))
+    assert cross_covariance(u[order], v[order]) == pytest.approx(clean, rel=1e-12)
+    assert cross_covariance(v, u) == pytest.approx(clean, rel=1e-12)
+    shift = rng.standard_normal((len(u), 1))
+    assert cross_covariance(u + shift + [1.0, 2.0, 3.0], v - shift) == pytest.approx(clean)
+
+
+DEGREE, SNR, H_SOURCE, H_TARGET = 15.0, 1.0, 0.8, 0.65
+
+
+def _rotated(homophily, seed, degree=DEGREE):
+    """A binary CSBM with its signal spread over 16 columns, so that both halves carry it."""
+    rotation = np.linalg.qr(np.random.default_rng(99).standard_normal((16, 16)))[0]
+    g = csbm.sample(6000, degree=degree, homophily=homophily, snr=SNR, num_features=16, seed=seed)
+    return g.replace(features=(g.features @ rotation).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def source():
+    return _rotated(H_SOURCE, 1)
+
+
+@pytest.fixture(scope="module")
+def model(source):
+    return SGC(hops=1, operator="mean").fit(source)
+
+
+def _feature_covariance(model, graph):
+    mean = column_moments(graph.features)[0]
+    halves = column_halves(graph.num_features, 6, seed=0)
+    views = feature_views(model, graph, halves, mean)
+    return np.mean([cross_covariance(view.first, view.second) for view in views])
+
+
+def test_noise_leaves_the_gain_alone(source, model):
+    noisy = shifts.noise(1.5)(source, 7)
+    assert np.var(model(noisy)[:, 1]) > 1.3 * np.var(model(source)[:, 1])
+    ratio = _feature_covariance(model, noisy) / _feature_covariance(model, source)
+    assert np.sqrt(ratio) == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_feature_gain_counts_chance_in_the_neighbourhood_as_signal(source, model):
+    degrees = source.degrees[source.degrees > 0]
+    chance = float((1.0 / degrees).mean())
+
+    def signal(h):
+        return (2 * h - 1) ** 2 + 4 * h * (1 - h) * chance
+
+    known = _feature_covariance(model, source)
+    moved = [_feature_covariance(model, _rotated(H_TARGET, s)) for s in range(2, 5)]
+    found = np.sqrt(np.array(moved) / known)
+    assert np.mean(found) == pytest.approx(np.sqrt(signal(H_TARGET) / signal(H_SOURCE)), abs=0.04)
+    assert np.mean(found) > (2 * H_TARGET - 1) / (2 * H_SOURCE - 1) + 0.02

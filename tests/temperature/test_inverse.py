@@ -1,0 +1,31 @@
+"""The root finder behind every temperature, on functions whose zero is known."""
+
+import numpy as np
+import pytest
+
+from graphtemper.temperature.inverse import Derivatives, find_root
+
+
+@pytest.mark.parametrize(
+    ("function", "zero"),
+    [
+        (lambda x: (x - 3.0, 1.0, 0.0), 3.0),
+        (lambda x: (np.expm1(x - 3.0), np.exp(x - 3.0), np.exp(x - 3.0)), 3.0),
+        (lambda x: (1.0 if x > 0.3 else -1.0, 0.0, 0.0), 0.3),  # only halving ends at a jump
+    ],
+    ids=["line", "exponential", "jump"],
+)
+def test_the_root_of_a_known_function(function, zero):
+    calls = []
+
+    def counted(x):
+        calls.append(x)
+        return Derivatives(*function(x))
+
+    root, steps, inside = find_root(counted, -2.0, (-700.0, 700.0), 1e-9)
+    assert (steps, inside) == (len(calls), True)
+    assert root == pytest.approx(zero, abs=1e-9)
+    for bounds in ((-5.0, -1.0), (4.0, 9.0)):  # the function keeps one sign up to a bound
+        end = min(bounds, key=lambda x: abs(x - zero))
+        found = find_root(counted, -2.0, bounds, 1e-9)
+        assert found[::2] == (end, False)
