@@ -34,7 +34,15 @@ ITEMS = {
     "rem:berry": "Remark on finite degree",
     "alg:stac": "Algorithm 1",
 }
-MODULES = ("theory", "finite_degree", "csbm", "mixture", "stac", "stac_per_node")
+# The name by which tests import each module, and where it is.
+MODULES = {
+    "theory": "theory",
+    "finite_degree": "theory.finite_degree",
+    "csbm": "theory.csbm",
+    "mixture": "theory.label_free",
+    "stac": "calibrators.stac",
+    "stac_per_node": "calibrators.stac.per_node",
+}
 # Everything in these is a statement about the model, cited or not.
 THEORY = ("theory", "finite_degree", "mixture")
 LABEL = re.compile(r"``((?:as|lem|thm|eq|rem|fig|cor|prop|alg):\w+)``")
@@ -55,18 +63,18 @@ def rows(tests: Path) -> list[Row]:
     """Return the functions of the theory, with the tests of a folder that call them."""
     called = list(_calls(tests))
     found, seen = [], set()
-    for room in MODULES:
-        for name, function in _functions(room):
+    for alias, module in MODULES.items():
+        for name, function in _functions(module):
             if function in seen:
                 continue
             seen.add(function)
             text = inspect.getdoc(function) or ""
             items = tuple(cited(text))
-            if not items and room not in THEORY:
+            if not items and alias not in THEORY:
                 continue
             home = function.__module__.removeprefix("graphtemper.").lstrip("_")
-            checks = _checks(called, name, {room, home})
-            found.append(Row(f"{room}.{name}", items, formula(text), checks))
+            checks = _checks(called, name, {alias, module, home, home.rpartition(".")[2]})
+            found.append(Row(f"{module}.{name}", items, formula(text), checks))
     return found
 
 
@@ -114,8 +122,8 @@ def _shared(row: Row) -> str:
     return f"{function} | {text} | {tests}"
 
 
-def _functions(room: str) -> Iterator[tuple[str, FunctionType]]:
-    module = importlib.import_module(f"graphtemper.{room}")
+def _functions(module_name: str) -> Iterator[tuple[str, FunctionType]]:
+    module = importlib.import_module(f"graphtemper.{module_name}")
     public = getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()

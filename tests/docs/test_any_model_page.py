@@ -18,7 +18,7 @@ from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, t
 from graphtemper.card import atlas  # noqa: E402
 from graphtemper.models import SIGN  # noqa: E402
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 
 
@@ -155,7 +155,7 @@ def test_every_block_of_the_page_runs(script, monkeypatch):
 
     np.testing.assert_allclose(by_dgl, (edges(source) @ source.features)[:, :2], atol=1e-4)
     assert room["graph"].num_nodes == 30
-    assert logged["graphtemper.recalibration.verdict"] == result.verdict
+    assert logged["graphtemper.verdict"] == result.verdict
     assert logged["graphtemper.temperature"] == pytest.approx(result.temperature)
     assert room["text"] == logged["graphtemper/calibration.md"]
     assert logged["graphtemper"] == "next month"  # the report

@@ -41,8 +41,8 @@ def test_known_rows(rows):
     assert slope.items == ("thm:kappa", "eq:kappa", "as:clf")
     assert slope.formula.startswith("degree_ratio (2 h_t - 1)")
     assert "test_slope_is_the_ratio_of_the_simulated_moments" in slope.tests
-    assert found["stac.recalibrate"].items == ("alg:stac",)
-    assert found["mixture.fit_binary"].items == ()
+    assert found["calibrators.stac.recalibrate"].items == ("alg:stac",)
+    assert found["theory.label_free.fit_binary"].items == ()
 
 
 def test_what_counts_as_a_citation(equations):

@@ -10,7 +10,7 @@ from benchmarks import jobs, peers, run, scaling
 from graphtemper.graph.operators import operator
 from graphtemper_research.harness import speed
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LEFT = ROOT / "docs" / "results" / speed.FILE
 
 

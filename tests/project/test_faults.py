@@ -18,7 +18,7 @@ import pytest
 from graphtemper import csbm
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials fork")
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SHIPPED = {".py", ".js", ".css", ".html", ".json", ".csv", ".typed"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "LICENSE"}
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")

@@ -507,8 +507,9 @@ def test_graphs_of_any_edges(num_nodes, data):
 
 JOB = """
 import hashlib, sys
-from graphtemper import Graph, SourceCard, atlas, csbm, recalibrate
-from graphtemper.card_format import to_json
+from graphtemper import Graph, SourceCard, csbm, recalibrate
+from graphtemper.card import atlas
+from graphtemper.card.format import to_json
 from graphtemper.models import load
 atlas.LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 model, source = load(sys.argv[1] + "/model.npz"), Graph.load(sys.argv[1] + "/source.npz")
@@ -523,7 +524,8 @@ LARGE_JOB = """
 import hashlib, tempfile
 from pathlib import Path
 import numpy as np
-from graphtemper import SourceCard, atlas, csbm, recalibrate
+from graphtemper import SourceCard, csbm, recalibrate
+from graphtemper.card import atlas
 from graphtemper.models import GCN, SIGN
 from graphtemper.scale import convert_graph, recalibrate_shards
 atlas.LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}

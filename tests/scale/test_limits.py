@@ -18,7 +18,7 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 import pyarrow.csv
-from graphtemper.evidence import Probe
+from graphtemper.signals.evidence import Probe
 from graphtemper.models import load
 from graphtemper.scale import Serial, convert_tables
 from graphtemper.scale.measuring import measure

@@ -1,4 +1,4 @@
-"""Which code made a number: a digest of the library's source."""
+"""A digest of the library's source, which says which code made a number."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-NOT_MEASURING = ("experiments", "cli", "report", "explorer")
-"""Parts of the package that decide what is run and how it is shown, but no number of a run."""
+# Parts of the package that choose what is run or how it is shown, but change no number.
+NOT_MEASURING = ("cli", "recalibration/report")
 
 
 @cache
 def source_digest(exclude: tuple[str, ...] = ()) -> str:
     """Return a digest of the names and contents of the package's modules.
 
-    It is read once a process: what is edited later is not the code that runs.
+    It is computed once per process: a file that is edited later is not the code that runs.
 
     Parameters
     ----------
     exclude
-        Folders at the top of the package that are left out.
+        Folders of the package to leave out, as paths relative to its root.
 
     Examples
     --------
     >>> len(source_digest()), source_digest() == source_digest(("cli",))
     (64, False)
     """
-    root, total = Path(__file__).parent, hashlib.sha256()
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        name = path.relative_to(root)
-        if name.parts[0] not in exclude:
-            text = path.read_bytes()
-            total.update(b"%s %d\n" % (name.as_posix().encode(), len(text)))
-            total.update(text)
-    return total.hexdigest()
+        name = path.relative_to(root).as_posix()
+        if not any(name.startswith(f"{folder}/") for folder in exclude):
+            content = path.read_bytes()
+            digest.update(b"%s %d\n" % (name.encode(), len(content)))
+            digest.update(content)
+    return digest.hexdigest()

@@ -22,7 +22,6 @@ from graphtemper.cli.output import (
     working,
 )
 from graphtemper.errors import InputError
-from graphtemper.recalibration.diagnosis import diagnosis
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -217,6 +216,8 @@ def recalibrate(
 def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> None:
     """Say what happened to a model on an unlabelled graph: how far, in which direction, and why."""
     result, source = _run(graph, deployed, labels)
+    from graphtemper.recalibration.diagnosis import diagnosis
+
     facts = diagnosis(result, source)
     if deployed.as_json:
         print_json(result.to_dict() | facts)

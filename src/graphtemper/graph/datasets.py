@@ -62,7 +62,7 @@ class Dataset:
 
 @cache
 def _catalogue() -> dict[str, Dataset]:
-    text = resources.files("graphtemper").joinpath("catalogue.csv").read_text("utf-8")
+    text = resources.files("graphtemper.graph").joinpath("catalogue.csv").read_text("utf-8")
     entries = {}
     for row in csv.DictReader(text.splitlines()):
         numbers = {key: int(row.pop(key)) for key in ("nodes", "edges", "features", "classes")}
@@ -75,11 +75,13 @@ CATALOGUE = _catalogue()
 
 
 def folders() -> list[Path]:
-    """Return the folders that are searched for graphs, in order."""
-    places = [Path(value)] if (value := os.environ.get("GRAPHTEMPER_DATA")) else []
-    checkout = Path(__file__).resolve().parents[2]
-    places += [checkout.parent / "shared" / "data", Path.cwd().parent / "shared" / "data"]
-    return [*places, cache_folder()]
+    """Return the folders that are searched for graphs, in order.
+
+    First those that the environment variable ``GRAPHTEMPER_DATA`` lists (separated as in ``PATH``),
+    then the user's cache.
+    """
+    places = os.environ.get("GRAPHTEMPER_DATA", "").split(os.pathsep)
+    return [*(Path(place) for place in places if place), cache_folder()]
 
 
 def cache_folder() -> Path:

@@ -20,6 +20,7 @@ def nearest_temperature(logits: FloatArray, accuracy: float) -> tuple[float, str
 
     Examples
     --------
+    >>> import numpy as np
     >>> z = np.array([[0.0, 2.0], [0.0, -4.0]])
     >>> nearest_temperature(z, 0.9)[1]
     ''

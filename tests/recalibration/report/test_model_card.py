@@ -90,7 +90,7 @@ def test_mlflow_gets_card_result_report_and_section(told, monkeypatch):
     assert mlflow.metrics["graphtemper.temperature"] == pytest.approx(result.temperature)
     assert mlflow.metrics["graphtemper.accuracy"] == pytest.approx(result.accuracy.value)
     assert mlflow.metrics["graphtemper.source_accuracy"] == card.reference.accuracy
-    assert mlflow.tags == {"graphtemper.recalibration.verdict": result.verdict}
+    assert mlflow.tags == {"graphtemper.verdict": result.verdict}
     travelled = from_json(mlflow.files["graphtemper/source.card.json"])
     assert travelled.probe.temperature == card.probe.temperature
     assert json.loads(mlflow.files["graphtemper/recalibration.json"]) == result.to_dict()

@@ -107,7 +107,7 @@ def test_scripts_have_no_modules_left():
 
 
 def test_the_page_of_the_documentation_runs():
-    page = Path(__file__).parents[2] / "docs" / "explorer.md"
+    page = Path(__file__).parents[3] / "docs" / "explorer.md"
     found = doctest.testfile(str(page), module_relative=False)
     assert found.attempted > 4
     assert found.failed == 0

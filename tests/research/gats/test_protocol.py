@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 from graphtemper_research.gats import page as gats_page
 from graphtemper_research.gats import protocol
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
 BY_NAME = {method.name: method for method in protocol.METHODS}
 
 

@@ -6,10 +6,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 from scipy.stats import binom, norm
 
-from graphtemper import mixture
 from graphtemper.errors import GraphTemperError, InputError, NotIdentifiableError
 from graphtemper.theory.finite_degree import finite_degree_accuracy, optimal_scale
-from graphtemper.theory.label_free.binary import fit_binary, fit_multiclass
+from graphtemper.theory.label_free import fit_binary, fit_multiclass
 from graphtemper.theory.label_free.neighbour_likelihood import NeighbourLikelihood, gaussian
 
 
@@ -145,7 +144,7 @@ def test_a_wrong_snr_matters_little():
 def test_counting_equal_values_changes_nothing(monkeypatch):
     delta, degrees, _ = neighbourhoods(0.7, 1.0, 12, 6000, 4)
     full = fit_binary(delta, degrees)
-    monkeypatch.setattr(mixture, "_LARGEST_EXACT_SIZE", 100)
+    monkeypatch.setattr("graphtemper.theory.label_free.binary._LARGEST_EXACT_SIZE", 100)
     counted = fit_binary(delta, degrees)
     assert counted.temperature == pytest.approx(full.temperature, rel=2e-3)
     assert counted.log_temperature_error == pytest.approx(full.log_temperature_error, rel=2e-2)

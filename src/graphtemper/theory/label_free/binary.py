@@ -21,17 +21,14 @@ from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.theory import domain
 from graphtemper.theory.label_free.binary_fits import Found, fit_degrees, fit_gaussian, fit_moments
 from graphtemper.theory.label_free.expected_error import Expected, Nodes, sharp_enough
-from graphtemper.theory.label_free.multiclass import ClassMixtureFit, fit_multiclass
 
 Floats = NDArray[np.float64]
 
 __all__ = [
     "ACCURACY_RANGE",
     "LARGEST_LOG_ERROR",
-    "ClassMixtureFit",
     "MixtureFit",
     "fit_binary",
-    "fit_multiclass",
 ]
 
 # Where an answer is given. Below, the excess kurtosis is smaller than 0.2 and any slight misfit of

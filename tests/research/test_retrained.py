@@ -7,9 +7,10 @@ from graphtemper import csbm, shifts
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
-from graphtemper.calibrators import CFGNN, GDASpecReg, GDeltaUQ, Tent  # noqa: E402
+from graphtemper.calibrators import CFGNN  # noqa: E402
 from graphtemper.calibrators.cf_gnn import soft_size  # noqa: E402
 from graphtemper.errors import InputError  # noqa: E402
+from graphtemper_research.retrained import GDASpecReg, GDeltaUQ, Tent  # noqa: E402
 from graphtemper_research.retrained.g_delta_uq import damped  # noqa: E402
 from graphtemper_research.retrained.gda_specreg import Critic, leading_eigenvectors  # noqa: E402
 
