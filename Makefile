@@ -74,6 +74,7 @@ test: lint types unit
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(VENV)/.test
 	$(BIN)/mypy

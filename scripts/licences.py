@@ -1,9 +1,9 @@
-"""Write docs/licences.md: what graphtemper and its extras depend on, and under which licences.
+"""Write docs/licences.md: the dependencies of graphtemper and its extras, and their licences.
 
     python scripts/licences.py [WHEEL ...]
 
-Licences are read from the packages' own metadata as installed; metadata of packages that are not
-installed are read from wheels named on the command line.
+A licence comes from the metadata of the installed package, or of a wheel named on the command line.
+A package that is in neither place keeps the licence that the page has.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from email.message import Message
 from email.parser import Parser
 from importlib import metadata
 from pathlib import Path
+from typing import cast
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 HEAD = """# Licences of dependencies
 
 Written by `scripts/licences.py` from the packages' own metadata; do not edit. graphtemper itself is
-under the MIT licence. It contains no code of these packages: they are installed beside it.
+under the MIT licence. It contains no code of these packages: they are installed alongside it.
 
 """
 NOT_STATED = "not stated"
+NOT_INSTALLED = "not installed here"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 # Some packages have the whole text in the field that is meant for a name.
 _LONGEST = 60
@@ -38,7 +40,7 @@ def canonical(name: str) -> str:
 
 
 def direct(project: Mapping[str, object]) -> dict[str, list[str]]:
-    """Return every package that pyproject.toml names, with what needs it."""
+    """Return every package that pyproject.toml names, with the extras that need it."""
     needed: dict[str, list[str]] = {}
     extras = project["optional-dependencies"]
     assert isinstance(extras, dict)
@@ -55,7 +57,7 @@ def direct(project: Mapping[str, object]) -> dict[str, list[str]]:
 def licence(about: Message) -> str:
     """Return a package's licence in a few words.
 
-    The SPDX expression if there is one, else the classifiers, else the field for free text.
+    That is the SPDX expression, else the classifiers, else the free-form field.
     """
     expression = about.get("License-Expression")
     if expression:
@@ -78,38 +80,47 @@ def from_wheel(path: Path) -> Message:
         return Parser().parsestr(archive.read(name).decode("utf-8"))
 
 
+def listed(page: str) -> dict[str, str]:
+    r"""Return the licences on a page, by package.
+
+    Examples
+    --------
+    >>> listed("| package | version | licence |\n| scipy | 1.17.1 | BSD License |")["scipy"]
+    'BSD License'
+    """
+    return dict(re.findall(r"^\| ([\w.-]+) \| .* \| (.+) \|$", page, re.M))
+
+
 def render(
-    needed: Mapping[str, list[str]], pinned: list[tuple[str, str]], known: Mapping[str, Message]
+    needed: Mapping[str, list[str]], pinned: list[tuple[str, str]], licences: Mapping[str, str]
 ) -> str:
     """Return the page."""
     lines = ["## Named in pyproject.toml", "", "| package | needed by | licence |"]
     lines.append("| --- | --- | --- |")
-    lines += [f"| {n} | {', '.join(needed[n])} | {_cell(known, n)} |" for n in sorted(needed)]
-    lines += ["", "## Pinned in constraints.txt", ""]
     lines += [
-        "What the tests, the demo and the benchmarks install, with what those bring along.",
-        "",
+        f"| {name} | {', '.join(extras)} | {licences.get(name, NOT_INSTALLED)} |"
+        for name, extras in sorted(needed.items())
     ]
+    lines += ["", "## Pinned in constraints.txt", ""]
+    lines += ["All packages that the tests, the demo and the benchmarks install.", ""]
     lines += ["| package | version | licence |", "| --- | --- | --- |"]
-    listed = sorted((canonical(name), version) for name, version in pinned)
-    lines += [f"| {name} | {version} | {_cell(known, name)} |" for name, version in listed]
+    rows = sorted((canonical(name), version) for name, version in pinned)
+    lines += [
+        f"| {name} | {version} | {licences.get(name, NOT_INSTALLED)} |" for name, version in rows
+    ]
     return HEAD + "\n".join(lines) + "\n"
-
-
-def _cell(known: Mapping[str, Message], name: str) -> str:
-    return licence(known[name]).replace("|", "\\|") if name in known else "not installed here"
 
 
 def main(wheels: list[Path]) -> None:
     """Write the page."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     pins = re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text("utf-8"), re.M)
-    known: dict[str, Message] = {}
-    for found in metadata.distributions():
-        if found.metadata["Name"]:
-            known[canonical(found.metadata["Name"])] = found.metadata  # type: ignore[assignment]
-    known |= {canonical(str(about["Name"])): about for about in map(from_wheel, wheels)}
-    PAGE.write_text(render(direct(project), pins, known), "utf-8")
+    licences = listed(PAGE.read_text("utf-8")) if PAGE.is_file() else {}
+    installed = [cast("Message", item.metadata) for item in metadata.distributions()]
+    for about in [*installed, *map(from_wheel, wheels)]:
+        if about["Name"]:
+            licences[canonical(str(about["Name"]))] = licence(about).replace("|", "\\|")
+    PAGE.write_text(render(direct(project), pins, licences), "utf-8")
 
 
 if __name__ == "__main__":

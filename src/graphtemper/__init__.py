@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from graphtemper._core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from graphtemper import (
         calibrators,
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     from graphtemper.recalibration.labelling import LabelPlan, suggest_labels
     from graphtemper.theory import csbm
     from graphtemper.theory import label_free as mixture
-
-__version__ = "0.1.0"
 
 # Where each public name is defined. A name that is its module's own last part is that module.
 _NAMES = {

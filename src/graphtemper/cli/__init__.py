@@ -9,7 +9,7 @@ import threading
 
 from cyclopts import App, CycloptsError
 
-from graphtemper import __version__
+from graphtemper._core.version import __version__
 from graphtemper.cli.data import data
 from graphtemper.cli.demo import demo
 from graphtemper.cli.deploy import card, diagnose, recalibrate, suggest_labels

@@ -11,7 +11,7 @@ import math
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from graphtemper import __version__
+from graphtemper._core.version import __version__
 from graphtemper.errors import InputError
 from graphtemper.recalibration.diagnosis import diagnosis
 from graphtemper.recalibration.report import panels, words
