@@ -1,9 +1,9 @@
-"""An observation: everything that can be seen of a frozen predictor on a graph without labels."""
+"""An observation: what a frozen predictor shows on a graph without labels."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,10 +21,10 @@ from graphtemper.signals.passes import Kind
 
 
 class Observation:
-    """A frozen predictor on a graph, seen through some of its nodes and without labels.
+    """A frozen predictor on a graph, measured at some of its nodes and without labels.
 
     Labels and masks are removed on entry, before the predictor runs, so that nothing computed
-    from an observation can depend on them. Results are computed when first asked for and kept.
+    from an observation can depend on them. Results are computed on first use and then cached.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Observation:
         With an array there is no model to run again, so `votes` is unavailable.
     graph : Graph
     nodes : boolean mask or indices, optional
-        The nodes the observation is about (default all). The others are still neighbours.
+        The nodes to observe (default all). The others are still neighbours.
     temperature : float
         The source temperature; all logits are divided by it.
     seed : int
@@ -43,10 +43,10 @@ class Observation:
     >>> from graphtemper import csbm
     >>> from graphtemper.models import SIGN
     >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0)
-    >>> seen = Observation(SIGN().fit(g), g, nodes=range(100))
-    >>> seen.logits.shape, seen.all_logits.shape, seen.graph.labels is None
+    >>> observation = Observation(SIGN().fit(g), g, nodes=range(100))
+    >>> observation.logits.shape, observation.all_logits.shape, observation.graph.labels is None
     ((100, 2), (300, 2), True)
-    >>> seen.votes("edge", passes=4).sum(axis=1).tolist() == [4] * 100
+    >>> observation.votes("edge", passes=4).sum(axis=1).tolist() == [4] * 100
     True
     """
 
@@ -59,41 +59,76 @@ class Observation:
         temperature: float = 1.0,
         seed: int = 0,
     ) -> None:
-        self.graph = graph.replace(labels=None, train_masks=None, val_masks=None, test_masks=None)
-        self.nodes = select_nodes(nodes, graph.num_nodes)
+        unlabelled = graph.replace(labels=None, train_masks=None, val_masks=None, test_masks=None)
+        selected = select_nodes(nodes, graph.num_nodes)
+        self._set(_Subject(predictor, unlabelled, selected, seed), temperature)
+
+    def _set(self, subject: _Subject, temperature: float) -> None:
         if not (np.isfinite(temperature) and temperature > 0):
             raise InputError(f"temperature must be positive and finite, not {temperature!r}.")
+        self._subject = subject
         self.temperature = float(temperature)
-        self.seed = seed
-        self._predictor = predictor
-        self._votes: dict[tuple[Any, ...], NDArray[np.int64]] = {}
+
+    def at(self, temperature: float) -> Observation:
+        """Return this observation at another source temperature, without running anything again.
+
+        Both share the model's logits, the column moments, the neighbours and the votes, no matter
+        which of them computes a result first.
+
+        Examples
+        --------
+        >>> from graphtemper import csbm
+        >>> from graphtemper.models import SIGN
+        >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0)
+        >>> observation = Observation(SIGN().fit(g), g)
+        >>> softer = observation.at(2.0)
+        >>> bool((softer.logits == observation.logits / 2.0).all())
+        True
+        """
+        other = object.__new__(type(self))
+        other._set(self._subject, temperature)
+        return other
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, without labels and masks."""
+        return self._subject.graph
+
+    @property
+    def nodes(self) -> NDArray[np.int64]:
+        """Indices of the observed nodes, (n,)."""
+        return self._subject.nodes
+
+    @property
+    def seed(self) -> int:
+        """Seed of the perturbed passes."""
+        return self._subject.seed
 
     @property
     def has_model(self) -> bool:
         """Whether the predictor can be run again, so that `votes` works."""
-        return callable(self._predictor)
+        return callable(self._subject.predictor)
 
     @property
     def predictor(self) -> Predictor:
-        """The model itself; an error where there are only logits."""
-        if not callable(self._predictor):
+        """The model itself; an error if the observation was made from logits."""
+        predictor = self._subject.predictor
+        if not callable(predictor):
             raise InputError(
                 "this needs the model, but the observation was made from logits alone; pass a "
                 "predictor."
             )
-        return self._predictor
+        return predictor
 
-    @cached_property
+    @property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the columns over the observed nodes alone."""
-        if self.num_nodes == self.graph.num_nodes:
-            return self.column_moments
-        return column_moments(self.graph.features[self.nodes])
+        """Mean and standard deviation of the feature columns over the observed nodes alone."""
+        return self._subject.own_moments
 
-    @cached_property
+    @property
     def column_moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the graph's feature columns."""
-        return column_moments(self.graph.features)
+        return self._subject.column_moments
 
     @property
     def num_nodes(self) -> int:
@@ -103,16 +138,12 @@ class Observation:
     @property
     def num_classes(self) -> int:
         """Number of classes, K: the columns of the logits."""
-        return int(self.all_logits.shape[1])
+        return int(self._subject.raw_logits.shape[1])
 
     @cached_property
     def all_logits(self) -> FloatArray:
         """Logits of every node of the graph, (N, K), divided by the source temperature."""
-        logits = (
-            predict(self._predictor, self.graph)
-            if callable(self._predictor)
-            else checked_logits(self._predictor, self.graph.num_nodes)
-        )
+        logits = self._subject.raw_logits
         return logits if self.temperature == 1.0 else logits / self.temperature
 
     @cached_property
@@ -135,26 +166,26 @@ class Observation:
         """Predicted class of the observed nodes, (n,)."""
         return self.all_predictions[self.nodes]
 
-    @cached_property
+    @property
     def neighbours(self) -> sp.csr_matrix:
         """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
-        return sp.csr_matrix(adjacency(self.graph)[self.nodes])
+        return self._subject.neighbours
 
     def votes(
         self, kind: Kind, passes: int = 8, *, level: float = 0.3, share: float = 0.3
     ) -> NDArray[np.int64]:
-        """Return how often each observed node was given each class under perturbation, (n, K).
+        """Return how often each observed node is assigned each class under perturbation, (n, K).
 
         Parameters
         ----------
         kind : {"feature", "edge", "both"}
             See `graphtemper.signals.passes.passes`.
         passes : int
-            How many perturbed passes.
+            Number of perturbed passes.
         level, share : float
-            Strength of feature noise (in column std) and of edge dropout (share of the edges).
+            Strength of feature noise (in column std) and of edge dropout (fraction of the edges).
         """
-        predictor = self._predictor
+        predictor = self._subject.predictor
         if not callable(predictor):
             raise InputError(
                 "perturbed passes need the model, but the observation was made from logits alone; "
@@ -162,9 +193,43 @@ class Observation:
             )
         noise, loss = (level if kind != "edge" else None), (share if kind != "feature" else None)
         key = (kind, passes, noise, loss)
-        if key not in self._votes:
+        cache = self._subject.votes
+        if key not in cache:
             runs = perturb.passes(
                 predictor, self.graph, kind, passes, level=level, share=share, seed=self.seed
             )
-            self._votes[key] = perturb.count_votes(logits[self.nodes] for logits in runs)
-        return self._votes[key]
+            cache[key] = perturb.count_votes(logits[self.nodes] for logits in runs)
+        return cache[key]
+
+
+@dataclass(eq=False)
+class _Subject:
+    """What an observation is about, and its results that do not depend on the temperature."""
+
+    predictor: Predictor | ArrayLike
+    graph: Graph
+    nodes: NDArray[np.int64]
+    seed: int
+    votes: dict[tuple[Kind, int, float | None, float | None], NDArray[np.int64]] = field(
+        default_factory=dict
+    )
+
+    @cached_property
+    def raw_logits(self) -> FloatArray:
+        if callable(self.predictor):
+            return predict(self.predictor, self.graph)
+        return checked_logits(self.predictor, self.graph.num_nodes)
+
+    @cached_property
+    def column_moments(self) -> tuple[FloatArray, FloatArray]:
+        return column_moments(self.graph.features)
+
+    @cached_property
+    def own_moments(self) -> tuple[FloatArray, FloatArray]:
+        if self.nodes.size == self.graph.num_nodes:
+            return self.column_moments
+        return column_moments(self.graph.features[self.nodes])
+
+    @cached_property
+    def neighbours(self) -> sp.csr_matrix:
+        return sp.csr_matrix(adjacency(self.graph)[self.nodes])
