@@ -25,11 +25,11 @@ from graphtemper.monitor import Entry, Log, find_logits
 from graphtemper.recalibration.label_files import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, ShardedGraph, convert_graph
-from graphtemper.scale.logit_tables import LogitTables
-from graphtemper.scale.measuring import measure
-from graphtemper.scale.run import Run, clean_pass
-from graphtemper.scale.tables import read_edges, read_features
-from graphtemper.scale.workspace import workspace
+from graphtemper.scale.clean_pass import Run, clean_pass
+from graphtemper.scale.conversion.tables import read_edges, read_features
+from graphtemper.scale.evidence.measure import measure
+from graphtemper.scale.logits.logit_tables import LogitTables
+from graphtemper.scale.storage.workspace import workspace
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.harness.outcome import Comparison, Outcome, render_results
 from graphtemper_research.trials import cells

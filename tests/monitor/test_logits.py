@@ -21,7 +21,7 @@ from graphtemper.monitor import (
     follow_logits,
 )
 from graphtemper.monitor import logits as room
-from graphtemper.scale.logit_tables import LogitTables, recalibrate_logits
+from graphtemper.scale.logits.logit_tables import LogitTables, recalibrate_logits
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -109,7 +109,7 @@ def test_every_shard_is_read_once(watched, said, log, tmp_path, monkeypatch):
 
 
 def test_mean_confidence_is_known_without_writing(watched, said, tmp_path, monkeypatch):
-    tables = importlib.import_module("graphtemper.scale.logit_tables")
+    tables = importlib.import_module("graphtemper.scale.logits.logit_tables")
     place = write(tmp_path / "day1", said(1))
     known = recalibrate_logits(place, watched[1], tmp_path / "answer").mean_confidence
     parts = LogitTables.open(place, 2)

@@ -11,7 +11,7 @@ from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
 from graphtemper.monitor import Log, Snapshot, find_logits, find_snapshots, follow, windows
 from graphtemper.monitor.watch import alarms, fingerprint
-from graphtemper.scale.convert import convert_graph
+from graphtemper.scale.conversion.convert import convert_graph
 
 
 def test_an_entry_is_what_recalibrate_says(watched, tmp_path, shots, day):

@@ -63,7 +63,8 @@ def test_an_interruption_says_that_nothing_is_kept(room, problem, tmp_path, monk
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from graphtemper.scale import convert, logit_tables
+    from graphtemper.scale.conversion import convert
+    from graphtemper.scale.logits import logit_tables
 
     command = getattr(import_module("graphtemper.cli.scale"), job)
 

@@ -7,8 +7,8 @@ import pytest
 
 from graphtemper.errors import WriteError
 from graphtemper.scale import convert_graph
-from graphtemper.scale.drafts import atomic_directory
-from graphtemper.scale.results import write_part
+from graphtemper.scale.probability_files import write_part
+from graphtemper.scale.storage.output_directory import atomic_directory
 
 pytest.importorskip("pyarrow")
 PART = [(np.arange(1), np.full((1, 2), 0.5))]

@@ -88,7 +88,7 @@ def test_errors_of_tasks_come_back_as_they_are(problem, client, tmp_path):
 
 
 def _open(path):
-    from graphtemper.scale.tables import parquet_file
+    from graphtemper.scale.conversion.tables import parquet_file
 
     return parquet_file(path)
 

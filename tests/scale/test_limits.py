@@ -21,9 +21,9 @@ import pyarrow.csv
 from graphtemper.signals.evidence import Probe
 from graphtemper.models import load
 from graphtemper.scale import Serial, convert_tables
-from graphtemper.scale.measuring import measure
-from graphtemper.scale.run import Run, clean_pass
-from graphtemper.scale.workspace import workspace
+from graphtemper.scale.evidence.measure import measure
+from graphtemper.scale.clean_pass import Run, clean_pass
+from graphtemper.scale.storage.workspace import workspace
 
 what, limit, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

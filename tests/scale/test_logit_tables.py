@@ -7,7 +7,8 @@ import pytest
 
 from graphtemper import recalibrate
 from graphtemper.errors import FileError
-from graphtemper.scale import logit_tables, recalibrate_logits
+from graphtemper.scale import recalibrate_logits
+from graphtemper.scale.logits import logit_tables
 from graphtemper.signals.evidence import LOGIT_SIGNALS
 
 pa = pytest.importorskip("pyarrow")

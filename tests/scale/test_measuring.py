@@ -12,9 +12,9 @@ from graphtemper.errors import FileError, InputError
 from graphtemper.graph.moments import column_moments
 from graphtemper.models import SIGN
 from graphtemper.scale import Serial, convert_graph, recalibrate_shards
-from graphtemper.scale.measuring import measure
-from graphtemper.scale.run import Run, clean_pass
-from graphtemper.scale.workspace import workspace
+from graphtemper.scale.clean_pass import Run, clean_pass
+from graphtemper.scale.evidence.measure import measure
+from graphtemper.scale.storage.workspace import workspace
 from graphtemper.signals.evidence import measure as measure_in_memory
 from graphtemper.signals.observation import Observation
 

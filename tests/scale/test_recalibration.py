@@ -9,9 +9,10 @@ import pytest
 
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.errors import ClusterError, FileError, WriteError
-from graphtemper.scale import Serial, convert_graph, drafts, recalibrate_shards, recalibration
+from graphtemper.scale import Serial, convert_graph, recalibrate_shards, recalibration
 from graphtemper.scale.identity import identity
-from graphtemper.scale.workspace import workspace
+from graphtemper.scale.storage import output_directory as drafts
+from graphtemper.scale.storage.workspace import workspace
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forked to be killed")

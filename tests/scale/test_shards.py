@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from graphtemper import Graph, csbm
 from graphtemper.errors import FileError, InputError
 from graphtemper.scale import ShardedGraph, convert_graph, convert_tables
-from graphtemper.scale import shards as rooms
-from graphtemper.scale.edge_buckets import EdgeBuckets
+from graphtemper.scale.conversion.edge_buckets import EdgeBuckets
+from graphtemper.scale.storage import shards as rooms
 
 
 @pytest.fixture

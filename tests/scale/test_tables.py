@@ -3,7 +3,7 @@
 import pytest
 
 from graphtemper.errors import FileError
-from graphtemper.scale.tables import read_edges
+from graphtemper.scale.conversion.tables import read_edges
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")

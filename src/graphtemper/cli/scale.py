@@ -65,7 +65,7 @@ def convert(
     """
     from graphtemper.cli.arguments import load_graph
     from graphtemper.scale import convert_graph, convert_tables
-    from graphtemper.scale.shard_writer import ROWS_PER_SHARD
+    from graphtemper.scale.storage.shard_writer import ROWS_PER_SHARD
 
     rows = ROWS_PER_SHARD if rows_per_shard is None else rows_per_shard
     suffix = Path(source).suffix

@@ -20,7 +20,7 @@ from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.subgraph import induced
 from graphtemper.monitor.content import Stamp, digest, stamp
-from graphtemper.scale.shards import MANIFEST
+from graphtemper.scale.storage.shards import MANIFEST
 
 Content = TypeVar("Content", covariant=True)
 

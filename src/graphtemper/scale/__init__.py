@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphtemper.scale.answering import ShardedRecalibration
-    from graphtemper.scale.confidence_sketch import ConfidenceSketch
-    from graphtemper.scale.convert import convert_graph, convert_tables
+    from graphtemper.scale.conversion.convert import convert_graph, convert_tables
     from graphtemper.scale.engine import OnDask, Serial, connected
-    from graphtemper.scale.logit_tables import recalibrate_logits
+    from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
+    from graphtemper.scale.logits.logit_tables import recalibrate_logits
     from graphtemper.scale.recalibration import recalibrate_shards
-    from graphtemper.scale.shards import ShardedGraph
+    from graphtemper.scale.storage.shards import ShardedGraph
 
 _ROOMS = {
-    "ConfidenceSketch": "confidence_sketch",
+    "ConfidenceSketch": "logits.confidence_sketch",
     "OnDask": "engine",
     "Serial": "engine",
-    "ShardedGraph": "shards",
+    "ShardedGraph": "storage.shards",
     "ShardedRecalibration": "answering",
     "connected": "engine",
-    "convert_graph": "convert",
-    "convert_tables": "convert",
-    "recalibrate_logits": "logit_tables",
+    "convert_graph": "conversion.convert",
+    "convert_tables": "conversion.convert",
+    "recalibrate_logits": "logits.logit_tables",
     "recalibrate_shards": "recalibration",
 }
 

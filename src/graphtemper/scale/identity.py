@@ -13,7 +13,7 @@ from graphtemper.card.card import SourceCard
 from graphtemper.card.format import to_json
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear import LinearGNN
-from graphtemper.scale.shards import MANIFEST, ShardedGraph
+from graphtemper.scale.storage.shards import MANIFEST, ShardedGraph
 
 
 def identity(model: LinearGNN, graph: ShardedGraph, card: SourceCard, seed: int) -> str:
@@ -28,7 +28,7 @@ def identity(model: LinearGNN, graph: ShardedGraph, card: SourceCard, seed: int)
     >>> import tempfile
     >>> from graphtemper import csbm
     >>> from graphtemper.models import SIGN
-    >>> from graphtemper.scale.convert import convert_graph
+    >>> from graphtemper.scale.conversion.convert import convert_graph
     >>> g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=1)
     >>> model = SIGN(hops=1).fit(g, range(200))
     >>> card = SourceCard.build(model, g, range(200, 300), compositions=0)

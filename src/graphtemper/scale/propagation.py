@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.random_streams import stream
 from graphtemper.graph.operators import Operator, multiply, row_scale
-from graphtemper.scale.array_files import Columns
 from graphtemper.scale.edge_choice import EdgeChoice
 from graphtemper.scale.engine import Engine
-from graphtemper.scale.shards import Rows, ShardedGraph
-from graphtemper.scale.workspace import Workspace
+from graphtemper.scale.storage.array_files import Columns
+from graphtemper.scale.storage.shards import Rows, ShardedGraph
+from graphtemper.scale.storage.workspace import Workspace
 
 Values = NDArray[np.float32]
 Reader = Callable[[Rows], Values]

@@ -15,17 +15,22 @@ from graphtemper.models.linear import LinearGNN
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.reading import ReadEvidence
 from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
-from graphtemper.scale.drafts import draft, sole_folder
+from graphtemper.scale.clean_pass import Clean, Run, clean_pass
 from graphtemper.scale.engine import Engine, Serial
+from graphtemper.scale.evidence.measure import Progress, measure
+from graphtemper.scale.evidence.sums import total
 from graphtemper.scale.identity import identity
 from graphtemper.scale.matching import Ends, nearest_temperature
-from graphtemper.scale.measuring import Progress, measure
-from graphtemper.scale.results import check_parquet, probabilities, write_answer, write_part
-from graphtemper.scale.rooms import stages_folder
-from graphtemper.scale.run import Clean, Run, clean_pass
-from graphtemper.scale.shards import ShardedGraph
-from graphtemper.scale.sums import total
-from graphtemper.scale.workspace import workspace
+from graphtemper.scale.probability_files import (
+    check_parquet,
+    probabilities,
+    write_answer,
+    write_part,
+)
+from graphtemper.scale.storage.output_directory import draft, sole_folder
+from graphtemper.scale.storage.shards import ShardedGraph
+from graphtemper.scale.storage.stage_directories import stages_folder
+from graphtemper.scale.storage.workspace import workspace
 from graphtemper.signals.passes import is_linear
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper.errors import InputError, WriteError
-from graphtemper.scale.array_files import index_dtype
+from graphtemper.scale.storage.array_files import index_dtype
 
 Pairs = NDArray[np.integer[Any]]
 

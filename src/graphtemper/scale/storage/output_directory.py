@@ -1,8 +1,8 @@
 """Result directories: filled by one process under a hidden name, then renamed.
 
 Beside a result ``NAME`` lies ``.NAME.graphtemper`` while it is made: a lock, the draft that is
-renamed at the end, and what a run may go on from (`graphtemper.scale.workspace`). A process that is
-killed leaves it behind; the next one on the same result goes on from there or clears it.
+renamed at the end, and what a run may go on from (`graphtemper.scale.storage.workspace`).
+A process that is killed leaves it behind; the next one resumes from it or clears it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO
 from graphtemper._core.file_lock import try_lock
 from graphtemper._core.files import flush
 from graphtemper.errors import FileError, WriteError
-from graphtemper.scale.rooms import clear_room, forget_room
+from graphtemper.scale.storage.stage_directories import clear_room, forget_room
 
 _LOCK, _DRAFT = "lock", "draft-"
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
 from graphtemper.errors import FileError, InputError, MissingExtraError
-from graphtemper.scale.parquet_bounds import check_footer
+from graphtemper.scale.storage.parquet import check_footer
 
 ROWS_AT_ONCE = 1_000_000
 """Edges, or numbers of a feature table, that are read together."""

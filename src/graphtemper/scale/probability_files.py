@@ -14,7 +14,7 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.recalibration.job import keep_argmax
 from graphtemper.scale.answering import ANSWER, ShardedRecalibration
-from graphtemper.scale.tables import arrow
+from graphtemper.scale.conversion.tables import arrow
 
 
 def probabilities(logits: FloatArray, relative: float) -> FloatArray:

@@ -11,10 +11,10 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
-from graphtemper.scale.array_files import Columns
+from graphtemper.scale.clean_pass import Run
 from graphtemper.scale.propagation import Noise, propagate
-from graphtemper.scale.run import Run
-from graphtemper.scale.shards import Rows, ShardedGraph
+from graphtemper.scale.storage.array_files import Columns
+from graphtemper.scale.storage.shards import Rows, ShardedGraph
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.passes import noise_factor
 

@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike
 
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.errors import ClusterError, FileError, WriteError
-from graphtemper.scale.array_files import Columns
+from graphtemper.scale.storage.array_files import Columns
 
 _SCRATCH = "scratch-"
 

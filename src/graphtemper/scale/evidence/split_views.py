@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear import LinearGNN
-from graphtemper.scale.array_files import Columns
+from graphtemper.scale.clean_pass import Run
+from graphtemper.scale.evidence.sums import RatioSums, total
 from graphtemper.scale.propagation import Kept, Projected, Values, propagate
-from graphtemper.scale.run import Run
-from graphtemper.scale.shards import VALUES_AT_ONCE, ShardedGraph
-from graphtemper.scale.sums import RatioSums, total
+from graphtemper.scale.storage.array_files import Columns
+from graphtemper.scale.storage.shards import VALUES_AT_ONCE, ShardedGraph
 from graphtemper.signals.evidence import Probe
 from graphtemper.signals.neighbours import Covariance
 from graphtemper.signals.split_views import column_halves

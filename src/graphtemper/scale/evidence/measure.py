@@ -14,13 +14,13 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
-from graphtemper.scale.feature_statistics import feature_moments, feature_snr
-from graphtemper.scale.halves import half_covariances
-from graphtemper.scale.logit_statistics import LogitSums
-from graphtemper.scale.noise_passes import noise_agreements
-from graphtemper.scale.run import Clean, Run
-from graphtemper.scale.sums import Sums, total
-from graphtemper.scale.witnesses import Witnesses, held_out, over_edges
+from graphtemper.scale.clean_pass import Clean, Run
+from graphtemper.scale.evidence.feature_moments import feature_moments, feature_snr
+from graphtemper.scale.evidence.logit_sums import LogitSums
+from graphtemper.scale.evidence.neighbours import Witnesses, held_out, over_edges
+from graphtemper.scale.evidence.noise_passes import noise_agreements
+from graphtemper.scale.evidence.split_views import half_covariances
+from graphtemper.scale.evidence.sums import Sums, total
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import Evidence, Probe
 from graphtemper.signals.neighbours import Covariance

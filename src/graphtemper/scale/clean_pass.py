@@ -11,11 +11,11 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.models.linear import LinearGNN
-from graphtemper.scale.array_files import Columns
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.propagation import Kept, Projected, ShardedOperator, Stored, propagate
-from graphtemper.scale.shards import Rows, ShardedGraph
-from graphtemper.scale.workspace import Workspace
+from graphtemper.scale.storage.array_files import Columns
+from graphtemper.scale.storage.shards import Rows, ShardedGraph
+from graphtemper.scale.storage.workspace import Workspace
 
 
 @dataclass(frozen=True, eq=False)

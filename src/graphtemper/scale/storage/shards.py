@@ -30,7 +30,7 @@ from graphtemper._core.files import open_array
 from graphtemper.errors import FileError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.scale.array_files import checksum, index_dtype
+from graphtemper.scale.storage.array_files import checksum, index_dtype
 
 SCHEMA = "graphtemper.shards/1"
 MANIFEST = "graph.json"
@@ -87,7 +87,7 @@ class ShardedGraph:
         Examples
         --------
         >>> import tempfile
-        >>> from graphtemper.scale.convert import convert_graph
+        >>> from graphtemper.scale.conversion.convert import convert_graph
         >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
         >>> folder = Path(tempfile.mkdtemp()) / "path"
         >>> sharded = convert_graph(g, folder, rows_per_shard=2)

@@ -30,16 +30,7 @@ from graphtemper.scale.answering import (
     told,
     with_confidence,
 )
-from graphtemper.scale.confidence_sketch import REACH, ConfidenceSketch
-from graphtemper.scale.drafts import atomic_directory
-from graphtemper.scale.engine import Engine, Serial
-from graphtemper.scale.logit_statistics import LogitSums
-from graphtemper.scale.matching import Ends, match_confidence, smallest_gap
-from graphtemper.scale.parquet_bounds import check_footer, written_out
-from graphtemper.scale.results import check_parquet, probabilities, write_answer, write_part
-from graphtemper.scale.shards import VALUES_AT_ONCE
-from graphtemper.scale.sums import Sums, total
-from graphtemper.scale.tables import (
+from graphtemper.scale.conversion.tables import (
     are_lists_of_numbers,
     arrow,
     check_same_columns,
@@ -49,6 +40,20 @@ from graphtemper.scale.tables import (
     parquet_file,
     parquet_files,
 )
+from graphtemper.scale.engine import Engine, Serial
+from graphtemper.scale.evidence.logit_sums import LogitSums
+from graphtemper.scale.evidence.sums import Sums, total
+from graphtemper.scale.logits.confidence_sketch import REACH, ConfidenceSketch
+from graphtemper.scale.matching import Ends, match_confidence, smallest_gap
+from graphtemper.scale.probability_files import (
+    check_parquet,
+    probabilities,
+    write_answer,
+    write_part,
+)
+from graphtemper.scale.storage.output_directory import atomic_directory
+from graphtemper.scale.storage.parquet import check_footer, written_out
+from graphtemper.scale.storage.shards import VALUES_AT_ONCE
 from graphtemper.signals.evidence import Probe
 from graphtemper.temperature.matching import nearest_defined
 

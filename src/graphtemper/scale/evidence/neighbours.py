@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.graph.operators import multiply
-from graphtemper.scale.array_files import Columns
+from graphtemper.scale.clean_pass import Clean, LogitsAndClasses, Run
 from graphtemper.scale.edge_choice import EdgeChoice
+from graphtemper.scale.evidence.sums import RatioSums, Sums, total
 from graphtemper.scale.propagation import ShardedOperator, count_entries, propagate
-from graphtemper.scale.run import Clean, LogitsAndClasses, Run
-from graphtemper.scale.shards import Rows, ShardedGraph
-from graphtemper.scale.sums import RatioSums, Sums, total
+from graphtemper.scale.storage.array_files import Columns
+from graphtemper.scale.storage.shards import Rows, ShardedGraph
 from graphtemper.signals.evidence import Probe
 from graphtemper.signals.neighbours import Covariance
 

@@ -13,10 +13,10 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.moments import column_moments
 from graphtemper.graph.operators import multiply
-from graphtemper.scale.array_files import Columns
 from graphtemper.scale.engine import Engine
-from graphtemper.scale.shards import VALUES_AT_ONCE, ShardedGraph
-from graphtemper.scale.sums import Moments, Sums, total
+from graphtemper.scale.evidence.sums import Moments, Sums, total
+from graphtemper.scale.storage.array_files import Columns
+from graphtemper.scale.storage.shards import VALUES_AT_ONCE, ShardedGraph
 from graphtemper.signals import pointwise as signals
 
 
@@ -27,7 +27,7 @@ def feature_moments(engine: Engine, graph: ShardedGraph) -> tuple[FloatArray, Fl
     --------
     >>> import tempfile
     >>> from graphtemper import csbm
-    >>> from graphtemper.scale.convert import convert_graph
+    >>> from graphtemper.scale.conversion.convert import convert_graph
     >>> from graphtemper.scale.engine import Serial
     >>> g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=3, seed=1)
     >>> sharded = convert_graph(g, tempfile.mkdtemp() + "/g", rows_per_shard=100)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
-from graphtemper.scale.drafts import atomic_directory
-from graphtemper.scale.edge_buckets import EdgeBuckets
-from graphtemper.scale.shard_writer import ROWS_PER_SHARD, ShardWriter
-from graphtemper.scale.shards import ShardedGraph
-from graphtemper.scale.tables import read_edges, read_features
+from graphtemper.scale.conversion.edge_buckets import EdgeBuckets
+from graphtemper.scale.conversion.tables import read_edges, read_features
+from graphtemper.scale.storage.output_directory import atomic_directory
+from graphtemper.scale.storage.shard_writer import ROWS_PER_SHARD, ShardWriter
+from graphtemper.scale.storage.shards import ShardedGraph
 
 PathLike = str | os.PathLike[str]
 

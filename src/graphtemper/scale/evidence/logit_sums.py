@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper.scale.sums import Moments, Sums
+from graphtemper.scale.evidence.sums import Moments, Sums
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import split_views
 from graphtemper.signals.evidence import Evidence, Probe

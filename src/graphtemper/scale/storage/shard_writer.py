@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_whole
 from graphtemper.errors import InputError
-from graphtemper.scale.array_files import checksum, index_dtype, write_rows
-from graphtemper.scale.shards import DENSE, MANIFEST, SCHEMA, SPARSE
+from graphtemper.scale.storage.array_files import checksum, index_dtype, write_rows
+from graphtemper.scale.storage.shards import DENSE, MANIFEST, SCHEMA, SPARSE
 
 ROWS_PER_SHARD = 250_000
 """Nodes a shard unless asked for otherwise: with 100 columns a file of 100 MB."""

@@ -1,7 +1,7 @@
 """Where the stages of a run are: in the hidden folder of its result, or in a room elsewhere.
 
-A room is remembered in the hidden folder (`graphtemper.scale.drafts`) for as long as there are
-stages in it, so that whoever comes next for the same result finds and removes them: after a kill,
+A room is remembered in the hidden folder (`graphtemper.scale.storage.output_directory`) for as
+long as there are stages in it, so that the next run for the same result removes them: after a kill,
 and where another room, or none, is named.
 """
 

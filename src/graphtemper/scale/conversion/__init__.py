@@ -1,0 +1,1 @@
+"""Conversion of graphs and tables to shards."""

@@ -1,0 +1,1 @@
+"""Evidence about a sharded graph, as sums over its shards."""

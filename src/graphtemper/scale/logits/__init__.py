@@ -1,0 +1,1 @@
+"""Recalibration of logits on disk, without the graph and the model."""
