@@ -42,7 +42,7 @@ DEPLOYED = ("--predict", "model.npz", "--card", "model.card.json")
 MODULES = (
     "matplotlib.backends.backend_agg",
     "pyarrow.parquet",
-    "graphtemper_research.trials.controls",
+    "graphtemper_research.trials.negative_controls",
     "graphtemper_research.leaderboard.section",
     "graphtemper.monitor.page",
     "graphtemper.recalibration.report.page",

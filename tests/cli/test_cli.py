@@ -405,7 +405,7 @@ def atlas_cells(folder):
 
 def natural_cells(folder):
     from graphtemper import datasets
-    from graphtemper_research.trials import natural
+    from graphtemper_research.trials import natural_shifts as natural
     from graphtemper_research.trials.trial import METHODS
 
     if not all(datasets.find(f"county_{year}") for year in (2012, 2016)):
@@ -418,7 +418,7 @@ def natural_cells(folder):
 
 def label_cells(folder):
     from graphtemper import datasets
-    from graphtemper_research.trials import labels
+    from graphtemper_research.trials import label_budgets as labels
     from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
     if not all(datasets.find(f"county_{year}") for year in (2012, 2016)):
@@ -431,7 +431,7 @@ def label_cells(folder):
 
 
 def control_cells(folder):
-    from graphtemper_research.trials import controls
+    from graphtemper_research.trials import negative_controls as controls
     from graphtemper_research.trials.trial import METHODS
 
     names = [control.name for control in controls.CONTROLS]
@@ -449,7 +449,8 @@ def paper_cells(folder):
 
 
 def sets_cells(folder):
-    from graphtemper_research.trials import known_shifts, sets
+    from graphtemper_research.trials import known_shifts
+    from graphtemper_research.trials import prediction_sets as sets
     from graphtemper_research.trials.sets_summary import LEVEL, METHODS, SCORES, SHARE_TARGETS
 
     names = [*(known_shifts.title(shift) for shift in known_shifts.SHIFTS), *SHARE_TARGETS]
@@ -463,7 +464,8 @@ def sets_cells(folder):
 
 
 def per_node_cells(folder):
-    from graphtemper_research.trials import known_shifts, per_node
+    from graphtemper_research.trials import known_shifts
+    from graphtemper_research.trials import per_node_temperatures as per_node
 
     kinds = {known_shifts.title(s): "none" if s is None else s.family for s in known_shifts.SHIFTS}
     more = {"brier": 0.3, "auroc": 0.7}

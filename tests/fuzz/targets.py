@@ -31,8 +31,8 @@ from graphtemper.scale.evidence.measure import measure
 from graphtemper.scale.logits.logit_tables import LogitTables
 from graphtemper.scale.storage.workspace import workspace
 from graphtemper.signals.evidence import Probe
+from graphtemper_research.harness import cells
 from graphtemper_research.harness.outcome import Comparison, Outcome, render_results
-from graphtemper_research.trials import cells
 from graphtemper_research.trials.trial import score
 
 NODES = 60

@@ -18,7 +18,7 @@ from graphtemper.card import atlas
 from graphtemper.card.format import to_json
 from graphtemper.errors import ClusterError, FileError
 from graphtemper.scale import OnDask, Serial, connected, recalibrate_logits, recalibrate_shards
-from graphtemper_research.leaderboard import bench
+from graphtemper_research.leaderboard import board as bench
 
 distributed = pytest.importorskip("distributed")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from graphtemper.cli import app
-from graphtemper_research.explorer.controls import CONTROLS
 from graphtemper_research.explorer.presets import PRESETS
 from graphtemper_research.explorer.script import MODULES, script
+from graphtemper_research.explorer.sliders import CONTROLS
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("jinja2")

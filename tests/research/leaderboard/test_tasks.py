@@ -8,7 +8,8 @@ import pytest
 from graphtemper import calibrators, csbm, metrics, temperature
 from graphtemper.card import atlas
 from graphtemper.errors import InputError
-from graphtemper_research.leaderboard import bench, methods, summary
+from graphtemper_research.leaderboard import board as bench
+from graphtemper_research.leaderboard import methods, summary
 from graphtemper_research.leaderboard.methods import (
     CALIBRATORS,
     ESTIMATORS,
@@ -20,7 +21,7 @@ from graphtemper_research.leaderboard.methods import (
 )
 from graphtemper_research.leaderboard.models import MODELS, PygNet
 from graphtemper_research.leaderboard.tasks import KNOWN, NATURAL, TITLED, Task, measure, score
-from graphtemper_research.trials.natural import Pair
+from graphtemper_research.trials.natural_shifts import Pair
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, hide_labels, split
 
 LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 
 from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
-from graphtemper_research.trials import features, trial
+from graphtemper_research.trials import graph_names as features
+from graphtemper_research.trials import trial
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def every(
     listed: dict[str, Any] = {n: _listed(text) for n, text in named.items() if text is not None}
     room = "graphtemper_research.leaderboard"
     _run(
-        "bench",
+        "board",
         "summary",
         "leaderboard",
         request,
@@ -136,7 +136,7 @@ def natural(request: OnPairs = _PAIRS, *, models: Models = "SIGN", seeds: Seeds 
 
     Finished sources are kept in OUT/cells and not measured again.
     """
-    _run("natural", "natural_summary", "natural_shifts", request, models, seeds)
+    _run("natural_shifts", "natural_summary", "natural_shifts", request, models, seeds)
 
 
 @bench.command
@@ -145,7 +145,7 @@ def labels(request: OnPairs = _PAIRS, *, models: Models = "SIGN", seeds: Seeds =
 
     Finished sources are kept in OUT/cells and not measured again.
     """
-    _run("labels", "labels_summary", "labels", request, models, seeds)
+    _run("label_budgets", "labels_summary", "labels", request, models, seeds)
 
 
 @bench.command
@@ -154,7 +154,7 @@ def controls(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: See
 
     Finished graphs are kept in OUT/cells and not measured again.
     """
-    _run("controls", "controls", "controls", request, models, seeds)
+    _run("negative_controls", "negative_controls", "controls", request, models, seeds)
 
 
 @bench.command
@@ -172,7 +172,7 @@ def sets(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds =
 
     Finished graphs are kept in OUT/cells and not measured again.
     """
-    _run("sets", "sets_summary", "sets", request, models, seeds)
+    _run("prediction_sets", "sets_summary", "sets", request, models, seeds)
 
 
 @bench.command
@@ -183,7 +183,7 @@ def class_shares(
 
     Finished graphs are kept in OUT/cells and not measured again.
     """
-    _run("class_shares", "class_shares_summary", "class_shares", request, models, seeds)
+    _run("class_share_shifts", "class_shares_summary", "class_shares", request, models, seeds)
 
 
 @bench.command
@@ -192,7 +192,7 @@ def per_node(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: See
 
     Finished graphs are kept in OUT/cells and not measured again.
     """
-    _run("per_node", "per_node_summary", "per_node", request, models, seeds)
+    _run("per_node_temperatures", "per_node_summary", "per_node", request, models, seeds)
 
 
 @bench.command
@@ -255,7 +255,7 @@ def _resumable(out: Path) -> Iterator[None]:
 def _leave(found: Outcome, pages: ModuleType, out: Path, as_json: bool) -> None:
     """Write the files; print the outcome for machines, or tables and bars for people."""
     from graphtemper_research.harness.outcome import write_text
-    from graphtemper_research.trials.tables import bars
+    from graphtemper_research.harness.tables import bars
 
     found.write(out)
     write_text(out / f"{found.name}.md", pages.render(found))

@@ -12,11 +12,11 @@ from graphtemper import __version__
 from graphtemper._core.files import atomic_write
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
 from graphtemper_research.explorer.charts import LARGEST_LOGIT, charts
-from graphtemper_research.explorer.controls import CONTROLS, Control
 from graphtemper_research.explorer.presets import PRESETS
 from graphtemper_research.explorer.readings import State
 from graphtemper_research.explorer.script import MODULES, script
 from graphtemper_research.explorer.simulate import FEWEST_NODES, LARGEST_SEED, MOST_NODES
+from graphtemper_research.explorer.sliders import CONTROLS, Control
 
 
 def write_page(path: str | os.PathLike[str]) -> int:

@@ -11,10 +11,10 @@ import numpy as np
 from scipy.stats import rankdata, t
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper_research.harness.cells import Cell
+from graphtemper_research.harness.tables import mean
 from graphtemper_research.leaderboard.methods import KIND
 from graphtemper_research.leaderboard.tasks import KNOWN, UNSHIFTED
-from graphtemper_research.trials.cells import Cell
-from graphtemper_research.trials.tables import mean
 from graphtemper_research.trials.trial import ORACLE, SOURCE
 
 ALL = "all"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness.cells import Cell, outdated
 from graphtemper_research.harness.outcome import Comparison, Outcome, Row
+from graphtemper_research.harness.tables import REPORTED, Columns, page, skipped, texts
 from graphtemper_research.leaderboard.methods import PER_NODE, UNSEEN, UNSEEN_PER_NODE
 from graphtemper_research.leaderboard.standings import ALL, table
 from graphtemper_research.leaderboard.tasks import KNOWN, NATURAL, UNSHIFTED
-from graphtemper_research.trials.cells import Cell, outdated
-from graphtemper_research.trials.tables import REPORTED, Columns, page, skipped, texts
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
 if TYPE_CHECKING:

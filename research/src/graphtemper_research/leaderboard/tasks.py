@@ -15,6 +15,7 @@ from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
+from graphtemper_research.harness.cells import Rows
 from graphtemper_research.leaderboard.methods import (
     CALIBRATORS,
     ESTIMATORS,
@@ -27,10 +28,11 @@ from graphtemper_research.leaderboard.methods import (
     competitors,
 )
 from graphtemper_research.leaderboard.models import MODELS
-from graphtemper_research.trials import features, known_shifts, natural
-from graphtemper_research.trials.cells import Rows
+from graphtemper_research.trials import graph_names as features
+from graphtemper_research.trials import known_shifts
+from graphtemper_research.trials import natural_shifts as natural
 from graphtemper_research.trials.known_shifts import FEWEST_NODES, SHIFTS
-from graphtemper_research.trials.natural import Pair
+from graphtemper_research.trials.natural_shifts import Pair
 from graphtemper_research.trials.trial import (
     ORACLE,
     SCORES,

@@ -16,9 +16,11 @@ from graphtemper.errors import InputError
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.shifts import Shift
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import cells, features, summary
-from graphtemper_research.trials.cells import Cell, Progress, Rows
+from graphtemper_research.trials import graph_names as features
+from graphtemper_research.trials import summary
 from graphtemper_research.trials.summary import KNOWN, LABELLED, METHODS, UNKNOWN
 from graphtemper_research.trials.trial import (
     ATLAS,

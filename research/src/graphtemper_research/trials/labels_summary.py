@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness.cells import Cell, outdated
 from graphtemper_research.harness.outcome import Comparison, Outcome, Row
-from graphtemper_research.trials.cells import Cell, outdated
+from graphtemper_research.harness.tables import Columns, mean, page, skipped, texts
 from graphtemper_research.trials.natural_summary import pair_name
-from graphtemper_research.trials.tables import Columns, mean, page, skipped, texts
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
 if TYPE_CHECKING:

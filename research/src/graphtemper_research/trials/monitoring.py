@@ -28,11 +28,11 @@ from graphtemper.monitor import Log, Snapshot, alarms, fingerprint, follow, wind
 from graphtemper.monitor.page import write_page
 from graphtemper.recalibration.report import style
 from graphtemper.theory import csbm
+from graphtemper_research.harness.cells import Progress
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.harness.outcome import Comparison, Outcome, Row
-from graphtemper_research.trials.cells import Progress
-from graphtemper_research.trials.natural import early
-from graphtemper_research.trials.tables import Columns, interval, page, texts
+from graphtemper_research.harness.tables import Columns, interval, page, texts
+from graphtemper_research.trials.natural_shifts import early
 from graphtemper_research.trials.trial import QUICK_COMPOSITIONS
 
 if TYPE_CHECKING:

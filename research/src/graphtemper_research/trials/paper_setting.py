@@ -19,11 +19,12 @@ from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Comparison, Outcome, Row
+from graphtemper_research.harness.tables import Columns, page, skipped, texts
 from graphtemper_research.paper import real, real_graphs
-from graphtemper_research.trials import cells, features
-from graphtemper_research.trials.cells import Cell, Progress, Rows
-from graphtemper_research.trials.tables import Columns, page, skipped, texts
+from graphtemper_research.trials import graph_names as features
 from graphtemper_research.trials.trial import (
     ATLAS,
     ORACLE,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness.cells import Cell, outdated
 from graphtemper_research.harness.outcome import Comparison, Outcome, Row
-from graphtemper_research.trials.cells import Cell, outdated
-from graphtemper_research.trials.tables import REPORTED, Columns, mean, page, texts
+from graphtemper_research.harness.tables import REPORTED, Columns, mean, page, texts
 from graphtemper_research.trials.trial import ORACLE, SOURCE
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from scipy.stats import betabinom
 
 from graphtemper.calibrators.conformal.sets import Score
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness.cells import Cell, outdated
 from graphtemper_research.harness.outcome import Comparison, Outcome, Row
-from graphtemper_research.trials.cells import Cell, outdated
-from graphtemper_research.trials.tables import REPORTED, Columns, mean, page, skipped, texts
+from graphtemper_research.harness.tables import REPORTED, Columns, mean, page, skipped, texts
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
 if TYPE_CHECKING:

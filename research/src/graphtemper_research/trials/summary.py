@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness.cells import Cell, outdated
 from graphtemper_research.harness.outcome import Comparison, Outcome, Row
-from graphtemper_research.trials.cells import Cell, outdated
-from graphtemper_research.trials.features import SUFFIX
-from graphtemper_research.trials.tables import REPORTED, Columns, mean, page, texts
+from graphtemper_research.harness.tables import REPORTED, Columns, mean, page, texts
+from graphtemper_research.trials.graph_names import SUFFIX
 from graphtemper_research.trials.trial import ORACLE, PEERS, SOURCE, TOLERANCE, VERDICTS
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ import pytest
 
 from graphtemper import csbm, shifts
 from graphtemper.errors import InputError
-from graphtemper_research.trials import class_shares, class_shares_summary
-from graphtemper_research.trials.class_shares import CASES, FEWEST_TARGET_NODES, resampled
+from graphtemper_research.trials import class_share_shifts as class_shares
+from graphtemper_research.trials import class_shares_summary
+from graphtemper_research.trials.class_share_shifts import CASES, FEWEST_TARGET_NODES, resampled
 from graphtemper_research.trials.class_shares_summary import CORRECTED, ESTIMATORS, PLAIN
 
 

@@ -28,10 +28,12 @@ from graphtemper.graph.graph import Graph
 from graphtemper.recalibration.class_shares import adjust_logits, bbse, em, rlls
 from graphtemper.recalibration.job import Recalibration
 from graphtemper.shifts import Shift
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import cells, class_shares_summary, features
-from graphtemper_research.trials.by_graph import over_graphs
-from graphtemper_research.trials.cells import Cell, Progress, Rows
+from graphtemper_research.trials import class_shares_summary
+from graphtemper_research.trials import graph_names as features
+from graphtemper_research.trials.cases import over_graphs
 from graphtemper_research.trials.class_shares_summary import CORRECTED, ESTIMATORS, PLAIN
 from graphtemper_research.trials.known_shifts import title
 from graphtemper_research.trials.trial import (

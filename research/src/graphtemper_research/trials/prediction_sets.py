@@ -21,10 +21,12 @@ from graphtemper.card import atlas
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.signals.observation import Observation
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import cells, features, sets_summary
-from graphtemper_research.trials.by_graph import over_graphs
-from graphtemper_research.trials.cells import Cell, Progress, Rows
+from graphtemper_research.trials import graph_names as features
+from graphtemper_research.trials import sets_summary
+from graphtemper_research.trials.cases import over_graphs
 from graphtemper_research.trials.known_shifts import FEWEST_NODES, SHIFTS, title
 from graphtemper_research.trials.sets_summary import (
     LEVEL,

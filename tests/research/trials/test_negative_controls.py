@@ -8,8 +8,9 @@ import pytest
 from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
 from graphtemper.graph.moments import column_moments
-from graphtemper_research.trials import controls, hidden_shifts
-from graphtemper_research.trials.controls import CONTROLS
+from graphtemper_research.trials import hidden_shifts
+from graphtemper_research.trials import negative_controls as controls
+from graphtemper_research.trials.negative_controls import CONTROLS
 from graphtemper_research.trials.trial import METHODS
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from graphtemper.card import atlas
 from graphtemper.errors import InputError
-from graphtemper_research.trials import features
-from graphtemper_research.trials.cells import Cell, Progress
+from graphtemper_research.harness.cells import Cell, Progress
+from graphtemper_research.trials import graph_names as features
 from graphtemper_research.trials.trial import QUICK_COMPOSITIONS, check_request
 
 # Folder, graph, model, seed, compositions and progress make a cell.

@@ -9,7 +9,8 @@ import pytest
 
 from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
-from graphtemper_research.trials import sets, sets_summary
+from graphtemper_research.trials import prediction_sets as sets
+from graphtemper_research.trials import sets_summary
 from graphtemper_research.trials.sets_summary import METHODS, SCORES, SHARE_TARGETS
 from graphtemper_research.trials.trial import QUICK_COMPOSITIONS, Source
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from graphtemper_research.trials import cells
+from graphtemper_research.harness import cells
 from graphtemper_research.trials.trial import SCORES
 
 HEAD = {"schema": "test/1", "seed": 1}

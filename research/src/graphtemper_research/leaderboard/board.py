@@ -13,15 +13,16 @@ from graphtemper._core.checks import check_whole
 from graphtemper.card import atlas
 from graphtemper.errors import InputError
 from graphtemper.scale.engine import connected
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress
 from graphtemper_research.harness.outcome import Outcome
 from graphtemper_research.leaderboard import summary
 from graphtemper_research.leaderboard.methods import SOURCE_FITTED, competitors
 from graphtemper_research.leaderboard.models import MODELS, check_models
 from graphtemper_research.leaderboard.tasks import TITLED, Task, in_nature, known, measure
-from graphtemper_research.trials import cells, natural
-from graphtemper_research.trials.cells import Cell, Progress
+from graphtemper_research.trials import natural_shifts as natural
 from graphtemper_research.trials.known_shifts import graphs_here, title
-from graphtemper_research.trials.natural import PAIRS, Pair
+from graphtemper_research.trials.natural_shifts import PAIRS, Pair
 from graphtemper_research.trials.trial import QUICK_COMPOSITIONS
 
 SEEDS = 3

@@ -7,7 +7,8 @@ from graphtemper import csbm, metrics, shifts
 from graphtemper import temperature as temperatures
 from graphtemper.card import atlas
 from graphtemper.errors import InputError
-from graphtemper_research.trials import per_node, per_node_summary
+from graphtemper_research.trials import per_node_summary
+from graphtemper_research.trials import per_node_temperatures as per_node
 from graphtemper_research.trials.known_shifts import title
 from graphtemper_research.trials.per_node_summary import (
     ALL,

@@ -8,8 +8,9 @@ import pytest
 
 from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
-from graphtemper_research.trials import natural, natural_summary
-from graphtemper_research.trials.natural import Pair
+from graphtemper_research.trials import natural_shifts as natural
+from graphtemper_research.trials import natural_summary
+from graphtemper_research.trials.natural_shifts import Pair
 from graphtemper_research.trials.trial import METHODS, halves
 
 LABEL_FREE = ("temperature", "estimate", "low", "high", "verdict")

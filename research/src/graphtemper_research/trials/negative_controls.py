@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphtemper.card import atlas
 from graphtemper.graph.graph import Graph
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Comparison, Outcome, Row
-from graphtemper_research.trials import cells, features
-from graphtemper_research.trials.by_graph import over_graphs
-from graphtemper_research.trials.cells import Cell, Progress, Rows
+from graphtemper_research.harness.tables import REPORTED, Columns, interval, page, skipped, texts
+from graphtemper_research.trials import graph_names as features
+from graphtemper_research.trials.cases import over_graphs
 from graphtemper_research.trials.hidden_shifts import (
     class_noise,
     regional_noise,
@@ -25,7 +27,6 @@ from graphtemper_research.trials.hidden_shifts import (
     swap_classes,
 )
 from graphtemper_research.trials.natural_summary import COLOURS
-from graphtemper_research.trials.tables import REPORTED, Columns, interval, page, skipped, texts
 from graphtemper_research.trials.trial import (
     ATLAS,
     METHODS,

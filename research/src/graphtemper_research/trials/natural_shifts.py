@@ -22,9 +22,11 @@ from graphtemper.cli.arguments import load_graph
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.subgraph import induced
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import cells, features, natural_summary
-from graphtemper_research.trials.cells import Cell, Progress, Rows
+from graphtemper_research.trials import graph_names as features
+from graphtemper_research.trials import natural_summary
 from graphtemper_research.trials.trial import (
     METHODS,
     MODELS,

@@ -16,10 +16,12 @@ import numpy as np
 from graphtemper import recalibrate, suggest_labels, temperature
 from graphtemper.card import atlas
 from graphtemper.graph.graph import Graph
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import cells, labels_summary, natural
-from graphtemper_research.trials.cells import Cell, Progress, Rows
-from graphtemper_research.trials.natural import PAIRS, Pair, title
+from graphtemper_research.trials import labels_summary
+from graphtemper_research.trials import natural_shifts as natural
+from graphtemper_research.trials.natural_shifts import PAIRS, Pair, title
 from graphtemper_research.trials.trial import (
     ATLAS,
     MODELS,

@@ -30,9 +30,11 @@ from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.node_temperatures import Temperature
 from graphtemper.signals.node_signals import LOGIT_SIGNALS
 from graphtemper.signals.observation import Observation
+from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import cells, features, per_node_summary
-from graphtemper_research.trials.cells import Cell, Progress, Rows
+from graphtemper_research.trials import graph_names as features
+from graphtemper_research.trials import per_node_summary
 from graphtemper_research.trials.known_shifts import FEWEST_NODES, SHIFTS, graphs_here, title
 from graphtemper_research.trials.per_node_summary import (
     GLOBAL,

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm
-from graphtemper_research.trials import labels, labels_summary
-from graphtemper_research.trials.natural import Pair
+from graphtemper_research.trials import label_budgets as labels
+from graphtemper_research.trials import labels_summary
+from graphtemper_research.trials.natural_shifts import Pair
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
 
