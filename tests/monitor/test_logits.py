@@ -61,7 +61,10 @@ def test_an_entry_is_what_recalibrate_logits_says(watched, said, log, tmp_path):
     )
     assert (entry.temperature, entry.slope) == (known.temperature, known.slope)
     assert (entry.verdict, entry.num_nodes) == (known.verdict, 400)
-    assert (list(entry.reasons), entry.signals) == (known.reasons, known.signals)
+    assert (list(entry.reasons), entry.signals) == (
+        [str(reason) for reason in known.reasons],
+        known.signals,
+    )
     assert log.entries() == [entry]
 
 

@@ -41,7 +41,7 @@ def test_labels_lead_once_they_say_more_than_the_atlas():
     """Information of the labels about the log-odds, by differences, against the prior's."""
     seen = _seen(np.tile([0.0, 1.0], (2000, 1)))
     prior, leads = Prior(2.0, 0.4), []
-    said = Answer(seen, prior, prior.estimate("atlas"), 1.0, "", "trust", [])
+    said = Answer(seen, prior, prior.estimate("atlas"), 1.0, None, "trust", [])
     for count in (4, 40, 60, 80, 100, 400):
         given = read_labels(
             {i: int(i % 8 > 0) for i in range(count)}, None, np.arange(2000), 2000, 2
@@ -67,11 +67,12 @@ def test_labels_lead_once_they_say_more_than_the_atlas():
 )
 def test_what_labels_say_in_words(labels, counted):
     seen, before = _seen(np.tile([0.0, 1.0], (20, 1))), Estimate(0.8, 0.7, 0.95, "atlas")
-    said = Answer(seen, Prior(1.4, 0.5), before, 1.0, "", "trust", [])
+    said = Answer(seen, Prior(1.4, 0.5), before, 1.0, None, "trust", [])
     found = learn(said, 0.5, read_labels(labels, None, np.arange(20), 20, 2))
-    assert counted in found.reason
-    assert f"to within {50 * _width(found):.1f} points" in found.reason
-    assert found.reason.endswith("from the atlas alone to within 12.5.")
+    assert found.reason.code == "labels_used"
+    assert counted in found.reason.text
+    assert f"to within {50 * _width(found):.1f} points" in found.reason.text
+    assert found.reason.text.endswith("from the atlas alone to within 12.5.")
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
@@ -95,7 +96,7 @@ def test_labels_that_say_nothing_leave_the_answer_where_it_was():
     given = read_labels({0: 0, 1: 1, 2: 0}, None, np.arange(400), 400, 2)
     prior = Prior(0.8, 0.4)
     matched = temperatures.match_confidence(logits, prior.estimate("atlas").value)
-    said = Answer(seen, prior, prior.estimate("atlas"), matched, "", "trust", [])
+    said = Answer(seen, prior, prior.estimate("atlas"), matched, None, "trust", [])
     atlas = learn(said, 0.5, given)
     kept = learn(replace(said, verdict="abstain"), 9.0, given)
     assert atlas.temperature == pytest.approx(matched, rel=2e-3)

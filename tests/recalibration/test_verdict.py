@@ -5,6 +5,7 @@ import pytest
 
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.response import Kernel, Response
+from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
@@ -55,8 +56,8 @@ def test_novelty_is_the_distance_to_the_nearest_environment_in_reaches(response)
     ],
 )
 def test_a_signal_beyond_all_environments_is_named_with_its_side(response, where, said):
-    _, reasons = judge(response, _at(*where), SURE, "", False, False)
-    named = [reason for reason in reasons if "anything seen at the source" in reason]
+    _, reasons = judge(response, _at(*where), SURE, None, False, False)
+    named = [reason.text for reason in reasons if reason.code == "signal_out_of_range"]
     assert len(named) == len(said)
     for reason, start in zip(named, said, strict=True):
         assert reason.startswith(start)
@@ -64,10 +65,12 @@ def test_a_signal_beyond_all_environments_is_named_with_its_side(response, where
 
 def test_the_reasons_give_width_and_distance_in_numbers(response):
     wide, far = Estimate(0.8, 0.73, 0.87, "atlas"), _at(0.0, 5.0)
-    _, reasons = judge(response, far, wide, "the logits are odd", False, False)
-    assert "the accuracy is only known to within 7 points: between 73% and 87%." in reasons
-    assert any("the graph lies 2.5 times as far from any shift" in reason for reason in reasons)
-    assert "the logits are odd." in reasons
+    odd = Reason(ReasonCode.TEMPERATURE_AT_BOUND, "the logits are odd.")
+    _, reasons = judge(response, far, wide, odd, False, False)
+    texts = {reason.code: reason.text for reason in reasons}
+    assert "within 7 points: between 73% and 87%" in texts["wide_interval"]
+    assert "2.5 times" in texts["far_from_atlas"]
+    assert odd in reasons
 
 
 @pytest.mark.parametrize(
@@ -91,35 +94,41 @@ def test_an_abstention_asks_for_the_labels_of_the_hardest_case(
     response, accuracy, distance, blind, verdict, hardest
 ):
     signals = _at(0.0, 2.0 * distance)  # reach is 2, and nothing lies above the source
-    found, reasons = judge(response, signals, accuracy, "", False, blind)
+    found, reasons = judge(response, signals, accuracy, None, False, blind)
     assert found == verdict
-    asked = [reason for reason in reasons if "labels of about" in reason]
+    asked = [reason.text for reason in reasons if reason.code == "labels_needed"]
     assert len(asked) == (hardest is not None)
     if asked:
         assert f"about {labels_needed(hardest)} target nodes would" in asked[0]
 
 
 @pytest.mark.parametrize(
-    ("confidence", "word"),
+    ("confidence", "code"),
     [
-        (0.9, "claims 90.0% and is estimated to be right 80.0% of the time: over-confident."),
-        (0.7, "claims 70.0% and is estimated to be right 80.0% of the time: under-confident."),
-        (0.81, "about as confident as it is right."),
-        (0.79, "about as confident as it is right."),
+        (0.9, "over_confident"),
+        (0.7, "under_confident"),
+        (0.81, "calibrated"),
+        (0.79, "calibrated"),
     ],
 )
-def test_the_direction_in_words(confidence, word):
-    assert direction(confidence, SURE).endswith(word)
+def test_the_direction_names_both_numbers(confidence, code):
+    reason = direction(confidence, SURE)
+    assert reason.code == code
+    assert f"claims {confidence:.1%}" in reason.text
+    assert "right 80.0% of the time" in reason.text
 
 
 @pytest.mark.parametrize(
-    ("confidence", "word"),
+    ("confidence", "code", "word"),
     [
-        (0.84, "perhaps over-confident, but the interval (60% to 95%) is too wide to tell."),
-        (0.76, "perhaps under-confident, but the interval (60% to 95%) is too wide to tell."),
-        (0.81, "about as confident as it is right."),
-        (0.97, ": over-confident."),
+        (0.84, "direction_unclear", "perhaps over-confident"),
+        (0.76, "direction_unclear", "perhaps under-confident"),
+        (0.81, "calibrated", "about as confident as it is right"),
+        (0.97, "over_confident", ": over-confident."),
     ],
 )
-def test_a_wide_interval_does_not_tell_the_direction(confidence, word):
-    assert direction(confidence, Estimate(0.8, 0.6, 0.95, "atlas")).endswith(word)
+def test_a_wide_interval_does_not_tell_the_direction(confidence, code, word):
+    reason = direction(confidence, Estimate(0.8, 0.6, 0.95, "atlas"))
+    assert reason.code == code
+    assert word in reason.text
+    assert ("60% to 95%" in reason.text) == (code == "direction_unclear")

@@ -113,7 +113,7 @@ def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
     ]
     return Demo(
         verdict=result.verdict,
-        reasons=result.reasons,
+        reasons=[str(reason) for reason in result.reasons],
         accuracy=result.accuracy,
         true_accuracy=float((logits.argmax(axis=1) == labels).mean()),
         scores=scores,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,13 +87,13 @@ def print_rows(rows: dict[str, str]) -> None:
     console().print(grid)
 
 
-def print_reasons(reasons: list[str]) -> None:
+def print_reasons(reasons: Iterable[object]) -> None:
     """Print sentences as a list, each wrapped to the terminal under its own first word."""
     from textwrap import fill
 
     for reason in reasons:
         width = max(console().width, 20)
-        say(fill(reason, width, initial_indent="- ", subsequent_indent="  "))
+        say(fill(str(reason), width, initial_indent="- ", subsequent_indent="  "))
 
 
 def table(title: str, rows: list[dict[str, Any]]) -> Any:

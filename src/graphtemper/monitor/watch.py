@@ -282,7 +282,7 @@ def _entry(
         temperature=float(np.mean(result.temperature)),
         slope=float(result.slope),
         verdict=result.verdict,
-        reasons=tuple(result.reasons),
+        reasons=tuple(str(reason) for reason in result.reasons),
         signals={name: float(value) for name, value in result.signals.items()},
     )
 

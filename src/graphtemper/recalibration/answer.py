@@ -19,6 +19,7 @@ from graphtemper.recalibration.class_shares import support
 from graphtemper.recalibration.class_shares.support import ShareEvidence
 from graphtemper.recalibration.few_labels import MATCH_DEVIATION, Labels, Learned, Prior
 from graphtemper.recalibration.reading import Reading
+from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY, CAUTION_NOVELTY, Verdict, judge
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.matching import nearest_temperature
@@ -30,6 +31,10 @@ VAGUE = 1.5
 KEPT = 0.5
 # Mean confidence at the labels' temperature may miss their accuracy by so many matching errors.
 _MISMATCHES = 3.0
+_DISAGREEMENT = (
+    "the temperature that fits the labels does not fit their accuracy, as a few nodes with extreme "
+    "logits can cause; the accuracy is matched instead."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +52,7 @@ class Answer:
     matched
         The temperature that goes with it, relative to the source's.
     note
-        What is wrong with that temperature, or "".
+        What is wrong with that temperature, if anything is.
     verdict, reasons
         See `graphtemper.recalibration.verdict`.
     """
@@ -56,9 +61,9 @@ class Answer:
     prior: Prior
     accuracy: Estimate
     matched: float
-    note: str
+    note: Reason | None
     verdict: Verdict
-    reasons: list[str]
+    reasons: list[Reason]
 
     @property
     def relative(self) -> float:
@@ -75,7 +80,8 @@ def from_atlas(target: Reading) -> Answer:
     """Return the atlas's answer about the logits as they are."""
     prior = target.prior(target.drift)
     accuracy = prior.estimate("atlas")
-    matched, note = nearest_temperature(target.seen.logits, accuracy.value)
+    matched, problem = nearest_temperature(target.seen.logits, accuracy.value)
+    note = at_bound(problem)
     return _judged(target, target.seen, prior, accuracy, matched, note)
 
 
@@ -85,7 +91,7 @@ def _judged(
     prior: Prior,
     accuracy: Estimate,
     matched: float,
-    note: str,
+    note: Reason | None,
     learned: Learned | None = None,
 ) -> Answer:
     verdict, reasons = judge(
@@ -108,7 +114,7 @@ def weigh_shares(target: Reading, plain: Answer) -> tuple[ShareEvidence, Answer]
     spread = target.prior(shares.deviation).deviation
     prior = Prior(log_odds(shares.accuracy), spread)
     implied = prior.estimate("class shares")
-    unread = bool(plain.note) or target.blind
+    unread = plain.note is not None or target.blind
     shares = shares.unless(support.doubt(target.novelty, unread, target.gains, implied))
     corrected = Observation(
         plain.seen.all_logits + shares.offsets, plain.seen.graph, plain.seen.nodes
@@ -132,13 +138,10 @@ def with_labels(target: Reading, answer: Answer, labels: Labels) -> Answer:
     seen, learned = answer.seen, learn(answer, target.novelty, labels)
     accuracy, found = learned.accuracy, learned.temperature
     note = answer.note if target.flat else _below_chance(accuracy.value, seen.num_classes)
-    if not note and not target.flat and _contradicts(seen, found, accuracy):
+    if note is None and not target.flat and _contradicts(seen, found, accuracy):
         # A few nodes with extreme logits can pull a likelihood anywhere, but not a count.
-        found, note = nearest_temperature(seen.logits, accuracy.value)
-        note = note or (
-            "the temperature that fits the labels does not fit their accuracy, as a few nodes with "
-            "extreme logits can cause; the accuracy is matched instead"
-        )
+        found, problem = nearest_temperature(seen.logits, accuracy.value)
+        note = at_bound(problem) or Reason(ReasonCode.LABELS_DISAGREE, _DISAGREEMENT)
     return _judged(target, seen, answer.prior, accuracy, found, note, learned)
 
 
@@ -184,20 +187,27 @@ def _trusted(deviation: float, novelty: float) -> float:
     return deviation * max(novelty / CAUTION_NOVELTY, 1.0)
 
 
-def _what_labels_say(right: NDArray[np.bool_], accuracy: Estimate, before: Estimate) -> str:
+def _what_labels_say(right: NDArray[np.bool_], accuracy: Estimate, before: Estimate) -> Reason:
     count, hits = right.size, int(right.sum())
     nodes = "1 labelled node" if count == 1 else f"{count} labelled nodes"
     was, now = (0.5 * (item.high - item.low) for item in (before, accuracy))
-    return (
+    text = (
         f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
         f"{100 * now:.1f} points, from the {before.method} alone to within {100 * was:.1f}."
     )
+    return Reason(ReasonCode.LABELS_USED, text)
 
 
-def _below_chance(accuracy: float, num_classes: int) -> str:
+def _below_chance(accuracy: float, num_classes: int) -> Reason | None:
     if accuracy > 1.0 / num_classes:
-        return ""
-    return (
+        return None
+    text = (
         f"accuracy {accuracy:.4g} is not above 1/K = {1.0 / num_classes:.4g}, so the logits say "
-        "next to nothing about the classes"
+        "next to nothing about the classes."
     )
+    return Reason(ReasonCode.BELOW_CHANCE, text)
+
+
+def at_bound(problem: str) -> Reason | None:
+    """Return the reason for what `nearest_temperature` found wrong, or None for ""."""
+    return Reason(ReasonCode.TEMPERATURE_AT_BOUND, f"{problem}.") if problem else None

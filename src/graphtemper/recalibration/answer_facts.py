@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from graphtemper._core.estimate import Estimate
+from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import LEVEL, Verdict
 
 
@@ -16,7 +17,7 @@ class _Answered(Protocol):
     @property
     def verdict(self) -> Verdict: ...
     @property
-    def reasons(self) -> list[str]: ...
+    def reasons(self) -> list[Reason]: ...
     @property
     def slope(self) -> float: ...
     @property
@@ -36,9 +37,9 @@ def as_facts(found: _Answered) -> dict[str, Any]:
     accuracy, (before, after) = found.accuracy, found.mean_confidence
     interval = {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high}
     return {
-        "schema": "graphtemper.recalibration/1",
+        "schema": "graphtemper.recalibration/2",
         "verdict": found.verdict,
-        "reasons": list(found.reasons),
+        "reasons": [reason.to_dict() for reason in found.reasons],
         "slope": found.slope,
         "severity_bound": found.severity_bound,
         "accuracy": interval | {"level": LEVEL},

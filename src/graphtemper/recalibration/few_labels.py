@@ -58,6 +58,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.log_odds import to_share
+from graphtemper.recalibration.reasons import Reason
 from graphtemper.temperature.inverse import gaps, summarise
 
 METHOD = "atlas and labels"
@@ -341,6 +342,6 @@ class Learned:
 
     accuracy: Estimate
     temperature: float
-    reason: str
+    reason: Reason
     count: float
     leads: bool

@@ -34,6 +34,7 @@ from graphtemper.recalibration.class_shares.support import ClassShares
 from graphtemper.recalibration.labelling import LabelPlan, read_labels
 from graphtemper.recalibration.node_temperatures import Temperature
 from graphtemper.recalibration.reading import Reading
+from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import Verdict, direction
 from graphtemper.signals.observation import Observation
 
@@ -51,7 +52,8 @@ class Recalibration:
     accuracy : Estimate
         Estimated accuracy with a 90 % interval; a credible interval where labels were given.
     verdict, reasons
-        ``trust``, ``caution`` or ``abstain``, and why, in sentences.
+        ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
+        ``text``.
     slope : float
         Source temperature over target temperature: below 1 the model is over-confident.
     severity_bound : float
@@ -76,7 +78,7 @@ class Recalibration:
     probabilities: FloatArray
     accuracy: Estimate
     verdict: Verdict
-    reasons: list[str]
+    reasons: list[Reason]
     slope: float
     severity_bound: float
     signals: dict[str, float]
@@ -198,7 +200,7 @@ def recalibrate(
                 answer, shift = better, shares.offsets * card.probe.temperature
         told = shares.reasons(class_shares)
     divisor: Temperature = answer.relative
-    uneven: list[str] = []
+    uneven: list[Reason] = []
     if per_node:
         divisor, uneven = node_temperatures.spread(
             answer.seen, card, answer.relative, answer.accuracy.value, answer.verdict == "abstain"

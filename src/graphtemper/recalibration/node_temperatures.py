@@ -16,6 +16,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.log_odds import log_odds
 from graphtemper.errors import InputError
+from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals import node_signals
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.matching import nearest_temperature
@@ -31,7 +32,7 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 def spread(
     seen: Observation, card: SourceCard, relative: float, accuracy: float, keep: bool = False
-) -> tuple[FloatArray, list[str]]:
+) -> tuple[FloatArray, list[Reason]]:
     """Return each observed node's temperature (n,) and reasons: where it comes from.
 
     Parameters
@@ -71,10 +72,12 @@ def spread(
         return np.full(seen.num_nodes, relative), []
     response = card.node_responses["model" if seen.has_model else "logits"]
     if not response.helps:
-        return np.full(seen.num_nodes, relative), [
+        text = (
             "on shifts left out of this card one temperature per node was no better than one for "
             "all, so all nodes have the same."
-        ]
+        )
+        equal = Reason(ReasonCode.NODE_TEMPERATURES_EQUAL, text)
+        return np.full(seen.num_nodes, relative), [equal]
     log_ratio = response.log_temperatures(
         node_signals.measure(seen, card.probe),
         seen.predictions,
@@ -85,10 +88,11 @@ def spread(
     common, _ = nearest_temperature(divided(seen.logits, ratio), wanted)
     found = common * ratio
     low, high = np.quantile(found * card.probe.temperature, (0.05, 0.95))
-    return found, [
+    text = (
         f"nine nodes in ten have a temperature between {low:.3g} and {high:.3g}; on shifts left "
         f"out of the card this saved {response.gain:.2g} nats a node against one for all."
-    ]
+    )
+    return found, [Reason(ReasonCode.NODE_TEMPERATURES, text)]
 
 
 def divided(logits: FloatArray, ratio: FloatArray) -> FloatArray:

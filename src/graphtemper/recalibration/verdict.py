@@ -10,6 +10,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper._core.log_odds import normal_quantile
 from graphtemper.card.response import Response
 from graphtemper.recalibration.few_labels import Learned
+from graphtemper.recalibration.reasons import Reason, ReasonCode
 
 Verdict = Literal["trust", "caution", "abstain"]
 
@@ -26,11 +27,11 @@ def judge(
     response: Response,
     signals: dict[str, float],
     accuracy: Estimate,
-    note: str,
+    note: Reason | None,
     flat: bool,
     blind: bool,
     learned: Learned | None = None,
-) -> tuple[Verdict, list[str]]:
+) -> tuple[Verdict, list[Reason]]:
     """Say whether the estimate can be trusted, from its width and from how new the target looks.
 
     With labels the interval already allows for an atlas that does not apply, so that its width
@@ -46,25 +47,26 @@ def judge(
     verdict: Verdict = "trust"
     if width > CAUTION_WIDTH:
         verdict = "caution"
-        reasons.append(
+        text = (
             f"the accuracy is only known to within {100 * width:.0f} points: between "
             f"{accuracy.low:.0%} and {accuracy.high:.0%}."
         )
+        reasons.append(Reason(ReasonCode.WIDE_INTERVAL, text))
     if distance > CAUTION_NOVELTY and not (learned and learned.leads):
         verdict = "caution"
-        reasons.append(
+        text = (
             f"the graph lies {distance:.1f} times as far from any shift in the atlas as an unknown "
             "family usually does."
         )
-    if note:
+        reasons.append(Reason(ReasonCode.FAR_FROM_ATLAS, text))
+    if note is not None:
         verdict = "caution"
-        reasons.append(f"{note}.")
+        reasons.append(note)
     strange = distance > ABSTAIN_NOVELTY and learned is None
     unread = blind and learned is None
     if unread:
-        reasons.append(
-            "the graph has no neighbours to read the signal from, on which this card relies."
-        )
+        text = "the graph has no neighbours to read the signal from, on which this card relies."
+        reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, text))
     if width > ABSTAIN_WIDTH or strange or flat or unread:
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
@@ -73,15 +75,17 @@ def judge(
     return verdict, reasons
 
 
-def _what_would_help(accuracy: float, learned: Learned | None) -> str:
+def _what_would_help(accuracy: float, learned: Learned | None) -> Reason:
     needed = labels_needed(accuracy)
     if learned is not None and learned.count >= needed:
-        return "the source temperature is kept, because no temperature would change anything."
+        text = "the source temperature is kept, because no temperature would change anything."
+        return Reason(ReasonCode.NO_TEMPERATURE_HELPS, text)
     total = "" if learned is None else " in all"
-    return (
+    text = (
         f"the source temperature is kept; labels of about {needed} target nodes{total} would bring "
         f"the accuracy to within {CAUTION_WIDTH:.0%}."
     )
+    return Reason(ReasonCode.LABELS_NEEDED, text)
 
 
 def labels_needed(accuracy: float, half_width: float = CAUTION_WIDTH) -> int:
@@ -96,7 +100,7 @@ def labels_needed(accuracy: float, half_width: float = CAUTION_WIDTH) -> int:
     return int(np.ceil(variance * (normal_quantile(LEVEL) / half_width) ** 2))
 
 
-def _unseen(response: Response, signals: dict[str, float]) -> list[str]:
+def _unseen(response: Response, signals: dict[str, float]) -> list[Reason]:
     """Name the signals that lie outside everything seen at the source."""
     x = response.coordinates(signals)
     reasons = []
@@ -105,31 +109,33 @@ def _unseen(response: Response, signals: dict[str, float]) -> list[str]:
         beyond = max(low - value, value - high)
         if beyond > 1.0:
             side = "below" if value < low else "above"
-            reasons.append(
-                f"{name} is {beyond:.1f} standard deviations {side} anything seen at the source."
-            )
+            text = f"{name} is {beyond:.1f} standard deviations {side} anything seen at the source."
+            reasons.append(Reason(ReasonCode.SIGNAL_OUT_OF_RANGE, text))
     return reasons
 
 
-def direction(confidence: float, accuracy: Estimate) -> str:
+def direction(confidence: float, accuracy: Estimate) -> Reason:
     """Say in a sentence whether the model claims too much or too little, if that can be told.
 
     Examples
     --------
-    >>> direction(0.92, Estimate(0.85, 0.56, 0.96, "atlas")).split(": ")[1]
+    >>> direction(0.92, Estimate(0.85, 0.56, 0.96, "atlas")).text.split(": ")[1]
     'perhaps over-confident, but the interval (56% to 96%) is too wide to tell.'
     """
     gap = confidence - accuracy.value
     word = "over-confident" if gap > 0 else "under-confident"
+    code = ReasonCode.OVER_CONFIDENT if gap > 0 else ReasonCode.UNDER_CONFIDENT
     if accuracy.low <= confidence <= accuracy.high:
         interval = f"the interval ({accuracy.low:.0%} to {accuracy.high:.0%})"
         word = f"perhaps {word}, but {interval} is too wide to tell"
+        code = ReasonCode.DIRECTION_UNCLEAR
         if abs(gap) < _SMALL_GAP:
-            word = "about as confident as it is right"
-    return (
+            word, code = "about as confident as it is right", ReasonCode.CALIBRATED
+    text = (
         f"at the source temperature the model claims {confidence:.1%} and is estimated to be right "
         f"{accuracy.value:.1%} of the time: {word}."
     )
+    return Reason(code, text)
 
 
 def novelty(response: Response, signals: dict[str, float]) -> float:

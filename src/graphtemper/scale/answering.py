@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 from graphtemper import theory
 from graphtemper._core.estimate import Estimate
+from graphtemper.recalibration.answer import at_bound
 from graphtemper.recalibration.answer_facts import as_facts
 from graphtemper.recalibration.background import nearest_families
 from graphtemper.recalibration.reading import ReadEvidence
+from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import Verdict, direction, judge
 
 ANSWER = "_answer.json"
@@ -28,7 +30,7 @@ class ShardedAnswer:
     temperature: float
     accuracy: Estimate
     verdict: Verdict
-    reasons: list[str]
+    reasons: list[Reason]
     slope: float
     severity_bound: float
     signals: dict[str, float]
@@ -85,9 +87,9 @@ def told(target: ReadEvidence, match: Callable[[float], tuple[float, str]]) -> S
     """
     card, claimed = target.card, target.shown.confidence
     accuracy = target.prior(target.drift).estimate("atlas")
-    matched, note = match(accuracy.value)
+    matched, problem = match(accuracy.value)
     verdict, reasons = judge(
-        target.response, target.signals, accuracy, note, target.flat, target.blind
+        target.response, target.signals, accuracy, at_bound(problem), target.flat, target.blind
     )
     relative = 1.0 if verdict == "abstain" else matched
     return ShardedAnswer(

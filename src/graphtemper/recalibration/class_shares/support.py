@@ -45,6 +45,7 @@ from graphtemper.recalibration.class_shares.correction import adjust_logits
 from graphtemper.recalibration.class_shares.fit import FitTest, shares_fit
 from graphtemper.recalibration.class_shares.likelihood import em, share_error
 from graphtemper.recalibration.class_shares.moved import ShareTest, shares_moved
+from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY, ABSTAIN_WIDTH
 from graphtemper.signals.gains import Gains
 
@@ -112,15 +113,20 @@ class ShareEvidence:
         """Return the evidence with one more objection, which may be empty."""
         return replace(self, objection=self.objection or doubt)
 
-    def reasons(self, wanted: ClassShares) -> list[str]:
+    def reasons(self, wanted: ClassShares) -> list[Reason]:
         """Return what to tell a person, who did or did not ask for a correction."""
         asked = wanted == "estimate"
         if self.supported and self.shares is not None:
             told = f"the class shares seem to have moved: {self._moves(self.shares)}"
             if asked:
-                return [f"{told}; correcting for it changes {self.changed:.1%} of the predictions."]
-            return [f'{told}; class_shares="estimate" would correct the logits for it.']
-        return [f"no correction for class shares: {self.objection}."] if asked else []
+                text = f"{told}; correcting for it changes {self.changed:.1%} of the predictions."
+                return [Reason(ReasonCode.CLASS_SHARES_CORRECTED, text)]
+            text = f'{told}; class_shares="estimate" would correct the logits for it.'
+            return [Reason(ReasonCode.CLASS_SHARES_MOVED, text)]
+        if not asked:
+            return []
+        text = f"no correction for class shares: {self.objection}."
+        return [Reason(ReasonCode.CLASS_SHARES_NOT_CORRECTED, text)]
 
     def _moves(self, shares: FloatArray) -> str:
         by_size = np.argsort(-np.abs(shares - self.source_shares), kind="stable")[:_NAMED]
@@ -149,7 +155,7 @@ def check_wanted(value: str, per_node: bool = False) -> None:
         )
 
 
-def unknown(wanted: ClassShares) -> list[str]:
+def unknown(wanted: ClassShares) -> list[Reason]:
     """Return what to tell a person who asked for a correction where the card cannot say anything.
 
     Examples
@@ -159,10 +165,11 @@ def unknown(wanted: ClassShares) -> list[str]:
     """
     if wanted == "report":
         return []
-    return [
+    text = (
         "no correction for class shares: the card holds no class profile, because it is from an "
         "earlier version, or its model has too many classes or hardly tells them apart."
-    ]
+    )
+    return [Reason(ReasonCode.CLASS_PROFILE_MISSING, text)]
 
 
 def doubt(novelty: float, unread: bool, gains: Gains | None, accuracy: Estimate) -> str:

@@ -74,7 +74,7 @@ def content(result: Recalibration, name: str | None = None) -> dict[str, Any]:
         "verdict": {
             "word": result.verdict,
             "sentence": words.verdict_sentence(result, background),
-            "reasons": [_sentence(reason) for reason in result.reasons],
+            "reasons": [_sentence(reason.text) for reason in result.reasons],
         },
         "accuracy": numbers["accuracy"],
         "mean_confidence": numbers["mean_confidence"],

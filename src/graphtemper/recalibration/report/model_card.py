@@ -77,7 +77,7 @@ def _on_target(result: Recalibration, target: str) -> list[str]:
         f"{confidence['after']:.1%} |",
         f"| nodes, labels used | {said['num_nodes']}, {said['num_labels']} |",
         "",
-        *(f"- {_plain(reason)}" for reason in said["reasons"]),
+        *(f"- {_plain(reason.text)}" for reason in result.reasons),
         "",
     ]
 

@@ -23,6 +23,7 @@ from graphtemper.card.card import SourceCard
 from graphtemper.errors import FileError, InputError
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.reading import ReadEvidence
+from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.scale.answering import (
     ShardedAnswer,
     ShardedRecalibration,
@@ -59,9 +60,10 @@ from graphtemper.temperature.matching import nearest_defined
 
 NODE, LIST = "node", "logits"
 _NAMES_AT_ONCE = 200_000
-_NO_FEATURES = (
+_NO_FEATURES = Reason(
+    ReasonCode.FEATURES_UNKNOWN,
     "the features are not known here, so nothing shows whether class shares have moved; they are "
-    "taken to be the source's."
+    "taken to be the source's.",
 )
 
 
