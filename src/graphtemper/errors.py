@@ -23,6 +23,10 @@ class NotIdentifiableError(GraphTemperError, ValueError):
     """The data do not determine the quantity that was asked for, so no number is given."""
 
 
+class ModelError(GraphTemperError, RuntimeError):
+    """The user's model raised an error; the message repeats it and it is the cause of this one."""
+
+
 class ClusterError(GraphTemperError, RuntimeError):
     """A cluster that cannot be reached, or that has lost the workers it needs to go on."""
 

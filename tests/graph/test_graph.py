@@ -290,12 +290,14 @@ def test_pyg_round_trip():
     assert_same(back.replace(name=g.name, class_names=g.class_names), g)
 
 
-def test_from_pyg_merges_directions_loops_and_duplicates():
+def test_from_pyg_merges_directions_loops_and_duplicates_on_request():
     torch = pytest.importorskip("torch")
     from torch_geometric.data import Data
 
     data = Data(x=torch.zeros(3, 1), edge_index=torch.tensor([[0, 1, 2, 2, 0], [1, 0, 1, 2, 1]]))
-    assert Graph.from_pyg(data).edges.tolist() == [[0, 1], [1, 2]]
+    dropped = ("direction", "self_loops", "multi_edges")
+    assert Graph.from_pyg(data, drop=dropped).edges.tolist() == [[0, 1], [1, 2]]
+    assert Graph.from_pyg(data, drop="all").edges.tolist() == [[0, 1], [1, 2]]
     with pytest.raises(InputError, match="needs both x and edge_index"):
         Graph.from_pyg(Data(edge_index=data.edge_index))
 

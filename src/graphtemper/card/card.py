@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,7 @@ from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.node_rows import AtlasNodes
 from graphtemper.card.response import Kernel, Response
 from graphtemper.errors import FileError, InputError
+from graphtemper.graph.conversion import as_graph
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.moments import column_moments
 from graphtemper.models.predictor import Predictor, predict
@@ -47,6 +49,9 @@ from graphtemper.signals.evidence import (
 )
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.share_drift import Population
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 MAX_BYTES = 100_000
 # Fewer labelled nodes than this measure an accuracy too poorly to learn from.
@@ -84,7 +89,7 @@ class SourceCard:
     def build(
         cls,
         predictor: Predictor,
-        graph: Graph,
+        graph: Graph | Data,
         nodes: Nodes = None,
         *,
         seed: int = 0,
@@ -99,7 +104,8 @@ class SourceCard:
         Parameters
         ----------
         predictor, graph
-            The frozen model and the labelled graph it was trained on.
+            The frozen model and the labelled graph it was trained on. Of a PyG ``Data`` it is
+            checked that the model reads nothing that a `Graph` does not hold.
         nodes
             Labelled nodes that were not used for training (default: all labelled ones).
         seed
@@ -125,6 +131,7 @@ class SourceCard:
         >>> card.num_classes, len(card.environments)
         (2, 62)
         """
+        graph = as_graph(graph, predictor)
         check_whole(seed, "seed", 0, 2**62)
         planned = atlas.plan(seed, exclude, compositions)
         rows, labels = select_labelled(graph, nodes)

@@ -5,6 +5,7 @@ Nothing here imports these libraries to read their objects; only writing for PyG
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,36 +22,177 @@ if TYPE_CHECKING:
     from graphtemper.graph.graph import Graph
 
 
+# Names for what `Graph.from_pyg` loses of the edges themselves, next to the names of fields.
+EDGE_LOSSES = {
+    "direction": "edges in one direction only",
+    "self_loops": "self-loops in edge_index",
+    "multi_edges": "edges that are listed more than once",
+}
+# A Graph keeps these; masks under other names are no input of a model.
+_KEPT_FIELDS = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask")
+
+
 def read_pyg(data: Data) -> dict[str, Any]:
-    """Return the fields of a ``torch_geometric`` ``Data``, brought to the CPU from any device.
+    """Return the fields of a ``torch_geometric`` ``Data`` as copies on the CPU.
 
     Examples
     --------
     >>> import torch
     >>> from torch_geometric.data import Data
-    >>> found = read_pyg(Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]])))
-    >>> found["edges"].tolist()
+    >>> fields = read_pyg(Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]])))
+    >>> fields["edges"].tolist()
     [[0, 1], [1, 0]]
     """
+    _check_homogeneous(data)
     for name in ("x", "edge_index"):
         tensor = getattr(data, name, None)
         if tensor is None:
             raise InputError("the PyG data needs both x and edge_index; set them first.")
+        if not hasattr(tensor, "is_meta"):
+            kind = type(tensor).__name__
+            raise InputError(f"{name} of the PyG data must be a torch tensor, not {kind}.")
         if tensor.is_meta:
             raise InputError(f"{name} of the PyG data is on the device 'meta', without values.")
-    x = data.x.detach().cpu()
-    found: dict[str, Any] = {
-        "features": sp.csr_matrix(x.to_dense().numpy()) if x.is_sparse else x.numpy(),
+    fields: dict[str, Any] = {
+        "features": _feature_array(data.x.detach().cpu()),
         "edges": data.edge_index.detach().cpu().numpy().T,
     }
     if getattr(data, "y", None) is not None:
-        found["labels"] = data.y.detach().cpu().numpy().reshape(-1)
+        fields["labels"] = data.y.detach().cpu().numpy().reshape(-1)
     for split in ("train", "val", "test"):
         mask = getattr(data, f"{split}_mask", None)
         if mask is not None:
-            array = np.asarray(mask.detach().cpu().numpy(), dtype=bool)
-            found[f"{split}_masks"] = np.atleast_2d(array.T)
-    return found
+            array = np.array(mask.detach().cpu().numpy(), dtype=bool)
+            fields[f"{split}_masks"] = np.atleast_2d(array.T)
+    return fields
+
+
+def _check_homogeneous(data: Data) -> None:
+    if any(base.__name__ == "HeteroData" for base in type(data).__mro__):
+        raise InputError(
+            "a HeteroData has several types of nodes or edges and a Graph has one; convert it with "
+            "data.to_homogeneous() if your model runs on that."
+        )
+    if getattr(data, "edge_index", None) is None and getattr(data, "adj_t", None) is not None:
+        raise InputError(
+            "the PyG data has its edges in adj_t, without edge_index; make it with "
+            "ToSparseTensor(remove_edge_index=False)."
+        )
+
+
+def _feature_array(x: Any) -> NDArray[Any] | sp.csr_matrix:
+    """Return the features of a tensor as an array that shares no memory with it."""
+    if x.is_floating_point() and x.element_size() < 4:
+        x = x.float()  # NumPy has no bfloat16, and float32 holds every half-precision number
+    if str(x.layout) != "torch.strided":
+        return sp.csr_matrix(x.to_dense().numpy())
+    # A module that works in place on data.x must not change the graph.
+    return np.array(x.numpy())
+
+
+def pyg_losses(data: Data) -> tuple[str, ...]:
+    """Return the names of what a `Graph` cannot hold of a ``Data`` and a model could read.
+
+    These are the keys of `EDGE_LOSSES`, and every field with one entry per node or per edge that is
+    not a feature, a label or a mask. Edge weights that are all one are no loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch_geometric.data import Data
+    >>> edges, weight = torch.tensor([[0, 1, 1], [1, 0, 1]]), torch.tensor([0.5, 0.5, 1.0])
+    >>> pyg_losses(Data(x=torch.ones(2, 1), edge_index=edges, edge_weight=weight))
+    ('self_loops', 'edge_weight')
+    """
+    num_nodes, num_edges = int(data.x.shape[0]), int(data.edge_index.shape[1])
+    source, target = data.edge_index.detach().cpu().numpy().astype(np.int64)
+    forward, inner = np.unique(source * num_nodes + target), source != target
+    backward = np.unique((target * num_nodes + source)[inner])
+    names = []
+    if not np.array_equal(np.unique((source * num_nodes + target)[inner]), backward):
+        names.append("direction")
+    if not inner.all():
+        names.append("self_loops")
+    if forward.size < num_edges:
+        names.append("multi_edges")
+    for key in sorted(data.keys()):  # PyG lists them in any order
+        shape = tuple(getattr(data[key], "shape", ()))
+        per_item = bool(shape) and shape[0] > 0 and shape[0] in (num_nodes, num_edges)
+        if key in _KEPT_FIELDS or key.endswith("_mask") or not (per_item or key == "adj_t"):
+            continue
+        if key == "edge_weight" and bool((data.edge_weight == 1).all()):
+            continue
+        names.append(str(key))
+    return tuple(names)
+
+
+def check_losses(data: Data, drop: str | Collection[str]) -> None:
+    """Refuse a ``Data`` that would lose something which ``drop`` does not name."""
+    allowed = {drop} if isinstance(drop, str) else set(drop)
+    losses = [name for name in pyg_losses(data) if name not in allowed]
+    if not losses or "all" in allowed:
+        return
+    in_words = _listed([EDGE_LOSSES.get(name, name) for name in losses])
+    dropped = tuple(sorted({*losses, *allowed}))
+    raise InputError(
+        f"the PyG data has {in_words}, which a Graph does not hold; pass drop={dropped!r} if your "
+        "model does not read this, as predictor(net).check(data) finds out."
+    )
+
+
+def _listed(words: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def is_pyg(value: object) -> bool:
+    """Return whether a value is an object of PyTorch Geometric, without importing it.
+
+    Examples
+    --------
+    >>> is_pyg("cora.npz")
+    False
+    """
+    return any(
+        kind.__module__.partition(".")[0] == "torch_geometric" for kind in type(value).__mro__
+    )
+
+
+def as_graph(source: Graph | Data, predictor: object = None) -> Graph:
+    """Return a `Graph` as it is, or a PyG ``Data`` as the `Graph` that the predictor shall run on.
+
+    A predictor with a method ``check``, as `graphtemper.pyg.predictor` makes, compares its logits
+    on the graph with the module's own on the ``Data``, so what the module does not read may be
+    dropped. Without one nothing may be.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> data = csbm.sample(50, degree=4, homophily=0.8, snr=1.0).to_pyg()
+    >>> as_graph(data).num_nodes
+    50
+    >>> as_graph("cora.npz")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the graph must be a graphtemper.Graph or ... not str; ...
+    """
+    from graphtemper.graph.graph import Graph
+
+    if any(base.__module__.startswith("torch.nn.") for base in type(predictor).__mro__):
+        raise InputError(
+            f"{type(predictor).__name__} is a torch module; wrap it with "
+            "graphtemper.pyg.predictor(module)."
+        )
+    if isinstance(source, Graph):
+        return source
+    if not is_pyg(source):
+        raise InputError(
+            f"the graph must be a graphtemper.Graph or a PyG Data, not {type(source).__name__}; "
+            "Graph.load(path) reads a file."
+        )
+    check = getattr(predictor, "check", None)
+    if not callable(check):
+        return Graph.from_pyg(source)
+    graph: Graph = check(source).graph
+    return graph
 
 
 def write_pyg(graph: Graph) -> Data:

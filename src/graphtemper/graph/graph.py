@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -263,13 +264,36 @@ class Graph:
         write_npz(path, arrays)
 
     @classmethod
-    def from_pyg(cls, data: Data) -> Graph:
+    def from_pyg(cls, data: Data, *, drop: str | Collection[str] = ()) -> Graph:
         """Convert a ``torch_geometric`` ``Data`` (``x``, ``edge_index``, ``y``, masks).
 
-        Directions are merged, self-loops and duplicate edges dropped; a mask of shape (N,) becomes
-        one split, (N, S) becomes S splits.
+        A mask of shape (N,) becomes one split, (N, S) becomes S splits. What else the data holds
+        that a model could read is refused, because the model would silently answer for another
+        graph: edges in one direction only, self-loops, repeated edges, and further fields per node
+        or per edge such as ``edge_weight``, ``edge_attr`` or ``pos``.
+
+        Parameters
+        ----------
+        data
+            The data; its tensors may be on any device and are copied.
+        drop
+            What to lose knowingly: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of
+            fields, or ``"all"``. `graphtemper.pyg.Predictor.check` says whether a model minds.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
+        >>> Graph.from_pyg(data)
+        Traceback (most recent call last):
+        graphtemper.errors.InputError: the PyG data has edges in one direction only, which ...
+        >>> Graph.from_pyg(data, drop=("direction",)).edges.tolist()
+        [[0, 1]]
         """
-        return cls.from_edges(**conversion.read_pyg(data))
+        graph = cls.from_edges(**conversion.read_pyg(data))
+        conversion.check_losses(data, drop)
+        return graph
 
     def to_pyg(self) -> Data:
         """Convert to a ``torch_geometric`` ``Data`` with both directions of each edge."""

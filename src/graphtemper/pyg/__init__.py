@@ -16,9 +16,10 @@ except ImportError as error:
         "graphtemper.pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
     ) from error
 
+from graphtemper.pyg.agreement import Agreement
 from graphtemper.pyg.batches import Batches
 from graphtemper.pyg.frozen import frozen
 from graphtemper.pyg.output import Returns
 from graphtemper.pyg.wrap import Adapter, Predictor, predictor
 
-__all__ = ["Adapter", "Batches", "Predictor", "Returns", "frozen", "predictor"]
+__all__ = ["Adapter", "Agreement", "Batches", "Predictor", "Returns", "frozen", "predictor"]

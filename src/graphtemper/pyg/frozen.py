@@ -1,11 +1,13 @@
-"""A module held still: evaluation mode, no gradients, no caches, no chance."""
+"""Run a module in evaluation mode: no gradients, no caches, no randomness."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from graphtemper.errors import InputError
 from graphtemper.pyg.signature import ADVICE
@@ -69,15 +71,17 @@ def check_weights(module: torch.nn.Module) -> None:
             raise InputError(f"the weight {name!r} holds NaN; load or train the module again.")
 
 
-def repeatable(run: Callable[[], torch.Tensor], device: torch.device, name: str) -> torch.Tensor:
-    """Return what ``run`` returns, or refuse it where chance has a part in it.
+def repeatable(
+    run: Callable[[], NDArray[np.float64]], device: torch.device, name: str
+) -> NDArray[np.float64]:
+    """Return what ``run`` returns, or refuse it where it changes from call to call.
 
     A module whose dropout ignores evaluation mode answers differently every time. Only a module
-    that draws random numbers is run again to see; torch's own random state is left as it was.
+    that draws random numbers is run twice to find out; torch's own random state is left as it was.
 
     Examples
     --------
-    >>> repeatable(lambda: torch.rand(3), torch.device("cpu"), "Net")
+    >>> repeatable(lambda: torch.rand(3).numpy(), torch.device("cpu"), "Net")
     Traceback (most recent call last):
     graphtemper.errors.InputError: Net answers differently each time; write ...
     """
@@ -85,18 +89,12 @@ def repeatable(run: Callable[[], torch.Tensor], device: torch.device, name: str)
     with torch.random.fork_rng(devices=devices):
         before = _random_states(devices)
         output = run()
-        drew = not all(map(torch.equal, before, _random_states(devices)))
-        again = run() if drew else output
-    same = again is output or (
-        isinstance(output, torch.Tensor)
-        and isinstance(again, torch.Tensor)
-        and torch.equal(output, again)
-    )
-    if not same:
-        raise InputError(
-            f"{name} answers differently each time; write F.dropout(x, training=self.training), "
-            "and leave out whatever else is drawn at random in evaluation mode."
-        )
+        is_random = not all(map(torch.equal, before, _random_states(devices)))
+        if is_random and not np.array_equal(output, run(), equal_nan=True):
+            raise InputError(
+                f"{name} answers differently each time; write F.dropout(x, training=self.training)"
+                ", and leave out whatever else is drawn at random in evaluation mode."
+            )
     return output
 
 

@@ -16,10 +16,13 @@ Returns = Literal["logits", "probabilities", "log-probabilities"]
 
 def checked_output(output: Any, num_nodes: int, name: str) -> NDArray[np.float64]:
     """Return a module's output for some nodes as an array, after checking type and shape."""
-    if not isinstance(output, torch.Tensor):
+    if isinstance(output, tuple | list | dict):
         raise InputError(
-            f"{name} returned {type(output).__name__}, not a tensor; {ADVICE} and pick the logits."
+            f"{name} returned {type(output).__name__}, not a tensor; pick the logits with an "
+            "adapter, for instance adapter=lambda module, data: module(data.x, data.edge_index)[0]."
         )
+    if not isinstance(output, torch.Tensor):
+        raise InputError(f"{name} returned {type(output).__name__}, not a tensor; {ADVICE}.")
     shape = tuple(output.shape)
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
         raise InputError(

@@ -42,7 +42,7 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
         parameters = inspect.signature(module.forward).parameters.values()
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}.forward does not show its arguments; {ADVICE}.") from error
-    found = []
+    passed = []
     for parameter in parameters:
         role = _role(parameter)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -50,7 +50,7 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
         if parameter.default is not parameter.empty:
             # Without its edges a graph network would quietly be something else.
             if role == "edge_index":
-                found.append(Argument(parameter.name, role, True))
+                passed.append(Argument(parameter.name, role, True))
             continue
         if role is None:
             raise InputError(
@@ -58,14 +58,30 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
                 f"edge_weight or data; {ADVICE}."
             )
         by_keyword = parameter.kind is parameter.KEYWORD_ONLY
-        found.append(Argument(parameter.name, role, by_keyword))
-    roles = [argument.role for argument in found]
+        passed.append(Argument(parameter.name, role, by_keyword))
+    roles = [argument.role for argument in passed]
     if not {"x", "data"} & set(roles):
         raise InputError(f"{name}.forward names neither x nor data among its arguments; {ADVICE}.")
     if len(set(roles)) < len(roles) or ("data" in roles and len(roles) > 1):
-        listed = ", ".join(argument.name for argument in found)
+        listed = ", ".join(argument.name for argument in passed)
         raise InputError(f"{name}.forward({listed}) is ambiguous; {ADVICE}.")
-    return tuple(found)
+    return tuple(passed)
+
+
+def optional_fields(module: torch.nn.Module) -> tuple[str, ...]:
+    """Return the names of the optional arguments of ``forward`` that a field of a graph may fill.
+
+    Examples
+    --------
+    >>> from torch_geometric.nn import GCNConv
+    >>> optional_fields(GCNConv(4, 2))
+    ('edge_weight',)
+    """
+    return tuple(
+        parameter.name
+        for parameter in inspect.signature(module.forward).parameters.values()
+        if parameter.default is not parameter.empty and _role(parameter) != "edge_index"
+    )
 
 
 def _role(parameter: inspect.Parameter) -> str | None:

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.errors import GraphTemperError, InputError, ModelError
+from graphtemper.graph.conversion import is_pyg, pyg_losses
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
-from graphtemper.pyg.batches import Batches
+from graphtemper.pyg.agreement import (
+    Agreement,
+    compare,
+    differs,
+    in_words,
+    inputs_read,
+    tolerance,
+)
+from graphtemper.pyg.batches import Batches, Rows
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
+from graphtemper.pyg.inputs import Inputs, from_data, from_graph
 from graphtemper.pyg.output import Returns, as_logits, checked_output
-from graphtemper.pyg.signature import Argument, arguments
+from graphtemper.pyg.signature import Argument, arguments, optional_fields
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 Adapter = Callable[[torch.nn.Module, "Data"], torch.Tensor]
-Tensors = dict[str, torch.Tensor]
+MakeInputs = Callable[[torch.device, torch.dtype], Inputs]
 
 
 def predictor(
@@ -37,6 +48,7 @@ def predictor(
     The arguments of ``forward`` are recognised by name: ``f(x)``, ``f(x, edge_index)``,
     ``f(x, edge_index, edge_weight)`` with weights of one, or ``f(data)`` with a PyG ``Data`` that
     has ``x`` and ``edge_index``. Optional arguments other than ``edge_index`` keep their defaults.
+    `Predictor.check` compares the wrapped module with the module itself on a ``Data``.
 
     Every call runs in evaluation mode without gradients on the module's device, and leaves the
     module as it was. What layers keep from another graph (PyG's ``cached=True``) is set aside for
@@ -61,6 +73,8 @@ def predictor(
         Here where the signature is not one of those above; in a call where the output is not
         what ``returns`` says, has a wrong shape, is not finite or changes from call to call, or a
         weight is not finite.
+    ModelError
+        In a call where the module itself fails.
 
     Examples
     --------
@@ -93,8 +107,8 @@ class Predictor:
             raise InputError(f"returns must be one of {listed}, not {self.returns!r}.")
         if self.batches is not None and not isinstance(self.batches, Batches):
             raise InputError(f"batches must be Batches(hops=...), not {self.batches!r}.")
-        found = () if self.adapter is not None else arguments(self.module)
-        object.__setattr__(self, "arguments", found)
+        passed = () if self.adapter is not None else arguments(self.module)
+        object.__setattr__(self, "arguments", passed)
 
     @property
     def __name__(self) -> str:
@@ -126,63 +140,130 @@ class Predictor:
                 f"a predictor takes a graphtemper.Graph, not {type(graph).__name__}; "
                 "Graph.from_pyg(data) converts a PyG Data."
             )
+        if self.batches is None:
+            return self._logits([(partial(from_graph, graph, None), slice(None))])
+        parts = self.batches.parts(adjacency(graph))
+        return self._logits((partial(from_graph, graph, nodes), own) for nodes, own in parts)
+
+    def check(self, data: Data, logits: ArrayLike | torch.Tensor | None = None) -> Agreement:
+        """Compare the logits of the wrapped module with the module's own on a PyG ``Data``.
+
+        The module is called on ``data`` as its signature suggests: ``net(data)``, or
+        ``net(x, edge_index)`` with each optional argument that ``data`` has a field for
+        (``edge_weight``, ``edge_attr``), or through the adapter. The wrapped module is called on
+        ``Graph.from_pyg(data, drop="all")``.
+
+        Parameters
+        ----------
+        data
+            A graph as the module gets it in training or deployment.
+        logits
+            What the module returns for ``data`` in evaluation mode, where it is called in a way
+            that cannot be guessed.
+
+        Returns
+        -------
+        Agreement
+            The converted graph, what it lacks, and how closely the logits agree.
+
+        Raises
+        ------
+        InputError
+            Where the logits differ by more than rounding: the wrapped module would be another
+            model. The message names what the module reads and the graph lacks.
+        ModelError
+            Where the module itself fails on ``data``.
+
+        Examples
+        --------
+        >>> from torch_geometric.nn import GCNConv
+        >>> from graphtemper import csbm
+        >>> data = csbm.sample(200, degree=5, homophily=0.8, snr=1.0, num_features=4).to_pyg()
+        >>> predictor(GCNConv(4, 2)).check(data).equal_predictions
+        1.0
+        >>> data.edge_weight = torch.rand(data.num_edges)
+        >>> predictor(GCNConv(4, 2)).check(data)
+        Traceback (most recent call last):
+        graphtemper.errors.InputError: GCNConv is another model when wrapped: ...
+        """
+        if not is_pyg(data):
+            raise InputError(f"check compares on a PyG Data, not {type(data).__name__}.")
+        graph = Graph.from_pyg(data, drop="all")
+        relative = tolerance(home(self.module)[1])
+        own = self._own_logits(data) if logits is None else self._given_logits(logits, graph)
+        try:
+            wrapped = self(graph)
+        except ModelError as error:
+            reads = inputs_read(self._own_logits, data, relative)
+            raise InputError(
+                f"{self.__name__} runs on the data but not on a Graph of it "
+                f"({error.__cause__}); {self._advice(reads)}"
+            ) from error
+        if not differs(own, wrapped, relative):
+            return Agreement(graph, pyg_losses(data), *compare(own, wrapped))
+        reads = [] if logits is not None else inputs_read(self._own_logits, data, relative)
+        raise InputError(
+            f"{self.__name__} is another model when wrapped: {in_words(own, wrapped)}; "
+            f"{self._advice(reads)}"
+        )
+
+    def _advice(self, reads: list[str]) -> str:
+        if reads:
+            return (
+                f"on the data it reads {', '.join(reads)}, which a Graph does not hold; if it is "
+                "called without in practice, wrap it with an adapter that does so."
+            )
+        if self.batches is not None:
+            return f"try more hops than in {self.batches!r}."
+        return "wrap it with an adapter that computes all it reads from data.x and data.edge_index."
+
+    def _given_logits(self, logits: ArrayLike | torch.Tensor, graph: Graph) -> NDArray[np.float32]:
+        tensor = torch.as_tensor(logits)
+        return as_logits(
+            checked_output(tensor, graph.num_nodes, "logits"), self.returns, self.__name__
+        )
+
+    def _own_logits(self, data: Data) -> NDArray[np.float32]:
+        """Return the logits of the module as a user would call it on the data."""
+        roles = {argument.role for argument in self.arguments}
+        by_name = self.adapter is None and "data" not in roles
+        optional = optional_fields(self.module) if by_name else ()
+        return self._logits([(partial(from_data, data, optional), slice(None))])
+
+    def _logits(self, parts: Iterable[tuple[MakeInputs, Rows | slice]]) -> NDArray[np.float32]:
+        """Run the module on each part and join the rows that are kept of each."""
         check_weights(self.module)
         device, dtype = home(self.module)
+        outputs = []
         with frozen(self.module):
-            if self.batches is None:
-                output = self._rows(_tensors(graph, None, device, dtype), device)
-            else:
-                parts = self.batches.parts(adjacency(graph))
-                output = np.concatenate(
-                    [
-                        self._rows(_tensors(graph, nodes, device, dtype), device)[own]
-                        for nodes, own in parts
-                    ]
-                )
-        return as_logits(output, self.returns, self.__name__)
+            for make, rows in parts:
+                # Inputs are made for each run: a module may work on them in place.
+                run = partial(self._run, partial(make, device, dtype))
+                outputs.append(repeatable(run, device, self.__name__)[rows])
+        return as_logits(np.concatenate(outputs), self.returns, self.__name__)
 
-    def _rows(self, tensors: Tensors, device: torch.device) -> NDArray[np.float64]:
-        output = repeatable(lambda: self._run(tensors), device, self.__name__)
-        return checked_output(output, int(tensors["x"].shape[0]), self.__name__)
+    def _run(self, make: Callable[[], Inputs]) -> NDArray[np.float64]:
+        inputs = make()
+        num_nodes, num_features = inputs.tensors["x"].shape
+        try:
+            output = self._call(inputs)
+        except GraphTemperError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"{self.__name__} raised {type(error).__name__} on a graph with {num_nodes} nodes "
+                f"and {num_features} feature columns: {error}"
+            ) from error
+        return checked_output(output, num_nodes, self.__name__)
 
-    def _run(self, tensors: Tensors) -> Any:
+    def _call(self, inputs: Inputs) -> Any:
         if self.adapter is not None:
-            return self.adapter(self.module, _data(tensors))
-        positional, keyword = [], {}
+            return self.adapter(self.module, inputs.as_data())
+        positional, keyword = [], dict(inputs.optional)
         for name, role, by_keyword in self.arguments:
-            value = _data(tensors) if role == "data" else tensors[role]
+            value = inputs.as_data() if role == "data" else inputs.tensors[role]
             if by_keyword:
                 keyword[name] = value
             else:
                 positional.append(value)
         return self.module(*positional, **keyword)
-
-
-def _tensors(
-    graph: Graph, nodes: NDArray[np.int64] | None, device: torch.device, dtype: torch.dtype
-) -> Tensors:
-    """Return features and edges of the graph, or of the subgraph of some nodes.
-
-    The adjacency matrix is made once a graph and holds every edge in both directions, once.
-    """
-    features, both = graph.features, adjacency(graph)
-    if nodes is not None:
-        features, both = features[nodes], both[nodes][:, nodes]
-    dense = features if isinstance(features, np.ndarray) else features.toarray()
-    listed = both.tocoo()
-    edges = np.stack([listed.row, listed.col]).astype(np.int64)
-    return {
-        "x": torch.from_numpy(np.array(dense)).to(device, dtype),
-        "edge_index": torch.from_numpy(edges).to(device),
-        "edge_weight": torch.ones(edges.shape[1], device=device, dtype=dtype),
-    }
-
-
-def _data(tensors: Tensors) -> Data:
-    try:
-        from torch_geometric.data import Data
-    except ImportError as error:
-        raise MissingExtraError(
-            "passing a Data object needs torch_geometric; run pip install 'graphtemper[pyg]'."
-        ) from error
-    return Data(x=tensors["x"], edge_index=tensors["edge_index"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
+from graphtemper.graph.conversion import as_graph
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import answer as answers
@@ -37,6 +38,9 @@ from graphtemper.recalibration.reading import Reading
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import Verdict, direction
 from graphtemper.signals.observation import Observation
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +115,7 @@ class Recalibration:
 @one_blas_thread(also_openmp=False)
 def recalibrate(
     predictor: Predictor | ArrayLike,
-    graph: Graph,
+    graph: Graph | Data,
     card: SourceCard,
     nodes: Nodes = None,
     *,
@@ -129,7 +133,8 @@ def recalibrate(
         The model the card was built for, or its logits (N, K) on this graph. From logits alone
         nothing can be run again, so fewer signals are read and the interval is wider.
     graph
-        The target. Its labels, if any, are removed before anything is measured.
+        The target. Its labels, if any, are removed before anything is measured. Of a PyG ``Data``
+        it is checked that the model reads nothing that a `Graph` does not hold.
     card
         The source card.
     nodes
@@ -179,6 +184,7 @@ def recalibrate(
     >>> better.num_labels, after.high - after.low < before.high - before.low
     (50, True)
     """
+    graph = as_graph(graph, predictor)
     support.check_wanted(class_shares, per_node)
     card.check(predictor, graph)
     seen = Observation(predictor, graph, nodes, temperature=card.probe.temperature, seed=seed)

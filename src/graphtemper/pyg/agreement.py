@@ -1,0 +1,148 @@
+"""Compare a wrapped module with the module itself on the user's own PyG ``Data``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from graphtemper.errors import GraphTemperError
+from graphtemper.graph.conversion import EDGE_LOSSES
+from graphtemper.graph.graph import Graph
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+Logits = NDArray[np.floating[Any]]
+
+# Summing messages in another order moves float32 logits by about 1e-6 of their size per layer.
+_TOLERANCE = 1e-4
+_HALF_TOLERANCE = 5e-2
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The outcome of `Predictor.check`: the wrapped module gives the module's own logits.
+
+    Attributes
+    ----------
+    graph : Graph
+        The data as a graph, without what the module does not read.
+    dropped : tuple of str
+        What the data holds and the graph does not, in the names of `Graph.from_pyg`.
+    equal_predictions : float
+        Fraction of nodes with equal predictions.
+    largest_difference : float
+        Largest difference between two logits.
+    """
+
+    graph: Graph = field(repr=False)
+    dropped: tuple[str, ...]
+    equal_predictions: float
+    largest_difference: float
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Return how far logits may differ, relative to their size, for weights of this type.
+
+    Examples
+    --------
+    >>> tolerance(torch.float64)
+    0.0001
+    """
+    return _HALF_TOLERANCE if torch.finfo(dtype).bits < 32 else _TOLERANCE
+
+
+def differs(logits: Logits, others: Logits, relative: float) -> bool:
+    """Return whether logits differ by more than rounding at any node.
+
+    A node's logits are measured against their own size and that of an ordinary node, so that the
+    large logits of a few hubs hide nothing.
+
+    Examples
+    --------
+    >>> differs(np.array([[0.0, 1.0]]), np.array([[0.0, 1.00001]]), 1e-4)
+    False
+    """
+    if logits.shape != others.shape:
+        return True
+    size = np.abs(logits).max(axis=1)
+    return bool((np.abs(logits - others).max(axis=1) > relative * (size + np.median(size))).any())
+
+
+def compare(logits: Logits, others: Logits) -> tuple[float, float]:
+    """Return the fraction of equal predictions and the largest difference between two logits.
+
+    Examples
+    --------
+    >>> compare(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([[0.0, 1.0], [2.0, 3.0]]))
+    (0.5, 3.0)
+    """
+    equal = logits.argmax(axis=1) == others.argmax(axis=1)
+    return float(equal.mean()), float(np.abs(logits - others).max())
+
+
+def in_words(logits: Logits, others: Logits) -> str:
+    """Return how two answers differ, as part of a sentence."""
+    if logits.shape != others.shape:
+        return f"its logits have shape {others.shape} and not {logits.shape}"
+    equal, largest = compare(logits, others)
+    return f"{equal:.1%} of its predictions are equal and its logits differ by up to {largest:.3g}"
+
+
+def inputs_read(run: Callable[[Data], Logits], data: Data, relative: float) -> list[str]:
+    """Return the things in ``data``, in words, without which ``run`` fails or answers differently.
+
+    Features and edges as such are not tried.
+    """
+    logits, names = run(data), []
+    for name, other in _reduced(data):
+        try:
+            changed = differs(logits, run(other), relative)
+        except GraphTemperError:
+            changed = True
+        if changed:
+            names.append(name)
+    return names
+
+
+def _reduced(data: Data) -> Iterator[tuple[str, Data]]:
+    """Yield copies of the data that lack one thing each, with its name."""
+    source, target = data.edge_index.cpu().numpy().astype(np.int64)
+    keys = source * int(data.num_nodes) + target
+    reverse = target * int(data.num_nodes) + source
+    everything = np.arange(keys.size)
+    one_way = np.flatnonzero(~np.isin(reverse, keys))
+    if one_way.size:
+        both = _with_edges(data, np.concatenate([everything, one_way]))
+        both.edge_index[:, keys.size :] = both.edge_index[:, keys.size :].flip(0)
+        yield EDGE_LOSSES["direction"], both
+    inner = np.flatnonzero(source != target)
+    if inner.size < keys.size:
+        yield EDGE_LOSSES["self_loops"], _with_edges(data, inner)
+    first = np.sort(np.unique(keys, return_index=True)[1])
+    if first.size < keys.size:
+        yield EDGE_LOSSES["multi_edges"], _with_edges(data, first)
+    if data.x.dtype == torch.float64:
+        rounded = data.clone()
+        rounded.x = rounded.x.float()
+        yield "features in float64", rounded
+    for key in sorted(data.keys()):  # PyG lists them in any order
+        if key not in ("x", "edge_index"):
+            other = data.clone()
+            del other[key]
+            yield f"data.{key}", other
+
+
+def _with_edges(data: Data, rows: NDArray[np.int64]) -> Data:
+    """Return a copy of the data with these of its edges, in this order, and their fields."""
+    chosen, other = torch.from_numpy(rows).to(data.edge_index.device), data.clone()
+    for key in data.keys():  # noqa: SIM118 (a Data is not a mapping)
+        if key != "edge_index" and data.is_edge_attr(key):
+            other[key] = data[key][chosen]
+    other.edge_index = data.edge_index[:, chosen].clone()
+    return other

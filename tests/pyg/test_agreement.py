@@ -1,0 +1,370 @@
+"""The wrapped module is the user's module, or `check` and the conversion refuse it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
+nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
+
+from torch.nn import Linear, Module, ReLU, Sequential  # noqa: E402
+from torch.nn import functional as F  # noqa: E402, N812
+from torch_geometric.data import HeteroData  # noqa: E402
+from torch_geometric.nn import models  # noqa: E402
+from torch_geometric.transforms import AddSelfLoops, ToSparseTensor  # noqa: E402
+
+from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
+from graphtemper.card import atlas  # noqa: E402
+from graphtemper.errors import InputError, ModelError  # noqa: E402
+from graphtemper.graph.conversion import as_graph  # noqa: E402
+from graphtemper.pyg import Batches, predictor  # noqa: E402
+
+FEATURES, CLASSES = 6, 3
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+    torch.set_num_threads(threads)
+
+
+def plain():
+    graph = csbm.sample(
+        200, degree=6, homophily=0.8, snr=1.0, num_classes=CLASSES, num_features=FEATURES, seed=0
+    )
+    return graph.to_pyg()
+
+
+def weighted():
+    data = plain()
+    data.edge_weight = 0.1 + 3.0 * torch.rand(data.num_edges)
+    return data
+
+
+def attributed():
+    data = plain()
+    data.edge_attr = torch.randn(data.num_edges, 2)
+    return data
+
+
+def directed():
+    data = plain()
+    data.edge_index = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    return data
+
+
+def looped():
+    return AddSelfLoops()(plain())
+
+
+def repeated():
+    data = plain()
+    data.edge_index = torch.cat([data.edge_index, data.edge_index[:, :200]], dim=1)
+    return data
+
+
+def double():
+    data = plain()
+    data.x = data.x.double() + 1e-12
+    return data
+
+
+class TakesData(Module):
+    """``forward(data)`` that reads some fields next to features and edges."""
+
+    def __init__(self, *fields):
+        super().__init__()
+        self.conv, self.fields = nn.GCNConv(FEATURES, CLASSES), fields
+
+    def forward(self, data):
+        out = self.conv(data.x, data.edge_index, data.edge_weight)
+        for field in self.fields:
+            out = out + data[field].reshape(data.num_nodes, -1)[:, :1] * torch.arange(CLASSES)
+        return out
+
+
+class TakesWeight(Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.GCNConv(FEATURES, CLASSES)
+
+    def forward(self, x, edge_index, edge_weight):
+        return self.conv(x, edge_index, edge_weight)
+
+
+class TakesAttributes(Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.GATConv(FEATURES, CLASSES, edge_dim=2)
+
+    def forward(self, x, edge_index, edge_attr=None):
+        return self.conv(x, edge_index, edge_attr)
+
+
+class ReturnsTuple(Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.GCNConv(FEATURES, CLASSES)
+
+    def forward(self, x, edge_index):
+        hidden = self.conv(x, edge_index)
+        return hidden, hidden.relu()
+
+
+class InPlace(Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = Sequential(ReLU(inplace=True), Linear(FEATURES, CLASSES))
+
+    def forward(self, x, edge_index):
+        torch.rand(3)  # a module that draws random numbers is run twice
+        edge_index.clamp_(max=0)
+        return self.layers(x)
+
+
+class AlwaysDrops(Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.GCNConv(FEATURES, CLASSES)
+
+    def forward(self, x, edge_index):
+        return self.conv(F.dropout(x), edge_index)
+
+
+def model(name, **options):
+    return getattr(models, name)(FEATURES, 16, num_layers=2, out_channels=CLASSES, **options)
+
+
+def gcn():
+    return model("GCN", dropout=0.5)
+
+
+def by_hand(module, data):
+    """The call that a user would write."""
+    if isinstance(module, TakesData):
+        return module(data)
+    if data.x.dtype == torch.float64:
+        module = module.double()
+    edge_weight = getattr(data, "edge_weight", None)
+    return module(data.x, data.edge_index, *([] if edge_weight is None else [edge_weight]))
+
+
+AGREE = {
+    "plain GCN, in training mode with dropout": (gcn, plain),
+    "forward(data)": (TakesData, plain),
+    "edge_weight required, data without": (
+        TakesWeight,
+        lambda: plain().update({"edge_weight": torch.ones(plain().num_edges)}),
+    ),
+    "GAT": (lambda: model("GAT", heads=2), plain),
+    "SAGE": (lambda: model("GraphSAGE"), plain),
+    "GIN with batch norm": (lambda: model("GIN", norm="batch"), plain),
+    "cached SGC": (lambda: nn.SGConv(FEATURES, CLASSES, K=2, cached=True), plain),
+    "float64 model": (lambda: gcn().double(), double),
+    "self-loops that GCN adds anyway": (gcn, looped),
+    "works in place": (InPlace, plain),
+}
+
+
+@pytest.mark.parametrize("name", AGREE)
+def test_wrapped_logits_are_those_of_the_module(name):
+    make_module, make_data = AGREE[name]
+    module, data = make_module(), make_data()
+    before = data.clone()
+    agreement = predictor(module).check(data)
+    assert agreement.equal_predictions == 1.0
+    assert module.training
+    assert torch.equal(data.x, before.x)
+    assert torch.equal(data.edge_index, before.edge_index)
+    logits = predictor(module)(agreement.graph)
+    with torch.no_grad():
+        own = by_hand(module.eval(), data.clone()).numpy()
+    np.testing.assert_allclose(logits, own, atol=1e-5)
+    assert "Graph" not in repr(agreement)
+
+
+DIFFER = {
+    "edge_weight required": (TakesWeight, weighted, r"data\.edge_weight"),
+    "edge_weight optional": (lambda: nn.GCNConv(FEATURES, CLASSES), weighted, r"data\.edge_weight"),
+    "edge_weight as data": (TakesData, weighted, r"data\.edge_weight"),
+    "edge_attr": (TakesAttributes, attributed, r"data\.edge_attr"),
+    "directed": (gcn, directed, "edges in one direction only"),
+    "directed GAT": (lambda: model("GAT"), directed, "edges in one direction only"),
+    "self-loops": (lambda: model("GraphSAGE"), looped, "self-loops in edge_index"),
+    "multi-edges": (gcn, repeated, "edges that are listed more than once"),
+    "positions": (
+        lambda: TakesData("pos"),
+        lambda: plain().update({"pos": torch.randn(200, 2)}),
+        r"data\.pos",
+    ),
+    "labels": (lambda: TakesData("y"), plain, r"data\.y"),
+}
+
+
+@pytest.mark.parametrize("name", DIFFER)
+def test_another_model_is_refused_with_its_reason(name):
+    make_module, make_data, reason = DIFFER[name]
+    module, data = make_module(), make_data()
+    with pytest.raises(InputError, match=f"reads {reason}, which a Graph does not hold"):
+        predictor(module).check(data)
+    assert module.training
+    if name != "labels":  # a Graph holds labels and never shows them to a model
+        with pytest.raises(InputError, match="which a Graph does not hold; pass drop="):
+            Graph.from_pyg(data)
+
+
+def test_the_difference_is_reported():
+    with pytest.raises(InputError, match=r"\d\d\.\d% of its predictions are equal.*up to \d"):
+        predictor(nn.GCNConv(FEATURES, CLASSES)).check(weighted())
+
+
+@pytest.mark.parametrize("make_data", [weighted, attributed, directed, looped, repeated])
+def test_what_a_module_does_not_read_may_be_dropped(make_data):
+    data = make_data()
+    agreement = predictor(Linear(FEATURES, CLASSES)).check(data)
+    assert len(agreement.dropped) == 1
+    graph = Graph.from_pyg(data, drop=agreement.dropped)
+    assert np.array_equal(graph.edges, agreement.graph.edges)
+    # An adapter that leaves the weights out says that they are not read.
+    if "edge_weight" in data or "edge_attr" in data:
+        net = nn.GCNConv(FEATURES, CLASSES)
+        predictor(net, adapter=lambda m, data: m(data.x, data.edge_index)).check(data)
+
+
+def test_weights_in_a_single_edge_attribute_count_as_weights():
+    data = plain()
+    data.edge_attr = 0.1 + 3.0 * torch.rand(data.num_edges, 1)
+    with pytest.raises(InputError, match=r"reads data\.edge_attr"):
+        predictor(nn.GCNConv(FEATURES, CLASSES)).check(data)
+
+
+def test_own_logits_may_be_passed():
+    data, net = weighted(), nn.GCNConv(FEATURES, CLASSES)
+    model = predictor(net)
+    agreement = model.check(data, logits=net(data.x, data.edge_index))
+    assert agreement.equal_predictions == 1.0
+    with pytest.raises(InputError, match="is another model when wrapped"):
+        model.check(data, logits=net(data.x, data.edge_index, data.edge_weight))
+    with pytest.raises(InputError, match=r"shape \(7, 3\) for 200 nodes"):
+        model.check(data, logits=np.ones((7, 3)))
+
+
+def test_batches_that_read_too_few_hops_are_found():
+    module = model("GCN")
+    assert predictor(module, batches=Batches(hops=2, size=40)).check(plain())
+    with pytest.raises(InputError, match=r"try more hops than in Batches\(hops=0"):
+        predictor(module, batches=Batches(hops=0, size=10)).check(plain())
+
+
+def test_half_precision_modules_and_features():
+    data = plain()
+    data.x = data.x.bfloat16()
+    module = model("GCN").bfloat16()
+    assert predictor(module).check(data).equal_predictions > 0.95
+    data.edge_weight = 3.0 * torch.rand(data.num_edges)
+    with pytest.raises(InputError, match="is another model when wrapped"):
+        predictor(module).check(data)
+
+
+def test_unstable_and_odd_outputs_are_named_by_check_too():
+    with pytest.raises(InputError, match="answers differently each time"):
+        predictor(AlwaysDrops()).check(plain())
+    with pytest.raises(InputError, match=r"returned tuple.*\[0\]"):
+        predictor(ReturnsTuple()).check(plain())
+    first = predictor(ReturnsTuple(), adapter=lambda m, data: m(data.x, data.edge_index)[0])
+    assert first.check(plain()).equal_predictions == 1.0
+
+
+def test_tensors_with_gradients_are_accepted():
+    data = plain()
+    data.x.requires_grad_()
+
+    def with_gradients(module, data):
+        with torch.enable_grad():
+            return module(data.x, data.edge_index)
+
+    model = predictor(nn.GCNConv(FEATURES, CLASSES), adapter=with_gradients)
+    assert model.check(data).equal_predictions == 1.0
+
+
+def test_an_error_inside_the_module_is_reported_as_that_error():
+    data = plain()
+    narrow = predictor(nn.GCNConv(FEATURES - 1, CLASSES))
+    with pytest.raises(ModelError, match=r"GCNConv raised RuntimeError.*6 feature columns: mat1"):
+        narrow.check(data)
+    with pytest.raises(ModelError) as caught:
+        narrow(Graph.from_pyg(data))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    with pytest.raises(ModelError, match="raised KeyError"):
+        predictor(TakesData("pos")).check(data)
+
+
+def test_a_graph_shares_no_memory_with_the_data():
+    data = plain()
+    graph = Graph.from_pyg(data)
+    kept = graph.features.copy()
+    data.x.relu_()
+    assert np.array_equal(graph.features, kept)
+
+
+def test_fields_that_cost_nothing_to_lose():
+    data = plain()
+    data.name, data.num_classes, data.extra_mask = "cora", 3, torch.ones(200, dtype=torch.bool)
+    data.edge_weight = torch.ones(data.num_edges)
+    assert Graph.from_pyg(data).num_nodes == 200
+    with pytest.raises(InputError, match=r"x of the PyG data must be a torch tensor, not list"):
+        Graph.from_pyg(data.clone().update({"x": [[1.0]]}))
+
+
+def test_other_kinds_of_data():
+    hetero = HeteroData()
+    hetero["user"].x = torch.ones(3, 2)
+    hetero["user", "knows", "user"].edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(InputError, match="HeteroData has several types"):
+        Graph.from_pyg(hetero)
+    with pytest.raises(InputError, match="has edge_type and node_type, which"):
+        Graph.from_pyg(hetero.to_homogeneous(add_node_type=True, add_edge_type=True))
+    with pytest.raises(InputError, match="edges in adj_t"):
+        Graph.from_pyg(ToSparseTensor()(plain()))
+    with pytest.raises(InputError, match="has adj_t, which"):
+        Graph.from_pyg(ToSparseTensor(remove_edge_index=False)(plain()))
+
+
+def test_card_and_recalibration_take_data_and_check_it(monkeypatch, tmp_path):
+    few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+    monkeypatch.setattr(atlas, "LEVELS", few)
+    net = nn.SGConv(FEATURES, CLASSES, K=1)
+    model, data = predictor(net), plain()
+    card = SourceCard.build(model, data, data.y >= 0, compositions=0)
+    same = SourceCard.build(model, Graph.from_pyg(data), compositions=0)
+    card.save(tmp_path / "card.json")
+    same.save(tmp_path / "same.json")
+    assert (tmp_path / "card.json").read_bytes() == (tmp_path / "same.json").read_bytes()
+    result = recalibrate(model, data, card)
+    assert np.array_equal(
+        result.probabilities, recalibrate(model, Graph.from_pyg(data), card).probabilities
+    )
+    for other in (directed(), weighted()):
+        with pytest.raises(InputError, match="is another model when wrapped"):
+            recalibrate(model, other, card)
+        with pytest.raises(InputError, match="is another model when wrapped"):
+            SourceCard.build(model, other, compositions=0)
+        with pytest.raises(InputError, match="which a Graph does not hold; pass drop="):
+            recalibrate(model(Graph.from_pyg(data)), other, card)
+    for wrong in (lambda: recalibrate(net, data, card), lambda: SourceCard.build(net, data)):
+        with pytest.raises(InputError, match=r"SGConv is a torch module; wrap it"):
+            wrong()
+
+
+def test_as_graph():
+    data = plain()
+    graph = Graph.from_pyg(data)
+    assert as_graph(graph) is graph
+    assert as_graph(data, lambda graph: graph.features).num_edges == graph.num_edges
+    with pytest.raises(InputError, match=r"not PosixPath; Graph\.load"):
+        as_graph(Path("cora.npz"))
