@@ -210,8 +210,8 @@ class Predictor:
     def _advice(self, reads: list[str]) -> str:
         if reads:
             return (
-                f"on the data it reads {', '.join(reads)}, which a Graph does not hold; if it is "
-                "called without in practice, wrap it with an adapter that does so."
+                f"on the data it reads {', '.join(reads)}, which a Graph does not hold; if the "
+                "model works without, check it on data without, or with an adapter that ignores it."
             )
         if self.batches is not None:
             return f"try more hops than in {self.batches!r}."
