@@ -8,8 +8,14 @@ from graphtemper.graph.operators import horner
 from graphtemper.models import SGC, SIGN
 from graphtemper.scale import Serial, convert_graph
 from graphtemper.scale.clean_pass import clean_pass
-from graphtemper.scale.edge_choice import EdgeChoice
-from graphtemper.scale.propagation import Kept, Noise, Projected, ShardedOperator, propagate
+from graphtemper.scale.propagation import (
+    EdgeChoice,
+    Kept,
+    Noise,
+    Projected,
+    ShardedOperator,
+    propagate,
+)
 from graphtemper.scale.storage import shards
 from graphtemper.scale.storage.workspace import workspace
 from graphtemper.signals.passes import noise_factor

@@ -10,7 +10,7 @@ import pytest
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.errors import ClusterError, FileError, WriteError
 from graphtemper.scale import Serial, convert_graph, recalibrate_shards, recalibration
-from graphtemper.scale.identity import identity
+from graphtemper.scale.recalibration import identity
 from graphtemper.scale.storage import output_directory as drafts
 from graphtemper.scale.storage.workspace import workspace
 

@@ -68,6 +68,22 @@ def check_unit(value: float, name: str) -> float:
     return number
 
 
+def check_instance(value: Any, kind: type, name: str, call: str) -> None:
+    """Refuse a value of another type; ``call`` shows the order of the arguments.
+
+    Examples
+    --------
+    >>> check_instance([1], dict, "card", "follow(predictor, snapshots, card, log)")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: card must be a dict, not a list; \
+call follow(predictor, snapshots, card, log).
+    """
+    if not isinstance(value, kind):
+        raise InputError(
+            f"{name} must be a {kind.__name__}, not a {type(value).__name__}; call {call}."
+        )
+
+
 def _short(value: Any) -> str:
     # One line of bounded length: the value may be an array or a whole file's text.
     try:

@@ -151,7 +151,7 @@ def recalibrate(
                 out,
                 engine=engine,
                 seed=seed,
-                room=workspace,
+                workspace=workspace,
                 progress=show,
             )
     except KeyboardInterrupt:

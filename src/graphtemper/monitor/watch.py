@@ -23,7 +23,7 @@ from graphtemper.monitor.logits import LogitSnapshot
 from graphtemper.monitor.snapshots import Snapshot, Stored
 from graphtemper.recalibration.job import Recalibration, recalibrate
 from graphtemper.scale.answering import ShardedAnswer
-from graphtemper.scale.logits.logit_tables import estimate_logits
+from graphtemper.scale.logits.recalibration import estimate_logits
 
 Progress = Callable[[int, int], None]
 """Called with the snapshots done and those to do."""

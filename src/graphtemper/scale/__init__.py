@@ -1,7 +1,16 @@
-"""Graphs larger than memory, and larger than one machine: shards, bounded memory, Dask.
+"""Graphs larger than memory or than one machine: shards, bounded memory, Dask.
 
-The mathematics is that of the rest of the package, written as sums over shards. Names are imported
-on first use; Dask and pyarrow (extra ``scale``) only where they are needed.
+The mathematics is that of the rest of the package, written as sums over shards.
+
+- `storage`: files of sharded graphs and of runs
+- `conversion`: from graphs and tables to shards
+- `engine`: tasks in this process or on a Dask cluster
+- `propagation`, `clean_pass`: a linear model on shards
+- `evidence`: signals as sums over shards
+- `matching`, `answering`, `probability_files`, `recalibration`: from evidence to probabilities
+- `logits`: recalibration of stored logits, without the graph and the model
+
+Names are imported on first use, and Dask and pyarrow (extra ``scale``) only where needed.
 """
 
 from __future__ import annotations
@@ -14,11 +23,11 @@ if TYPE_CHECKING:
     from graphtemper.scale.conversion.convert import convert_graph, convert_tables
     from graphtemper.scale.engine import OnDask, Serial, connected
     from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
-    from graphtemper.scale.logits.logit_tables import recalibrate_logits
+    from graphtemper.scale.logits.recalibration import recalibrate_logits
     from graphtemper.scale.recalibration import recalibrate_shards
     from graphtemper.scale.storage.shards import ShardedGraph
 
-_ROOMS = {
+_MODULES = {
     "ConfidenceSketch": "logits.confidence_sketch",
     "OnDask": "engine",
     "Serial": "engine",
@@ -27,7 +36,7 @@ _ROOMS = {
     "connected": "engine",
     "convert_graph": "conversion.convert",
     "convert_tables": "conversion.convert",
-    "recalibrate_logits": "logits.logit_tables",
+    "recalibrate_logits": "logits.recalibration",
     "recalibrate_shards": "recalibration",
 }
 
@@ -46,6 +55,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _ROOMS:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""One run of a linear model over a sharded graph: what every stage of it needs to know."""
+"""The clean pass of a linear model over a sharded graph, on disk."""
 
 from __future__ import annotations
 
@@ -12,28 +12,34 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper.models.linear import LinearGNN
 from graphtemper.scale.engine import Engine
-from graphtemper.scale.propagation import Kept, Projected, ShardedOperator, Stored, propagate
+from graphtemper.scale.propagation import (
+    ColumnSink,
+    Projected,
+    ShardedOperator,
+    StoredTerms,
+    propagate,
+)
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import Rows, ShardedGraph
 from graphtemper.scale.storage.workspace import Workspace
 
 
 @dataclass(frozen=True, eq=False)
-class Clean:
-    """The model's clean pass on disk, and how logits are read from it.
+class CleanPass:
+    """Logits of a model on the unperturbed graph, on disk.
 
     Attributes
     ----------
     graph, model
-        What ran on what.
+        The sharded graph and the linear model.
     temperature
-        The source temperature; `logits` and `own` divide by it.
+        The source temperature; `logits` and `own_views` are divided by it.
     operator
         The model's operator S.
     terms
-        X W_k of the hops in use, side by side.
+        X W_k of the hops in use, concatenated.
     values, classes
-        Logits (N, K) as the model gives them, and predicted classes (N, 1).
+        Logits (N, K) of the model, and predicted classes (N, 1).
     """
 
     graph: ShardedGraph
@@ -50,20 +56,20 @@ class Clean:
         return int(self.model.intercept_.size)
 
     @property
-    def stored(self) -> Stored:
-        """The terms, to be propagated again."""
-        return Stored(self.terms, self.model.hops_used, self.num_classes)
+    def stored_terms(self) -> StoredTerms:
+        """The terms, for another propagation."""
+        return StoredTerms(self.terms, self.model.hops_used, self.num_classes)
 
     def logits(self, shard: int) -> FloatArray:
         """Return a shard's logits at the source temperature, (n, K) float64."""
         first, last, _ = self.graph.shards[shard]
         return self.values.open()[first:last].astype(np.float64) / self.temperature
 
-    def pieces(self, shard: int) -> list[FloatArray]:
-        """Return a shard's `logits` as the list that `graphtemper.scale.matching` reads."""
+    def logit_blocks(self, shard: int) -> list[FloatArray]:
+        """Return a shard's `logits` as the blocks that `graphtemper.scale.matching` reads."""
         return [self.logits(shard)]
 
-    def own(self, first: int, last: int) -> FloatArray:
+    def own_views(self, first: int, last: int) -> FloatArray:
         """Return own views (`graphtemper.signals.neighbours`) at the source temperature."""
         terms = self.terms.open()[first:last].astype(np.float64)
         by_hop = terms.reshape(last - first, -1, self.num_classes)
@@ -71,8 +77,8 @@ class Clean:
 
 
 @dataclass(frozen=True)
-class LogitsAndClasses:
-    """A sink for logits that also keeps the predicted class."""
+class LogitSink:
+    """A sink that stores logits and predicted classes."""
 
     values: Columns
     classes: Columns
@@ -86,44 +92,52 @@ class LogitsAndClasses:
 
 
 def clean_pass(
-    engine: Engine, graph: ShardedGraph, model: LinearGNN, temperature: float, room: Workspace
-) -> Clean:
-    """Project the features once and propagate K columns: the model's logits on every node.
+    engine: Engine,
+    graph: ShardedGraph,
+    model: LinearGNN,
+    temperature: float,
+    workspace: Workspace,
+) -> CleanPass:
+    """Compute the model's logits on every node: project the features, then propagate K columns.
 
-    The same bytes as ``model(graph)`` in memory, but for the last bit where the matrix product of
-    features and weights is rounded differently for other numbers of rows.
+    The result equals ``model(graph)`` in memory, except for the last bit where the matrix product
+    of features and weights is rounded differently for another number of rows.
     """
-    count = int(model.intercept_.size)
-    width = len(model.hops_used) * count
+    num_classes = int(model.intercept_.size)
+    width = len(model.hops_used) * num_classes
     weights = model.weights_.transpose(1, 0, 2).reshape(graph.num_features, width)
-    project = Projected(graph, [weights.astype(np.float32)], [np.zeros(width, np.float32)], width)
-    made = Clean(
+    projected = Projected(graph, [weights.astype(np.float32)], [np.zeros(width, np.float32)], width)
+    scale = workspace.stage_columns("scale", 1, np.float64)
+    clean = CleanPass(
         graph=graph,
         model=model,
         temperature=temperature,
-        operator=ShardedOperator(graph, model.operator, room.lasting("scale", 1, np.float64)),
-        terms=room.lasting("terms", width, np.float32),
-        values=room.lasting("logits", count, np.float32),
-        classes=room.lasting("classes", 1, np.int32),
+        operator=ShardedOperator(graph, model.operator, scale),
+        terms=workspace.stage_columns("terms", width, np.float32),
+        values=workspace.stage_columns("logits", num_classes, np.float32),
+        classes=workspace.stage_columns("classes", 1, np.int32),
     )
-    operator, terms = made.operator, Kept(made.terms)
-    sink = LogitsAndClasses(made.values, made.classes, model.intercept_.astype(np.float32))
+    operator, terms = clean.operator, ColumnSink(clean.terms)
+    logits = LogitSink(clean.values, clean.classes, model.intercept_.astype(np.float32))
     run = partial(propagate, engine, graph, operator)
-    room.stage("scale", partial(operator.measure, engine), operator.scale)
-    room.stage("terms", partial(run, project, 0, room, terms), made.terms)
-    room.stage(
-        "logits", partial(run, made.stored, model.hops, room, sink), made.values, made.classes
+    workspace.stage("scale", partial(operator.write_scale, engine), operator.scale)
+    workspace.stage("terms", partial(run, projected, 0, workspace, terms), clean.terms)
+    workspace.stage(
+        "logits",
+        partial(run, clean.stored_terms, model.hops, workspace, logits),
+        clean.values,
+        clean.classes,
     )
-    return made
+    return clean
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A clean pass with the engine and the workspace for more of them."""
+    """A clean pass with the engine and the workspace for perturbed passes."""
 
     engine: Engine
-    room: Workspace
-    clean: Clean
+    workspace: Workspace
+    clean: CleanPass
 
     def map(self, function: Callable[[int], Any]) -> list[Any]:
         """Run a function on every shard."""

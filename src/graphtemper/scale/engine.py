@@ -1,9 +1,9 @@
-"""Where tasks run: one after the other here, or on the workers of a Dask cluster.
+"""Engines run tasks: one after the other in this process, or on a Dask cluster.
 
-All work is a list of tasks, one a shard, with a small result each. Results come back in the order
-of the tasks whichever worker made them, so sums over them have the same bytes on any number of
-workers. Tasks read and write files that every worker sees, and a task that runs twice writes the
-same bytes twice: a worker that dies costs the time of its tasks and nothing else.
+Work is a list of tasks, one per shard, each with a small result. Results are returned in the order
+of the tasks, so sums over them have the same bytes on any number of workers. Tasks read and write
+files that every worker can access, and a task that runs twice writes the same bytes twice: a worker
+that dies costs only the time of its tasks.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 PATIENCE = 60.0
-"""Seconds that a cluster may be without any worker before the run is given up."""
-_ASK_EVERY = 1.0
-# Bytes of a function beyond which it is sent once a worker in place of once a task.
+"""Seconds without any worker after which a run is given up."""
+_POLL_SECONDS = 1.0
+# A pickled function of more bytes is sent once per worker instead of once per task.
 _LARGE = 100_000
 
 
 class Engine(Protocol):
-    """Anything that can run a function on a list of items and give the results in order."""
+    """Runs a function on a list of items and returns the results in order."""
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return ``[function(item) for item in items]``."""
 
 
 class Serial:
-    """One task after the other, in this process.
+    """Runs one task after the other, in this process.
 
     Examples
     --------
@@ -51,48 +51,48 @@ class Serial:
 
 
 class OnDask:
-    """Tasks on the workers of a Dask cluster.
+    """Runs tasks on the workers of a Dask cluster.
 
     Parameters
     ----------
     client
         A `distributed.Client`. Every worker needs graphtemper and the same file system.
     patience
-        Seconds without any worker after which the run is given up with a `ClusterError`.
+        Seconds without any worker after which the run raises a `ClusterError`.
     """
 
     def __init__(self, client: Any, patience: float = PATIENCE) -> None:
         self._client, self._patience = client, patience
-        self._held: tuple[str, Any] = ("", None)
+        self._last_sent: tuple[str, Any] = ("", None)
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return ``[function(item) for item in items]``, in that order.
 
-        A function that carries much, as a whole graph, travels to each worker once and not with
-        every task; the last one is remembered for the next list of tasks.
+        A function that carries a large object is sent to each worker once and not with every task;
+        the last one is reused by the next call.
         """
         futures = self._client.map(_call, items, function=self._sent(function), pure=False)
         try:
             return self._results(futures)
         except BaseException:
-            # The other tasks are of no use any more.
+            # The remaining tasks are useless now.
             if self._client.status == "running":
                 self._client.cancel(futures, force=True)
             raise
 
     def _sent(self, function: Callable[..., Any]) -> Any:
-        """Return the function, or the future of one that is too large to go along with tasks.
+        """Return the function, or a future of it if it is too large to be sent with every task.
 
-        It is the result of a task of its own and not scattered: scattered data are lost with the
-        worker that holds them, and a task is run again.
+        The future is the result of a task, which is run again when its worker dies; scattered data
+        would be lost.
         """
         packed = import_module("distributed.protocol.pickle").dumps(function)
         if len(packed) < _LARGE:
             return function
-        name, (known, future) = hashlib.sha256(packed).hexdigest(), self._held
-        if name != known or future.status not in ("pending", "finished"):
-            future = self._client.submit(_unpacked, packed, pure=False)
-            self._held = (name, future)
+        digest, (last, future) = hashlib.sha256(packed).hexdigest(), self._last_sent
+        if digest != last or future.status not in ("pending", "finished"):
+            future = self._client.submit(_unpickle, packed, pure=False)
+            self._last_sent = (digest, future)
         return future
 
     def _results(self, futures: list[Any]) -> list[Any]:
@@ -104,17 +104,17 @@ class OnDask:
         empty_since: float | None = None
         while True:
             try:
-                distributed.wait(futures, timeout=_ASK_EVERY)
+                distributed.wait(futures, timeout=_POLL_SECONDS)
                 gather = partial(self._client.gather, futures, asynchronous=True)
                 return list(self._client.sync(gather, callback_timeout=self._patience))
             except KilledWorker as error:
                 raise ClusterError(
-                    "one task lost its worker again and again, most likely for lack of memory; "
-                    "give workers more memory, or convert the graph with fewer rows a shard."
+                    "a task lost its worker repeatedly, most likely for lack of memory; give "
+                    "workers more memory, or convert the graph with fewer rows per shard."
                 ) from error
             except (FutureCancelledError, FuturesCancelledError, CommClosedError) as error:
                 raise ClusterError(
-                    "the scheduler dropped the run or is gone; look at its log and run again."
+                    "the scheduler cancelled the run or has stopped; check its log and run again."
                 ) from error
             except TimeoutError:
                 now = time.monotonic()
@@ -135,19 +135,19 @@ class OnDask:
             return False
 
 
-def _unpacked(packed: bytes) -> Any:
+def _unpickle(packed: bytes) -> Any:
     return import_module("distributed.protocol.pickle").loads(packed)
 
 
 def _call(item: Any, *, function: Callable[[Any], Any]) -> Any:
-    # A worker has fewer threads than this process, and sums must not depend on how many there are.
+    # Sums must not depend on the number of threads, which differs between workers.
     with one_blas_thread(also_openmp=False):
         return function(item)
 
 
 @contextmanager
 def connected(scheduler: str | None, *, timeout: float = 10.0) -> Iterator[Engine]:
-    """Give the engine at a scheduler's address, as in ``tcp://host:8786``; None is this process.
+    """Return the engine of a scheduler such as ``tcp://host:8786``; None is this process.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The temperature that matches an accuracy, found by passes over shards of logits."""
+"""The temperature that matches an accuracy, computed by passes over shards of logits."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from graphtemper.temperature.inverse import (
 from graphtemper.temperature.matching import nearest_defined
 
 ReadLogits = Callable[[int], Iterable[FloatArray]]
-"""From the number of a shard to its logits, (n, K) pieces divided by the source temperature."""
-# Of log T: far below what any accuracy is known to, and one pass less than to the last digit.
+"""Maps a shard's number to its logits: (n, K) blocks divided by the source temperature."""
+# Error of log T: far below the uncertainty of any accuracy, and one pass less than full precision.
 _TOLERANCE = 1e-10
 
 
-class Ends(NamedTuple):
-    """What some logits allow: nodes, largest typical spread, largest spread, confidence at T = 0.
+class LogitRange(NamedTuple):
+    """Summary that bounds mean confidence: nodes, spreads of logits, and confidence at T = 0.
 
     Examples
     --------
     >>> import numpy as np
     >>> one, other = np.array([[0.0, 2.0]]), np.array([[1.0, 1.0]])
-    >>> (Ends.of(one) + Ends.of(other)).confidence_limit
+    >>> (LogitRange.of(one) + LogitRange.of(other)).confidence_limit
     0.75
     """
 
@@ -42,17 +42,17 @@ class Ends(NamedTuple):
     confidence_limit: float
 
     @classmethod
-    def of(cls, logits: FloatArray) -> Ends:
-        """Summarise a shard."""
-        found = summarise(logits, None)
-        return cls(len(logits), found.spread, found.largest_spread, found.confidence_limit)
+    def of(cls, logits: FloatArray) -> LogitRange:
+        """Summarise logits, (n, K)."""
+        summary = summarise(logits, None)
+        return cls(len(logits), summary.spread, summary.largest_spread, summary.confidence_limit)
 
-    def __add__(self, other: object) -> Ends:  # in place of joining tuples
-        if not isinstance(other, Ends):
+    def __add__(self, other: object) -> LogitRange:  # instead of concatenating tuples
+        if not isinstance(other, LogitRange):
             return NotImplemented
         nodes = self.nodes + other.nodes
         limit = self.nodes * self.confidence_limit + other.nodes * other.confidence_limit
-        return Ends(
+        return LogitRange(
             nodes,
             max(self.spread, other.spread),
             max(self.largest_spread, other.largest_spread),
@@ -61,16 +61,17 @@ class Ends(NamedTuple):
 
 
 def smallest_gap(engine: Engine, shards: int, read: ReadLogits) -> float:
-    """Return the smallest positive distance of a logit from the top, over K, of all shards."""
+    """Return the smallest positive gap of a logit to the top one, over K, in all shards."""
     return min(engine.map(partial(_smallest, read=read), range(shards)))
 
 
 def match_confidence(
-    engine: Engine, shards: int, read: ReadLogits, accuracy: float, ends: Ends
+    engine: Engine, shards: int, read: ReadLogits, accuracy: float, logit_range: LogitRange
 ) -> float:
-    """Return the temperature at which mean confidence is ``accuracy``: a pass over shards a step.
+    """Return the temperature at which mean confidence equals ``accuracy``.
 
-    The same root finder as in memory; the accuracy must be within reach (see `nearest_defined`).
+    The root finder is that of the in-memory path, with one pass over the shards per step. The
+    accuracy must be attainable (see `nearest_defined`).
 
     Examples
     --------
@@ -78,30 +79,38 @@ def match_confidence(
     >>> from graphtemper import temperature
     >>> from graphtemper.scale.engine import Serial
     >>> z = np.random.default_rng(0).standard_normal((300, 3))
-    >>> found = match_confidence(Serial(), 3, lambda s: [z[100 * s :][:100]], 0.6, Ends.of(z))
-    >>> bool(abs(found / temperature.match_confidence(z, 0.6) - 1) < 1e-8)
+    >>> blocks = lambda shard: [z[100 * shard :][:100]]
+    >>> matched = match_confidence(Serial(), 3, blocks, 0.6, LogitRange.of(z))
+    >>> bool(abs(matched / temperature.match_confidence(z, 0.6) - 1) < 1e-8)
     True
     """
 
     def residual(log_beta: float) -> Derivatives:
         parts = engine.map(partial(_confidence, read=read, beta=exp(log_beta)), range(shards))
-        value, slope, bend = (sum(column) / ends.nodes for column in zip(*parts, strict=True))
+        value, slope, bend = (
+            sum(column) / logit_range.nodes for column in zip(*parts, strict=True)
+        )
         return Derivatives(value - accuracy, slope, bend)
 
     bounds = (-LOG_LIMIT, LOG_LIMIT)
-    return exp(-find_root(residual, -log(ends.spread), bounds, _TOLERANCE)[0])
+    return exp(-find_root(residual, -log(logit_range.spread), bounds, _TOLERANCE)[0])
 
 
 def nearest_temperature(
-    engine: Engine, shards: int, read: ReadLogits, num_classes: int, accuracy: float, ends: Ends
+    engine: Engine,
+    shards: int,
+    read: ReadLogits,
+    num_classes: int,
+    accuracy: float,
+    logit_range: LogitRange,
 ) -> tuple[float, str]:
-    """`graphtemper.temperature.matching.nearest_temperature`, from shards of logits."""
+    """Return `graphtemper.temperature.matching.nearest_temperature` of sharded logits."""
     return nearest_defined(
         accuracy,
         num_classes,
-        ends,
+        logit_range,
         smallest=lambda: smallest_gap(engine, shards, read),
-        match=lambda: match_confidence(engine, shards, read, accuracy, ends),
+        match=lambda: match_confidence(engine, shards, read, accuracy, logit_range),
     )
 
 
@@ -112,10 +121,10 @@ def _smallest(shard: int, *, read: ReadLogits) -> float:
 def _confidence(shard: int, *, read: ReadLogits, beta: float) -> tuple[float, float, float]:
     value = slope = bend = 0.0
     for logits in read(shard):
-        found, count = confidence_derivatives(logits, beta), len(logits)
+        mean, count = confidence_derivatives(logits, beta), len(logits)
         value, slope, bend = (
-            value + found.value * count,
-            slope + found.slope * count,
-            bend + found.bend * count,
+            value + mean.value * count,
+            slope + mean.slope * count,
+            bend + mean.bend * count,
         )
     return value, slope, bend

@@ -1,4 +1,4 @@
-"""Probabilities as Parquet: one file a shard, each written whole, in a directory that is too."""
+"""Result files: probabilities as one Parquet file per shard, and the answer as JSON."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.recalibration.job import keep_argmax
 from graphtemper.scale.answering import ANSWER, ShardedRecalibration
-from graphtemper.scale.conversion.tables import arrow
+from graphtemper.scale.storage.parquet import arrow
 
 
 def probabilities(logits: FloatArray, relative: float) -> FloatArray:
-    """Return softmax(logits / T) with every row's prediction on top, as `recalibrate` does."""
+    """Return softmax(logits / T), with the argmax of every row preserved as in `recalibrate`."""
     return keep_argmax(temperatures.apply(logits, relative), logits.argmax(axis=1))
 
 
-def write_part(path: Path, parts: Iterable[tuple[NDArray[Any], FloatArray]]) -> float:
-    """Write (nodes, probabilities) pieces as one Parquet file; return the sum of top probabilities.
+def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatArray]]) -> float:
+    """Write (nodes, probabilities) blocks as one Parquet file; return the sum of confidences.
 
-    At least one piece, which may have no rows: a file without a schema is not Parquet.
+    At least one block is needed, possibly without rows: a Parquet file has a schema.
 
     Examples
     --------
     >>> import tempfile
     >>> import numpy as np
     >>> path = Path(tempfile.mkdtemp()) / "part.parquet"
-    >>> write_part(path, [(np.array([3]), np.array([[0.25, 0.75]]))])
+    >>> write_probabilities(path, [(np.array([3]), np.array([[0.25, 0.75]]))])
     0.75
     >>> arrow("pyarrow.parquet").read_table(path).to_pydict()
     {'node': [3], 'probability_0': [0.25], 'probability_1': [0.75]}
     """
     pyarrow, parquet = arrow(), arrow("pyarrow.parquet")
-    writer, top = None, 0.0
+    writer, confidence = None, 0.0
     with atomic_write_in_place(path) as stream:
         try:
-            for nodes, p in parts:
+            for nodes, p in blocks:
                 columns = {f"probability_{k}": column for k, column in enumerate(p.T)}
                 table = pyarrow.table({"node": nodes} | columns)
                 if writer is None:
                     writer = parquet.ParquetWriter(stream, table.schema)
                 writer.write_table(table)
-                top += float(p.max(axis=1).sum())
+                confidence += float(p.max(axis=1).sum())
         finally:
             if writer is not None:
                 writer.close()
-    return top
+    return confidence
 
 
-def check_parquet() -> None:
-    """Refuse to start without pyarrow: now, not after an hour of measuring."""
+def require_parquet() -> None:
+    """Raise an error if pyarrow is missing, before any long computation."""
     arrow("pyarrow.parquet")
 
 
-def write_answer(folder: Path, found: ShardedRecalibration) -> None:
-    """Write the answer beside the parts."""
+def write_answer(folder: Path, result: ShardedRecalibration) -> None:
+    """Write the answer next to the probabilities."""
     with atomic_write_in_place(folder / ANSWER) as stream:
-        stream.write((json.dumps(found.to_dict(), indent=1) + "\n").encode("utf-8"))
+        stream.write((json.dumps(result.to_dict(), indent=1) + "\n").encode("utf-8"))

@@ -1,10 +1,13 @@
 r"""Sharded propagation: :math:`\sum_k S^k B_k` shard by shard, with the columns on disk.
 
-Horner's rule as in `graphtemper.graph.operators.horner`: one stage per hop, one task per
-shard. A task makes its own rows of the term :math:`B_k` (projected
-features, noise, or rows from a file),
-multiplies its rows of S with the columns of the stage before, which are mapped and shared by all,
-and writes its rows of the next. So the disk holds two stages, and memory one block of rows.
+Horner's rule as in `graphtemper.graph.operators.horner`: one step per hop, one task per shard. A
+task computes its rows of the term :math:`B_k` (projected features, noise, or rows of a file),
+multiplies its rows of S with the memory-mapped columns of the previous step, and writes its rows of
+the next. The disk holds two steps at a time, and memory one block of rows.
+
+Edges that a pass leaves out must be the same in the shards of both of their ends, so they are not
+drawn from a shard's random stream. Each edge is hashed with a key that is drawn from
+(seed, stage, pass); the choice is the same for any number of shards and workers.
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.random_streams import stream
 from graphtemper.graph.operators import Operator, multiply, row_scale
-from graphtemper.scale.edge_choice import EdgeChoice
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import Rows, ShardedGraph
@@ -29,54 +31,99 @@ from graphtemper.scale.storage.workspace import Workspace
 
 Values = NDArray[np.float32]
 Reader = Callable[[Rows], Values]
+Nodes = NDArray[np.integer[Any]]
+# The constants of the splitmix64 finaliser (Steele, Lea and Flood, "Fast splittable pseudorandom
+# number generators", 2014).
+_GOLDEN, _FIRST, _SECOND = (
+    np.uint64(value) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+
+
+@dataclass(frozen=True)
+class EdgeSample:
+    """A random sample that leaves out a fraction of the edges.
+
+    Examples
+    --------
+    >>> sample = EdgeSample.draw(seed=0, stage="held-out edges", number=0, left_out=0.3)
+    >>> ends = np.arange(100_000)
+    >>> bool(abs(sample.includes(ends, ends + 7).mean() - 0.7) < 0.01)
+    True
+    >>> bool((sample.includes(ends, ends + 7) == sample.includes(ends + 7, ends)).all())
+    True
+    """
+
+    key: int
+    left_out: float
+
+    @classmethod
+    def draw(cls, seed: int, stage: str, number: int, left_out: float) -> EdgeSample:
+        """Draw the sample of one pass of a stage."""
+        return cls(int(stream(seed, stage, number).integers(2**63)), left_out)
+
+    def includes(self, first: Nodes, second: Nodes) -> NDArray[np.bool_]:
+        """Return whether each edge is in the sample, given its two ends in either order."""
+        low = np.minimum(first, second).astype(np.uint64)
+        high = np.maximum(first, second).astype(np.uint64)
+        with np.errstate(over="ignore"):  # arithmetic modulo 2**64 is intended
+            mixed = _mix(_mix(low + np.uint64(self.key)) + high * _GOLDEN)
+        uniform = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return np.asarray(uniform >= self.left_out)
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    mixed = values + _GOLDEN
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
 @dataclass(frozen=True)
 class ShardedOperator:
-    """A normalised operator S by rows: the scale of every row on disk, and the edges it keeps."""
+    """A normalised operator S: the scale of every row on disk, and the sample of edges it uses."""
 
     graph: ShardedGraph
     kind: Operator
     scale: Columns
-    choice: EdgeChoice | None = None
+    sample: EdgeSample | None = None
 
-    def measure(self, engine: Engine) -> None:
-        """Count neighbours, those that ``choice`` keeps, and write every row's scale."""
-        engine.map(self._write_scale, range(len(self.graph.shards)))
+    def write_scale(self, engine: Engine) -> None:
+        """Count the neighbours of each node in the sample and write the scale of each row."""
+        engine.map(self._write_shard, range(len(self.graph.shards)))
 
-    def _write_scale(self, shard: int) -> None:
+    def _write_shard(self, shard: int) -> None:
         for rows in self.graph.blocks(shard):
             degrees = np.diff(rows.indptr)
-            if self.choice is not None:
-                degrees = count_entries(rows, self.choice.kept(rows.ends, rows.indices))
+            if self.sample is not None:
+                degrees = count_entries(rows, self.sample.includes(rows.ends, rows.indices))
             self.scale.write(rows.first, row_scale(degrees, self.kind)[:, None])
 
     def reader(self) -> Callable[[Rows], sp.csr_matrix]:
-        """Return a function from a block of nodes to their rows of S, (n, N) CSR."""
+        """Return a function that maps a block of nodes to their rows of S, (n, N) CSR."""
         scale = self.scale.open()[:, 0]
         return lambda rows: self._rows(rows, scale)
 
     def _rows(self, rows: Rows, scale: FloatArray) -> sp.csr_matrix:
         count = rows.last - rows.first
         shape = (count, self.graph.num_nodes)
-        kept = np.ones(rows.indices.size)
-        if self.choice is not None:
-            kept = self.choice.kept(rows.ends, rows.indices).astype(np.float64)
-        # Numbered from 1, as SciPy may drop stored zeros.
-        plain = sp.csr_matrix((kept + 1.0, rows.indices, rows.indptr), shape=shape)
+        included = np.ones(rows.indices.size)
+        if self.sample is not None:
+            included = self.sample.includes(rows.ends, rows.indices).astype(np.float64)
+        # Entries are stored plus 1, because SciPy may drop stored zeros.
+        matrix = sp.csr_matrix((included + 1.0, rows.indices, rows.indptr), shape=shape)
         if self.kind == "self-loop":
-            own = (np.full(count, 2.0), (np.arange(count), np.arange(rows.first, rows.last)))
-            plain = sp.csr_matrix(plain + sp.csr_matrix(own, shape=shape))
-        weights = np.repeat(scale[rows.first : rows.last], np.diff(plain.indptr))
+            loops = (np.full(count, 2.0), (np.arange(count), np.arange(rows.first, rows.last)))
+            matrix = sp.csr_matrix(matrix + sp.csr_matrix(loops, shape=shape))
+        weights = np.repeat(scale[rows.first : rows.last], np.diff(matrix.indptr))
         if self.kind != "mean":
-            weights *= scale[plain.indices]
-        weights *= plain.data - 1.0
-        plain.data = weights.astype(np.float32)
-        return plain
+            weights *= scale[matrix.indices]
+        weights *= matrix.data - 1.0
+        matrix.data = weights.astype(np.float32)
+        return matrix
 
 
-def count_entries(rows: Rows, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return how many of each node's neighbours are chosen.
+def count_entries(rows: Rows, selected: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the number of each node's neighbours that are selected.
 
     Examples
     --------
@@ -84,24 +131,24 @@ def count_entries(rows: Rows, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
     >>> count_entries(rows, np.array([True, False, True])).tolist()
     [1, 1]
     """
-    before = np.concatenate([[0], np.cumsum(chosen)])
+    before = np.concatenate([[0], np.cumsum(selected)])
     return np.asarray(before[rows.indptr[1:]] - before[rows.indptr[:-1]])
 
 
 class Terms(Protocol):
-    """The B_k of a propagation, made a block of rows at a time."""
+    """The terms B_k of a propagation, computed in blocks of rows."""
 
     @property
     def width(self) -> int:
-        """How many columns they have."""
+        """Number of columns."""
 
     def reader(self, shard: int, hop: int) -> Reader | None:
-        """Return what makes rows of B_hop, block after block of a shard; None where it is zero."""
+        """Return a function that computes rows of B_hop of a shard, or None if B_hop is zero."""
 
 
 @dataclass(frozen=True, eq=False)
 class Projected:
-    """X W_k + c_k: a shard's features through one matrix a hop."""
+    """X W_k + c_k: a shard's features times one matrix per hop."""
 
     graph: ShardedGraph
     weights: Sequence[Values | None]
@@ -116,15 +163,15 @@ class Projected:
         features, start = self.graph.features(shard), self.graph.shards[shard].first
 
         def read(rows: Rows) -> Values:
-            part = features[rows.first - start : rows.last - start]
-            return np.asarray(part @ matrix + self.constants[hop], dtype=np.float32)
+            block = features[rows.first - start : rows.last - start]
+            return np.asarray(block @ matrix + self.constants[hop], dtype=np.float32)
 
         return read
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
-    """Rows of a file that holds the terms of the hops in use side by side."""
+class StoredTerms:
+    """Rows of a file that holds the terms of the hops in use, concatenated."""
 
     columns: Columns
     hops_used: tuple[int, ...]
@@ -142,8 +189,8 @@ class Stored:
 class Noise:
     """E W_k of several passes, drawn in logit space (see `graphtemper.signals.passes`).
 
-    Pass p of a shard draws from (seed, stage, pass, shard), again and again the same for every hop,
-    so nothing but the result is ever stored. Each factor gets the same white numbers.
+    Pass p of a shard draws from (seed, stage, pass, shard), the same numbers for every hop, so the
+    draws need not be stored. Every factor is applied to the same standard normal draws.
     """
 
     factors: Sequence[Values]
@@ -154,7 +201,7 @@ class Noise:
 
     @property
     def width(self) -> int:
-        """One column a factor, pass and class, in this order."""
+        """One column per factor, pass and class, in this order."""
         return len(self.factors) * len(self.passes) * self.num_classes
 
     def reader(self, shard: int, hop: int) -> Reader | None:
@@ -175,15 +222,15 @@ class Noise:
 
 
 class Sink(Protocol):
-    """Where a propagation leaves its result: called with every block of rows."""
+    """Receives the result of a propagation, one block of rows at a time."""
 
     def put(self, rows: Rows, values: Values) -> None:
-        """Take the rows' values, (n, C)."""
+        """Store the values of the rows, (n, C)."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A sink that keeps the values."""
+class ColumnSink:
+    """A sink that writes the values to a column file."""
 
     columns: Columns
 
@@ -198,23 +245,28 @@ def propagate(
     operator: ShardedOperator,
     terms: Terms,
     hops: int,
-    room: Workspace,
+    workspace: Workspace,
     sink: Sink,
 ) -> None:
-    """Bring the sum over k of S^k B_k to a sink; at most two stages are on disk at a time."""
-    before: Columns | None = None
+    """Compute the sum over k of S^k B_k and pass it to a sink; the disk holds at most two steps."""
+    previous: Columns | None = None
     for hop in range(hops, -1, -1):
-        after = None if hop == 0 else room.columns(f"hop{hop}", terms.width, np.float32)
-        put: Sink = sink if after is None else Kept(after)
-        engine.map(
-            partial(
-                _hop, graph=graph, operator=operator, terms=terms, hop=hop, before=before, sink=put
-            ),
-            range(len(graph.shards)),
+        current = None
+        if hop:
+            current = workspace.scratch_columns(f"hop{hop}", terms.width, np.float32)
+        step = partial(
+            _hop,
+            graph=graph,
+            operator=operator,
+            terms=terms,
+            hop=hop,
+            previous=previous,
+            sink=sink if current is None else ColumnSink(current),
         )
-        if before is not None:
-            before.remove()
-        before = after
+        engine.map(step, range(len(graph.shards)))
+        if previous is not None:
+            previous.remove()
+        previous = current
 
 
 def _hop(
@@ -224,19 +276,19 @@ def _hop(
     operator: ShardedOperator,
     terms: Terms,
     hop: int,
-    before: Columns | None,
+    previous: Columns | None,
     sink: Sink,
 ) -> None:
     read = terms.reader(shard, hop)
-    matrix = operator.reader() if before is not None else None
-    columns = None if before is None else before.open()
+    matrix = operator.reader() if previous is not None else None
+    columns = None if previous is None else previous.open()
     for rows in graph.blocks(shard, terms.width):
-        # Features beyond float32, or damaged ones, are found out where logits are not finite.
+        # Overflow, and damaged features, are reported where logits are checked to be finite.
         with np.errstate(over="ignore", invalid="ignore"):
             values: Any = None if read is None else read(rows)
             if matrix is not None and columns is not None:
-                moved = multiply(matrix(rows), columns)
-                values = moved if values is None else values + moved
+                product = multiply(matrix(rows), columns)
+                values = product if values is None else values + product
         if values is None:
             values = np.zeros((rows.last - rows.first, terms.width), np.float32)
         sink.put(rows, np.asarray(values, dtype=np.float32))

@@ -1,36 +1,42 @@
-"""The main job on shards: a linear model, a sharded graph and a source card give probabilities."""
+"""Recalibration of a linear model on a sharded graph."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import scipy
 
+from graphtemper._core.checks import check_instance
+from graphtemper._core.source_digest import NOT_MEASURING, source_digest
 from graphtemper.card.card import SourceCard
+from graphtemper.card.format import to_json
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear import LinearGNN
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.reading import ReadEvidence
 from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
-from graphtemper.scale.clean_pass import Clean, Run, clean_pass
+from graphtemper.scale.clean_pass import CleanPass, Run, clean_pass
 from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.evidence.measure import Progress, measure
 from graphtemper.scale.evidence.sums import total
-from graphtemper.scale.identity import identity
-from graphtemper.scale.matching import Ends, nearest_temperature
+from graphtemper.scale.matching import LogitRange, nearest_temperature
 from graphtemper.scale.probability_files import (
-    check_parquet,
     probabilities,
+    require_parquet,
     write_answer,
-    write_part,
+    write_probabilities,
 )
-from graphtemper.scale.storage.output_directory import draft, sole_folder
-from graphtemper.scale.storage.shards import ShardedGraph
-from graphtemper.scale.storage.stage_directories import stages_folder
-from graphtemper.scale.storage.workspace import workspace
+from graphtemper.scale.storage.output_directory import draft_directory, locked_working_directory
+from graphtemper.scale.storage.shards import MANIFEST, ShardedGraph
+from graphtemper.scale.storage.stage_directories import stage_directory
+from graphtemper.scale.storage.workspace import open_workspace
 from graphtemper.signals.passes import is_linear
 
 
@@ -42,38 +48,39 @@ def recalibrate_shards(
     *,
     engine: Engine | None = None,
     seed: int = 0,
-    room: str | os.PathLike[str] | None = None,
+    workspace: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> ShardedRecalibration:
     """Recalibrate a linear model on every node of a sharded graph, within bounded memory.
 
-    Evidence, accuracy, temperature and verdict are those of `graphtemper.recalibrate`: the same
-    numbers to rounding where nothing is drawn, and other draws of the same distributions where
-    something is. Labels, one temperature per node and class shares are not available here.
+    Evidence, accuracy, temperature and verdict are those of `graphtemper.recalibrate`: equal up to
+    rounding where they are deterministic, and other draws of the same distributions where they are
+    random. Labels, one temperature per node and class shares are not supported.
 
     Parameters
     ----------
     model
         The `SIGN` or `SGC` that the card was built for.
     graph
-        The target.
+        The sharded target graph.
     card
         The source card.
     out
-        A new directory for the probabilities: Parquet, one file a shard, and ``_answer.json``.
-        While it is made, finished stages lie beside it in ``.NAME.graphtemper``: after a kill, an
-        interruption or a full disk the same call goes on from them, to the same bytes, and a call
-        with other arguments removes them. A second process on the same directory is refused.
+        A new directory for the probabilities, as one Parquet file per shard, and
+        ``_answer.json``. While it is written, finished stages are kept next to it in
+        ``.NAME.graphtemper``. After a kill, an interruption or a full disk the same call resumes
+        from them, to the same bytes, and a call with other arguments removes them. A second process
+        for the same directory is refused.
     engine
-        Where tasks run (default: here, one after the other); see `graphtemper.scale.engine`. The
-        bytes do not depend on it.
+        Runs the tasks (default: one after the other in this process); see
+        `graphtemper.scale.engine`. The bytes do not depend on it.
     seed
         Seed of the perturbed passes.
-    room
-        A directory for stages and intermediate columns that every worker sees (default: beside
-        ``out``).
+    workspace
+        A directory for stages and intermediate columns that every worker can access (default: next
+        to ``out``).
     progress
-        Called with a stage, stages done and stages in all.
+        Called with the name of a stage, the number of finished stages, and their total.
 
     Examples
     --------
@@ -87,54 +94,56 @@ def recalibrate_shards(
     >>> target = csbm.sample(600, degree=6, homophily=0.7, snr=1.0, num_features=8, seed=2)
     >>> folder = Path(tempfile.mkdtemp())
     >>> shards = convert_graph(target, folder / "target", rows_per_shard=250)
-    >>> found = recalibrate_shards(model, shards, card, folder / "answer")
-    >>> found.verdict in ("trust", "caution", "abstain"), found.num_nodes
+    >>> result = recalibrate_shards(model, shards, card, folder / "answer")
+    >>> result.verdict in ("trust", "caution", "abstain"), result.num_nodes
     (True, 600)
-    >>> sorted(path.name for path in found.out.iterdir())[:2]
+    >>> sorted(path.name for path in result.out.iterdir())[:2]
     ['_answer.json', 'part-00000.parquet']
     """
-    linear = _checked(model, graph, card)
-    place, engine = Path(out).absolute(), engine or Serial()
-    check_parquet()
+    call = "recalibrate_shards(model, graph, card, out)"
+    check_instance(graph, ShardedGraph, "graph", call)
+    check_instance(card, SourceCard, "card", call)
+    linear = _checked_model(model, graph, card)
+    out, engine = Path(out).absolute(), engine or Serial()
+    require_parquet()
+    name = run_identity(linear, graph, card, seed)
     with (
-        sole_folder(place) as hidden,
-        workspace(
-            stages_folder(hidden, room, identity(linear, graph, card, seed)), graph.num_nodes
-        ) as hall,
-        draft(hidden, place) as folder,
+        locked_working_directory(out) as working,
+        open_workspace(stage_directory(working, workspace, name), graph.num_nodes) as stages,
+        draft_directory(working, out) as draft,
     ):
-        clean = clean_pass(engine, graph, linear, card.probe.temperature, hall)
-        run = Run(engine, hall, clean)
-        seen = measure(run, card.probe, seed, progress)
+        clean = clean_pass(engine, graph, linear, card.probe.temperature, stages)
+        run = Run(engine, stages, clean)
+        measured = measure(run, card.probe, seed, progress)
         target = ReadEvidence.read(
-            seen.evidence,
+            measured.evidence,
             card,
             graph.num_nodes,
-            (seen.column_mean, seen.column_std),
-            flat=seen.logits.spread == 0.0,
+            (measured.column_mean, measured.column_std),
+            flat=measured.logits.spread == 0.0,
         )
-        ends: Ends = total(run.map(partial(_ends, clean=clean)))
+        logit_range: LogitRange = total(run.map(partial(_logit_range, clean=clean)))
         shards, classes = len(graph.shards), clean.num_classes
 
         def match(accuracy: float) -> tuple[float, str]:
-            work = partial(nearest_temperature, engine, shards, clean.pieces, classes)
-            temperature, note = hall.stage("match", lambda: work(accuracy, ends))
+            work = partial(nearest_temperature, engine, shards, clean.logit_blocks, classes)
+            temperature, note = stages.stage("match", lambda: work(accuracy, logit_range))
             return temperature, note
 
-        found = answer(target, match, place)
-        write = partial(_write, clean=clean, relative=1.0 / found.slope, folder=folder)
-        found = with_confidence(found, sum(run.map(write)) / graph.num_nodes)
-        write_answer(folder, found)
-    return found
+        result = answer(target, match, out)
+        write = partial(_write_shard, clean=clean, relative=1.0 / result.slope, folder=draft)
+        result = with_confidence(result, sum(run.map(write)) / graph.num_nodes)
+        write_answer(draft, result)
+    return result
 
 
-def _checked(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearGNN:
+def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearGNN:
     if not is_linear(model):
         raise InputError(
-            "a sharded graph needs a linear model (SIGN or SGC), whose passes can be taken a shard "
-            "at a time; for another one write its logits as Parquet and recalibrate those."
+            "a sharded graph needs a linear model (SIGN or SGC), which can be run one shard at a "
+            "time; for another model write its logits as Parquet and recalibrate those."
         )
-    # The card looks at the number of columns alone, for which one node will do.
+    # The card only checks the number of columns, for which one node is enough.
     one = np.zeros((1, graph.num_features), np.float32)
     card.check(model, Graph(features=one, edges=np.empty((0, 2), np.int32)))
     if model.intercept_.size != card.num_classes:
@@ -145,11 +154,46 @@ def _checked(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearG
     return model
 
 
-def _ends(shard: int, *, clean: Clean) -> Ends:
-    return Ends.of(clean.logits(shard))
+def _logit_range(shard: int, *, clean: CleanPass) -> LogitRange:
+    return LogitRange.of(clean.logits(shard))
 
 
-def _write(shard: int, *, clean: Clean, relative: float, folder: Path) -> float:
+def _write_shard(shard: int, *, clean: CleanPass, relative: float, folder: Path) -> float:
     first, last, _ = clean.graph.shards[shard]
-    part = (np.arange(first, last), probabilities(clean.logits(shard), relative))
-    return write_part(folder / f"part-{shard:05d}.parquet", [part])
+    block = (np.arange(first, last), probabilities(clean.logits(shard), relative))
+    return write_probabilities(folder / f"part-{shard:05d}.parquet", [block])
+
+
+def run_identity(model: LinearGNN, graph: ShardedGraph, card: SourceCard, seed: int) -> str:
+    """Return a digest of everything that the numbers of a run depend on.
+
+    This includes the source code of the library. A graph is identified by its manifest, which holds
+    the size and checksum of every file at the time of writing; files that change in place are
+    detected by `ShardedGraph.verify` only.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> from graphtemper.scale.conversion.convert import convert_graph
+    >>> g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(200))
+    >>> card = SourceCard.build(model, g, range(200, 300), compositions=0)
+    >>> graph = convert_graph(g, tempfile.mkdtemp() + "/g")
+    >>> len({run_identity(model, graph, card, seed) for seed in (0, 0, 1)})
+    2
+    """
+    digest = hashlib.sha256()
+    libraries = [source_digest(NOT_MEASURING), np.__version__, scipy.__version__]
+    settings = [type(model).__name__, model.hops, list(model.hops_used), model.operator]
+    numbers = [*libraries, *settings, model.weights_.shape, seed, COLUMNS_AT_ONCE]
+    for part in (
+        json.dumps(numbers).encode(),
+        np.ascontiguousarray(model.weights_).tobytes(),
+        np.ascontiguousarray(model.intercept_).tobytes(),
+        to_json(card).encode(),
+        (graph.path / MANIFEST).read_bytes(),
+    ):
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Graphs into shards: from a `Graph` (``.npz``, PyG) or from tables that do not fit into memory."""
+"""Conversion to shards, from a `Graph` or from tables larger than memory."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ PathLike = str | os.PathLike[str]
 def convert_graph(
     graph: Graph, out: PathLike, *, rows_per_shard: int = ROWS_PER_SHARD
 ) -> ShardedGraph:
-    """Write a graph that fits into memory as shards; its labels and masks stay behind.
+    """Write a graph in memory as shards, without its labels and masks.
 
-    ``Graph.load("g.npz")`` and ``Graph.from_pyg(data)`` give the graph.
+    ``Graph.load("g.npz")`` and ``Graph.from_pyg(data)`` return such a graph.
 
     Examples
     --------
@@ -57,20 +57,20 @@ def convert_graph(
 def convert_tables(
     edges: PathLike, features: PathLike, out: PathLike, *, rows_per_shard: int = ROWS_PER_SHARD
 ) -> ShardedGraph:
-    r"""Write tables of edges and features as shards, with memory for one shard.
+    r"""Write tables of edges and features as shards, with one shard in memory at a time.
 
     Parameters
     ----------
     edges
-        Text or Parquet, see `graphtemper.scale.tables.read_edges`: any order, both directions,
-        duplicates and self-loops allowed. It is read once; both directions are sorted on disk
-        beside ``out``, which takes 16 bytes an edge.
+        Text or Parquet, see `graphtemper.scale.conversion.tables.read_edges`. Edges may come in
+        any order and direction, with duplicates and self-loops. The table is read once; edges are
+        sorted on disk next to ``out``, which takes 16 bytes per edge.
     features
-        An (N, F) ``.npy`` or Parquet, see `graphtemper.scale.tables.read_features`.
+        An (N, F) ``.npy`` or Parquet, see `graphtemper.scale.conversion.tables.read_features`.
     out
         The new directory.
     rows_per_shard
-        Nodes a shard.
+        Number of nodes per shard.
 
     Examples
     --------
@@ -88,25 +88,25 @@ def convert_tables(
             buckets = EdgeBuckets(Path(scratch), writer.bounds)
             for pairs in read_edges(Path(edges)):
                 buckets.add(pairs)
-            rows = _Regrouped(table.blocks())
+            rows = _RowReader(table.blocks())
             for shard, (first, last) in enumerate(writer.bounds):
                 writer.add(*buckets.rows(shard), rows.take(last - first))
         writer.finish(Path(edges).stem)
     return ShardedGraph.open(out)
 
 
-class _Regrouped:
-    """Blocks of rows that came as they were read, handed out as they are asked for."""
+class _RowReader:
+    """Regroups blocks of rows into runs of given length."""
 
     def __init__(self, blocks: Iterator[NDArray[Any]]) -> None:
-        self._blocks, self._left = blocks, np.empty((0, 0))
+        self._blocks, self._rest = blocks, np.empty((0, 0))
 
     def take(self, count: int) -> Iterator[NDArray[Any]]:
         while count:
-            if not len(self._left):
-                self._left = next(self._blocks, self._left)
-                if not len(self._left):
+            if not len(self._rest):
+                self._rest = next(self._blocks, self._rest)
+                if not len(self._rest):
                     return
-            part, self._left = self._left[:count], self._left[count:]
+            part, self._rest = self._rest[:count], self._rest[count:]
             count -= len(part)
             yield part

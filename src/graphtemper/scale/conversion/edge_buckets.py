@@ -1,4 +1,4 @@
-"""Edges larger than memory, sorted by shard: one pass into buckets, then one bucket at a time."""
+"""External sort of edges by shard: one pass into buckets, then one bucket at a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Pairs = NDArray[np.integer[Any]]
 
 
 class EdgeBuckets:
-    """Collects edges in files, one a shard, and gives each shard's CSR rows back.
+    """Collects edges in one file per shard and returns each shard's CSR rows.
 
-    Both directions are stored, self-loops are dropped on the way in, duplicates on the way out.
-    Memory is one chunk of edges, then one bucket.
+    Both directions are stored; self-loops are dropped on writing, duplicates on reading. Memory
+    holds one chunk of edges, then one bucket.
 
     Examples
     --------
@@ -36,32 +36,32 @@ class EdgeBuckets:
         self._num_nodes = bounds[-1][1]
         self._dtype = index_dtype(self._num_nodes)
         self._ends = np.array([last for _, last in bounds])
-        self._seen = 0
+        self._num_read = 0
 
     def add(self, pairs: Pairs) -> None:
-        """Put a chunk of edges (m, 2) into the buckets of both of their ends."""
+        """Append a chunk of edges (m, 2) to the buckets of both ends."""
         outside = np.flatnonzero(((pairs < 0) | (pairs >= self._num_nodes)).any(axis=1))
         if outside.size:
             row = int(outside[0])
             raise InputError(
-                f"edge {self._seen + row} joins {pairs[row, 0]} and {pairs[row, 1]}, but the nodes "
-                f"are 0..{self._num_nodes - 1}; number them by their row in the features."
+                f"edge {self._num_read + row} joins {pairs[row, 0]} and {pairs[row, 1]}, but the "
+                f"nodes are 0..{self._num_nodes - 1}; number them by their row in the features."
             )
-        self._seen += len(pairs)
-        kept = pairs[pairs[:, 0] != pairs[:, 1]]
-        both = np.concatenate([kept, kept[:, ::-1]]).astype(self._dtype)
-        shard = np.searchsorted(self._ends, both[:, 0], "right")
+        self._num_read += len(pairs)
+        proper = pairs[pairs[:, 0] != pairs[:, 1]]
+        directed = np.concatenate([proper, proper[:, ::-1]]).astype(self._dtype)
+        shard = np.searchsorted(self._ends, directed[:, 0], "right")
         order = np.argsort(shard, kind="stable")
-        both, shard = both[order], shard[order]
+        directed, shard = directed[order], shard[order]
         cuts = np.searchsorted(shard, np.arange(len(self._bounds) + 1))
         for number in np.unique(shard):
             try:
                 with self._file(int(number)).open("ab") as stream:
-                    both[cuts[number] : cuts[number + 1]].tofile(stream)
+                    directed[cuts[number] : cuts[number + 1]].tofile(stream)
             except OSError as error:
                 raise WriteError(
-                    f"cannot sort edges in {self._folder}: {error.strerror or error}; it takes "
-                    "16 bytes an edge (32 beyond 2**31 nodes)."
+                    f"cannot sort edges in {self._folder}: {error.strerror or error}; sorting "
+                    "takes 16 bytes per edge (32 beyond 2**31 nodes)."
                 ) from error
 
     def rows(self, shard: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -70,8 +70,8 @@ class EdgeBuckets:
         path = self._file(shard)
         if not path.exists():
             return np.zeros(last - first + 1, np.int64), np.empty(0, self._dtype)
-        both = np.fromfile(path, self._dtype).reshape(-1, 2)
-        keys = np.unique((both[:, 0].astype(np.int64) - first) * self._num_nodes + both[:, 1])
+        pairs = np.fromfile(path, self._dtype).reshape(-1, 2)
+        keys = np.unique((pairs[:, 0].astype(np.int64) - first) * self._num_nodes + pairs[:, 1])
         path.unlink()
         row, column = np.divmod(keys, self._num_nodes)
         counts = np.bincount(row, minlength=last - first)

@@ -1,12 +1,10 @@
-"""Tables on disk, read a piece at a time: edges and features as text, ``.npy`` or Parquet."""
+"""Input tables, read in blocks: edges and features as text, ``.npy`` or Parquet."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,65 +12,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
-from graphtemper.errors import FileError, InputError, MissingExtraError
-from graphtemper.scale.storage.parquet import check_footer
+from graphtemper.errors import FileError, InputError
+from graphtemper.scale.storage.parquet import (
+    arrow,
+    check_footer,
+    check_same_columns,
+    empty_table,
+    open_parquet,
+    parquet_files,
+    to_floats,
+)
 
 ROWS_AT_ONCE = 1_000_000
-"""Edges, or numbers of a feature table, that are read together."""
+"""Edges, or values of a feature table, that are read at a time."""
 _TEXT_BLOCK = 1 << 24
-_PIECE = 10_000
+_LINE_CHUNK = 10_000
 _SPACES = (
     "has a space at the start of a line, or two between numbers; separate them by one space, a "
     "comma or a tab."
 )
 _NODE = "node"
-# Names of the two ends of an edge that are in use.
-_ENDS = (("source", "target"), ("src", "dst"), ("from", "to"))
-
-
-def arrow(module: str = "pyarrow") -> Any:
-    """Import a module of pyarrow, or say how to get it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            "Parquet and text tables need pyarrow; run pip install 'graphtemper[scale]'."
-        ) from error
-
-
-def parquet_files(path: Path) -> list[Path]:
-    """Return a Parquet file, or those of a directory in the order of their names.
-
-    Files whose names start with a dot or an underscore are not data, as Spark has it.
-    """
-    if path.is_file():
-        return [path]
-    inside = (p for p in path.glob("*.parquet") if p.name[0] not in "._")
-    found = sorted(p for p in inside if not os.path.isdir(p))
-    if not found:
-        raise FileError(f"{path} is neither a Parquet file nor a directory of them.")
-    return found
-
-
-def parquet_file(path: Path, listed: Sequence[str] = ()) -> Any:
-    """Open a Parquet file; damage is one sentence.
-
-    Different texts of the columns that are to be ``listed`` are read once each.
-    """
-    try:
-        return arrow("pyarrow.parquet").ParquetFile(path, read_dictionary=list(listed) or None)
-    except (OSError, ValueError, arrow().ArrowException) as error:
-        raise FileError(f"{path} is missing, truncated or not Parquet.") from error
+# Common names for the two ends of an edge.
+_END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"))
 
 
 def read_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     r"""Yield the edges of a table as (m, 2) arrays.
 
-    Text has whole numbers, separated by a comma, a tab or one space, and quoted or not; lines at
-    the top that start with # or % are skipped, and one line of names may follow them. Two columns
-    are the ends of edges. Of more, those named ``source`` and ``target``, ``src`` and ``dst`` or
-    ``from`` and ``to`` are; a table of more columns without such names is refused, because any
-    other two would make another graph.
+    A text file holds integers, quoted or not, separated by a comma, a tab or one space. Lines at
+    the top that start with # or % are skipped, and one line of column names may follow. With two
+    columns, these are the ends of the edges. With more, the ends are the columns named ``source``
+    and ``target``, ``src`` and ``dst``, or ``from`` and ``to``; a table without such names is
+    refused, because any other choice could give a different graph.
 
     Examples
     --------
@@ -89,33 +60,28 @@ def read_edges(path: Path) -> Iterator[NDArray[np.int64]]:
 
 def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     for part in parquet_files(path):
-        file = parquet_file(part)
+        file = open_parquet(part)
         names = file.schema_arrow.names
-        wanted = [names[place] for place in _ends(names, part)]
-        _pairs(no_rows(file, wanted), part)
-        for batch in _batches(file, part, wanted, ROWS_AT_ONCE):
-            yield _pairs(batch, part)
+        end_names = [names[position] for position in _end_columns(names, part)]
+        _to_pairs(empty_table(file, end_names), part)
+        for batch in _batches(file, part, end_names, ROWS_AT_ONCE):
+            yield _to_pairs(batch, part)
 
 
-def _ends(names: Sequence[str], path: Path) -> tuple[int, int]:
-    """Return which two of the columns are the ends of edges."""
-    known = [name.strip().lower() for name in names]
-    for first, second in _ENDS:
-        if known.count(first) == 1 and known.count(second) == 1:
-            return known.index(first), known.index(second)
+def _end_columns(names: Sequence[str], path: Path) -> tuple[int, int]:
+    """Return the positions of the two columns that hold the ends of the edges."""
+    lower = [name.strip().lower() for name in names]
+    for first, second in _END_NAMES:
+        if lower.count(first) == 1 and lower.count(second) == 1:
+            return lower.index(first), lower.index(second)
     if len(names) == 2:
         return 0, 1
     if len(names) < 2:
         raise FileError(f"{path} has one column; edges need two, source and target.")
     raise FileError(
         f"{path} has {len(names)} columns, none of which are named source and target; name the two "
-        "ends of an edge so, or keep these columns alone."
+        "ends of an edge so, or keep only these columns."
     )
-
-
-def no_rows(file: Any, columns: list[str]) -> Any:
-    """Return some columns without rows: types are checked before anything is unpacked."""
-    return file.schema_arrow.empty_table().select(columns)
 
 
 def _batches(file: Any, path: Path, columns: list[str], rows: int) -> Iterator[Any]:
@@ -128,43 +94,45 @@ def _batches(file: Any, path: Path, columns: list[str], rows: int) -> Iterator[A
 
 def _text_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     csv = arrow("pyarrow.csv")
-    skipped, delimiter, names = _text_layout(path)
-    header = _is_header(names)
-    ends = list(_ends(names if header else [""] * len(names), path))
+    num_comments, delimiter, cells = _text_layout(path)
+    header = _is_header(cells)
+    ends = list(_end_columns(cells if header else [""] * len(cells), path))
     try:
         reader = csv.open_csv(
             path,
             csv.ReadOptions(
-                skip_rows=skipped + header, autogenerate_column_names=True, block_size=_TEXT_BLOCK
+                skip_rows=num_comments + header,
+                autogenerate_column_names=True,
+                block_size=_TEXT_BLOCK,
             ),
             csv.ParseOptions(delimiter=delimiter),
         )
         for batch in reader:
             if batch.num_columns < 2:
-                raise FileError(f"{path} does not hold two numbers a line.")
+                raise FileError(f"{path} does not hold two numbers per line.")
             batch = batch.select(ends)
             if delimiter == " " and any(column.null_count for column in batch.columns[:2]):
                 raise FileError(f"{path} {_SPACES}")
-            yield _pairs(batch, path)
+            yield _to_pairs(batch, path)
     except FileError:
         raise
     except (OSError, ValueError, arrow().ArrowException) as error:
-        told = " ".join(str(error).split())[:200].rstrip(".")
-        raise FileError(f"{path} cannot be read as a list of edges: {told}.") from error
+        message = " ".join(str(error).split())[:200].rstrip(".")
+        raise FileError(f"{path} cannot be read as a list of edges: {message}.") from error
 
 
 def _text_layout(path: Path) -> tuple[int, str, list[str]]:
-    """Return how many comment lines there are, what separates cells, and those of the next line."""
-    skipped, comment = 0, False
+    """Return the number of comment lines, the delimiter, and the cells of the first data line."""
+    num_comments, in_comment = 0, False
     try:
         with path.open("r", encoding="utf-8-sig") as stream:
-            # A line may be longer than a piece; it counts where it ends.
-            for piece in iter(lambda: stream.readline(_PIECE), ""):
-                comment = comment or piece.startswith(("#", "%"))
-                if piece.strip() and not comment:
-                    return skipped, *_cells(piece.rstrip(), path)
-                if piece.endswith("\n"):
-                    skipped, comment = skipped + 1, False
+            # A line may be longer than a chunk; it is counted where it ends.
+            for chunk in iter(lambda: stream.readline(_LINE_CHUNK), ""):
+                in_comment = in_comment or chunk.startswith(("#", "%"))
+                if chunk.strip() and not in_comment:
+                    return num_comments, *_split_line(chunk.rstrip(), path)
+                if chunk.endswith("\n"):
+                    num_comments, in_comment = num_comments + 1, False
     except FileError:
         raise
     except (OSError, UnicodeDecodeError) as error:
@@ -172,28 +140,29 @@ def _text_layout(path: Path) -> tuple[int, str, list[str]]:
     raise FileError(f"{path} holds no edges.")
 
 
-def _cells(line: str, path: Path) -> tuple[str, list[str]]:
-    mark = next((mark for mark in (",", "\t", " ") if mark in line.strip()), "")
-    if not mark:
-        raise FileError(f"{path} does not hold two numbers a line.")
-    cells = [cell.strip(" \"'") for cell in line.split(mark)]
-    if mark == " " and "" in cells:
+def _split_line(line: str, path: Path) -> tuple[str, list[str]]:
+    """Return the delimiter of a line and its cells."""
+    delimiter = next((mark for mark in (",", "\t", " ") if mark in line.strip()), "")
+    if not delimiter:
+        raise FileError(f"{path} does not hold two numbers per line.")
+    cells = [cell.strip(" \"'") for cell in line.split(delimiter)]
+    if delimiter == " " and "" in cells:
         raise FileError(f"{path} {_SPACES}")
-    return mark, cells
+    return delimiter, cells
 
 
 def _is_header(cells: Sequence[str]) -> bool:
-    # Anything else that is no number is data: it is refused where it is read, never dropped.
+    # Other cells that are not numbers count as data: they are refused when read, never dropped.
     return all(re.match(r"[^\d.+-]*[^\W\d_]", cell) for cell in cells)
 
 
-def _pairs(batch: Any, path: Path) -> NDArray[np.int64]:
+def _to_pairs(batch: Any, path: Path) -> NDArray[np.int64]:
     types = arrow("pyarrow.types")
     columns = []
     for name, column in zip(batch.schema.names[:2], batch.columns[:2], strict=True):
         if not types.is_integer(column.type) or column.null_count:
             raise FileError(
-                f"{path}: column {name!r} must hold whole numbers without gaps, not {column.type}."
+                f"{path}: column {name!r} must hold integers without gaps, not {column.type}."
             )
         ends = column.to_numpy(zero_copy_only=False).astype(np.int64)
         if ends.size and ends.min() < 0:
@@ -207,7 +176,7 @@ def _pairs(batch: Any, path: Path) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Dense features on disk: how many, and a function that yields them in blocks of rows."""
+    """Dense features on disk: their shape, and a function that yields them in blocks of rows."""
 
     num_nodes: int
     num_features: int
@@ -215,9 +184,9 @@ class FeatureTable:
 
 
 def read_features(path: Path) -> FeatureTable:
-    """Open a feature table: an (N, F) ``.npy``, or Parquet with one column a feature.
+    """Open a feature table: an (N, F) ``.npy``, or Parquet with one column per feature.
 
-    Row i belongs to node i. A Parquet column ``node`` is not a feature; it must count the rows.
+    Row i belongs to node i. A Parquet column ``node`` is not a feature; it must number the rows.
 
     Examples
     --------
@@ -229,82 +198,44 @@ def read_features(path: Path) -> FeatureTable:
     (3, 2)
     """
     if path.suffix == ".npy":
-        array = open_array(path, "features")
-        if array.ndim != 2 or array.dtype.kind not in "fiub":
-            raise FileError(f"{path} must hold an (N, F) array of real numbers.")
-        step = max(ROWS_AT_ONCE // max(array.shape[1], 1), 1)
-        rows, width = array.shape
-
-        def mapped() -> Iterator[NDArray[Any]]:
-            for start in range(0, rows, step):
-                yield array[start : start + step]
-
-        return FeatureTable(rows, width, mapped)
+        return _array_features(path)
     if not path.is_dir() and path.suffix != ".parquet":
-        raise InputError(f"{path} is no feature table; use an .npy, or Parquet.")
+        raise InputError(f"{path} is not a feature table; use an .npy, or Parquet.")
     files = parquet_files(path)
-    names = parquet_file(files[0]).schema_arrow.names
-    wanted = [name for name in names if name != _NODE]
-    if not wanted:
+    names = open_parquet(files[0]).schema_arrow.names
+    feature_names = [name for name in names if name != _NODE]
+    if not feature_names:
         raise FileError(f"{files[0]} has no column of features.")
     check_same_columns(files, names)
-    rows = sum(parquet_file(part).metadata.num_rows for part in files)
-    return FeatureTable(rows, len(wanted), lambda: _parquet_features(files, wanted))
+    rows = sum(open_parquet(file).metadata.num_rows for file in files)
+    return FeatureTable(rows, len(feature_names), lambda: _parquet_features(files, feature_names))
 
 
-def check_same_columns(files: list[Path], names: list[str]) -> None:
-    """Refuse Parquet files that do not all have the columns of the first."""
-    for part in files[1:]:
-        found = parquet_file(part).schema_arrow.names
-        if found != names:
-            odd = sorted(set(found) ^ set(names)) or ["another order"]
-            raise FileError(
-                f"{part.name} does not have the columns of {files[0].name} ({odd[0]}); do not mix "
-                "tables of different schema."
-            )
+def _array_features(path: Path) -> FeatureTable:
+    array = open_array(path, "features")
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise FileError(f"{path} must hold an (N, F) array of real numbers.")
+    rows, width = array.shape
+    step = max(ROWS_AT_ONCE // max(width, 1), 1)
+
+    def blocks() -> Iterator[NDArray[Any]]:
+        for start in range(0, rows, step):
+            yield array[start : start + step]
+
+    return FeatureTable(rows, width, blocks)
 
 
-def _parquet_features(files: list[Path], wanted: list[str]) -> Iterator[NDArray[Any]]:
-    step, row = max(ROWS_AT_ONCE // len(wanted), 1), 0
-    for part in files:
-        file = parquet_file(part)
-        counted = _NODE in file.schema_arrow.names
-        columns = [*wanted, *([_NODE] if counted else [])]
-        numbers(no_rows(file, columns), columns, part)
-        for batch in _batches(file, part, columns, step):
-            if counted:
+def _parquet_features(files: list[Path], feature_names: list[str]) -> Iterator[NDArray[Any]]:
+    step, row = max(ROWS_AT_ONCE // len(feature_names), 1), 0
+    for path in files:
+        file = open_parquet(path)
+        numbered = _NODE in file.schema_arrow.names
+        columns = [*feature_names, *([_NODE] if numbered else [])]
+        to_floats(empty_table(file, columns), columns, path)
+        for batch in _batches(file, path, columns, step):
+            if numbered:
                 nodes = batch.column(_NODE).to_numpy(zero_copy_only=False)
                 if not np.array_equal(nodes, np.arange(row, row + len(nodes))):
-                    raise FileError(f"{part}: the column node must count the rows; sort by it.")
-            yield numbers(batch, wanted, part)
+                    raise FileError(f"{path}: the column node must number the rows; sort by it.")
+            yield to_floats(batch, feature_names, path)
             row += batch.num_rows
-
-
-def numbers(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
-    """Return some columns of a batch as an (m, C) array of floats."""
-    types = arrow("pyarrow.types")
-    out = np.empty((batch.num_rows, len(names)))
-    for place, name in enumerate(names):
-        column = batch.column(name)
-        real = types.is_floating(column.type) or types.is_integer(column.type)
-        if not (real or types.is_boolean(column.type)) or column.null_count:
-            raise FileError(
-                f"{path}: column {name!r} must hold real numbers without gaps, not {column.type}."
-            )
-        out[:, place] = column.to_numpy(zero_copy_only=False)
-    return out
-
-
-def are_lists_of_numbers(kind: Any) -> bool:
-    """Whether an Arrow type is that of lists of numbers."""
-    types = arrow("pyarrow.types")
-    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)):
-        return False
-    return bool(types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
-
-
-def is_text(field: Any) -> bool:
-    """Whether an Arrow field holds text or bytes."""
-    types, kind = arrow("pyarrow.types"), field.type
-    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    return any(is_kind(kind) for is_kind in kinds)

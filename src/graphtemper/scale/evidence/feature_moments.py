@@ -1,4 +1,4 @@
-"""Column means and deviations of sharded features, and their signal-to-noise ratio."""
+"""Means and standard deviations of sharded features, and their signal-to-noise ratio."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def feature_moments(engine: Engine, graph: ShardedGraph) -> tuple[FloatArray, Fl
     >>> bool(np.allclose(std, g.features.std(axis=0)))
     True
     """
-    found: Moments = total(engine.map(partial(_moments, graph=graph), range(len(graph.shards))))
-    return found.mean, np.sqrt(found.covariance)
+    parts = engine.map(partial(_moments, graph=graph), range(len(graph.shards)))
+    moments: Moments = total(parts)
+    return moments.mean, np.sqrt(moments.covariance)
 
 
 def _moments(shard: int, *, graph: ShardedGraph) -> Moments:
@@ -49,7 +50,7 @@ def _moments(shard: int, *, graph: ShardedGraph) -> Moments:
 
 @dataclass(frozen=True)
 class _ClassSums(Sums):
-    """Sums of the deviations of each class from the mean row, of all squares, and of nodes."""
+    """Class sizes, sums of deviations from the mean row by class, and the sum of all squares."""
 
     sizes: NDArray[np.int64]
     sums: FloatArray
@@ -59,13 +60,13 @@ class _ClassSums(Sums):
 def feature_snr(
     engine: Engine, graph: ShardedGraph, classes: Columns, num_classes: int, mean: FloatArray
 ) -> float | None:
-    """Return `graphtemper.signals.snr_estimate` of the predicted classes; None where undefined."""
+    """Return `graphtemper.signals.snr_estimate` of the predicted classes, None if undefined."""
     work = partial(_class_sums, graph=graph, classes=classes, num_classes=num_classes, mean=mean)
-    found: _ClassSums = total(engine.map(work, range(len(graph.shards))))
-    here = found.sizes > 0
+    sums: _ClassSums = total(engine.map(work, range(len(graph.shards))))
+    occupied = sums.sizes > 0
     try:
-        return signals.snr_from_sums(found.sizes[here], found.sums[here], found.square)
-    except InputError:  # one predicted class, as many as nodes, or features that do not vary
+        return signals.snr_from_sums(sums.sizes[occupied], sums.sums[occupied], sums.square)
+    except InputError:  # one predicted class, one per node, or constant features
         return None
 
 
@@ -74,21 +75,23 @@ def _class_sums(
 ) -> _ClassSums:
     first, last, _ = graph.shards[shard]
     features, predicted = graph.features(shard), classes.open()[first:last, 0]
-    found = _ClassSums(np.bincount(predicted, minlength=num_classes), np.zeros(()), 0.0)
+    result = _ClassSums(np.bincount(predicted, minlength=num_classes), np.zeros(()), 0.0)
     step = max(VALUES_AT_ONCE // graph.num_features, 1)
     for start in range(0, last - first, step):
-        some, here = features[start : start + step], predicted[start : start + step]
-        rows = np.arange(len(here))
-        members = sp.csr_matrix((np.ones(len(here)), (here, rows)), (num_classes, len(here)))
-        if isinstance(some, np.ndarray):
-            deviation = some - mean
+        block, classes_here = features[start : start + step], predicted[start : start + step]
+        count = len(classes_here)
+        members = sp.csr_matrix(
+            (np.ones(count), (classes_here, np.arange(count))), (num_classes, count)
+        )
+        if isinstance(block, np.ndarray):
+            deviation = block - mean
             sums, square = multiply(members, deviation), float(np.vdot(deviation, deviation))
         else:
-            wide = some.astype(np.float64)
-            plain = np.asarray(multiply(members, wide).toarray())
-            sums = plain - np.bincount(here, minlength=num_classes)[:, None] * mean
-            # |x - m|^2 summed without filling the zeros in.
-            cross = float(plain.sum(axis=0) @ mean)
-            square = float((wide.data**2).sum()) - 2.0 * cross + len(here) * float(mean @ mean)
-        found += _ClassSums(np.zeros(num_classes, np.int64), np.asarray(sums, np.float64), square)
-    return found
+            wide = block.astype(np.float64)
+            raw = np.asarray(multiply(members, wide).toarray())
+            sums = raw - np.bincount(classes_here, minlength=num_classes)[:, None] * mean
+            # The sum of |x - m|^2, without making the matrix dense.
+            cross = float(raw.sum(axis=0) @ mean)
+            square = float((wide.data**2).sum()) - 2.0 * cross + count * float(mean @ mean)
+        result += _ClassSums(np.zeros(num_classes, np.int64), np.asarray(sums, np.float64), square)
+    return result

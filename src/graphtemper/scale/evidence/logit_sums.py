@@ -1,4 +1,4 @@
-"""What logits show by themselves, as sums over nodes: signals of a card, nothing of a graph."""
+"""Signals that need logits alone, as sums over nodes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from graphtemper.signals.evidence import Evidence, Probe
 
 @dataclass(frozen=True)
 class LogitSums(Sums):
-    """Sums over some nodes of what `graphtemper.signals.evidence` measures on logits.
+    """Sums over nodes of the logit signals of `graphtemper.signals.evidence`.
 
-    Logits are divided by the source temperature. ``spread`` is the largest distance of two logits
-    of one node, the only field that is not a sum.
+    Logits are divided by the source temperature. ``spread``, the largest difference of two logits
+    of a node, is the only field that is not a sum.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class LogitSums(Sums):
 
     @classmethod
     def of(cls, logits: FloatArray, probe: Probe) -> LogitSums:
-        """Add up nodes' logits, (n, K)."""
+        """Return the sums of logits (n, K)."""
         p = temperatures.apply(logits)
         confidence, entropy = signals.confidence(p), signals.entropy(p)
         return cls(
@@ -56,12 +56,12 @@ class LogitSums(Sums):
         )
 
     def __add__(self, other: LogitSums) -> LogitSums:
-        added = super().__add__(other)
-        object.__setattr__(added, "spread", max(self.spread, other.spread))
-        return added
+        merged = super().__add__(other)
+        object.__setattr__(merged, "spread", max(self.spread, other.spread))
+        return merged
 
     def evidence(self, homophily: float | None, log_degree: float) -> Evidence:
-        """Return what the sums say, beside two numbers of the graph."""
+        """Return the evidence of the sums and of two statistics of the graph."""
         count = self.moments.count
         return Evidence(
             confidence=self.confidence / count,

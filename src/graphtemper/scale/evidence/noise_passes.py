@@ -1,4 +1,4 @@
-"""Agreement of noisy passes on shards: noise is drawn and propagated in logit space."""
+"""Agreement of noisy passes on shards; noise is drawn and propagated in logit space."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from graphtemper.signals.passes import noise_factor
 
 
 @dataclass(frozen=True)
-class _Classes:
-    """A sink that adds changes to the clean logits and keeps the predicted class of each pass."""
+class _ClassSink:
+    """A sink that adds noise to the clean logits and stores the predicted class of each pass."""
 
     clean: Columns
     predicted: Columns
@@ -36,47 +36,55 @@ class _Classes:
 def noise_agreements(
     run: Run, level: float, stds: Sequence[FloatArray], passes: int, seed: int
 ) -> list[float]:
-    """Return how often two noisy passes agree, for noise of each of some column deviations.
+    """Return how often two noisy passes agree, for each of several column standard deviations.
 
-    As many passes and deviations are propagated together as columns are worth it; what stays of a
-    pass is one class a node.
+    As many passes as are efficient are propagated together. A pass leaves one class per node.
     """
     clean = run.clean
     factors = [noise_factor(clean.model, level * std) for std in stds]
-    together = max(COLUMNS_AT_ONCE // (clean.num_classes * len(stds)), 1)
-    kept = []
-    for start in range(0, passes, together):
-        some = range(start, min(start + together, passes))
-        terms = Noise(factors, some, clean.model.hops_used, clean.num_classes, seed)
-        width = len(stds) * len(some)
-        predicted = run.room.lasting(f"noise-{start}", width, np.int32)
-        sink = _Classes(clean.values, predicted, width)
+    step = max(COLUMNS_AT_ONCE // (clean.num_classes * len(stds)), 1)
+    predictions = []
+    for start in range(0, passes, step):
+        numbers = range(start, min(start + step, passes))
+        terms = Noise(factors, numbers, clean.model.hops_used, clean.num_classes, seed)
+        width = len(stds) * len(numbers)
+        predicted = run.workspace.stage_columns(f"noise-{start}", width, np.int32)
+        sink = _ClassSink(clean.values, predicted, width)
         operator, hops = clean.operator, clean.model.hops
-        run.room.stage(
+        run.workspace.stage(
             f"noise-{start}",
-            partial(propagate, run.engine, clean.graph, operator, terms, hops, run.room, sink),
+            partial(propagate, run.engine, clean.graph, operator, terms, hops, run.workspace, sink),
             predicted,
         )
-        kept.append(predicted)
-    count = clean.num_classes
-    sums = run.map(
-        partial(_disagreements, graph=clean.graph, kept=kept, stds=len(stds), classes=count)
+        predictions.append(predicted)
+    work = partial(
+        _disagreements,
+        graph=clean.graph,
+        predictions=predictions,
+        num_stds=len(stds),
+        num_classes=clean.num_classes,
     )
+    sums = run.map(work)
     return [1.0 - value / clean.graph.num_nodes for value in np.sum(sums, axis=0)]
 
 
 def _disagreements(
-    shard: int, *, graph: ShardedGraph, kept: Sequence[Columns], stds: int, classes: int
+    shard: int,
+    *,
+    graph: ShardedGraph,
+    predictions: Sequence[Columns],
+    num_stds: int,
+    num_classes: int,
 ) -> list[float]:
-    """Return the sum over nodes of the share of pairs of passes that disagree, by deviation."""
+    """Return the sum over nodes of the fraction of pass pairs that disagree, per deviation."""
     first, last, _ = graph.shards[shard]
     rows = np.arange(last - first)
-    found = []
-    for place in range(stds):
-        votes = np.zeros((last - first, classes), dtype=np.int64)
-        for columns in kept:
-            predicted = columns.open()[first:last].reshape(last - first, stds, -1)[:, place]
-            for number in range(predicted.shape[1]):
-                votes[rows, predicted[:, number]] += 1
-        found.append(float(signals.instability(votes).sum()))
-    return found
+    sums = []
+    for position in range(num_stds):
+        votes = np.zeros((last - first, num_classes), dtype=np.int64)
+        for columns in predictions:
+            by_std = columns.open()[first:last].reshape(last - first, num_stds, -1)
+            for classes in by_std[:, position].T:
+                votes[rows, classes] += 1
+        sums.append(float(signals.instability(votes).sum()))
+    return sums

@@ -1,4 +1,4 @@
-"""Sums that merge: what shards return, so that parts of any graph add up to the whole."""
+"""Mergeable sums: the partial results of shards, which add up to those of the graph."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from graphtemper.signals.neighbours import Covariance
 
 @dataclass(frozen=True)
 class Sums:
-    """Numbers and arrays of a shard that add up field by field; subclasses name them."""
+    """Numbers and arrays that add up field by field; subclasses define the fields."""
 
     def __add__(self, other: Self) -> Self:
         pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
-        return type(self)(**{name: mine + theirs for name, (mine, theirs) in pairs.items()})
+        return type(self)(**{name: first + second for name, (first, second) in pairs.items()})
 
 
 def total(parts: list[Any]) -> Any:
-    """Add parts in their order, so that the bytes do not depend on who made them.
+    """Add parts in their order, so that the bytes do not depend on the engine.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def total(parts: list[Any]) -> Any:
 
 
 class RatioSums(NamedTuple):
-    """Products of sums and weights, for `graphtemper.signals.neighbours.ratio_of_sums`.
+    """The sums behind `graphtemper.signals.neighbours.ratio_of_sums`.
 
     Examples
     --------
@@ -52,36 +52,36 @@ class RatioSums(NamedTuple):
 
     @classmethod
     def of(cls, sums: FloatArray, weights: FloatArray) -> RatioSums:
-        """Add up one number and one weight a node."""
+        """Add up one product and one weight per node."""
         products = (sums @ sums, sums @ weights, weights @ weights)
         return cls(float(sums.sum()), float(weights.sum()), *map(float, products))
 
-    def __add__(self, other: object) -> RatioSums:  # in place of joining tuples
+    def __add__(self, other: object) -> RatioSums:  # instead of concatenating tuples
         if not isinstance(other, RatioSums):
             return NotImplemented
         return RatioSums(*(a + b for a, b in zip(self, other, strict=True)))
 
     @property
     def covariance(self) -> Covariance:
-        """Sum over weights, with its standard error over nodes; zero without any weight."""
+        """Sum over weights with its standard error over nodes; zero if all weights are zero."""
         if self.weights <= 0.0:
             return Covariance(0.0, 0.0)
         value = self.sums / self.weights
         rest = self.squares - 2.0 * value * self.mixed + value**2 * self.weight_squares
         if not np.isfinite(rest):
             raise InputError(
-                "the model's logits overflow when it sees only a part of its input; check the "
-                "scale of the features."
+                "the model's logits overflow on a part of its input; check the scale of the "
+                "features."
             )
         return Covariance(value, float(np.sqrt(max(rest, 0.0))) / self.weights)
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Count, mean and sum of squared deviations of some columns (a matrix for the covariance).
+    """Count, mean and squared deviations of columns; a matrix of them for the covariance.
 
-    Merged as by Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing
-    sample variances", 1979), which does not lose digits to a large mean.
+    Merged by the formula of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm
+    for computing sample variances", 1979), which does not lose digits to a large mean.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class Moments:
 
     @classmethod
     def of(cls, rows: FloatArray) -> Moments:
-        """Measure rows (n, C): the covariance of all pairs of columns."""
+        """Return the moments of rows (n, C), with the covariance of all pairs of columns."""
         mean = rows.mean(axis=0)
         deviation = rows - mean
         return cls(len(rows), mean, deviation.T @ deviation)
@@ -105,14 +105,14 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         count = self.count + other.count
         step = other.mean - self.mean
-        moved = np.outer(step, step) if self.squares.ndim == 2 else step * step
+        square = np.outer(step, step) if self.squares.ndim == 2 else step * step
         return Moments(
             count,
             self.mean + step * (other.count / count),
-            self.squares + other.squares + moved * (self.count * other.count / count),
+            self.squares + other.squares + square * (self.count * other.count / count),
         )
 
     @property
     def covariance(self) -> FloatArray:
-        """Squared deviations over the count: variances, or their matrix."""
+        """Squared deviations over the count: variances, or the covariance matrix."""
         return self.squares / self.count

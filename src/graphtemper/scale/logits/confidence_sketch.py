@@ -1,4 +1,4 @@
-r"""The confidence sketch: mean confidence as a function of T, from one pass and mergeable.
+r"""The confidence sketch: a mergeable summary of mean confidence as a function of T.
 
 Mean confidence :math:`m(x) = \frac1n \sum_i 1 / S_i`, with
 :math:`S_i = \sum_j e^{-a_{ij} e^{-x}}`, :math:`x = \log T` and gaps :math:`a_{ij} \ge 0` to the top
@@ -8,9 +8,9 @@ logit, is analytic in a strip around the real axis. Let :math:`|\mathrm{Im}\,x| 
 
 A term with phase up to :math:`\pi/2` has a real part of at least 0. One beyond it has
 :math:`a\,|\mathrm{Im}\,e^{-x}| > \pi/2`, hence a modulus below
-:math:`e^{-\pi / (2\tan\theta)} = 1 / (2(K-1))`, and there are at most K - 1 of those beside the top
-logit's 1. So :math:`\mathrm{Re}\,S_i \ge 1/2` and :math:`|m| \le 2`. A polynomial of degree n
-through Chebyshev points of an interval of half-length l then misses m by at most
+:math:`e^{-\pi / (2\tan\theta)} = 1 / (2(K-1))`, and there are at most K - 1 of those, next to
+the top logit's 1. So :math:`\mathrm{Re}\,S_i \ge 1/2` and :math:`|m| \le 2`. A polynomial of
+degree n through Chebyshev points of an interval of half-length l then misses m by at most
 
 .. math:: \varepsilon = \frac{4 \cdot 2\, \rho^{-n}}{\rho - 1}, \qquad
           \tfrac12 (\rho - \rho^{-1})\, l = \theta
@@ -18,8 +18,8 @@ through Chebyshev points of an interval of half-length l then misses m by at mos
 (Trefethen, *Approximation Theory and Approximation Practice*, Theorem 8.2). The sketch is the sum
 of confidences at those points: a few dozen numbers, which add up over shards. The degree is the
 smallest one with :math:`\varepsilon \le 10^{-9}`. As m falls in T, the temperature of an accuracy a
-lies between those where the polynomial is :math:`a + \varepsilon` and :math:`a - \varepsilon`: an
-interval that holds it with certainty, and that `match` returns.
+lies between those where the polynomial is :math:`a + \varepsilon` and :math:`a - \varepsilon`;
+`match` returns this interval, which certainly contains it.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from graphtemper.errors import InputError
 from graphtemper.temperature.inverse import gaps
 
 REACH = 2.0
-"""The sketch knows temperatures from e^-REACH to e^REACH times the source's: 0.14 to 7.4."""
+"""Temperatures are covered from e^-REACH to e^REACH times the source's: 0.14 to 7.4."""
 ERROR = 1e-9
-"""Largest error of its mean confidence, by the bound above."""
+"""Largest error of mean confidence, by the bound above."""
 TOLERANCE = 1e-4
-"""Largest relative half-width of the interval of T that `match` is content with."""
+"""Largest relative half-width of the interval for T that `match` accepts."""
 # Rounding of a mean of float64 numbers and of the polynomial, on top of the bound.
 _ROUNDING = 1e-12
 
 
 class Matched(NamedTuple):
-    """A temperature and the ends of the interval that holds the exact one."""
+    """A temperature and the ends of an interval that contains the exact one."""
 
     temperature: float
     low: float
@@ -59,7 +59,7 @@ class Matched(NamedTuple):
 
 @cache
 def degree(num_classes: int) -> int:
-    """Return the polynomial's degree: the smallest that keeps the error below `ERROR`.
+    """Return the smallest polynomial degree that keeps the error below `ERROR`.
 
     Examples
     --------
@@ -73,16 +73,16 @@ def degree(num_classes: int) -> int:
 
 @dataclass(frozen=True)
 class ConfidenceSketch:
-    """Sums of confidences at Chebyshev points of log T; add sketches of parts to get the whole's.
+    """Sums of confidences at Chebyshev points of log T; sketches of parts add up.
 
     Examples
     --------
     >>> from graphtemper import temperature
     >>> z = np.random.default_rng(0).standard_normal((4000, 5)) * 3
     >>> sketch = ConfidenceSketch.of(z[:1000]) + ConfidenceSketch.of(z[1000:])
-    >>> found = sketch.match(0.8)
+    >>> matched = sketch.match(0.8)
     >>> exact = temperature.match_confidence(z, 0.8)
-    >>> found.low <= exact <= found.high, (found.high - found.low) / exact < 1e-6
+    >>> matched.low <= exact <= matched.high, (matched.high - matched.low) / exact < 1e-6
     (True, True)
     """
 
@@ -92,24 +92,24 @@ class ConfidenceSketch:
 
     @classmethod
     def of(cls, logits: NDArray[Any]) -> ConfidenceSketch:
-        """Sketch some nodes' logits (n, K), divided by the source temperature."""
-        rows, classes = logits.shape
+        """Return the sketch of logits (n, K), divided by the source temperature."""
+        count, classes = logits.shape
         inverse = np.exp(-REACH * chebyshev.chebpts1(degree(classes) + 1))
 
-        def part(some: slice) -> FloatArray:
-            d = gaps(logits, some)
+        def part(rows: slice) -> FloatArray:
+            d = gaps(logits, rows)
             with np.errstate(under="ignore", over="ignore"):
                 return np.array([(1.0 / np.exp(d * beta).sum(axis=0)).sum() for beta in inverse])
 
-        return cls(rows, classes, np.sum(map_blocks(part, rows, classes), axis=0))
+        return cls(count, classes, np.sum(map_blocks(part, count, classes), axis=0))
 
     def __add__(self, other: ConfidenceSketch) -> ConfidenceSketch:
         if self.num_classes != other.num_classes:
-            raise InputError("sketches of different numbers of classes do not add up.")
+            raise InputError("sketches with different numbers of classes cannot be added.")
         return ConfidenceSketch(self.count + other.count, self.num_classes, self.sums + other.sums)
 
     def mean_confidence(self, temperature: float) -> float:
-        """Return mean confidence at a temperature within reach, to `ERROR`."""
+        """Return mean confidence at a temperature within `REACH`, with an error below `ERROR`."""
         return float(chebyshev.chebval(log(temperature) / REACH, self._series))
 
     @property
@@ -124,8 +124,8 @@ class ConfidenceSketch:
     def match(self, accuracy: float) -> Matched | None:
         """Return the temperature at which mean confidence is ``accuracy``.
 
-        None where it is out of reach, or where confidence changes so slowly with T that the
-        interval is wider than `TOLERANCE` on either side; then logits have to be read again.
+        None if it is out of reach, or if confidence changes so slowly with T that the interval is
+        wider than `TOLERANCE` on either side. Logits must then be read again.
         """
         series = self._series
 
@@ -136,9 +136,10 @@ class ConfidenceSketch:
             root = brentq(lambda x: chebyshev.chebval(x, series) - value, -1.0, 1.0, xtol=1e-14)
             return exp(REACH * root)
 
-        room = ERROR + _ROUNDING
-        low, middle, high = (solve(value) for value in (accuracy + room, accuracy, accuracy - room))
+        error = ERROR + _ROUNDING
+        values = (accuracy + error, accuracy, accuracy - error)
+        low, middle, high = (solve(value) for value in values)
         if low is None or middle is None or high is None:
             return None
-        wide = max(middle - low, high - middle) > TOLERANCE * middle
-        return None if wide else Matched(middle, low, high)
+        too_wide = max(middle - low, high - middle) > TOLERANCE * middle
+        return None if too_wide else Matched(middle, low, high)

@@ -1,4 +1,4 @@
-"""Arrays on disk: plain ``.npy`` files that are written by blocks of rows, or by many tasks."""
+"""Arrays on disk: ``.npy`` files written in blocks of rows or by several tasks at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK = 1 << 22
 
 
 def index_dtype(num_nodes: int) -> np.dtype[Any]:
-    """Return what numbers of nodes are stored as: the smaller of int32 and int64 that holds them.
+    """Return the smaller of int32 and int64 that can hold every node number.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def index_dtype(num_nodes: int) -> np.dtype[Any]:
 def write_rows(
     path: Path, shape: tuple[int, ...], dtype: DTypeLike, blocks: Iterable[NDArray[Any]]
 ) -> None:
-    """Write an array that arrives in blocks of rows, holding one block at a time.
+    """Write an array from blocks of rows, with one block in memory at a time.
 
     Examples
     --------
@@ -50,30 +50,32 @@ def write_rows(
             np.ascontiguousarray(block, dtype=dtype).tofile(stream)
             written += len(block)
     if written != shape[0]:
-        raise FileError(f"{path} was to hold {shape[0]} rows but {written} came; check the source.")
+        raise FileError(
+            f"{path} needs {shape[0]} rows, but the source gave {written}; check the source."
+        )
 
 
 def _write_header(stream: BinaryIO, shape: tuple[int, ...], dtype: DTypeLike) -> None:
-    described = np.lib.format.dtype_to_descr(np.dtype(dtype))
-    facts = {"descr": described, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, facts)
+    description = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    header = {"descr": description, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
 
 
 def checksum(path: Path) -> int:
-    """Return the CRC-32 of a file, read in pieces."""
-    total = 0
+    """Return the CRC-32 of a file, read in chunks."""
+    crc = 0
     with path.open("rb") as stream:
-        while piece := stream.read(_CHUNK):
-            total = zlib.crc32(piece, total)
-    return total
+        while chunk := stream.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return crc
 
 
 @dataclass(frozen=True)
 class Columns:
-    """An (N, C) array on disk that many tasks fill, each its own rows.
+    """An (N, C) array on disk; each task fills its own rows.
 
-    Rows are written with plain writes at their place, never through a mapping: a full disk is then
-    an error and not a crash, and a task that runs twice writes the same bytes twice.
+    Rows are written with ``pwrite`` and never through a memory map, so that a full disk raises an
+    error instead of killing the process. A task that runs twice writes the same bytes twice.
 
     Examples
     --------
@@ -90,21 +92,21 @@ class Columns:
     offset: int
 
     @classmethod
-    def at(cls, path: Path, shape: tuple[int, int], dtype: DTypeLike) -> Columns:
-        """Describe the array that a file holds or will hold."""
+    def describe(cls, path: Path, shape: tuple[int, int], dtype: DTypeLike) -> Columns:
+        """Return the array of a file that exists already or is written later."""
         header = io.BytesIO()
         _write_header(header, shape, dtype)
         return cls(path, shape, np.dtype(dtype).str, header.tell())
 
     @classmethod
     def create(cls, path: Path, shape: tuple[int, int], dtype: DTypeLike) -> Columns:
-        """Describe an array and make its file."""
-        made = cls.at(path, shape, dtype)
-        made.reserve()
-        return made
+        """Create the file of an array, filled with zeros."""
+        columns = cls.describe(path, shape, dtype)
+        columns.reserve()
+        return columns
 
     def reserve(self) -> None:
-        """Make the file and reserve its space, so that a full disk is found out now."""
+        """Create the file and reserve its space, so that a full disk is detected early."""
         size = self._end - self.offset
         try:
             with self.path.open("wb") as stream:
@@ -116,7 +118,7 @@ class Columns:
         except OSError as error:
             raise WriteError(
                 f"cannot reserve {size:,} bytes for {self.path}: {error.strerror or error}; free "
-                "some disk, or name another --workspace."
+                "disk space, or choose another workspace."
             ) from error
 
     @property
@@ -124,43 +126,43 @@ class Columns:
         return self.offset + self.shape[0] * self.shape[1] * np.dtype(self.dtype).itemsize
 
     def write(self, first: int, rows: NDArray[Any]) -> None:
-        """Put rows at their place, from row ``first`` on."""
-        kind = np.dtype(self.dtype)
-        data = np.ascontiguousarray(rows, dtype=kind).data.cast("B")
-        place = self.offset + first * self.shape[1] * kind.itemsize
+        """Write rows, the first of which is row ``first`` of the array."""
+        dtype = np.dtype(self.dtype)
+        data = np.ascontiguousarray(rows, dtype=dtype).data.cast("B")
+        position = self.offset + first * self.shape[1] * dtype.itemsize
         try:
             handle = os.open(self.path, os.O_WRONLY)
             try:
                 while data:
-                    count = os.pwrite(handle, data, place)
-                    data, place = data[count:], place + count
+                    count = os.pwrite(handle, data, position)
+                    data, position = data[count:], position + count
             finally:
                 os.close(handle)
         except OSError as error:
             raise WriteError(f"cannot write {self.path}: {error.strerror or error}.") from error
 
     def open(self) -> NDArray[Any]:
-        """Map the whole array for reading."""
-        kind = np.dtype(self.dtype)
+        """Map the array for reading."""
+        dtype = np.dtype(self.dtype)
         try:
             size = self.path.stat().st_size
         except OSError as error:
             raise FileError(
                 f"{self.path} cannot be read here: {error.strerror or error}; every worker must "
-                "see the workspace under the same path."
+                "have access to the workspace under the same path."
             ) from error
         if size != self._end:
             raise FileError(f"{self.path} is {size} bytes, not {self._end}; is the disk full?")
         if size == self.offset:  # an empty file cannot be mapped
-            return np.empty(self.shape, kind)
-        return np.memmap(self.path, kind, "r", self.offset, self.shape)
+            return np.empty(self.shape, dtype)
+        return np.memmap(self.path, dtype, "r", self.offset, self.shape)
 
-    def whole(self) -> bool:
-        """Whether the file is there with its whole size."""
+    def is_complete(self) -> bool:
+        """Return whether the file exists with its full size."""
         return self.path.is_file() and self.path.stat().st_size == self._end
 
     def flush(self) -> None:
-        """Bring what was written to the disk itself, so that it outlasts the machine's end."""
+        """Flush the file to disk, so that it survives a crash of the machine."""
         try:
             flush(self.path)
         except OSError as error:

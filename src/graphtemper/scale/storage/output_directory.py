@@ -1,8 +1,9 @@
-"""Result directories: filled by one process under a hidden name, then renamed.
+"""Result directories: filled by one process under a temporary name, then renamed.
 
-Beside a result ``NAME`` lies ``.NAME.graphtemper`` while it is made: a lock, the draft that is
-renamed at the end, and what a run may go on from (`graphtemper.scale.storage.workspace`).
-A process that is killed leaves it behind; the next one resumes from it or clears it.
+While a result ``NAME`` is written, its working directory ``.NAME.graphtemper`` lies next to it. It
+holds a lock, the draft that is renamed at the end, and the stages of a run that can be resumed
+(`graphtemper.scale.storage.workspace`). A killed process leaves it behind; the next process for the
+same result resumes from it or clears it.
 """
 
 from __future__ import annotations
@@ -18,72 +19,73 @@ from typing import IO
 from graphtemper._core.file_lock import try_lock
 from graphtemper._core.files import flush
 from graphtemper.errors import FileError, WriteError
-from graphtemper.scale.storage.stage_directories import clear_room, forget_room
+from graphtemper.scale.storage.stage_directories import drop_stale_record, remove_external_stages
 
 _LOCK, _DRAFT = "lock", "draft-"
 
 
-def hidden_folder(path: Path) -> Path:
-    """Return where the unfinished parts of a result are.
+def working_directory(path: Path) -> Path:
+    """Return the directory that holds a result while it is written.
 
     Examples
     --------
-    >>> hidden_folder(Path("results/answer")).as_posix()
+    >>> working_directory(Path("results/answer")).as_posix()
     'results/.answer.graphtemper'
     """
     return path.with_name(f".{path.name}.graphtemper")
 
 
 @contextmanager
-def sole_folder(path: Path) -> Iterator[Path]:
-    """Hold the hidden folder of a new result; a second process on the same result is refused.
+def locked_working_directory(path: Path) -> Iterator[Path]:
+    """Create and lock the working directory of a new result.
 
-    The folder is removed at the end if nothing but the lock is in it.
+    A second process for the same result is refused. At the end the directory is removed if it holds
+    nothing but the lock.
 
     Examples
     --------
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "answer"
-    >>> with sole_folder(target) as folder, sole_folder(target):
+    >>> with locked_working_directory(target) as working, locked_working_directory(target):
     ...     pass
     Traceback (most recent call last):
     graphtemper.errors.FileError: another process is writing ...answer; wait for it, or stop it.
-    >>> folder.exists()
+    >>> working.exists()
     False
     """
-    folder = hidden_folder(path)
-    taken = FileError(f"{path} is already there; choose another place, or remove it.")
-    if path.exists() and not folder.exists():
-        raise taken
-    with _held(folder, path):
+    working = working_directory(path)
+    exists = FileError(f"{path} exists already; choose another path, or remove it.")
+    if path.exists() and not working.exists():
+        raise exists
+    with _lock(working, path):
         try:
             if path.exists():  # a process was killed after its last step
-                _clear(folder)
-                raise taken
-            yield folder
+                _clear(working)
+                raise exists
+            yield working
         finally:
             with suppress(OSError):
-                forget_room(folder)
-                if [item.name for item in folder.iterdir()] == [_LOCK]:
-                    # Whoever opens this lock meanwhile sees that it is no longer there (`_held`).
-                    (folder / _LOCK).unlink()
-                    folder.rmdir()
+                drop_stale_record(working)
+                if [item.name for item in working.iterdir()] == [_LOCK]:
+                    # A process that has opened this lock notices that it is gone (`_lock`).
+                    (working / _LOCK).unlink()
+                    working.rmdir()
 
 
-def _held(folder: Path, path: Path) -> IO[bytes]:
-    """Return the locked file of a hidden folder, which closing it frees."""
+def _lock(working: Path, path: Path) -> IO[bytes]:
+    """Return the locked file of a working directory; closing it releases the lock."""
     try:
         while True:
-            folder.mkdir(parents=True, exist_ok=True)
+            working.mkdir(parents=True, exist_ok=True)
             try:
-                stream = (folder / _LOCK).open("ab")
-            except FileNotFoundError:  # its last holder has just removed the folder
+                stream = (working / _LOCK).open("ab")
+            except FileNotFoundError:  # its last holder has just removed the directory
                 continue
             if not try_lock(stream):
                 stream.close()
                 raise FileError(f"another process is writing {path}; wait for it, or stop it.")
             with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(stream.fileno()), (folder / _LOCK).stat()):
+                if os.path.samestat(os.fstat(stream.fileno()), (working / _LOCK).stat()):
                     return stream
             stream.close()
     except FileError:
@@ -92,10 +94,10 @@ def _held(folder: Path, path: Path) -> IO[bytes]:
         raise WriteError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
-def _clear(folder: Path) -> None:
-    """Remove everything but the lock, and the stages that the folder says are elsewhere."""
-    clear_room(folder)
-    for item in folder.iterdir():
+def _clear(working: Path) -> None:
+    """Remove everything but the lock, and the stages in another workspace."""
+    remove_external_stages(working)
+    for item in working.iterdir():
         if item.is_dir():
             shutil.rmtree(item, ignore_errors=True)
         elif item.name != _LOCK:
@@ -103,25 +105,25 @@ def _clear(folder: Path) -> None:
 
 
 @contextmanager
-def draft(folder: Path, path: Path) -> Iterator[Path]:
-    """Give a directory in a held folder that is renamed to ``path`` on success, else removed."""
+def draft_directory(working: Path, path: Path) -> Iterator[Path]:
+    """Create a draft that is renamed to ``path`` on success and removed on error."""
     try:
-        for old in folder.glob(f"{_DRAFT}*"):
+        for old in working.glob(f"{_DRAFT}*"):
             shutil.rmtree(old)
-        made = folder / f"{_DRAFT}{secrets.token_urlsafe(6)}"
-        made.mkdir()
+        draft = working / f"{_DRAFT}{secrets.token_urlsafe(6)}"
+        draft.mkdir()
         try:
-            yield made
-            for item in made.glob(".*"):  # half a file of a worker that died
+            yield draft
+            for item in draft.glob(".*"):  # the partial file of a worker that died
                 item.unlink()
-            # A name must not reach the disk before what it stands for.
-            for item in sorted(made.rglob("*"), reverse=True):
+            # A name must not reach the disk before its contents.
+            for item in sorted(draft.rglob("*"), reverse=True):
                 flush(item)
-            flush(made)
-            os.rename(made, path)
+            flush(draft)
+            os.rename(draft, path)
             flush(path.parent)
         except BaseException:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(draft, ignore_errors=True)
             raise
     except FileError:
         raise
@@ -131,22 +133,22 @@ def draft(folder: Path, path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a directory that gets its name on success.
+    """Create a directory that gets its name on success.
 
-    What is there already is never replaced, and after an error nothing is left. What a killed
-    process left is removed by the next one.
+    An existing file or directory is never replaced. After an error nothing is left, and what a
+    killed process left is removed by the next one.
 
     Examples
     --------
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "parts"
-    >>> with atomic_directory(target) as folder:
-    ...     _ = (folder / "one.txt").write_bytes(b"whole")
+    >>> with atomic_directory(target) as draft:
+    ...     _ = (draft / "one.txt").write_bytes(b"complete")
     >>> [item.name for item in target.iterdir()], len(list(target.parent.iterdir()))
     (['one.txt'], 1)
     """
     target = Path(path).absolute()
-    with sole_folder(target) as folder:
-        _clear(folder)
-        with draft(folder, target) as made:
-            yield made
+    with locked_working_directory(target) as working:
+        _clear(working)
+        with draft_directory(working, target) as draft:
+            yield draft

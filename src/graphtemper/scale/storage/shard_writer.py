@@ -1,4 +1,4 @@
-"""Writing a sharded graph: shard by shard, then the manifest, under a temporary name until done."""
+"""Writing of sharded graphs: one shard after the other, then the manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphtemper.scale.storage.array_files import checksum, index_dtype, write_r
 from graphtemper.scale.storage.shards import DENSE, MANIFEST, SCHEMA, SPARSE
 
 ROWS_PER_SHARD = 250_000
-"""Nodes a shard unless asked for otherwise: with 100 columns a file of 100 MB."""
+"""Default number of nodes per shard; with 100 columns a file of 100 MB."""
 
 DenseBlocks = Iterable[NDArray[Any]]
 
@@ -28,10 +28,10 @@ class ShardWriter:
     def __init__(self, folder: Path, num_nodes: int, num_features: int, rows: int) -> None:
         check_whole(rows, "rows_per_shard", 1)
         if num_nodes < 1 or num_features < 1:
-            raise InputError("a graph needs a node and a feature column.")
+            raise InputError("a graph needs at least one node and one feature column.")
         self._folder, self._num_features = folder, num_features
         self.bounds = [(first, min(first + rows, num_nodes)) for first in range(0, num_nodes, rows)]
-        self._num_nodes, self._listed = num_nodes, list[dict[str, Any]]()
+        self._num_nodes, self._shards = num_nodes, list[dict[str, Any]]()
         self._entries, self._sparse = 0, False
 
     def add(
@@ -40,9 +40,9 @@ class ShardWriter:
         indices: NDArray[Any],
         features: DenseBlocks | sp.csr_matrix,
     ) -> None:
-        """Write the next shard: its CSR rows and its features, dense ones in blocks of rows."""
-        first, last = self.bounds[len(self._listed)]
-        folder = self._folder / f"shard-{len(self._listed):05d}"
+        """Write the next shard: its CSR rows and its features (dense ones in blocks of rows)."""
+        first, last = self.bounds[len(self._shards)]
+        folder = self._folder / f"shard-{len(self._shards):05d}"
         folder.mkdir()
         arrays: dict[str, NDArray[Any]] = {
             "indptr.npy": np.asarray(indptr, dtype=np.int64),
@@ -55,8 +55,8 @@ class ShardWriter:
             arrays |= dict(zip(SPARSE, values, strict=True))
         else:
             shape = (last - first, self._num_features)
-            checked = _checked(features, first, self._num_features)
-            write_rows(folder / DENSE[0], shape, np.float32, checked)
+            blocks = _finite_blocks(features, first, self._num_features)
+            write_rows(folder / DENSE[0], shape, np.float32, blocks)
         for name, array in arrays.items():
             np.save(folder / name, array, allow_pickle=False)
         self._entries += len(indices)
@@ -64,10 +64,10 @@ class ShardWriter:
             name: {"bytes": (folder / name).stat().st_size, "crc32": checksum(folder / name)}
             for name in ("indptr.npy", "indices.npy", *names)
         }
-        self._listed.append({"first": first, "last": last, "files": files})
+        self._shards.append({"first": first, "last": last, "files": files})
 
     def finish(self, name: str = "") -> None:
-        """Write the manifest, which makes the folder a graph."""
+        """Write the manifest, which completes the graph."""
         facts = {
             "schema": SCHEMA,
             "name": name,
@@ -75,20 +75,20 @@ class ShardWriter:
             "num_edges": self._entries // 2,
             "num_features": self._num_features,
             "features": "sparse" if self._sparse else "dense",
-            "shards": self._listed,
+            "shards": self._shards,
         }
         (self._folder / MANIFEST).write_text(json.dumps(facts, indent=1), "utf-8")
 
 
-def _checked(blocks: DenseBlocks, first: int, width: int) -> Iterator[NDArray[Any]]:
-    """Pass float32 blocks on; a number that is not finite is named by its node."""
+def _finite_blocks(blocks: DenseBlocks, first: int, width: int) -> Iterator[NDArray[Any]]:
+    """Yield blocks as float32; refuse values that are not finite, naming the node."""
     for block in blocks:
         if block.ndim != 2 or block.shape[1] != width:
             raise InputError(
-                f"the features of node {first} and those after it have shape {block.shape}, but "
-                f"the graph has {width} columns."
+                f"the features from node {first} on have shape {block.shape}, but the graph has "
+                f"{width} columns."
             )
-        with np.errstate(over="ignore"):  # what does not fit float32 is named below
+        with np.errstate(over="ignore"):  # values beyond float32 are reported below
             values = np.asarray(block, dtype=np.float32)
         finite = np.isfinite(values).all(axis=1)
         if not finite.all():

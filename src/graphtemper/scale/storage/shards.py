@@ -1,16 +1,16 @@
-"""A graph as a directory of row shards, mapped into memory and never loaded whole.
+"""Sharded graphs: directories of row shards that are memory-mapped, never loaded as a whole.
 
 ::
 
-    graph.json                        what follows
+    graph.json                        manifest
     shard-00000/indptr.npy            (n + 1,) int64: where each node's neighbours start
     shard-00000/indices.npy           int32 or int64: neighbours of each node, in increasing order
-    shard-00000/features.npy          (n, F) float32; or, where features are sparse, CSR pieces:
+    shard-00000/features.npy          (n, F) float32; or, for sparse features, CSR arrays:
     shard-00000/features_data.npy, features_indices.npy, features_indptr.npy
 
 A shard holds consecutive nodes and all of their neighbours, so every edge is stored at both of its
 ends; there are no self-loops and no duplicates. ``graph.json`` lists the shards with their row
-ranges and the size and CRC-32 of each file. Labels have no place in it.
+ranges and the size and CRC-32 of each file. Labels are not stored.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ MANIFEST = "graph.json"
 DENSE = ("features.npy",)
 SPARSE = ("features_data.npy", "features_indices.npy", "features_indptr.npy")
 ENTRIES_AT_ONCE = 2_000_000
-"""Neighbours that a task looks at together; with their weights some 60 MB."""
+"""Neighbours that a task processes at a time; with their weights about 60 MB."""
 VALUES_AT_ONCE = 4_000_000
-"""Numbers of a result that a task holds together."""
+"""Values of a result that a task holds at a time."""
 _MAX_MANIFEST = 64_000_000
 _NUMBERS = ("num_nodes", "num_edges", "num_features")
 
 
 class Rows(NamedTuple):
-    """Consecutive nodes and their neighbours: ``indptr`` starts at 0."""
+    """Consecutive nodes and their neighbours; ``indptr`` starts at 0."""
 
     first: int
     last: int
@@ -54,7 +54,7 @@ class Rows(NamedTuple):
 
     @property
     def ends(self) -> NDArray[np.int64]:
-        """The node itself at every entry of ``indices``."""
+        """The node that each entry of ``indices`` is a neighbour of."""
         return np.repeat(np.arange(self.first, self.last), np.diff(self.indptr))
 
 
@@ -68,7 +68,7 @@ class Shard(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ShardedGraph:
-    """A graph on disk; see the module for its format. Open one with `open`."""
+    """A graph on disk in the format of this module; `open` reads one."""
 
     path: Path
     name: str
@@ -80,9 +80,9 @@ class ShardedGraph:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> ShardedGraph:
-        """Read the manifest and check that every shard is there and whole.
+        """Read the manifest and check that every shard is present and complete.
 
-        Headers and sizes are compared, contents are not read; `verify` reads them.
+        Headers and sizes are compared; contents are read only by `verify`.
 
         Examples
         --------
@@ -90,16 +90,16 @@ class ShardedGraph:
         >>> from graphtemper.scale.conversion.convert import convert_graph
         >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
         >>> folder = Path(tempfile.mkdtemp()) / "path"
-        >>> sharded = convert_graph(g, folder, rows_per_shard=2)
-        >>> again = ShardedGraph.open(folder)
-        >>> again.num_nodes, again.num_edges, len(again.shards)
+        >>> _ = convert_graph(g, folder, rows_per_shard=2)
+        >>> sharded = ShardedGraph.open(folder)
+        >>> sharded.num_nodes, sharded.num_edges, len(sharded.shards)
         (3, 2, 2)
         >>> (folder / "shard-00001" / "indices.npy").unlink()
         >>> ShardedGraph.open(folder)
         Traceback (most recent call last):
         graphtemper.errors.FileError: shard-00001: ...indices.npy is missing; write it again.
         """
-        folder = Path(path).absolute()  # workers may be in other places
+        folder = Path(path).absolute()  # workers may run in other directories
         facts = _read_manifest(folder)
         graph = cls(
             path=folder,
@@ -114,7 +114,7 @@ class ShardedGraph:
         if stored != 2 * graph.num_edges:
             raise FileError(
                 f"{folder / MANIFEST} lists {graph.num_edges} edges, but the shards store {stored} "
-                "ends of edges and not twice as many; convert the graph again."
+                "edge ends instead of twice as many; convert the graph again."
             )
         return graph
 
@@ -141,40 +141,43 @@ class ShardedGraph:
         return np.diff(self._map(shard, "indptr.npy"))
 
     def blocks(self, shard: int, width: int = 1) -> Iterator[Rows]:
-        """Yield a shard's nodes a block at a time: bounded neighbours, bounded rows x ``width``.
+        """Yield a shard's nodes in blocks, bounded in neighbours and in rows times ``width``.
 
         Every neighbour is checked to be a node, because a product would read beyond the array.
         """
         first, last, _ = self.shards[shard]
         indptr, indices = self.neighbours(shard)
         if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-            raise FileError(f"shard-{shard:05d}: indptr.npy does not fit indices.npy; convert.")
-        most = max(VALUES_AT_ONCE // width, 1)
+            raise FileError(
+                f"shard-{shard:05d}: indptr.npy does not fit indices.npy; convert again."
+            )
+        max_rows = max(VALUES_AT_ONCE // width, 1)
         start = 0
         while start < last - first:
-            fits = int(np.searchsorted(indptr, indptr[start] + ENTRIES_AT_ONCE, "right")) - 1
-            stop = min(max(fits, start + 1), start + most, last - first)
-            part = np.asarray(indices[indptr[start] : indptr[stop]])
-            if part.size and (part.min() < 0 or part.max() >= self.num_nodes):
+            end = int(np.searchsorted(indptr, indptr[start] + ENTRIES_AT_ONCE, "right")) - 1
+            stop = min(max(end, start + 1), start + max_rows, last - first)
+            block = np.asarray(indices[indptr[start] : indptr[stop]])
+            if block.size and (block.min() < 0 or block.max() >= self.num_nodes):
                 raise FileError(
                     f"shard-{shard:05d}: indices.npy names a node outside 0..{self.num_nodes - 1}; "
                     "convert the graph again."
                 )
-            yield Rows(first + start, first + stop, indptr[start : stop + 1] - indptr[start], part)
+            offsets = indptr[start : stop + 1] - indptr[start]
+            yield Rows(first + start, first + stop, offsets, block)
             start = stop
 
     def verify(self) -> None:
-        """Read every file and compare it with the checksum that was written with it."""
+        """Read every file and compare its checksum with the one in the manifest."""
         for number, shard in enumerate(self.shards):
             for name, (_, expected) in shard.files.items():
                 if checksum(self.folder(number) / name) != expected:
                     raise FileError(
-                        f"shard-{number:05d}: {name} does not have the contents that were written; "
-                        "convert the graph again."
+                        f"shard-{number:05d}: {name} has changed since it was written; convert the "
+                        "graph again."
                     )
 
     def to_graph(self) -> Graph:
-        """Load the graph into memory, where it fits."""
+        """Load the graph into memory."""
         pairs = []
         for shard in range(len(self.shards)):
             for rows in self.blocks(shard):
@@ -189,7 +192,7 @@ class ShardedGraph:
         return open_array(self.folder(shard) / name, f"shard-{shard:05d}")
 
     def _check(self, shard: int) -> int:
-        """Compare a shard's headers and sizes with the manifest; return its ends of edges."""
+        """Compare a shard's headers and sizes with the manifest; return its number of edge ends."""
         first, last, files = self.shards[shard]
         expected = {"indptr.npy", "indices.npy", *(SPARSE if self.sparse else DENSE)}
         if set(files) != expected:
@@ -212,7 +215,7 @@ class ShardedGraph:
             if (shape is not None and array.shape != shape) or array.dtype.name not in kinds:
                 raise FileError(
                     f"shard-{shard:05d}: {name} holds {array.dtype} of shape {array.shape}, but "
-                    f"the schema of {MANIFEST} asks for {' or '.join(kinds)}"
+                    f"the schema of {MANIFEST} requires {' or '.join(kinds)}"
                     f"{'' if shape is None else f' of shape {shape}'}; do not mix shards of "
                     "different graphs."
                 )
@@ -234,24 +237,24 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if folder.is_file():
         raise FileError(
-            f"{folder} is a file and not a directory of shards; make one with `graphtemper scale "
+            f"{folder} is a file, not a directory of shards; create one with `graphtemper scale "
             "convert`."
         )
     try:
         if path.stat().st_size > _MAX_MANIFEST:
-            raise FileError(f"{path} is too large for a list of shards.")
+            raise FileError(f"{path} is too large to be a manifest of shards.")
         facts = json.loads(path.read_text("utf-8"))
         if facts["schema"] != SCHEMA:
             raise FileError(f"{path} has the schema {facts['schema']!r}, not {SCHEMA!r}.")
         facts["shards"] = tuple(_shard(item) for item in facts["shards"])
-        whole = all(isinstance(facts[key], int) and facts[key] >= 0 for key in _NUMBERS)
-        if not whole or facts["features"] not in ("dense", "sparse"):
+        counts = all(isinstance(facts[key], int) and facts[key] >= 0 for key in _NUMBERS)
+        if not counts or facts["features"] not in ("dense", "sparse"):
             raise ValueError("counts")
         facts["name"] = str(facts.get("name", ""))
     except FileNotFoundError as error:
-        raise FileError(f"{path} is missing; this is no sharded graph, or not a whole one.") from (
-            error
-        )
+        raise FileError(
+            f"{path} is missing, so {folder} is not a complete sharded graph."
+        ) from error
     except FileError:
         raise
     except (
@@ -263,7 +266,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         AttributeError,
         RecursionError,
     ) as error:
-        raise FileError(f"{path} is damaged or not the list of a graph's shards.") from error
+        raise FileError(f"{path} is damaged or not the manifest of a sharded graph.") from error
     ends = [0, *(shard.last for shard in facts["shards"])]
     starts = [*(shard.first for shard in facts["shards"]), facts["num_nodes"]]
     if starts != ends or not facts["shards"]:

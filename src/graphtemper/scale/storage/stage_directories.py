@@ -1,8 +1,8 @@
-"""Where the stages of a run are: in the hidden folder of its result, or in a room elsewhere.
+"""Directories for the stages of a run: next to its result, or in another workspace.
 
-A room is remembered in the hidden folder (`graphtemper.scale.storage.output_directory`) for as
-long as there are stages in it, so that the next run for the same result removes them: after a kill,
-and where another room, or none, is named.
+The path of a stage directory in another workspace is recorded next to the result
+(`graphtemper.scale.storage.output_directory`) for as long as the directory exists. The next run for
+the same result can then remove it, also after a kill or when it uses another workspace.
 """
 
 from __future__ import annotations
@@ -14,77 +14,86 @@ from pathlib import Path
 
 from graphtemper._core.files import atomic_write_in_place
 
-_BESIDE, _NOTE = "stages-", "elsewhere"
+_PREFIX, _RECORD = "stages-", "elsewhere"
 
 
-def stages_folder(hidden: Path, room: str | os.PathLike[str] | None, name: str) -> Path:
-    """Return the folder for the stages of a named run, and remove those of others for its result.
+def stage_directory(working: Path, workspace: str | os.PathLike[str] | None, run_name: str) -> Path:
+    """Return the stage directory of a run and remove those of other runs for the same result.
 
-    It is in the hidden folder of the result, which the caller holds, or in ``room``, under a name
-    that says which result it is for.
+    Parameters
+    ----------
+    working
+        The working directory of the result, locked by the caller.
+    workspace
+        Another directory for the stages (default: ``working``). The name of a stage directory in
+        it identifies the result, because several results may share a workspace.
+    run_name
+        Name of the run.
 
     Examples
     --------
     >>> import tempfile
-    >>> hidden = Path(tempfile.mkdtemp())
-    >>> (hidden / "stages-old").mkdir()
-    >>> stages_folder(hidden, None, "new").name, list(hidden.iterdir())
+    >>> working = Path(tempfile.mkdtemp())
+    >>> (working / "stages-old").mkdir()
+    >>> stage_directory(working, None, "new").name, list(working.iterdir())
     ('stages-new', [])
     """
-    homes = {hidden: _BESIDE}
-    if room is not None:
-        homes[Path(room).absolute()] = _prefix(hidden)
-    home, prefix = list(homes.items())[-1]
-    mine = home / f"{prefix}{name}"
-    for place, begin in homes.items():
+    parents = {working: _PREFIX}
+    if workspace is not None:
+        parents[Path(workspace).absolute()] = _external_prefix(working)
+    parent, prefix = list(parents.items())[-1]
+    directory = parent / f"{prefix}{run_name}"
+    for place, beginning in parents.items():
         for item in place.iterdir() if place.is_dir() else ():
-            if item.name.startswith(begin) and item != mine:
+            if item.name.startswith(beginning) and item != directory:
                 shutil.rmtree(item, ignore_errors=True)
-    if _noted(hidden) != mine:
-        clear_room(hidden)
-        if room is not None:
-            with atomic_write_in_place(hidden / _NOTE) as stream:
-                stream.write(os.fsencode(mine))
-    return mine
+    if _recorded(working) != directory:
+        remove_external_stages(working)
+        if workspace is not None:
+            with atomic_write_in_place(working / _RECORD) as stream:
+                stream.write(os.fsencode(directory))
+    return directory
 
 
-def clear_room(hidden: Path) -> None:
-    """Remove the stages that a result has elsewhere.
+def remove_external_stages(working: Path) -> None:
+    """Remove the stages that a result has in another workspace.
 
     Examples
     --------
     >>> import tempfile
-    >>> hidden, room = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
-    >>> stages_folder(hidden, room, "run").mkdir()
-    >>> clear_room(hidden)
-    >>> list(hidden.iterdir()), list(room.iterdir())
+    >>> working, workspace = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp())
+    >>> stage_directory(working, workspace, "run").mkdir()
+    >>> remove_external_stages(working)
+    >>> list(working.iterdir()), list(workspace.iterdir())
     ([], [])
     """
-    noted = _noted(hidden)
-    if noted is not None:
-        shutil.rmtree(noted, ignore_errors=True)
-    forget_room(hidden)
+    directory = _recorded(working)
+    if directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+    drop_stale_record(working)
 
 
-def forget_room(hidden: Path) -> None:
-    """Forget a room where no stages are left."""
-    noted = _noted(hidden)
-    if noted is None or not noted.exists():
-        (hidden / _NOTE).unlink(missing_ok=True)
+def drop_stale_record(working: Path) -> None:
+    """Remove the record of a stage directory that does not exist any more."""
+    directory = _recorded(working)
+    if directory is None or not directory.exists():
+        (working / _RECORD).unlink(missing_ok=True)
 
 
-def _noted(hidden: Path) -> Path | None:
-    """Return the remembered folder; a note that names anything but stages of this result is void.
+def _recorded(working: Path) -> Path | None:
+    """Return the recorded stage directory, or None.
 
-    It says what is to be removed, so nothing else is taken from it.
+    The record names a directory to be deleted, so it is ignored unless its name is one that
+    `stage_directory` gives to this result.
     """
     try:
-        found = Path(os.fsdecode((hidden / _NOTE).read_bytes()))
+        directory = Path(os.fsdecode((working / _RECORD).read_bytes()))
     except OSError:
         return None
-    return found if found.is_absolute() and found.name.startswith(_prefix(hidden)) else None
+    valid = directory.is_absolute() and directory.name.startswith(_external_prefix(working))
+    return directory if valid else None
 
 
-def _prefix(hidden: Path) -> str:
-    """Return how stages elsewhere begin: results of one name in other folders may share a room."""
-    return f"{hidden.name}-{hashlib.sha256(os.fsencode(hidden)).hexdigest()[:8]}-"
+def _external_prefix(working: Path) -> str:
+    # Results of the same name in different directories may share a workspace.
+    return f"{working.name}-{hashlib.sha256(os.fsencode(working)).hexdigest()[:8]}-"

@@ -1,9 +1,9 @@
 """The workspace of a run: column files and finished stages, removed when the run ends.
 
-A stage is finished once a small file with its result is there, JSON after its CRC-32, written under
-a temporary name and renamed after its columns are on the disk. A run that was killed or
-interrupted, or had a full disk, goes on from the finished stages when the same workspace is opened
-again; everything else in it is made anew.
+A stage is finished once a small file with its result exists: JSON after its CRC-32, written under
+a temporary name and renamed after the stage's columns are on disk. A run that was killed or
+interrupted, or that filled the disk, resumes from the finished stages when the same workspace is
+opened again. Everything else in the workspace is computed again.
 """
 
 from __future__ import annotations
@@ -30,46 +30,47 @@ _SCRATCH = "scratch-"
 
 @dataclass(frozen=True)
 class Workspace:
-    """Makes the column files of one run over N nodes, and remembers its finished stages."""
+    """Creates the column files of one run over N nodes and keeps its finished stages."""
 
     folder: Path
     scratch: Path
     num_nodes: int
     _numbers: Iterator[int] = field(default_factory=count)
 
-    def columns(self, what: str, width: int, dtype: DTypeLike) -> Columns:
-        """Return a new (N, width) array on disk; ``what`` is for people who look into it.
+    def scratch_columns(self, label: str, width: int, dtype: DTypeLike) -> Columns:
+        """Create an (N, width) array on disk; ``label`` becomes part of its file name.
 
-        It is in a folder of this process: a worker that still runs a task of one that was killed
-        cannot write into it.
+        The file lies in a directory of this process, so that a worker which still runs a task of a
+        killed process cannot write into it.
         """
-        name = f"{next(self._numbers):04d}-{what}.npy"
+        name = f"{next(self._numbers):04d}-{label}.npy"
         return Columns.create(self.scratch / name, (self.num_nodes, width), dtype)
 
-    def lasting(self, name: str, width: int, dtype: DTypeLike) -> Columns:
-        """Describe the (N, width) array of a stage; it is there once the stage is finished."""
-        return Columns.at(self.folder / f"{name}.npy", (self.num_nodes, width), dtype)
+    def stage_columns(self, name: str, width: int, dtype: DTypeLike) -> Columns:
+        """Describe the (N, width) array of a stage; its file exists once the stage is finished."""
+        return Columns.describe(self.folder / f"{name}.npy", (self.num_nodes, width), dtype)
 
     def stage(self, name: str, work: Callable[[], Any], *columns: Columns) -> Any:
-        """Return what a stage found, as JSON has it, and leave its lasting columns filled.
+        """Return the result of a stage as JSON values, and leave its columns filled.
 
-        Stages within a stage NAME are called NAME-... and forgotten when it is finished.
-        ``work`` is called unless an earlier run on this workspace finished the stage. Floats keep
-        all of their digits in JSON, so what follows has the same bytes either way.
+        ``work`` is called unless an earlier run in this workspace finished the stage. JSON keeps
+        all digits of a float, so the bytes of later stages are the same either way. Stages within
+        a stage NAME are called NAME-... and removed when it is finished.
 
         Examples
         --------
         >>> import tempfile
-        >>> with workspace(Path(tempfile.mkdtemp()) / "room", 3) as room:
+        >>> with open_workspace(Path(tempfile.mkdtemp()) / "stages", 3) as workspace:
         ...     for number in (1.5, 2.5):
-        ...         room.stage("square", lambda: [number**2])
+        ...         workspace.stage("square", lambda: [number**2])
         [2.25]
         [2.25]
         """
         marker = self.folder / f"{name}.stage"
-        finished, found = _read(marker)
-        if finished and all(item.whole() for item in columns):
-            return self._without_inner(name, found)
+        finished, result = _read_result(marker)
+        if finished and all(item.is_complete() for item in columns):
+            self._remove_inner_stages(name)
+            return result
         marker.unlink(missing_ok=True)
         for item in columns:
             item.reserve()
@@ -78,46 +79,46 @@ class Workspace:
             item.flush()
         with atomic_write_in_place(marker) as stream:
             stream.write(b"%08x %s" % (zlib.crc32(text), text))
-        return self._without_inner(name, json.loads(text))
+        self._remove_inner_stages(name)
+        return json.loads(text)
 
-    def _without_inner(self, name: str, found: Any) -> Any:
+    def _remove_inner_stages(self, name: str) -> None:
         for inner in self.folder.glob(f"{name}-*"):
             inner.unlink(missing_ok=True)
-        return found
 
-    def forget(self, name: str, *columns: Columns) -> None:
-        """Remove a stage that later ones have made superfluous, with its columns."""
+    def remove_stage(self, name: str, *columns: Columns) -> None:
+        """Remove a stage that no later stage needs, with its columns."""
         (self.folder / f"{name}.stage").unlink(missing_ok=True)
         for item in columns:
             item.remove()
 
 
-def _read(marker: Path) -> tuple[bool, Any]:
-    """Return whether a stage's result is there and undamaged, and the result."""
+def _read_result(marker: Path) -> tuple[bool, Any]:
+    """Return whether a stage's result exists undamaged, and the result."""
     try:
-        check, _, text = marker.read_bytes().partition(b" ")
+        crc, _, text = marker.read_bytes().partition(b" ")
     except OSError:
         return False, None
-    whole = bool(text) and check == b"%08x" % zlib.crc32(text)
-    return whole, json.loads(text) if whole else None
+    valid = bool(text) and crc == b"%08x" % zlib.crc32(text)
+    return valid, json.loads(text) if valid else None
 
 
 @contextmanager
-def workspace(folder: Path, num_nodes: int) -> Iterator[Workspace]:
-    """Open a workspace, or the one that an interrupted run left, and remove it at the end.
+def open_workspace(folder: Path, num_nodes: int) -> Iterator[Workspace]:
+    """Open a workspace, or the one of an interrupted run, and remove it at the end.
 
-    What was not the input's fault leaves the finished stages, if there are any, for the same run to
-    go on from: Ctrl-C, a cluster that was lost, a disk or memory that is full. Every worker must
-    see the folder, which belongs to the workspace alone, and be allowed to write into it: where
-    workers run as other members of a group, the umask has to let the group write.
+    Finished stages are kept after an error that the input did not cause, so that the same run can
+    resume: Ctrl-C, a lost cluster, a full disk, or too little memory. Every worker needs read and
+    write access to the folder, which belongs to the workspace alone. If workers run as other
+    members of a group, the umask must allow the group to write.
 
     Examples
     --------
     >>> import tempfile
-    >>> with workspace(Path(tempfile.mkdtemp()) / "room", 3) as room:
-    ...     room.columns("logits", 2, "float32").open().shape
+    >>> with open_workspace(Path(tempfile.mkdtemp()) / "stages", 3) as workspace:
+    ...     workspace.scratch_columns("logits", 2, "float32").open().shape
     (3, 2)
-    >>> room.folder.exists()
+    >>> workspace.folder.exists()
     False
     """
     scratch = folder / f"{_SCRATCH}{secrets.token_urlsafe(6)}"
@@ -128,18 +129,19 @@ def workspace(folder: Path, num_nodes: int) -> Iterator[Workspace]:
         scratch.mkdir()
     except OSError as error:
         raise WriteError(f"cannot work in {folder}: {error.strerror or error}.") from error
-    kept = False
+    keep_stages = False
     try:
         yield Workspace(folder, scratch, num_nodes)
     except (KeyboardInterrupt, ClusterError, MemoryError, OSError) as error:
-        blameless = isinstance(error, WriteError) or not isinstance(error, FileError)
-        kept = blameless and any(folder.glob("*.stage"))
-        full = MemoryError if isinstance(error, MemoryError) else WriteError
-        if kept and isinstance(error, full):
-            told = str(error).rstrip(".") or "there is not enough memory"
-            raise full(
-                f"{told}; finished stages are kept in {folder}, and the same run goes on from them."
+        resumable = isinstance(error, WriteError) or not isinstance(error, FileError)
+        keep_stages = resumable and any(folder.glob("*.stage"))
+        kind = MemoryError if isinstance(error, MemoryError) else WriteError
+        if keep_stages and isinstance(error, kind):
+            message = str(error).rstrip(".") or "there is not enough memory"
+            raise kind(
+                f"{message}; finished stages are kept in {folder}, and the same run resumes from "
+                "them."
             ) from error
         raise
     finally:
-        shutil.rmtree(scratch if kept else folder, ignore_errors=True)
+        shutil.rmtree(scratch if keep_stages else folder, ignore_errors=True)
