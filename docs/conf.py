@@ -6,12 +6,12 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-from graphtemper import __version__  # noqa: E402
+import graphtemper  # noqa: E402
 
 project = "graphtemper"
 author = "The graphtemper authors"
 project_copyright = author
-version = release = __version__
+version = release = graphtemper.__version__
 
 extensions = [
     "myst_parser",
@@ -37,6 +37,12 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autosummary_generate = True
 autosummary_imported_members = False
+# Some public names are aliases: the page of a module needs the module's real name. Objects that
+# the package exports itself have pages of their own.
+autosummary_context = {
+    "real_modules": graphtemper._MODULES,
+    "own_pages": sorted(graphtemper._OBJECTS),
+}
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False

@@ -9,8 +9,19 @@ import report_fields
 
 def setup(app):
     """Register the work."""
+    app.connect("builder-inited", _load_lazy_names)
     app.connect("builder-inited", _write)
     return {"parallel_read_safe": True}
+
+
+def _load_lazy_names(app):
+    """Load every public name, because autodoc lists only what a module already holds."""
+    import graphtemper
+
+    for module_name in graphtemper._MODULES:
+        module = getattr(graphtemper, module_name)
+        for name in getattr(module, "__all__", ()):
+            setattr(module, name, getattr(module, name))
 
 
 def _write(app):

@@ -7,7 +7,7 @@ probabilities -> report. Names are loaded on first use, so that ``import graphte
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphtemper._core.version import __version__ as __version__
 
@@ -26,20 +26,24 @@ if TYPE_CHECKING:
         temperature,
         theory,
     )
+    from graphtemper._core.estimate import Estimate
     from graphtemper.calibrators import conformal, stac
     from graphtemper.calibrators.conformal import ConformalSets
     from graphtemper.card import SourceCard
     from graphtemper.graph import Graph, datasets
-    from graphtemper.recalibration import Recalibration, recalibrate
+    from graphtemper.recalibration import Recalibration, class_shares, recalibrate, report
     from graphtemper.recalibration.labelling import LabelPlan, suggest_labels
+    from graphtemper.signals.observation import Observation
     from graphtemper.theory import csbm
     from graphtemper.theory import label_free as mixture
 
-# Where each public name is defined. A name that is its module's own last part is that module.
-_NAMES = {
+# Where each public object is defined, and which module each public module name stands for.
+_OBJECTS = {
     "ConformalSets": "graphtemper.calibrators.conformal",
+    "Estimate": "graphtemper._core.estimate",
     "Graph": "graphtemper.graph",
     "LabelPlan": "graphtemper.recalibration.labelling",
+    "Observation": "graphtemper.signals.observation",
     "Recalibration": "graphtemper.recalibration",
     "SourceCard": "graphtemper.card",
     "recalibrate": "graphtemper.recalibration",
@@ -47,6 +51,7 @@ _NAMES = {
 }
 _MODULES = {
     "calibrators": "graphtemper.calibrators",
+    "class_shares": "graphtemper.recalibration.class_shares",
     "conformal": "graphtemper.calibrators.conformal",
     "csbm": "graphtemper.theory.csbm",
     "datasets": "graphtemper.graph.datasets",
@@ -57,6 +62,7 @@ _MODULES = {
     "models": "graphtemper.models",
     "monitor": "graphtemper.monitor",
     "pyg": "graphtemper.pyg",
+    "report": "graphtemper.recalibration.report",
     "scale": "graphtemper.scale",
     "shifts": "graphtemper.shifts",
     "signals": "graphtemper.signals",
@@ -66,11 +72,14 @@ _MODULES = {
 }
 __all__ = [
     "ConformalSets",
+    "Estimate",
     "Graph",
     "LabelPlan",
+    "Observation",
     "Recalibration",
     "SourceCard",
     "calibrators",
+    "class_shares",
     "conformal",
     "csbm",
     "datasets",
@@ -82,6 +91,7 @@ __all__ = [
     "monitor",
     "pyg",
     "recalibrate",
+    "report",
     "scale",
     "shifts",
     "signals",
@@ -92,12 +102,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(_MODULES[name])
-    raise AttributeError(f"module 'graphtemper' has no attribute {name!r}")
+# Type checkers read the imports above instead, and so report names that do not exist.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name in _OBJECTS:
+            return getattr(importlib.import_module(_OBJECTS[name]), name)
+        if name in _MODULES:
+            return importlib.import_module(_MODULES[name])
+        raise AttributeError(f"module 'graphtemper' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

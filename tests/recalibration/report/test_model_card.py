@@ -14,7 +14,7 @@ from graphtemper.card.format import from_json
 from graphtemper.errors import MissingExtraError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report import mlflow as tracking
-from graphtemper.recalibration.report import model_card
+from graphtemper.recalibration.report import model_card_section
 
 FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 
@@ -56,25 +56,25 @@ class Mlflow(types.ModuleType):
 
 def test_the_section_holds_the_numbers(told):
     card, result = told
-    text = model_card.section(card, result, target="May")
+    text = model_card_section(card, result, target="May")
     assert text.startswith("## Calibration\n")
     assert f"| temperature T | {card.probe.temperature:.4g} |" in text
     assert f"| temperature T | {result.temperature:.4g} |" in text
     assert f"| verdict | {result.verdict} |" in text
     assert "| on May | |" in text
     assert "| shifts watched | 6 of drop, mask, noise, rewire |" in text
-    assert "on May" not in model_card.section(card)
+    assert "on May" not in model_card_section(card)
 
 
 def test_one_temperature_a_node_is_said(told):
     card, result = told
     many = replace(result, temperature=np.array([1.0, 3.0]))
-    assert "| temperature T | 2 (mean; every node has its own) |" in model_card.section(card, many)
+    assert "| temperature T | 2 (mean; every node has its own) |" in model_card_section(card, many)
 
 
 def test_text_from_files_cannot_become_markup(told):
     card, _ = told
-    text = model_card.section(replace(card, predictor="Net|<b>\n\n# Trust `me`"))
+    text = model_card_section(replace(card, predictor="Net|<b>\n\n# Trust `me`"))
     assert "\\# Trust \\`me\\`" in text
     assert "\n# Trust" not in text
     assert "<b>" not in text

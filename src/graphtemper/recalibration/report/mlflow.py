@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphtemper.card.format import to_json
 from graphtemper.errors import MissingExtraError
-from graphtemper.recalibration.report import model_card
+from graphtemper.recalibration.report.model_card import model_card_section
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -47,7 +47,8 @@ def log_to_mlflow(
             result.report(report, name=target or None)
         mlflow.log_metrics(metrics(card, result))
         mlflow.log_text(to_json(card), f"{FOLDER}/source.card.json")
-        mlflow.log_text(model_card.section(card, result, target=target), f"{FOLDER}/calibration.md")
+        section = model_card_section(card, result, target=target)
+        mlflow.log_text(section, f"{FOLDER}/calibration.md")
         if result is not None:
             mlflow.set_tag(f"{FOLDER}.verdict", result.verdict)
             mlflow.log_dict(result.to_dict(), f"{FOLDER}/recalibration.json")

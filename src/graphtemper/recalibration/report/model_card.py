@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
-def section(card: SourceCard, result: Recalibration | None = None, *, target: str = "") -> str:
+def model_card_section(
+    card: SourceCard, result: Recalibration | None = None, *, target: str = ""
+) -> str:
     """Return a Markdown section about a model's calibration, at its source and on a target.
 
     Parameters
@@ -33,7 +35,7 @@ def section(card: SourceCard, result: Recalibration | None = None, *, target: st
     >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
     >>> model = SIGN(hops=1).fit(g, range(200))
     >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
-    >>> print(section(card).splitlines()[0])
+    >>> print(model_card_section(card).splitlines()[0])
     ## Calibration
     """
     families = sorted(frozenset().union(*(item.families for item in card.environments)))
