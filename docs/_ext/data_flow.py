@@ -9,28 +9,28 @@ from graphtemper.recalibration.report import style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What flows, and the rooms that make it: once at the source, then at every target.
+# Each step and the packages that implement it: once at the source, then at every target.
 SOURCE = (
-    ("labelled graph", "graph.py"),
-    ("known shifts", "shifts/\natlas.py"),
-    ("logits", "predict.py\nmodels/, pyg/"),
-    ("signals", "signals.py\nevidence.py"),
-    ("true accuracy", "metrics/"),
-    ("source card", "card.py\nresponse.py"),
+    ("labelled graph", "graph"),
+    ("known shifts", "shifts"),
+    ("logits", "models, pyg"),
+    ("signals", "signals"),
+    ("true accuracy", "card"),
+    ("source card", "card"),
 )
 TARGET = (
-    ("new graph", "graph.py"),
-    ("logits", "predict.py\nobserve.py"),
-    ("signals", "evidence.py\nreading.py"),
-    ("estimate", "answer.py\nverdict.py"),
-    ("temperature", "temperature.py"),
-    ("probabilities", "recalibration.py\nreport/"),
+    ("new graph", "graph"),
+    ("logits", "models, pyg"),
+    ("signals", "signals"),
+    ("estimate", "recalibration"),
+    ("temperature", "temperature"),
+    ("probabilities", "recalibration"),
 )
 WIDTH, HEIGHT, GAP = 1.0, 0.62, 0.3
 
 
 def draw(figure: Figure) -> None:
-    """Draw two lanes of boxes: the card goes from the end of one into the other's estimate."""
+    """Draw one lane of steps per place; the card links the source to the target's estimate."""
     axes = figure.subplots()
     axes.set_axis_off()
     _lane(axes, SOURCE, 1.55, style.BLUE, "at the source, once, with labels")
@@ -56,7 +56,7 @@ def _lane(axes, boxes, bottom, colour, title) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     axes.text(0.0, bottom + HEIGHT + 0.1, title, color=colour, weight="bold")
-    for number, (name, rooms) in enumerate(boxes):
+    for number, (name, packages) in enumerate(boxes):
         left = _left(number)
         axes.add_patch(
             FancyBboxPatch(
@@ -66,7 +66,7 @@ def _lane(axes, boxes, bottom, colour, title) -> None:
         )  # fmt: skip
         axes.text(left + WIDTH / 2, bottom + 0.44, name, ha="center", va="center", weight="bold")
         axes.text(
-            left + WIDTH / 2, bottom + 0.19, rooms, ha="center", va="center",
+            left + WIDTH / 2, bottom + 0.19, packages, ha="center", va="center",
             fontsize=7.5, family="monospace", color=style.GREY,
         )  # fmt: skip
         if number:
