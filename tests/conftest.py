@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import block_model
 
 from graphtemper import SourceCard, csbm, datasets, recalibrate, shifts, suggest_labels
 from graphtemper.models import SIGN
@@ -26,6 +27,24 @@ def shared_graph_path(request):
     return path
 
 
+@pytest.fixture(scope="session")
+def source():
+    """A labelled graph to train on."""
+    return block_model(1)
+
+
+@pytest.fixture(scope="session")
+def model(source):
+    """A small model, trained on the first half of `source`."""
+    return SIGN(hops=1).fit(source, range(300))
+
+
+@pytest.fixture(scope="session")
+def card(source, model):
+    """The card of `model`, from the second half of `source`."""
+    return SourceCard.build(model, source, range(300, 600), compositions=10)
+
+
 HOSTILE = (
     "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
     "\u2028&{{7*7}}"
@@ -34,23 +53,15 @@ HOSTILE = (
 
 @pytest.fixture(scope="session")
 def reported():
-    """Answers that a report has to cope with, by name."""
-    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((10, 10)))[0]
-
-    def sample(seed, homophily):
-        g = csbm.sample(
-            700, degree=6, homophily=homophily, snr=1.0, num_classes=3, num_features=10, seed=seed
-        )
-        return g.replace(features=(g.features @ rotation).astype(np.float32))
-
-    source = sample(1, 0.8)
+    """Results that a report has to cope with, by name."""
+    source = block_model(1, 0.8, 700)
     model = SIGN(hops=1).fit(source, range(350))
     card = SourceCard.build(model, source, range(350, 700), compositions=10)
-    target = shifts.noise(0.8)(sample(2, 0.7), 5).replace(name="February")
+    target = shifts.noise(0.8)(block_model(2, 0.7, 700), 5).replace(name="February")
     plain = recalibrate(model, target, card)
     plan = suggest_labels(plain, 150)
     labels = {int(node): int(target.labels[node]) for node in plan.nodes}
-    odd = shifts.scale(9.0)(sample(3, 0.1), 7).replace(name="")
+    odd = shifts.scale(9.0)(block_model(3, 0.1, 700), 7).replace(name="")
     renamed = [
         replace(item, shift=HOSTILE, families=frozenset({HOSTILE}))
         for item in card.environments[5:8]

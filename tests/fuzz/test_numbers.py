@@ -15,6 +15,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import block_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -129,9 +130,8 @@ def targets(draw):
 
 @pytest.fixture(scope="module")
 def source():
-    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((6, 6)))[0]
-    g = csbm.sample(240, 6, 0.8, 1.5, num_classes=NUM_CLASSES, num_features=NUM_FEATURES, seed=1)
-    return g.replace(features=g.features @ rotation)
+    settings = {"snr": 1.5, "num_classes": NUM_CLASSES, "num_features": NUM_FEATURES}
+    return block_model(1, num_nodes=240, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,9 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import answer_bytes, block_model
 
-from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
+from graphtemper import Graph, recalibrate, shifts
 from graphtemper import temperature as temperatures
 from graphtemper._core.estimate import Estimate
 from graphtemper.errors import GraphTemperError, InputError
@@ -17,56 +18,29 @@ VERDICTS = ("trust", "caution", "abstain")
 NO_EDGES = np.empty((0, 2), int)
 
 
-def _sample(seed, homophily=0.8, num_nodes=600):
-    g = csbm.sample(
-        num_nodes,
-        degree=6,
-        homophily=homophily,
-        snr=1.0,
-        num_classes=NUM_CLASSES,
-        num_features=10,
-        seed=seed,
-    )
-    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((10, 10)))[0]
-    return g.replace(features=(g.features @ rotation).astype(np.float32))
-
-
-@pytest.fixture(scope="module")
-def source():
-    return _sample(1)
-
-
-@pytest.fixture(scope="module")
-def model(source):
-    return SIGN(hops=1).fit(source, range(300))
-
-
-@pytest.fixture(scope="module")
-def card(source, model):
-    return SourceCard.build(model, source, range(300, 600), compositions=10)
-
-
 @pytest.fixture(scope="module")
 def target():
-    return shifts.noise(0.8)(_sample(2), 5)
+    return shifts.noise(0.8)(block_model(2), 5)
 
 
 TARGETS = {
-    "same": lambda: _sample(3),
-    "noise": lambda: shifts.noise(1.5)(_sample(4), 5),
-    "rewired": lambda: shifts.rewire(0.6)(_sample(5), 6),
-    "scaled": lambda: shifts.scale(4.0)(_sample(6), 7),
-    "heterophilous": lambda: _sample(7, homophily=0.1),
-    "no edges": lambda: _sample(8).replace(edges=NO_EDGES),
-    "one node": lambda: Graph(features=_sample(9).features[:1], edges=NO_EDGES),
-    "two nodes": lambda: Graph(features=_sample(9).features[:2], edges=[[0, 1]]),
-    "no features": lambda: _sample(10).replace(features=np.zeros((600, 10), np.float32)),
-    "equal nodes": lambda: _sample(10).replace(features=np.ones((600, 10), np.float32)),
-    "huge features": lambda: _sample(11).replace(features=1e15 * _sample(11).features),
-    "tiny features": lambda: _sample(11).replace(features=1e-30 * _sample(11).features),
-    "one class": lambda: Graph(features=_sample(12).features + 20.0, edges=[[0, 1]]),
-    "sparse": lambda: _sample(13).replace(
-        features=sp.csr_matrix(np.where(_sample(13).features > 0.5, _sample(13).features, 0.0))
+    "same": lambda: block_model(3),
+    "noise": lambda: shifts.noise(1.5)(block_model(4), 5),
+    "rewired": lambda: shifts.rewire(0.6)(block_model(5), 6),
+    "scaled": lambda: shifts.scale(4.0)(block_model(6), 7),
+    "heterophilous": lambda: block_model(7, homophily=0.1),
+    "no edges": lambda: block_model(8).replace(edges=NO_EDGES),
+    "one node": lambda: Graph(features=block_model(9).features[:1], edges=NO_EDGES),
+    "two nodes": lambda: Graph(features=block_model(9).features[:2], edges=[[0, 1]]),
+    "no features": lambda: block_model(10).replace(features=np.zeros((600, 10), np.float32)),
+    "equal nodes": lambda: block_model(10).replace(features=np.ones((600, 10), np.float32)),
+    "huge features": lambda: block_model(11).replace(features=1e15 * block_model(11).features),
+    "tiny features": lambda: block_model(11).replace(features=1e-30 * block_model(11).features),
+    "one class": lambda: Graph(features=block_model(12).features + 20.0, edges=[[0, 1]]),
+    "sparse": lambda: block_model(13).replace(
+        features=sp.csr_matrix(
+            np.where(block_model(13).features > 0.5, block_model(13).features, 0.0)
+        )
     ),
 }
 
@@ -113,7 +87,7 @@ def test_known_shifts_are_estimated(card, model):
     """On the card's own kind of graph the estimate is right to within its stated interval."""
     errors, inside = [], []
     for seed, level in enumerate((0.0, 0.4, 0.8, 1.2, 2.0)):
-        clean = _sample(20 + seed)
+        clean = block_model(20 + seed)
         graph = shifts.noise(level)(clean, seed + 100)
         result = recalibrate(model, graph, card)
         truth = (model(graph).argmax(axis=1) == clean.labels).mean()
@@ -126,7 +100,7 @@ def test_known_shifts_are_estimated(card, model):
 
 
 def test_noise_asks_for_a_higher_temperature(card, model):
-    found = [recalibrate(model, shifts.noise(x)(_sample(3), 9), card) for x in (0.0, 1.0)]
+    found = [recalibrate(model, shifts.noise(x)(block_model(3), 9), card) for x in (0.0, 1.0)]
     assert found[1].verdict != "abstain"
     assert found[1].temperature > 1.3 * found[0].temperature
     assert found[1].slope < found[0].slope
@@ -134,10 +108,6 @@ def test_noise_asks_for_a_higher_temperature(card, model):
     assert found[1].slope == pytest.approx(card.probe.temperature / found[1].temperature)
     size = found[1].signals["mean_abs_logit"]
     assert found[1].severity_bound == pytest.approx(0.25 * (1.0 - found[1].slope) * size)
-
-
-def _bytes(result):
-    return json.dumps(result.to_dict()).encode() + result.probabilities.tobytes()
 
 
 def test_labels_of_the_target_change_no_byte(card, model, target):
@@ -150,13 +120,13 @@ def test_labels_of_the_target_change_no_byte(card, model, target):
         target.replace(labels=np.full(target.num_nodes, -1), test_masks=masks, train_masks=masks),
     ]
     for predictor in (model, lambda g: model(g), model(target)):
-        assert len({_bytes(recalibrate(predictor, g, card)) for g in variants}) == 1
+        assert len({answer_bytes(recalibrate(predictor, g, card)) for g in variants}) == 1
 
 
-def test_the_same_seed_gives_the_same_bytes(card, model, target):
+def test_the_same_seed_gives_the_sameanswer_bytes(card, model, target):
     one, two, other = (recalibrate(model, target, card, seed=s) for s in (4, 4, 5))
-    assert _bytes(one) == _bytes(two)
-    assert _bytes(one) != _bytes(other)
+    assert answer_bytes(one) == answer_bytes(two)
+    assert answer_bytes(one) != answer_bytes(other)
     assert other.accuracy.value == pytest.approx(one.accuracy.value, abs=0.04)
 
 
@@ -191,7 +161,7 @@ def test_a_constant_on_a_nodes_logits_means_nothing(card, model, target):
 def test_logits_alone_know_less(card, model):
     widths = {"model": [], "logits": []}
     for seed in range(4):
-        graph = shifts.noise(0.3 + 0.4 * seed)(_sample(30 + seed), seed)
+        graph = shifts.noise(0.3 + 0.4 * seed)(block_model(30 + seed), seed)
         for kind, predictor in (("model", model), ("logits", model(graph))):
             accuracy = recalibrate(predictor, graph, card).accuracy
             widths[kind].append(accuracy.high - accuracy.low)
@@ -319,20 +289,22 @@ def test_another_feature_space_or_model_is_refused(card, model, target):
     with pytest.raises(InputError, match="10 feature columns but this one has 9"):
         recalibrate(model, narrow, card)
     with pytest.raises(InputError, match="build a card"):
-        recalibrate(SIGN(hops=1).fit(_sample(40)), target, card)
+        recalibrate(SIGN(hops=1).fit(block_model(40)), target, card)
 
 
 def test_far_from_everything_seen_is_an_abstention(card, model):
     """Features a million times larger: certain everywhere, and nothing to compare with."""
-    result = recalibrate(model, shifts.scale(1e6)(_sample(3), 1), card)
+    result = recalibrate(model, shifts.scale(1e6)(block_model(3), 1), card)
     assert result.verdict == "abstain"
     assert "signal_out_of_range" in [reason.code for reason in result.reasons]
 
 
 def test_the_nearest_family_is_the_one_that_acted(card, model):
-    names = [name for name, _ in recalibrate(model, shifts.drop(0.95)(_sample(3), 1), card).nearest]
+    names = [
+        name for name, _ in recalibrate(model, shifts.drop(0.95)(block_model(3), 1), card).nearest
+    ]
     assert "drop" in names[:3]
-    distances = [d for _, d in recalibrate(model, _sample(3), card).nearest]
+    distances = [d for _, d in recalibrate(model, block_model(3), card).nearest]
     assert distances == sorted(distances)
     assert {"none", "noise", "rewire"} <= set(names)
 

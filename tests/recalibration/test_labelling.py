@@ -1,56 +1,27 @@
 """Labels that a person gives: which to ask for, what is refused, and what they do to the answer."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import answer_bytes, block_model
 
-from graphtemper import LabelPlan, SourceCard, csbm, metrics, recalibrate, shifts, suggest_labels
+from graphtemper import LabelPlan, metrics, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
 from graphtemper.errors import FileError, InputError
-from graphtemper.models import SIGN
 from graphtemper.recalibration.label_files import read_label_file, write_plan
 from graphtemper.recalibration.labelling import read_labels
 
 NUM_CLASSES = 3
 
 
-def _sample(seed, homophily=0.8, num_nodes=600):
-    g = csbm.sample(
-        num_nodes,
-        degree=6,
-        homophily=homophily,
-        snr=1.0,
-        num_classes=NUM_CLASSES,
-        num_features=10,
-        seed=seed,
-    )
-    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((10, 10)))[0]
-    return g.replace(features=(g.features @ rotation).astype(np.float32))
-
-
-@pytest.fixture(scope="module")
-def model():
-    return SIGN(hops=1).fit(_sample(1), range(300))
-
-
-@pytest.fixture(scope="module")
-def card(model):
-    return SourceCard.build(model, _sample(1), range(300, 600), compositions=0)
-
-
 @pytest.fixture(scope="module")
 def target():
-    return shifts.noise(0.8)(_sample(2, num_nodes=1000), 5)
+    return shifts.noise(0.8)(block_model(2, num_nodes=1000), 5)
 
 
 def _truth(graph, nodes):
     return {int(node): int(graph.labels[node]) for node in nodes}
-
-
-def _bytes(result):
-    return json.dumps(result.to_dict()).encode() + result.probabilities.tobytes()
 
 
 def _width(result):
@@ -116,7 +87,7 @@ def test_the_weighted_estimate_is_unbiased_and_less_noisy():
 def test_no_labels_are_the_same_bytes(card, model, target):
     plain = recalibrate(model, target, card)
     for extra in ({"labels": None}, {"labels": {}}, {"labels": {}, "plan": None}):
-        assert _bytes(recalibrate(model, target, card, **extra)) == _bytes(plain)
+        assert answer_bytes(recalibrate(model, target, card, **extra)) == answer_bytes(plain)
     assert plain.num_labels == 0
     assert plain.accuracy.method == "atlas"
 
@@ -137,7 +108,7 @@ def test_labels_narrow_the_interval_and_are_named(card, model, target):
 
 
 def test_all_labels_are_the_oracle(card, model):
-    graph = shifts.noise(1.2)(_sample(3, num_nodes=4000), 6)
+    graph = shifts.noise(1.2)(block_model(3, num_nodes=4000), 6)
     logits = np.asarray(model(graph), np.float64)
     result = recalibrate(model, graph, card, labels=_truth(graph, range(4000)))
     exact = (logits.argmax(axis=1) == graph.labels).mean()
@@ -152,7 +123,7 @@ def test_labels_on_the_graph_are_still_not_read(card, model, target):
     given = _truth(target, range(30))
     scrambled = np.random.default_rng(0).permutation(target.labels)
     variants = [target, target.replace(labels=None), target.replace(labels=scrambled)]
-    assert len({_bytes(recalibrate(model, g, card, labels=given)) for g in variants}) == 1
+    assert len({answer_bytes(recalibrate(model, g, card, labels=given)) for g in variants}) == 1
 
 
 def test_the_order_of_the_labels_does_not_matter(card, model, target):
@@ -166,7 +137,9 @@ def test_the_order_of_the_labels_does_not_matter(card, model, target):
 def test_numpy_whole_numbers_are_labels_too(card, model, target):
     given = dict(zip(np.arange(20), target.labels[:20], strict=True))
     one = recalibrate(model, target, card, labels=given)
-    assert _bytes(one) == _bytes(recalibrate(model, target, card, labels=_truth(target, range(20))))
+    assert answer_bytes(one) == answer_bytes(
+        recalibrate(model, target, card, labels=_truth(target, range(20)))
+    )
 
 
 def test_chosen_nodes_keep_their_labels(card, model, target):
@@ -189,7 +162,7 @@ def test_labels_of_one_class_still_work(card, model, target):
 
 def test_labels_lift_an_abstention(card, model):
     """A million times the features: outside the atlas, so that labels have to settle it."""
-    graph = shifts.scale(1e6)(_sample(4, num_nodes=2000), 1)
+    graph = shifts.scale(1e6)(block_model(4, num_nodes=2000), 1)
     plain = recalibrate(model, graph, card)
     assert plain.verdict == "abstain"
     (helps,) = (reason.text for reason in plain.reasons if reason.code == "labels_needed")
@@ -211,7 +184,7 @@ def test_a_wrong_atlas_is_repaired_by_fifty_labels(card, model):
     """Features and labels that no longer belong together: the atlas cannot see it, labels can."""
     gaps = []
     for seed in range(5):
-        graph = _sample(50 + seed, num_nodes=1000)
+        graph = block_model(50 + seed, num_nodes=1000)
         rng = np.random.default_rng(seed)
         turned = rng.random(1000) < 0.35
         labels = np.where(turned, rng.integers(0, NUM_CLASSES, 1000), graph.labels)
@@ -280,7 +253,7 @@ def test_labels_below_chance_say_so_with_the_number(card, model, target):
 @pytest.mark.parametrize("size", [30.0, 1000.0])
 def test_a_few_broken_nodes_do_not_decide_for_all(model, card, size):
     """Five nodes with huge features are certain and often wrong; labels are drawn over them too."""
-    clean = _sample(2, num_nodes=1000)
+    clean = block_model(2, num_nodes=1000)
     features = clean.features.copy()
     features[:5] *= size
     broken = clean.replace(features=features)

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers import block_model
 
 from graphtemper import Graph, SourceCard, csbm, shifts
 from graphtemper._core.log_odds import log_odds
@@ -14,9 +15,7 @@ from graphtemper.signals.observation import Observation
 
 def _graph(homophily=0.8, seed=1, **other):
     settings = {"degree": 8, "snr": 1.0, "num_classes": 3, "num_features": 12} | other
-    g = csbm.sample(900, homophily=homophily, seed=seed, **settings)
-    rotation = np.linalg.qr(np.random.default_rng(7).standard_normal((g.num_features,) * 2))[0]
-    return g.replace(features=(g.features @ rotation).astype(np.float32))
+    return block_model(seed, homophily, 900, **settings)
 
 
 @pytest.fixture(scope="module")

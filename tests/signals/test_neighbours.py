@@ -7,6 +7,7 @@ every degree: edges show r^2 (2h-1), wedges r^2 (2h-1)^2.
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import block_model
 
 from graphtemper import csbm, shifts, theory
 from graphtemper.card.card import SourceCard
@@ -116,9 +117,8 @@ def test_without_edges_there_is_nothing_to_see():
 
 def _binary(homophily, seed):
     """A binary CSBM with its signal spread over 16 columns, so that both halves carry it."""
-    rotation = np.linalg.qr(np.random.default_rng(99).standard_normal((16, 16)))[0]
-    g = csbm.sample(6000, degree=DEGREE, homophily=homophily, snr=SNR, num_features=16, seed=seed)
-    return g.replace(features=(g.features @ rotation).astype(np.float32))
+    settings = {"degree": DEGREE, "snr": SNR, "num_classes": 2, "num_features": 16}
+    return block_model(seed, homophily, 6000, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ same neighbours, so chance in who they are counts as signal: (2h-1)^2 + 4h(1-h) 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import block_model
 
 from graphtemper import csbm, shifts
 from graphtemper.graph.moments import column_moments
@@ -92,9 +93,8 @@ DEGREE, SNR, H_SOURCE, H_TARGET = 15.0, 1.0, 0.8, 0.65
 
 def _rotated(homophily, seed, degree=DEGREE):
     """A binary CSBM with its signal spread over 16 columns, so that both halves carry it."""
-    rotation = np.linalg.qr(np.random.default_rng(99).standard_normal((16, 16)))[0]
-    g = csbm.sample(6000, degree=degree, homophily=homophily, snr=SNR, num_features=16, seed=seed)
-    return g.replace(features=(g.features @ rotation).astype(np.float32))
+    settings = {"degree": degree, "snr": SNR, "num_classes": 2, "num_features": 16}
+    return block_model(seed, homophily, 6000, **settings)
 
 
 @pytest.fixture(scope="module")

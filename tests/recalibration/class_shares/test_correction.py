@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import answer_bytes
 from scipy.optimize import minimize
 from scipy.stats import kstest
 
@@ -239,10 +240,6 @@ def estimated(model, graph, card, moved):
     return recalibrate(model, graph, card, moved, class_shares="estimate")
 
 
-def _bytes(result):
-    return json.dumps(result.to_dict()).encode() + result.probabilities.tobytes()
-
-
 def test_a_correction_repairs_ece_accuracy_and_shares(graph, reported, estimated):
     labels = graph.labels[reported.nodes]
     ece = [metrics.ece(r.probabilities, labels) for r in (reported, estimated)]
@@ -276,7 +273,7 @@ def test_the_targets_labels_change_no_byte(model, graph, card, moved, estimated)
     for changed in (None, graph.labels[::-1].copy(), np.full(graph.num_nodes, -1)):
         other = graph.replace(labels=changed)
         again = recalibrate(model, other, card, moved, class_shares="estimate")
-        assert _bytes(again) == _bytes(estimated)
+        assert answer_bytes(again) == answer_bytes(estimated)
 
 
 def test_without_a_profile_nothing_else_changes(model, graph, card, moved, reported):
@@ -324,7 +321,7 @@ def test_labels_are_about_the_corrected_predictions(model, graph, card, moved, e
     hits = (found.probabilities.argmax(axis=1)[rows] == truth[rows]).sum()
     assert any(f"right on {hits} of 80" in reason.text for reason in found.reasons)
     none = recalibrate(model, graph, card, moved, class_shares="estimate", labels={})
-    assert _bytes(none) == _bytes(estimated)
+    assert answer_bytes(none) == answer_bytes(estimated)
 
 
 def test_labels_can_refuse_a_correction(model, graph, card, moved, estimated):
