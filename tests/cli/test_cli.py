@@ -182,9 +182,12 @@ def test_one_temperature_per_node(call, deployed):
     told = call(*arguments, "--per-node", "--out", "each.npz", "--json", cwd=folder)
     assert told.returncode == 0, told.stderr
     with np.load(folder / "each.npz") as found:
-        assert found["temperature"].shape == (400,)
-        median = float(np.median(found["temperature"]))
-    assert json.loads(told.stdout)["temperature"] == pytest.approx(median)
+        assert found["node_temperatures"].shape == (400,)
+        assert found["temperature"].shape == ()
+        median, graph = float(np.median(found["node_temperatures"])), float(found["temperature"])
+    facts = json.loads(told.stdout)
+    assert facts["temperature"] == pytest.approx(graph)
+    assert facts["node_temperatures"]["0.5"] == pytest.approx(median)
     shown = call(*arguments, "--per-node", "--out", "each.npz", cwd=folder)
     assert max(map(len, shown.stdout.splitlines())) <= 80
 

@@ -165,8 +165,10 @@ def check_sound(result, logits):
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
     assert (p.argmax(axis=1) == logits.argmax(axis=1)).all()
     assert 0.0 <= accuracy.low <= accuracy.value <= accuracy.high <= 1.0
-    assert (np.asarray(result.temperature) > 0.0).all()
-    assert np.isfinite(result.temperature).all()
+    used = result.temperature if result.node_temperatures is None else result.node_temperatures
+    assert isinstance(result.temperature, float)
+    assert (np.asarray(used) > 0.0).all()
+    assert np.isfinite(used).all()
     json.dumps(result.to_dict(), allow_nan=False)
 
 
@@ -237,7 +239,7 @@ def test_the_order_of_classes_means_nothing(model, source, target):
 
 def said(result):
     """Everything an answer holds, to the byte."""
-    arrays = (result.probabilities, np.asarray(result.temperature), result.nodes)
+    arrays = (result.probabilities, np.asarray(result.node_temperatures, float), result.nodes)
     return json.dumps(result.to_dict()), *(array.tobytes() for array in arrays)
 
 

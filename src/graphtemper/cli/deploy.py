@@ -306,10 +306,9 @@ def _print_answer(result: Recalibration, source_temperature: float) -> None:
 def _temperature(result: Recalibration, source: float) -> str:
     import numpy as np
 
-    # That of the whole graph, around which single nodes may have their own.
-    value = source / result.slope
-    if np.ndim(result.temperature) and result.verdict != "abstain":
-        low, high = np.quantile(result.temperature, (0.05, 0.95))
+    value = result.temperature
+    if result.node_temperatures is not None and result.verdict != "abstain":
+        low, high = np.quantile(result.node_temperatures, (0.05, 0.95))
         return f"one a node, {low:.3g} to {high:.3g} for nine in ten; {value:.3g} for all of them"
     if result.verdict == "abstain":
         return f"{value:.3g}, the source's own: nothing is changed"

@@ -56,6 +56,8 @@ def write(out: Path, result: Recalibration) -> None:
             "accuracy": np.array([accuracy.value, accuracy.low, accuracy.high]),
             "verdict": np.array(result.verdict),
         }
+        if result.node_temperatures is not None:
+            arrays["node_temperatures"] = result.node_temperatures
         if result.class_shares is not None and result.logit_shift is not None:
             arrays |= {"class_shares": result.class_shares, "logit_shift": result.logit_shift}
         write_npz(out, arrays)
@@ -66,8 +68,8 @@ def write(out: Path, result: Recalibration) -> None:
     columns = {"node": nodes} | {
         f"probability_{k}": column for k, column in enumerate(result.probabilities.T)
     }
-    if np.ndim(result.temperature):
-        columns["temperature"] = result.temperature
+    if result.node_temperatures is not None:
+        columns["temperature"] = result.node_temperatures
     facts = {"graphtemper": json.dumps(result.to_dict())}
     made = pyarrow.table(columns).replace_schema_metadata(facts)
     with atomic_write(out) as stream:

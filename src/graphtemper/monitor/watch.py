@@ -279,7 +279,7 @@ def _entry(
         low=float(result.accuracy.low),
         high=float(result.accuracy.high),
         confidence=float(result.mean_confidence[0]),
-        temperature=float(np.mean(result.temperature)),
+        temperature=result.temperature,
         slope=float(result.slope),
         verdict=result.verdict,
         reasons=tuple(str(reason) for reason in result.reasons),

@@ -33,7 +33,6 @@ from graphtemper.recalibration.background import Background, nearest_families
 from graphtemper.recalibration.class_shares import support
 from graphtemper.recalibration.class_shares.support import ClassShares
 from graphtemper.recalibration.labelling import LabelPlan, read_labels
-from graphtemper.recalibration.node_temperatures import Temperature
 from graphtemper.recalibration.reading import Reading
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.recalibration.verdict import Verdict, direction
@@ -49,8 +48,11 @@ class Recalibration:
 
     Attributes
     ----------
-    temperature : float, or (n,) array with ``per_node=True``
-        Divides the model's logits; the source's own where the verdict is ``abstain``.
+    temperature : float
+        The graph's temperature, which divides the model's logits; the source's own where the
+        verdict is ``abstain``.
+    node_temperatures : (n,) array or None
+        With ``per_node=True`` each chosen node's own temperature, used in place of the graph's.
     probabilities : (n, K) array
         softmax(logits / temperature) of the chosen nodes.
     accuracy : Estimate
@@ -78,7 +80,7 @@ class Recalibration:
         What `report` shows beside the answer.
     """
 
-    temperature: Temperature
+    temperature: float
     probabilities: FloatArray
     accuracy: Estimate
     verdict: Verdict
@@ -93,12 +95,14 @@ class Recalibration:
     num_labels: int = 0
     class_shares: FloatArray | None = None
     logit_shift: FloatArray | None = None
+    node_temperatures: FloatArray | None = None
     background: Background | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the per-node arrays as plain Python values."""
         return as_facts(self) | {
-            **node_temperatures.describe(self.temperature),
+            "temperature": self.temperature,
+            **node_temperatures.describe(self.node_temperatures),
             "num_nodes": len(self.probabilities),
             "num_labels": self.num_labels,
             "class_shares": _listed(self.class_shares),
@@ -205,17 +209,18 @@ def recalibrate(
             if shares.supported:
                 answer, shift = better, shares.offsets * card.probe.temperature
         told = shares.reasons(class_shares)
-    divisor: Temperature = answer.relative
+    divisors: FloatArray | None = None
     uneven: list[Reason] = []
     if per_node:
-        divisor, uneven = node_temperatures.spread(
+        divisors, uneven = node_temperatures.spread(
             answer.seen, card, answer.relative, answer.accuracy.value, answer.verdict == "abstain"
         )
     probabilities = keep_argmax(
-        temperatures.apply(answer.seen.logits, divisor), answer.seen.predictions
+        temperatures.apply(answer.seen.logits, answer.relative if divisors is None else divisors),
+        answer.seen.predictions,
     )
     return Recalibration(
-        temperature=divisor * card.probe.temperature,
+        temperature=answer.relative * card.probe.temperature,
         probabilities=probabilities,
         accuracy=answer.accuracy,
         verdict=answer.verdict,
@@ -230,6 +235,7 @@ def recalibrate(
         num_labels=int(given.rows.size),
         class_shares=None if moved is None else moved[0].shares,
         logit_shift=shift,
+        node_temperatures=None if divisors is None else divisors * card.probe.temperature,
         background=Background.of(answer.seen, given, card, target.response),
     )
 

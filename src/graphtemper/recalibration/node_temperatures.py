@@ -24,9 +24,6 @@ from graphtemper.temperature.matching import nearest_temperature
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
 
-Temperature = float | FloatArray
-"""A float, or with ``per_node=True`` an (n,) array."""
-
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -58,7 +55,7 @@ def spread(
     >>> card = SourceCard.build(model, g, range(400, 800), compositions=0)
     >>> target = shifts.heterogeneous(2.5)(g, seed=5)
     >>> result = recalibrate(model, target, card, range(400, 800), per_node=True)
-    >>> result.temperature.shape
+    >>> result.node_temperatures.shape
     (400,)
     >>> bool(abs(result.probabilities.max(axis=1).mean() - result.accuracy.value) < 1e-6)
     True
@@ -106,21 +103,20 @@ def divided(logits: FloatArray, ratio: FloatArray) -> FloatArray:
     return np.asarray((logits - logits.max(axis=1, keepdims=True)) / ratio[:, None])
 
 
-def describe(temperature: Temperature) -> dict[str, Any]:
-    """Return plain values: the temperature, or the median and other quantiles of one a node.
+def describe(temperatures: FloatArray | None) -> dict[str, Any]:
+    """Return quantiles of node temperatures as plain values; nothing where there are none.
 
     Examples
     --------
-    >>> describe(1.5)
-    {'temperature': 1.5}
-    >>> describe(np.array([1.0, 2.0, 9.0]))["temperature"]
+    >>> describe(None)
+    {}
+    >>> describe(np.array([1.0, 2.0, 9.0]))["node_temperatures"]["0.5"]
     2.0
     """
-    if np.ndim(temperature) == 0:
-        return {"temperature": float(temperature)}
-    values = np.quantile(temperature, _QUANTILES)
+    if temperatures is None:
+        return {}
+    values = np.quantile(temperatures, _QUANTILES)
     return {
-        "temperature": float(np.median(temperature)),
         "node_temperatures": {
             f"{share:g}": float(value) for share, value in zip(_QUANTILES, values, strict=True)
         },

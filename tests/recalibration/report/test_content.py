@@ -71,7 +71,9 @@ def test_groups_are_what_they_say(reported, contents):
         chosen = (degrees >= row["low"]) & (degrees <= row["high"])
         assert row["nodes"] == chosen.sum()
         assert row["after"] == pytest.approx(top[chosen].mean(), rel=1e-5)
-        assert row["temperature"] == pytest.approx(result.temperature[chosen].mean(), rel=1e-5)
+        assert row["temperature"] == pytest.approx(
+            result.node_temperatures[chosen].mean(), rel=1e-5
+        )
         known = chosen[labels.rows]
         if known.any():
             right = (guess[labels.rows] == labels.classes)[known].mean()

@@ -68,8 +68,9 @@ def test_the_section_holds_the_numbers(told):
 
 def test_one_temperature_a_node_is_said(told):
     card, result = told
-    many = replace(result, temperature=np.array([1.0, 3.0]))
-    assert "| temperature T | 2 (mean; every node has its own) |" in model_card_section(card, many)
+    many = replace(result, temperature=1.5, node_temperatures=np.linspace(1.0, 3.0, 201))
+    text = model_card_section(card, many)
+    assert "| temperature T | 1.5 for the graph; 90 % of nodes between 1.1 and 2.9 |" in text
 
 
 def test_text_from_files_cannot_become_markup(told):

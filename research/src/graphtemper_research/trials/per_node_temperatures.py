@@ -27,7 +27,6 @@ from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.graph.graph import Graph
 from graphtemper.recalibration import node_temperatures
-from graphtemper.recalibration.node_temperatures import Temperature
 from graphtemper.signals.node_signals import LOGIT_SIGNALS
 from graphtemper.signals.observation import Observation
 from graphtemper_research.harness import cells
@@ -172,7 +171,7 @@ def measure(
         draw = TARGET_SEED + 100 * seed + index
         target = unlabelled if shift is None else shift(unlabelled, draw)
         seen = Observation(source.predictor, target, test, seed=draw)
-        answers: dict[str, Temperature] = {SOURCE: source.card.probe.temperature}
+        answers: dict[str, float | FloatArray] = {SOURCE: source.card.probe.temperature}
         answers[STAC_FULL] = _stac(seen, source.peers.threshold)
         known = _ask(source, target, test, draw, whole)
         unknown = known
@@ -187,9 +186,10 @@ def measure(
 
 def _ask(
     source: Source, target: Graph, nodes: Indices, seed: int, pair: Pair
-) -> dict[str, Temperature]:
+) -> dict[str, float | FloatArray]:
     """Return the temperatures that a card gives: one, one a node, and one a node by logits."""
     result = recalibrate(source.predictor, target, pair.card, nodes, seed=seed, per_node=True)
+    assert result.node_temperatures is not None
     unit = pair.card.probe.temperature
     seen = Observation(source.predictor, target, nodes, temperature=unit, seed=seed)
     relative = 1.0 / result.slope
@@ -197,7 +197,11 @@ def _ask(
     ablated, _ = node_temperatures.spread(
         seen, pair.logits_only, relative, result.accuracy.value, kept
     )
-    return {GLOBAL: relative * unit, PER_NODE: result.temperature, LOGITS_ONLY: ablated * unit}
+    return {
+        GLOBAL: relative * unit,
+        PER_NODE: result.node_temperatures,
+        LOGITS_ONLY: ablated * unit,
+    }
 
 
 def _stac(seen: Observation, threshold: float) -> FloatArray:
@@ -207,7 +211,7 @@ def _stac(seen: Observation, threshold: float) -> FloatArray:
 
 
 def score(
-    logits: FloatArray, labels: Indices, answers: dict[str, Temperature]
+    logits: FloatArray, labels: Indices, answers: dict[str, float | FloatArray]
 ) -> list[dict[str, Any]]:
     """Score every answer, and then the oracle's single temperature, against the target's labels.
 

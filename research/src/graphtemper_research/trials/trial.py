@@ -126,7 +126,6 @@ class Answer:
     def of(cls, result: Recalibration) -> Answer:
         """Return the answer of `recalibrate`."""
         said = result.accuracy
-        assert isinstance(result.temperature, float)  # one for all nodes
         return cls(result.temperature, said.value, said.low, said.high, result.verdict)
 
 

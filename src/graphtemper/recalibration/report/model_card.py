@@ -66,7 +66,11 @@ def model_card_section(
 def _on_target(result: Recalibration, target: str) -> list[str]:
     said = result.to_dict()
     accuracy, confidence = said["accuracy"], said["mean_confidence"]
-    spread = "" if "node_temperatures" not in said else " (mean; every node has its own)"
+    quantiles = said.get("node_temperatures")
+    spread = ""
+    if quantiles is not None:
+        low, high = quantiles["0.05"], quantiles["0.95"]
+        spread = f" for the graph; 90 % of nodes between {low:.4g} and {high:.4g}"
     corrected = "" if said["logit_shift"] is None else "; logits were corrected for class shares"
     return [
         f"| on {_plain(target) or 'the target'} | |",

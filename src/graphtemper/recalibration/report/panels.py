@@ -93,7 +93,9 @@ def _groups(
 ) -> list[dict[str, Any]]:
     count = np.bincount(index, minlength=size)
     after = result.probabilities.max(axis=1)
-    temperature = np.broadcast_to(np.asarray(result.temperature, dtype=np.float64), after.shape)
+    temperature = result.node_temperatures
+    if temperature is None:
+        temperature = np.full(after.shape, result.temperature)
     means = {
         name: weighted_count(index, np.asarray(values), size) / np.maximum(count, 1)
         for name, values in (

@@ -49,7 +49,7 @@ def verdict_sentence(result: Recalibration, background: Background) -> str:
 
 def temperature_meaning(result: Recalibration, source: float) -> str:
     """Say what dividing logits by the temperature does to the confidence."""
-    value = float(np.mean(result.temperature))
+    value = result.temperature
     before, after = result.mean_confidence
     if result.verdict == "abstain":
         return (
@@ -61,8 +61,8 @@ def temperature_meaning(result: Recalibration, source: float) -> str:
         else "The correction for class shares changes some predictions; the temperature changes "
         "none."
     )
-    if np.ndim(result.temperature):
-        low, high = np.quantile(result.temperature, (0.05, 0.95))
+    if result.node_temperatures is not None:
+        low, high = np.quantile(result.node_temperatures, (0.05, 0.95))
         return (
             f"Every node has a temperature of its own, nine in ten between {low:.3g} and "
             f"{high:.3g}; at the source it was {source:.3g}. Where it is higher, confidence is "
