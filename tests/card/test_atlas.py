@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from graphtemper import csbm, temperature
+from graphtemper import csbm, shifts, temperature
 from graphtemper.card import atlas
 from graphtemper.card.atlas import LEVELS, environment_seed, plan, survey
 from graphtemper.card.card import SourceCard
@@ -72,6 +72,62 @@ def test_odd_plans_are_refused():
         plan(exclude="noise")
     with pytest.raises(InputError, match="compositions"):
         plan(compositions=-1)
+
+
+FEW = {"noise": (0.5, 1.0), "drop": (0.3,), "add": (1.0,)}
+
+
+def test_shifts_may_be_strengths_by_family_or_shift_objects():
+    by_family = plan(seed=1, compositions=5, shifts=FEW)
+    listed = [shifts.noise(0.5), shifts.noise(1.0), shifts.drop(0.3), shifts.add(1.0)]
+    assert [repr(shift) for shift in by_family[:4]] == [repr(shift) for shift in listed]
+    assert [repr(shift) for shift in by_family] == [
+        repr(shift) for shift in plan(seed=1, compositions=5, shifts=listed)
+    ]
+    assert repr(plan(seed=1)) == repr(plan(seed=1, shifts=LEVELS))
+
+
+def test_a_shift_of_the_user_is_planned_and_composed(graph):
+    def lift(graph, level, rng):
+        return graph.replace(features=np.asarray(graph.features) + level)
+
+    own = shifts.Shift("lift", 2.0, lift)
+    planned = plan(compositions=20, shifts=[own, shifts.noise(1.0), shifts.drop(0.5)])
+    assert planned[0] is own
+    joined = next(shift for shift in planned[3:] if "lift" in shift.families)
+    assert np.isfinite(joined(graph, 0).features).all()
+
+
+def test_compositions_of_the_user_can_be_excluded_by_their_parts():
+    both = shifts.compose(shifts.noise(0.5), shifts.drop(0.5))
+    every = [both, *plan(compositions=0, shifts=FEW | {"mask": (0.5,)})]
+    assert both not in plan(exclude=["drop"], compositions=0, shifts=every)
+    with pytest.raises(InputError, match="compositions=0"):
+        plan(shifts=[both, shifts.compose(shifts.add(1.0), shifts.mask(0.5))])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"fog": (1.0,)}, "unknown family 'fog'"),
+        ({"noise": ()}, "no strengths"),
+        ({"noise": (1.0, 1.0)}, "twice"),
+        ({"noise": (1.0,), "drop": (0.5,)}, "three families"),
+        ([shifts.noise(1.0), shifts.noise(1.0)], "twice"),
+        ([shifts.noise(1.0), "drop"], "Shift objects"),
+        ("noise", "mapping"),
+        (3, "mapping"),
+        ([], "three families"),
+    ],
+)
+def test_odd_shifts_are_refused(chosen, message):
+    with pytest.raises(InputError, match=message):
+        plan(shifts=chosen)
+
+
+def test_only_families_that_are_present_can_be_excluded():
+    with pytest.raises(InputError, match="the atlas has add, drop, mask, noise"):
+        plan(exclude=["rewire"], shifts=FEW | {"mask": (0.5,)})
 
 
 def test_an_environment_records_what_the_labels_say(card, graph, model):

@@ -8,8 +8,8 @@ import pytest
 from scipy.special import logit
 
 from graphtemper import SourceCard, csbm
-from graphtemper.card import atlas, response
 from graphtemper.card import card as card_module
+from graphtemper.card import response
 from graphtemper.card.card import fingerprint
 from graphtemper.models import SIGN
 from graphtemper.signals.evidence import noise_agreement
@@ -31,9 +31,7 @@ def model(graph):
 
 @pytest.fixture(scope="module")
 def card(graph, model):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", LEVELS)
-        return SourceCard.build(model, graph, NODES, compositions=0)
+    return SourceCard.build(model, graph, NODES, compositions=0, shifts=LEVELS)
 
 
 def test_a_card_knows_how_far_the_columns_spread(card, graph):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
-from graphtemper.card import atlas
 from graphtemper.card.card import MAX_BYTES, fingerprint
 from graphtemper.card.format import as_stored, to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError
@@ -25,11 +24,8 @@ LEVELS = {
 SINGLES = sum(map(len, LEVELS.values()))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _small_atlas():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", LEVELS)
-        yield
+def build(*arguments, **options):
+    return SourceCard.build(*arguments, shifts=LEVELS, **options)
 
 
 def _sample(seed=1, num_features=6, num_classes=3):
@@ -56,7 +52,7 @@ def model(graph):
 
 @pytest.fixture(scope="module")
 def card(graph, model):
-    return SourceCard.build(model, graph, NODES, compositions=3)
+    return build(model, graph, NODES, compositions=3)
 
 
 @pytest.fixture
@@ -144,7 +140,7 @@ def test_column_strengths_keep_a_few_percent(card):
 
 def test_the_same_seed_gives_the_same_bytes(card, graph, model, tmp_path):
     card.save(tmp_path / "a.json")
-    SourceCard.build(model, graph, NODES, compositions=3).save(tmp_path / "b.json")
+    build(model, graph, NODES, compositions=3).save(tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
@@ -153,7 +149,7 @@ def test_labels_outside_the_chosen_nodes_are_never_read(card, graph, model):
     names = [name for name in LEVELS if name != "homophily"]
     hidden = np.where(np.isin(np.arange(300), NODES), graph.labels, -1)
     cards = [
-        SourceCard.build(model, g, NODES, compositions=2, exclude=("homophily",))
+        build(model, g, NODES, compositions=2, exclude=("homophily",))
         for g in (graph, graph.replace(labels=hidden, class_names=graph.class_names))
     ]
     assert [e.__dict__ for e in cards[0].environments] == [
@@ -356,7 +352,7 @@ def test_a_model_that_knows_only_its_own_graph_has_no_fingerprint(graph, model):
     def transductive(g):
         return table[g.num_nodes](g)  # a lookup that fails elsewhere, as that of embeddings does
 
-    card = SourceCard.build(transductive, graph, NODES, compositions=0)
+    card = build(transductive, graph, NODES, compositions=0)
     assert card.fingerprint is None
     card.check(transductive, graph)
     assert np.isfinite(recalibrate(transductive, graph, card).probabilities).all()
@@ -380,13 +376,13 @@ def test_odd_arguments_are_refused_before_any_work(graph, model):
         {"nodes": range(20)},
     ):
         with pytest.raises(InputError):
-            SourceCard.build(never, graph, **({"nodes": NODES} | arguments))
+            build(never, graph, **({"nodes": NODES} | arguments))
     with pytest.raises(InputError, match="label"):
-        SourceCard.build(never, graph.replace(labels=None), NODES)
+        build(never, graph.replace(labels=None), NODES)
     with pytest.raises(InputError, match="logits are equal"):
-        SourceCard.build(lambda g: np.ones((g.num_nodes, 3)), graph, NODES)
+        build(lambda g: np.ones((g.num_nodes, 3)), graph, NODES)
     with pytest.raises(InputError, match="model"):
-        SourceCard.build(model(graph), graph, NODES)
+        build(model(graph), graph, NODES)
 
 
 def test_a_card_that_would_be_too_large_is_not_written(card, tmp_path):
@@ -396,12 +392,25 @@ def test_a_card_that_would_be_too_large_is_not_written(card, tmp_path):
 
 
 def test_exclude_leaves_the_family_out_and_says_so(graph, model):
-    card = SourceCard.build(model, graph, NODES, compositions=6, exclude=["noise", "mask"])
+    card = build(model, graph, NODES, compositions=6, exclude=["noise", "mask"])
     assert any(len(item.families) > 1 for item in card.environments)
     families = set().union(*(item.families for item in card.environments))
     assert families == set(LEVELS) - {"noise", "mask"}
     assert card.excluded == ("mask", "noise")
     assert "left out: mask, noise" in card.summary()
+
+
+def test_the_atlas_is_what_the_caller_chose(card):
+    assert card.families == tuple(sorted(LEVELS))
+    assert sum(len(item.families) == 1 for item in card.environments) == SINGLES
+
+
+def test_a_family_that_the_atlas_does_not_have_cannot_be_left_out(card):
+    with pytest.raises(InputError, match="the atlas has drop, homophily, mask, noise, rewire"):
+        card.without("scale")
+    thinner = card.without("noise")
+    assert "noise" not in thinner.families
+    assert thinner.without("noise").families == thinner.families
 
 
 def test_the_summary_is_for_people(card):
@@ -426,7 +435,7 @@ class Stops:
 
 def _calls(model, graph, **other):
     counting = Stops(model, 10**9, None)
-    card = SourceCard.build(counting, graph, NODES, compositions=0, **other)
+    card = build(counting, graph, NODES, compositions=0, **other)
     return card, 10**9 - counting.left
 
 
@@ -435,7 +444,7 @@ def test_a_build_that_was_stopped_goes_on(graph, model, tmp_path, error):
     whole, calls = _calls(model, graph)
     journal = tmp_path / "deep" / "journal.jsonl"
     with pytest.raises(type(error)):
-        SourceCard.build(
+        build(
             Stops(model, round(0.85 * calls), error), graph, NODES, compositions=0, resume=journal
         )
     kept = len(journal.read_text().splitlines())
@@ -482,4 +491,4 @@ def test_a_resume_file_of_another_build_or_of_nonsense_is_not_used(graph, model,
 def test_a_resume_file_that_cannot_be_written_is_one_sentence(graph, model, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(GraphTemperError, match="cannot write"):
-        SourceCard.build(model, graph, NODES, compositions=0, resume=tmp_path / "file" / "journal")
+        build(model, graph, NODES, compositions=0, resume=tmp_path / "file" / "journal")

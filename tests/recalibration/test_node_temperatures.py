@@ -8,7 +8,6 @@ import pytest
 
 from graphtemper import SourceCard, csbm, metrics, recalibrate, shifts
 from graphtemper import temperature as temperatures
-from graphtemper.card import atlas
 from graphtemper.card.format import from_json, to_json
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
@@ -25,11 +24,8 @@ LEVELS = {
 SCORED = np.arange(600, 1200)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _small_atlas():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", LEVELS)
-        yield
+def build(*arguments, **options):
+    return SourceCard.build(*arguments, shifts=LEVELS, **options)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +42,7 @@ def model(graph):
 
 @pytest.fixture(scope="module")
 def card(graph, model):
-    return SourceCard.build(model, graph, range(300, 600), compositions=6)
+    return build(model, graph, range(300, 600), compositions=6)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +185,7 @@ def bayes():
 
 @pytest.fixture(scope="module")
 def bayes_card(bayes):
-    return with_gain(SourceCard.build(bayes, alone(1, 800), compositions=0), 1.0)
+    return with_gain(build(bayes, alone(1, 800), compositions=0), 1.0)
 
 
 def saved(model, target, card):

@@ -6,17 +6,18 @@ atlas keeps what was seen without labels and what the labels then said: accuracy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import shifts, temperature
+from graphtemper import shifts as families
+from graphtemper import temperature
 from graphtemper._core.checks import check_whole
 from graphtemper._core.random_streams import stream
 from graphtemper._core.threads import num_cores, one_blas_thread
@@ -60,8 +61,12 @@ LEVELS: dict[str, tuple[float, ...]] = {
     "drop_hubs": (0.3, 0.7),
     "homophily": (-0.6, -0.3, 0.3, 0.6),
 }
-"""Strengths of the single shifts, by family."""
+"""Strengths of the default atlas, by family."""
 COMPOSITIONS = 70
+Shifts = Mapping[str, Sequence[float]] | Iterable[Shift]
+"""Shifts that a caller chooses for an atlas: strengths by family, or the shifts themselves."""
+_FEWEST_FAMILIES = 3
+_TWO_SIDED = ("scale", "homophily")
 
 
 @dataclass(frozen=True)
@@ -76,48 +81,110 @@ class Environment:
 
 
 def plan(
-    seed: int = 0, exclude: Collection[str] = (), compositions: int = COMPOSITIONS
+    seed: int = 0,
+    exclude: Collection[str] = (),
+    compositions: int = COMPOSITIONS,
+    shifts: Shifts | None = None,
 ) -> list[Shift]:
     """Return the shifts of an atlas: every family at several strengths, then random compositions.
 
-    Families in ``exclude`` are left out of both. Compositions join two or three families at up to
-    medium strength, because that is where the unshifted ends of single families meet.
+    Parameters
+    ----------
+    seed
+        Seed of the compositions.
+    exclude
+        Families to leave out, also from compositions.
+    compositions
+        Number of random compositions. Each joins two or three families at up to medium strength,
+        because that is where the unshifted ends of single families meet.
+    shifts
+        A mapping of family to strengths, or `Shift` objects; `LEVELS` by default.
 
     Examples
     --------
     >>> families = set().union(*(s.families for s in plan(exclude=("noise",))))
     >>> "noise" in families, "rewire" in families
     (False, True)
+    >>> plan(compositions=0, shifts={"noise": (0.5, 1.0), "drop": (0.5,), "add": (1.0,)})
+    [noise(0.5), noise(1), drop(0.5), add(1)]
     """
     if isinstance(exclude, str):
-        raise InputError(f"exclude must be a list of families, such as [{exclude!r}], not a text.")
-    check_whole(compositions, "compositions", 0)
-    unknown = sorted(set(exclude) - set(LEVELS))
-    if unknown:
-        raise InputError(f"unknown family {unknown[0]!r}; choose from {', '.join(LEVELS)}.")
-    names = [name for name in LEVELS if name not in exclude]
-    if len(names) < 3:
-        raise InputError("an atlas needs at least three families of shifts; exclude fewer.")
-    planned = [_make(name, level) for name in names for level in LEVELS[name]]
-    rng = stream(seed, "atlas compositions")
-    for _ in range(compositions):
-        chosen = rng.choice(names, size=int(rng.integers(2, 4)), replace=False)
-        planned.append(
-            shifts.compose(*(_make(str(name), _level(str(name), rng)) for name in chosen))
+        raise InputError(
+            f"exclude must be a list of families, such as [{exclude!r}], not a string."
         )
-    return planned
+    check_whole(compositions, "compositions", 0)
+    every = _singles(LEVELS) if shifts is None else _listed(shifts)
+    present = sorted(frozenset().union(*(shift.families for shift in every)))
+    for name in sorted(set(exclude)):
+        if name not in present:
+            raise InputError(f"unknown family {name!r}; the atlas has {', '.join(present)}.")
+    planned = [shift for shift in every if shift.families.isdisjoint(exclude)]
+    singles: dict[str, list[Shift]] = {}
+    for shift in planned:
+        if not shift.parts:
+            singles.setdefault(shift.family, []).append(shift)
+    left = [name for name in present if name not in exclude]
+    if len(left) < _FEWEST_FAMILIES:
+        raise InputError(
+            f"an atlas needs at least three families of shifts, but has {len(left)}; exclude "
+            "fewer, or add shifts of other families."
+        )
+    if compositions and len(singles) < _FEWEST_FAMILIES:
+        raise InputError(
+            "compositions need single shifts of at least three families; add some, or pass "
+            "compositions=0."
+        )
+    rng = stream(seed, "atlas compositions")
+    return planned + [_composition(singles, rng) for _ in range(compositions)]
+
+
+def _listed(shifts: Shifts) -> list[Shift]:
+    """Check shifts that a caller chose and return them as a list."""
+    if isinstance(shifts, Mapping):
+        return _singles(shifts)
+    if isinstance(shifts, str) or not isinstance(shifts, Iterable):
+        raise InputError(f"shifts must be a mapping or a list of shifts, not {shifts!r:.60}.")
+    listed = list(shifts)
+    for shift in listed:
+        if not isinstance(shift, Shift):
+            raise InputError(
+                f"shifts must hold Shift objects, such as noise(0.5), not {shift!r:.60}."
+            )
+    names = [repr(shift) for shift in listed]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"the shift {repeated} is listed twice; list it once.")
+    return listed
+
+
+def _singles(levels: Mapping[str, Sequence[float]]) -> list[Shift]:
+    for name, strengths in levels.items():
+        if name not in LEVELS:
+            raise InputError(f"unknown family {name!r}; choose from {', '.join(LEVELS)}.")
+        if not strengths:
+            raise InputError(f"family {name!r} has no strengths; give at least one.")
+        if len(set(strengths)) < len(strengths):
+            raise InputError(f"family {name!r} has a strength twice; list it once.")
+    return [_make(name, level) for name in levels for level in levels[name]]
 
 
 def _make(name: str, level: float) -> Shift:
-    made: Shift = getattr(shifts, name)(level)
+    made: Shift = getattr(families, name)(level)
     return made
 
 
-def _level(name: str, rng: np.random.Generator) -> float:
-    levels = LEVELS[name]
-    if name in ("scale", "homophily"):  # two-sided: there is no middle between the sides
-        return float(rng.choice(levels))
-    return float(rng.uniform(levels[0], 0.5 * (levels[0] + levels[-1])))
+def _composition(singles: Mapping[str, Sequence[Shift]], rng: np.random.Generator) -> Shift:
+    chosen = rng.choice(list(singles), size=int(rng.integers(2, 4)), replace=False)
+    return families.compose(*(_medium(singles[str(name)], rng) for name in chosen))
+
+
+def _medium(shifts: Sequence[Shift], rng: np.random.Generator) -> Shift:
+    """Draw a shift of one family at up to the middle of its strengths."""
+    levels = [float(np.mean(shift.level)) for shift in shifts]
+    if shifts[0].family in _TWO_SIDED:  # there is no middle between the sides
+        return replace(shifts[0], level=float(rng.choice(levels)))
+    low, high = min(levels), max(levels)
+    return replace(shifts[0], level=float(rng.uniform(low, 0.5 * (low + high))))
 
 
 def survey(

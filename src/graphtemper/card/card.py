@@ -23,7 +23,7 @@ from graphtemper._core.files import atomic_write
 from graphtemper._core.log_odds import log_odds
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.card import atlas, response
-from graphtemper.card.atlas import Environment, Progress, Workers
+from graphtemper.card.atlas import Environment, Progress, Shifts, Workers
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.format import as_stored, from_json, to_json
 from graphtemper.card.journal import Journal
@@ -95,6 +95,7 @@ class SourceCard:
         seed: int = 0,
         exclude: Collection[str] = (),
         compositions: int = atlas.COMPOSITIONS,
+        shifts: Shifts | None = None,
         resume: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
         workers: Workers | None = None,
@@ -114,6 +115,10 @@ class SourceCard:
             Families of shifts to leave out, also from compositions, for honest evaluation.
         compositions
             How many random compositions to add to the single shifts.
+        shifts
+            What the atlas shows the model: strengths by family, as ``{"noise": (0.5, 1.0), ...}``,
+            or a list of `graphtemper.shifts.Shift`. At least three families; by default all of
+            `graphtemper.card.atlas.LEVELS`. Fewer shifts make a cheaper card with wider intervals.
         resume
             A file that keeps finished environments, so that an interrupted build goes on.
         progress
@@ -133,7 +138,7 @@ class SourceCard:
         """
         graph = as_graph(graph, predictor)
         check_whole(seed, "seed", 0, 2**62)
-        planned = atlas.plan(seed, exclude, compositions)
+        planned = atlas.plan(seed, exclude, compositions, shifts)
         rows, labels = select_labelled(graph, nodes)
         if rows.size < FEWEST_NODES:
             raise InputError(
@@ -186,6 +191,11 @@ class SourceCard:
         # Rounded as in the file, so that a card answers alike before and after it has travelled.
         return replace(from_json(to_json(card)), atlas_nodes=watched)
 
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The families of shifts in the atlas, sorted."""
+        return tuple(sorted(frozenset().union(*(item.families for item in self.environments))))
+
     def response(self, has_model: bool) -> Response:
         """Return the response surface for targets with a model, or with logits alone."""
         kind = "model" if has_model else "logits"
@@ -214,8 +224,9 @@ class SourceCard:
         the cost of a fit. A card that was loaded from a file holds no nodes to fit the node
         responses to, so it loses them.
         """
-        if family not in atlas.LEVELS:
-            raise InputError(f"unknown family {family!r}; choose from {', '.join(atlas.LEVELS)}.")
+        if family not in {*self.families, *self.excluded}:
+            present = ", ".join(self.families)
+            raise InputError(f"unknown family {family!r}; the atlas has {present}.")
         kept = [item for item in self.environments if family not in item.families]
         fitted = _fit(kept, self.reference, self.num_nodes)
         return replace(
@@ -283,7 +294,6 @@ class SourceCard:
 
     def summary(self) -> str:
         """Return what a person wants to know about the card, in a few lines."""
-        families = sorted(frozenset().union(*(item.families for item in self.environments)))
         low = min(item.accuracy for item in self.environments)
         high = max(item.accuracy for item in self.environments)
         lines = [
@@ -291,7 +301,7 @@ class SourceCard:
             f"accuracy {self.reference.accuracy:.3f} on {self.num_nodes} source nodes, "
             f"temperature {self.probe.temperature:.3f}",
             f"{len(self.environments)} environments, accuracy {low:.3f} to {high:.3f}",
-            f"families: {', '.join(families)}",
+            f"families: {', '.join(self.families)}",
             f"signals: {', '.join(self.names['model'])}",
             f"intervals are {self.widening['model']:.2f} times as wide as the fit's own, so that "
             "they hold on families left out",
