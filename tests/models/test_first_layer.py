@@ -9,10 +9,8 @@ import scipy.sparse as sp
 from graphtemper import csbm
 from graphtemper.graph.moments import column_moments
 from graphtemper.models import GCN
-from graphtemper.models.first_layer import has_first_layer
-from graphtemper.signals import neighbours as witness
-from graphtemper.signals import passes as perturb
-from graphtemper.signals.split_views import column_halves, feature_views
+from graphtemper.models.fast_passes import ForwardPasses
+from graphtemper.signals.split_views import column_halves
 
 DRAWS = 1500
 
@@ -43,32 +41,33 @@ def case(request):
     return _model(graph, layers), graph
 
 
-def test_half_views_equal_those_of_real_runs(case):
+@pytest.mark.parametrize("rows", [None, np.array([3, 0, 17])])
+def test_half_views_equal_those_of_real_runs(case, rows):
     model, graph = case
     mean = column_moments(graph.features)[0]
     halves = column_halves(graph.num_features, 3, seed=1)
-    fast = feature_views(model, graph, halves, mean)
-    slow = feature_views(lambda g: model(g), graph, halves, mean)
+    fast = model.fast_passes().half_views(graph, halves, mean, rows)
+    slow = ForwardPasses(model).half_views(graph, halves, mean, rows)
     for quick, real in zip(fast, slow, strict=True):
         np.testing.assert_allclose(np.array(quick), np.array(real), atol=2e-4)
 
 
-def test_edge_dropout_equals_that_of_real_runs(case):
+def test_edge_subsets_equal_real_runs(case):
     model, graph = case
-    fast = perturb.edge_dropout(model, graph, 0.4, 3, seed=5)
-    slow = perturb.edge_dropout(lambda g: model(g), graph, 0.4, 3, seed=5)
-    for quick, real in zip(fast, slow, strict=True):
-        np.testing.assert_allclose(quick, real, atol=2e-4)
+    fast, slow = model.fast_passes().edge_runner(graph), ForwardPasses(model).edge_runner(graph)
+    for seed in range(3):
+        keep = np.random.default_rng(seed).random(graph.num_edges) < 0.6
+        np.testing.assert_allclose(fast(keep), slow(keep), atol=2e-4)
 
 
 def test_noise_has_the_moments_of_real_noise(case):
     model, graph = case
-    std = column_moments(graph.features)[1] * 1.5
-    sets = []
-    for predictor in (model, lambda g: model(g)):
-        runs = perturb.feature_noise(predictor, graph, 0.6, DRAWS, seed=1, column_std=std)
-        sets.append(np.stack([z.ravel() for z in runs]))
-    fast, slow = sets
+    std = column_moments(graph.features)[1] * 0.9
+    samples = []
+    for passes in (model.fast_passes(), ForwardPasses(model)):
+        runs = passes.noisy(graph, std, DRAWS, np.random.default_rng(1))
+        samples.append(np.stack([logits.ravel() for logits in runs]))
+    fast, slow = samples
     # 120 logits: 5 standard errors are exceeded with probability 1e-4.
     error = np.sqrt((fast.var(axis=0) + slow.var(axis=0)) / DRAWS)
     assert (np.abs(fast.mean(axis=0) - slow.mean(axis=0)) < 5 * error + 1e-4).all()
@@ -76,23 +75,17 @@ def test_noise_has_the_moments_of_real_noise(case):
     assert abs(np.log(spread)).max() < 5 * np.sqrt(2 / DRAWS)
 
 
-def test_a_subclass_with_its_own_prediction_is_really_run(case):
+def test_noise_on_some_rows_is_that_of_all_rows(case):
     model, graph = case
-
-    class Doubled(GCN):
-        def __call__(self, graph):
-            return 2 * super().__call__(graph)
-
-    other = Doubled(hidden=6, layers=model.layers)
-    other.layers_ = model.layers_
-    assert has_first_layer(model)
-    assert not has_first_layer(other)
-    kept = next(perturb.edge_dropout(other, graph, 0.0, 1))
-    np.testing.assert_allclose(kept, 2 * model(graph), rtol=1e-5)
+    std, rows = column_moments(graph.features)[1], np.array([7, 2])
+    passes = model.fast_passes()
+    whole = passes.noisy(graph, std, 2, np.random.default_rng(4))
+    some = passes.noisy(graph, std, 2, np.random.default_rng(4), rows=rows)
+    for logits, part in zip(whole, some, strict=True):
+        np.testing.assert_array_equal(part, logits[rows])
 
 
 def test_the_own_view_is_the_view_of_a_graph_without_edges(case):
     model, graph = case
-    alone = sp.identity(graph.num_nodes, np.float32, format="csr")
-    own = witness.own_view(model, graph)
-    np.testing.assert_allclose(own, model.finish(model.project(graph.features), alone), rtol=1e-5)
+    own = model.fast_passes().own_view(graph)
+    np.testing.assert_array_equal(own, ForwardPasses(model).own_view(graph))

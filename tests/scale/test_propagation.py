@@ -18,7 +18,6 @@ from graphtemper.scale.propagation import (
 )
 from graphtemper.scale.storage import shards
 from graphtemper.scale.storage.workspace import workspace
-from graphtemper.signals.passes import noise_factor
 
 
 def sharded_logits(graph, model, folder, choice=None):
@@ -74,7 +73,7 @@ def test_dropped_edges_are_renormalised(problem, tmp_path):
     edges = problem.target.edges
     keep = choice.kept(edges[:, 0], edges[:, 1])
     assert abs(keep.mean() - 0.6) < 4 * np.sqrt(0.24 / len(edges))
-    terms = problem.model.project(problem.target.features)
+    terms = problem.model.fast_passes().project(problem.target.features)
     operator = EdgeSubsets(problem.target, "self-loop").operator(keep)
     expected = horner(operator, terms) + problem.model.intercept_
     found = sharded_logits(problem.sharded, problem.model, tmp_path, choice)
@@ -95,7 +94,7 @@ def test_draws_of_edges_are_independent():
 
 def test_noise_has_the_covariance_of_projected_feature_noise(problem):
     std = np.linspace(0.5, 1.5, 12)
-    factor = noise_factor(problem.model, std)
+    factor = problem.model.fast_passes().noise_factor(std)
     terms = Noise([factor], range(40), (0, 1, 2), 4, seed=0)
     blocks = list(problem.sharded.blocks(0))
     drawn = [np.vstack([terms.reader(0, hop)(rows) for rows in blocks]) for hop in range(3)]
@@ -108,7 +107,7 @@ def test_noise_has_the_covariance_of_projected_feature_noise(problem):
 
 
 def test_noise_is_keyed_by_pass_and_shard(problem):
-    factor = noise_factor(problem.model, np.ones(12))
+    factor = problem.model.fast_passes().noise_factor(np.ones(12))
     rows = next(problem.sharded.blocks(0))
 
     def draw(seed, passes, shard):

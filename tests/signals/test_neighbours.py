@@ -11,15 +11,13 @@ from helpers import block_model
 
 from graphtemper import csbm, shifts, theory
 from graphtemper.card.card import SourceCard
-from graphtemper.models import GCN, SGC, SIGN
+from graphtemper.models import SGC, SIGN
 from graphtemper.signals import evidence
 from graphtemper.signals.class_model import ClassMoments, deform
 from graphtemper.signals.neighbours import (
     HeldOut,
     edges_and_wedges,
-    own_view,
     ratio_of_sums,
-    without_edges,
 )
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.split_views import centred
@@ -32,33 +30,6 @@ def _small(sparse=False):
     if not sparse:
         return g
     return g.replace(features=sp.csr_matrix(np.where(g.features > 0.5, g.features, 0.0)))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("model", [SIGN(hops=2), SGC(hops=2, operator="self-loop"), SIGN(hops=0)])
-def test_a_linear_models_own_view_is_that_without_edges(model, sparse):
-    """Where the operator counts the node itself, it is all that is left without neighbours."""
-    g = _small(sparse)
-    fitted = model.fit(g, range(80))
-    np.testing.assert_allclose(own_view(fitted, g), fitted(without_edges(g)), atol=1e-4)
-
-
-def test_a_model_that_skips_the_node_itself_has_an_own_view_too():
-    """Averages over neighbours alone would leave nothing; the node stands in for them."""
-    g = _small()
-    fitted = SGC(hops=1, operator="mean").fit(g, range(80))
-    expected = g.features @ fitted.weights_.sum(axis=0) + fitted.intercept_
-    np.testing.assert_allclose(own_view(fitted, g), expected, atol=1e-4)
-
-
-def test_an_own_view_depends_on_no_neighbour():
-    g = _small()
-    for model in (
-        SIGN(hops=2).fit(g, range(80)),
-        GCN(hidden=8, epochs=5, seed=1).fit(g, range(80)),
-    ):
-        lonely = g.replace(edges=g.edges[:3])
-        np.testing.assert_allclose(own_view(model, g), own_view(model, lonely), atol=1e-5)
 
 
 def test_edges_and_wedges_equal_sums_over_pairs():
@@ -218,16 +189,3 @@ def test_which_nodes_are_looked_at_does_not_look_like_lost_signal(source, model,
     assert np.exp(found.own) == pytest.approx(1.0, abs=0.1)
     assert np.exp(found.model) == pytest.approx(1.0, abs=0.1)
     assert np.exp(found.homophily) == pytest.approx(1.0, abs=0.1)
-
-
-def test_a_model_that_needs_an_edge_has_no_own_view():
-    g = _small()
-    model = SIGN(hops=1).fit(g, range(80))
-
-    def needs_edges(graph):
-        if not graph.num_edges:
-            raise ValueError("no edges")
-        return model(graph)
-
-    assert not own_view(needs_edges, g).any()
-    assert own_view(needs_edges, g).shape == (g.num_nodes, 3)

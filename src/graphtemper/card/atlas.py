@@ -23,8 +23,7 @@ from graphtemper._core.random_streams import stream
 from graphtemper._core.threads import num_cores, one_blas_thread
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN
-from graphtemper.models.linear import LinearGNN
+from graphtemper.models.fast_passes import passes_of
 from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 from graphtemper.signals.evidence import Probe, Reference, measure, read
@@ -249,7 +248,7 @@ def survey(
 @contextmanager
 def _threads_of(predictor: Predictor) -> Iterator[ThreadPoolExecutor]:
     """Give a pool that is not waited for after Ctrl-C: an environment may take minutes."""
-    pool = ThreadPoolExecutor(num_cores() if isinstance(predictor, LinearGNN | GCN) else 1)
+    pool = ThreadPoolExecutor(num_cores() if passes_of(predictor).thread_safe else 1)
     waits = True
     try:
         yield pool

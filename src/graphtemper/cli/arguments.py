@@ -20,8 +20,7 @@ from graphtemper._core.files import open_array, read_npz
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
-from graphtemper.models import GCN
-from graphtemper.models.linear import LinearGNN
+from graphtemper.models.fast_passes import declared_passes
 from graphtemper.models.predictor import Predictor, checked_logits
 
 SPLITS = ("train", "val", "test")
@@ -62,7 +61,7 @@ def resolve(spec: str) -> Predictor:
         )
     found = _attribute(_import(module), module, name)
     _check_callable(found, spec)
-    return found if isinstance(found, LinearGNN | GCN) else _guarded(found, spec)
+    return _guarded(found, spec) if declared_passes(found) is None else found
 
 
 def _import(module: str) -> Any:

@@ -8,10 +8,13 @@ from typing import Any
 
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import gcn, linear, saved
+from graphtemper.models.fast_passes import Passes
+from graphtemper.models.first_layer import FirstLayerPasses
 from graphtemper.models.gcn import GCN
 from graphtemper.models.linear import SGC, SIGN, LinearGNN
+from graphtemper.models.linear_passes import LinearPasses
 
-__all__ = ["GCN", "SGC", "SIGN", "load"]
+__all__ = ["GCN", "SGC", "SIGN", "FirstLayerPasses", "LinearPasses", "Passes", "load"]
 
 _READERS: dict[str, Callable[[Any, Any], LinearGNN | GCN]] = {
     linear.FORMAT: linear.from_arrays,

@@ -1,74 +1,117 @@
-r"""Passes of a GCN on projected columns: its first layer reads the features through one matrix.
+r"""Fast passes of networks whose first layer reads the features through one matrix.
 
-A GCN sees its features only as :math:`X W_1`. Noise E changes that by :math:`E W_1`, whose rows are
-Gaussians of the hidden width; a half of the columns is :math:`X_{half} W_1`; and without some edges
-it is what it was. So each pass works on the hidden columns, never on the F columns of X, and sparse
-features are not made dense. `perturb`, `split_views` and `witness` do the same for linear models.
+Such a network, for instance a GCN, depends on its features only through :math:`X W_1`. Noise E
+changes that by :math:`E W_1`, whose rows are Gaussian of the hidden width; half of the columns give
+:math:`X_{half} W_1`; and without some edges it stays the same. So each pass works on the hidden
+columns and never on the F columns of X, and sparse features stay sparse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeGuard
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper.graph.edge_subsets import EdgeSubsets
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import operator, project
-from graphtemper.models.gcn import GCN
-from graphtemper.models.predictor import Predictor, checked_logits
+from graphtemper.graph.operators import Dense, Operator, operator, project
+from graphtemper.models.fast_passes import EdgeRunner, HalfViews, Rows, without_edges
+from graphtemper.models.linear_passes import gaussian_factor
+from graphtemper.models.predictor import check_columns, checked_logits
 
 Hidden = NDArray[np.float32]
 
 
-def has_first_layer(predictor: Predictor) -> TypeGuard[GCN]:
-    """Whether the predictor is a GCN that can be run from its first layer's columns."""
-    # A subclass that predicts in its own way must not be second-guessed.
-    return isinstance(predictor, GCN) and type(predictor).__call__ is GCN.__call__
+@dataclass(frozen=True, eq=False)
+class FirstLayerPasses:
+    """The fast passes of a network that reads the features only as X W.
 
+    Return one from the ``fast_passes`` method of your own network; see
+    `graphtemper.models.fast_passes`.
 
-def noisy_passes(
-    model: GCN,
-    graph: Graph,
-    factor: NDArray[np.float32],
-    passes: int,
-    rng: np.random.Generator,
-) -> Iterator[FloatArray]:
-    """Yield the logits (N, K) under noise whose projections are white rows times ``factor``."""
-    matrix, clean = operator(graph), model.project(graph.features)
-    shape = (graph.num_nodes, factor.shape[0])
-    for _ in range(passes):
-        change: Hidden = rng.standard_normal(shape, dtype=np.float32)
-        noisy = np.asarray(clean + project(change, factor), dtype=np.float32)
-        yield checked_logits(model.finish(noisy, matrix), graph.num_nodes)
+    Parameters
+    ----------
+    weights : (F, H) array
+        The matrix W through which the network reads the features.
+    finish : callable ``(X W, S) -> logits (N, K)``
+        The rest of the network, from X W (float32) and the operator S (CSR) of the edges.
+    operator : {"self-loop", "symmetric", "mean"}
+        Which operator S the network uses; see `graphtemper.graph.operators.operator`.
+    thread_safe : bool
+        Whether the network may be called from several threads at once.
 
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import GCN
+    >>> g = csbm.sample(300, degree=10, homophily=0.9, snr=1.0, num_features=6, seed=1)
+    >>> passes = GCN(hidden=8, epochs=5).fit(g).fast_passes()
+    >>> passes.weights.shape, passes.own_view(g).shape
+    ((6, 8), (300, 2))
+    """
 
-def half_passes(
-    model: GCN, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray
-) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, FloatArray]]:
-    """Yield the logits on one half of the columns and on the other, then the same without edges."""
-    matrix = operator(graph)
-    alone = sp.identity(graph.num_nodes, np.float32, format="csr")
-    mean = column_mean.astype(np.float32)[None, :]
-    # What the two halves read sums to what all columns read, and so do their means.
-    whole = model.project(graph.features) + model.project(mean)
-    for half in halves:
-        seen = model.project(graph.features, half) + model.project(mean, ~half)
-        parts = seen, whole - seen
-        first, second, own_first, own_second = (
-            checked_logits(model.finish(part, step), graph.num_nodes)
-            for step in (matrix, alone)
-            for part in parts
-        )
-        yield first, second, own_first, own_second
+    weights: Hidden
+    finish: Callable[[Hidden, sp.csr_matrix], NDArray[np.floating]]
+    operator: Operator = "self-loop"
+    thread_safe: bool = True
 
+    def project(
+        self, features: Dense | sp.csr_matrix, columns: NDArray[np.bool_] | None = None
+    ) -> Hidden:
+        """Return X W, (N, H); with ``columns``, (F,) bool, the other columns count as zero."""
+        check_columns(features, self.weights.shape[0])
+        weights = self.weights if columns is None else self.weights * columns[:, None]
+        return project(features, weights).astype(np.float32, copy=False)
 
-def edge_runner(
-    model: GCN, graph: Graph, subset: Callable[[NDArray[np.bool_]], sp.csr_matrix]
-) -> Callable[[NDArray[np.bool_]], FloatArray]:
-    """Return a function from a choice of edges to logits; ``subset`` makes the operator of one."""
-    projected = model.project(graph.features)
-    return lambda keep: checked_logits(model.finish(projected, subset(keep)), graph.num_nodes)
+    def noisy(
+        self,
+        graph: Graph,
+        std: FloatArray,
+        passes: int,
+        rng: np.random.Generator,
+        *,
+        clean: FloatArray | None = None,
+        rows: Rows = None,
+    ) -> Iterator[FloatArray]:
+        """See `graphtemper.models.fast_passes.Passes.noisy`."""
+        factor = gaussian_factor(self.weights.astype(np.float64), std)
+        matrix, projected = operator(graph, self.operator), self.project(graph.features)
+        shape = (graph.num_nodes, factor.shape[0])
+        for _ in range(passes):
+            change: Hidden = rng.standard_normal(shape, dtype=np.float32)
+            noisy = np.asarray(projected + project(change, factor), dtype=np.float32)
+            logits = self._logits(noisy, matrix)
+            yield logits if rows is None else logits[rows]
+
+    def half_views(
+        self, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray, rows: Rows = None
+    ) -> Iterator[HalfViews]:
+        """See `graphtemper.models.fast_passes.Passes.half_views`."""
+        matrix = operator(graph, self.operator)
+        alone = operator(without_edges(graph), self.operator)
+        mean = column_mean.astype(np.float32)[None, :]
+        # What the two halves read sums to what all columns read, and so do their means.
+        whole = self.project(graph.features) + self.project(mean)
+        for half in halves:
+            first = self.project(graph.features, half) + self.project(mean, ~half)
+            parts = first, whole - first
+            views = (self._logits(part, step) for step in (matrix, alone) for part in parts)
+            yield HalfViews(*(view if rows is None else view[rows] for view in views))
+
+    def edge_runner(self, graph: Graph) -> EdgeRunner:
+        """See `graphtemper.models.fast_passes.Passes.edge_runner`."""
+        projected = self.project(graph.features)
+        subsets = EdgeSubsets(graph, self.operator)
+        return lambda keep: self._logits(projected, subsets.operator(keep))
+
+    def own_view(self, graph: Graph) -> FloatArray:
+        """See `graphtemper.models.fast_passes.Passes.own_view`."""
+        alone = operator(without_edges(graph), self.operator)
+        return self._logits(self.project(graph.features), alone)
+
+    def _logits(self, projected: Hidden, matrix: sp.csr_matrix) -> FloatArray:
+        return checked_logits(self.finish(projected, matrix), len(projected))

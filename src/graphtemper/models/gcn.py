@@ -20,6 +20,7 @@ from graphtemper._core.checks import check_number, check_whole
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
+from graphtemper.models.first_layer import FirstLayerPasses
 from graphtemper.models.losses import named
 from graphtemper.models.saved import check_fields, finite_array, save
 
@@ -170,24 +171,16 @@ class GCN:
 
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
-        return self.finish(self.project(graph.features), operator(graph, "self-loop"))
+        projected = self._first_layer().project(graph.features)
+        return self.finish(projected, operator(graph, "self-loop"))
 
-    def project(
-        self, features: Any, columns: NDArray[np.bool_] | None = None
-    ) -> NDArray[np.float32]:
-        """Return X W_1, (N, hidden): all that the model sees of the features.
+    def fast_passes(self) -> FirstLayerPasses | None:
+        """Return the model's fast passes, or None for a subclass that overrides ``__call__``."""
+        return self._first_layer() if type(self).__call__ is GCN.__call__ else None
 
-        With ``columns``, (F,) bool, the others count as zero.
-        """
+    def _first_layer(self) -> FirstLayerPasses:
         self._check_fitted()
-        weights = self.layers_[0][0]
-        if features.shape[1] != weights.shape[0]:
-            raise InputError(
-                f"the model was fitted on {weights.shape[0]} feature columns but the graph has "
-                f"{features.shape[1]}; use the same feature space."
-            )
-        seen = weights if columns is None else weights * columns[:, None]
-        return project(features, seen).astype(np.float32, copy=False)
+        return FirstLayerPasses(self.layers_[0][0], self.finish)
 
     def finish(self, projected: NDArray[np.float32], matrix: sp.csr_matrix) -> NDArray[np.float32]:
         """Return the logits (N, K) from X W_1 and the operator of the graph's edges."""

@@ -1,7 +1,8 @@
 r"""SGC and SIGN: propagate linearly, then multinomial logistic regression.
 
-Prediction projects first: logits are :math:`\sum_k S^k (X W_k) + b`, so K columns are propagated,
-never the F columns of X, and the N x F(k+1) feature matrix is never built.
+Prediction projects first: logits are :math:`\sum_k S^k (X W_k) + b`, so K columns are propagated
+instead of the F columns of X, and the N x F(k+1) feature matrix is never built. See
+`graphtemper.models.linear_passes`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from graphtemper._core.checks import check_number, check_whole
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
-from graphtemper.graph.operators import Dense, Operator, horner, multiply, operator, project
+from graphtemper.graph.operators import Operator, multiply, operator
+from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.models.saved import check_fields, finite_array, save
 
 FORMAT = "graphtemper.linear/1"
@@ -144,29 +146,17 @@ class LinearGNN:
         self.converged_ = bool(head.n_iter_.max() < self.max_iter)
         return self
 
-    def project(self, features: Any) -> list[Dense]:
-        """Return B_k = X W_k for k = 0..hops: (N, K) each, zero for the hops that are not used."""
-        self._check_fitted()
-        if features.shape[1] != self.weights_.shape[1]:
-            raise InputError(
-                f"the model was fitted on {self.weights_.shape[1]} feature columns but the graph "
-                f"has {features.shape[1]}; use the same feature space."
-            )
-        count = self.weights_.shape[2]
-        stacked = self.weights_.transpose(1, 0, 2).reshape(features.shape[1], -1)
-        projected = project(features, stacked.astype(np.float32))
-        return [
-            projected[:, self.hops_used.index(hop) * count :][:, :count]
-            if hop in self.hops_used
-            else np.zeros((features.shape[0], count), np.float32)
-            for hop in range(self.hops + 1)
-        ]
-
     def __call__(self, graph: Graph) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
-        terms = self.project(graph.features)
-        total = horner(operator(graph, self.operator), terms) if self.hops else terms[0]
-        return np.asarray(total + self.intercept_.astype(np.float32), dtype=np.float32)
+        return self._linear().logits(graph)
+
+    def fast_passes(self) -> LinearPasses | None:
+        """Return the model's fast passes, or None for a subclass that overrides ``__call__``."""
+        return self._linear() if type(self).__call__ is LinearGNN.__call__ else None
+
+    def _linear(self) -> LinearPasses:
+        self._check_fitted()
+        return LinearPasses(self.weights_, self.intercept_, self.hops_used, self.operator)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as ``.npz`` (no pickle); `graphtemper.models.load` reads it."""

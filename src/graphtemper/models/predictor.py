@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray
 from graphtemper.errors import InputError
-from graphtemper.graph.checks import read_only
+from graphtemper.graph.checks import Features, read_only
 from graphtemper.graph.graph import Graph
 
 Predictor = Callable[[Graph], Any]
@@ -73,6 +73,15 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
             "logits, or the logarithm of the probabilities."
         )
     return read_only(logits)
+
+
+def check_columns(features: Features, width: int) -> None:
+    """Raise `InputError` if the features do not have the columns that a model was fitted on."""
+    if features.shape[1] != width:
+        raise InputError(
+            f"the model was fitted on {width} feature columns but the graph has "
+            f"{features.shape[1]}; use the same feature space."
+        )
 
 
 def _buffers(graph: Graph) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper.models.linear import LinearGNN
+from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.propagation import (
     ColumnSink,
@@ -43,7 +43,7 @@ class CleanPass:
     """
 
     graph: ShardedGraph
-    model: LinearGNN
+    model: LinearPasses
     temperature: float
     operator: ShardedOperator
     terms: Columns
@@ -53,7 +53,7 @@ class CleanPass:
     @property
     def num_classes(self) -> int:
         """Number of classes, K."""
-        return int(self.model.intercept_.size)
+        return self.model.num_classes
 
     @property
     def stored_terms(self) -> StoredTerms:
@@ -73,7 +73,7 @@ class CleanPass:
         """Return own views (`graphtemper.signals.neighbours`) at the source temperature."""
         terms = self.terms.open()[first:last].astype(np.float64)
         by_hop = terms.reshape(last - first, -1, self.num_classes)
-        return np.asarray((by_hop.sum(axis=1) + self.model.intercept_) / self.temperature)
+        return np.asarray((by_hop.sum(axis=1) + self.model.intercept) / self.temperature)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class LogitSink:
 def clean_pass(
     engine: Engine,
     graph: ShardedGraph,
-    model: LinearGNN,
+    model: LinearPasses,
     temperature: float,
     workspace: Workspace,
 ) -> CleanPass:
@@ -103,9 +103,9 @@ def clean_pass(
     The result equals ``model(graph)`` in memory, except for the last bit where the matrix product
     of features and weights is rounded differently for another number of rows.
     """
-    num_classes = int(model.intercept_.size)
+    num_classes = model.num_classes
     width = len(model.hops_used) * num_classes
-    weights = model.weights_.transpose(1, 0, 2).reshape(graph.num_features, width)
+    weights = model.stacked_weights
     projected = Projected(graph, [weights.astype(np.float32)], [np.zeros(width, np.float32)], width)
     scale = workspace.stage_columns("scale", 1, np.float64)
     clean = CleanPass(
@@ -118,7 +118,7 @@ def clean_pass(
         classes=workspace.stage_columns("classes", 1, np.int32),
     )
     operator, terms = clean.operator, ColumnSink(clean.terms)
-    logits = LogitSink(clean.values, clean.classes, model.intercept_.astype(np.float32))
+    logits = LogitSink(clean.values, clean.classes, model.intercept.astype(np.float32))
     run = partial(propagate, engine, graph, operator)
     workspace.stage("scale", partial(operator.write_scale, engine), operator.scale)
     workspace.stage("terms", partial(run, projected, 0, workspace, terms), clean.terms)

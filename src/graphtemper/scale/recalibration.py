@@ -18,7 +18,8 @@ from graphtemper.card.format import to_json
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
-from graphtemper.models.linear import LinearGNN
+from graphtemper.models.fast_passes import passes_of
+from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.reading import ReadEvidence
 from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
@@ -37,7 +38,6 @@ from graphtemper.scale.storage.output_directory import draft_directory, locked_w
 from graphtemper.scale.storage.shards import MANIFEST, ShardedGraph
 from graphtemper.scale.storage.stage_directories import stage_directory
 from graphtemper.scale.storage.workspace import open_workspace
-from graphtemper.signals.passes import is_linear
 
 
 def recalibrate_shards(
@@ -137,21 +137,21 @@ def recalibrate_shards(
     return result
 
 
-def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearGNN:
-    if not is_linear(model):
+def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearPasses:
+    linear = passes_of(model)
+    if not isinstance(linear, LinearPasses):
         raise InputError(
-            "a sharded graph needs a linear model (SIGN or SGC), which can be run one shard at a "
-            "time; for another model write its logits as Parquet and recalibrate those."
+            "a sharded graph needs a linear model (SIGN, SGC, or one whose fast_passes() returns "
+            "LinearPasses); write the logits of another model as Parquet and recalibrate those."
         )
     # The card only checks the number of columns, for which one node is enough.
     one = np.zeros((1, graph.num_features), np.float32)
     card.check(model, Graph(features=one, edges=np.empty((0, 2), np.int32)))
-    if model.intercept_.size != card.num_classes:
+    if linear.num_classes != card.num_classes:
         raise InputError(
-            f"the card is for {card.num_classes} classes but the model gives "
-            f"{model.intercept_.size}."
+            f"the card is for {card.num_classes} classes but the model gives {linear.num_classes}."
         )
-    return model
+    return linear
 
 
 def _logit_range(shard: int, *, clean: CleanPass) -> LogitRange:
@@ -164,7 +164,7 @@ def _write_shard(shard: int, *, clean: CleanPass, relative: float, folder: Path)
     return write_probabilities(folder / f"part-{shard:05d}.parquet", [block])
 
 
-def run_identity(model: LinearGNN, graph: ShardedGraph, card: SourceCard, seed: int) -> str:
+def run_identity(model: LinearPasses, graph: ShardedGraph, card: SourceCard, seed: int) -> str:
     """Return a digest of everything that the numbers of a run depend on.
 
     This includes the source code of the library. A graph is identified by its manifest, which holds
@@ -181,17 +181,17 @@ def run_identity(model: LinearGNN, graph: ShardedGraph, card: SourceCard, seed: 
     >>> model = SIGN(hops=1).fit(g, range(200))
     >>> card = SourceCard.build(model, g, range(200, 300), compositions=0)
     >>> graph = convert_graph(g, tempfile.mkdtemp() + "/g")
-    >>> len({run_identity(model, graph, card, seed) for seed in (0, 0, 1)})
+    >>> len({run_identity(model.fast_passes(), graph, card, seed) for seed in (0, 0, 1)})
     2
     """
     digest = hashlib.sha256()
     libraries = [source_digest(NOT_MEASURING), np.__version__, scipy.__version__]
-    settings = [type(model).__name__, model.hops, list(model.hops_used), model.operator]
-    numbers = [*libraries, *settings, model.weights_.shape, seed, COLUMNS_AT_ONCE]
+    settings = [list(model.hops_used), model.operator]
+    numbers = [*libraries, *settings, model.weights.shape, seed, COLUMNS_AT_ONCE]
     for part in (
         json.dumps(numbers).encode(),
-        np.ascontiguousarray(model.weights_).tobytes(),
-        np.ascontiguousarray(model.intercept_).tobytes(),
+        np.ascontiguousarray(model.weights).tobytes(),
+        np.ascontiguousarray(model.intercept).tobytes(),
         to_json(card).encode(),
         (graph.path / MANIFEST).read_bytes(),
     ):

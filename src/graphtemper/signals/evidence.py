@@ -158,7 +158,7 @@ def _check_size(seen: Observation) -> None:
 def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
     graph, nodes = seen.graph, seen.nodes
     passes = probe.passes_over(seen.num_nodes, fewest=2)  # it takes two to agree
-    own = witness.own_view(seen.predictor, graph) / probe.temperature
+    own = seen.passes.own_view(graph) / probe.temperature
     edge, wedge = witness.edges_and_wedges(own, graph, nodes)
     feature, own_feature = _halves(seen, probe)
     held_out = HeldOut(own, graph, nodes)
@@ -189,7 +189,7 @@ def _halves(seen: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
     at = nodes if rows is None else np.searchsorted(rows, nodes)
     whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
     with np.errstate(over="ignore", invalid="ignore"):
-        for views in split_views.feature_views(seen.predictor, graph, halves, mean, rows):
+        for views in seen.passes.half_views(graph, halves, mean, rows):
             whole += split_views.node_products(views.first, views.second, centre)[at]
             alone += split_views.node_products(views.own_first, views.own_second, centre)[at]
     # Averaged over splits first: a node's splits are not independent, its neighbours nearly are.
@@ -234,7 +234,7 @@ def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut) -> f
     edges = seen.graph.edges
     if not len(edges):
         return 0.0
-    run = perturb.edge_runner(seen.predictor, seen.graph)
+    run = seen.passes.edge_runner(seen.graph)
     rng = stream(seen.seed, "held-out edges")
     values = []
     for _ in range(probe.passes_over(seen.num_nodes)):

@@ -31,8 +31,6 @@ from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, multiply
-from graphtemper.models.predictor import Predictor, predict
-from graphtemper.signals.passes import is_linear
 
 Ends = NDArray[np.int32]
 
@@ -42,48 +40,6 @@ class Covariance(NamedTuple):
 
     value: float
     error: float
-
-
-def own_view(predictor: Predictor, graph: Graph) -> FloatArray:
-    """Return the logits (N, K) of every node without its neighbours.
-
-    A linear model reads the node in place of its neighbours' averages, X (W_0 + ... + W_H); any
-    other model runs once on the graph without edges.
-
-    Examples
-    --------
-    >>> from graphtemper import csbm
-    >>> from graphtemper.models import SIGN
-    >>> g = csbm.sample(100, degree=6, homophily=0.8, snr=1.0)
-    >>> model = SIGN().fit(g)
-    >>> bool(np.abs(own_view(model, g) - model(without_edges(g))).max() < 1e-5)
-    True
-    """
-    if not is_linear(predictor):
-        return _alone(predictor, graph)
-    total = np.zeros((graph.num_nodes, predictor.intercept_.size))
-    for term in predictor.project(graph.features):
-        total += term
-    return np.asarray(total + predictor.intercept_)
-
-
-def _alone(predictor: Predictor, graph: Graph) -> FloatArray:
-    """Run a model on nodes alone; one that cannot has own views that say nothing."""
-    try:
-        return predict(predictor, without_edges(graph))
-    except Exception:  # the user's own code, which may need an edge in any way it likes
-        return np.zeros_like(predict(predictor, graph))
-
-
-def without_edges(graph: Graph) -> Graph:
-    """Return the graph's nodes alone.
-
-    Examples
-    --------
-    >>> without_edges(Graph(features=[[1.0], [2.0]], edges=[[0, 1]])).num_edges
-    0
-    """
-    return graph.replace(edges=np.empty((0, 2), dtype=np.int32))
 
 
 def edges_and_wedges(

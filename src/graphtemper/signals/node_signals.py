@@ -23,7 +23,6 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.random_streams import stream
 from graphtemper._core.threads import map_blocks
 from graphtemper.graph.operators import multiply
-from graphtemper.signals import neighbours as witness
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import split_views
 from graphtemper.signals.evidence import Probe
@@ -126,11 +125,11 @@ def _plain(seen: Observation, probe: Probe) -> list[FloatArray]:
 
 def _with_model(seen: Observation, probe: Probe) -> list[FloatArray]:
     graph, nodes, predicted = seen.graph, seen.nodes, seen.predictions
-    own = split_views.centred(witness.own_view(seen.predictor, graph)) / probe.temperature
+    own = split_views.centred(seen.passes.own_view(graph)) / probe.temperature
     halves = split_views.column_halves(graph.num_features, SPLITS, probe.seed)
     square, lead, agree = (np.zeros(nodes.size) for _ in range(3))
     own_square = np.zeros(graph.num_nodes)
-    for views in split_views.feature_views(seen.predictor, graph, halves, seen.column_moments[0]):
+    for views in seen.passes.half_views(graph, halves, seen.column_moments[0]):
         first, second = (
             split_views.centred(view[nodes]) / probe.temperature
             for view in (views.first, views.second)

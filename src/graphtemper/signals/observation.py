@@ -15,6 +15,7 @@ from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.moments import column_moments
 from graphtemper.graph.operators import adjacency
+from graphtemper.models.fast_passes import Passes, passes_of
 from graphtemper.models.predictor import Predictor, checked_logits, predict
 from graphtemper.signals import passes as perturb
 from graphtemper.signals.passes import Kind
@@ -120,6 +121,11 @@ class Observation:
             )
         return predictor
 
+    @cached_property
+    def passes(self) -> Passes:
+        """The model's passes on changed input; an error if the observation is of logits."""
+        return passes_of(self.predictor)
+
     @property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of the feature columns over the observed nodes alone."""
@@ -185,18 +191,12 @@ class Observation:
         level, share : float
             Strength of feature noise (in column std) and of edge dropout (fraction of the edges).
         """
-        predictor = self._subject.predictor
-        if not callable(predictor):
-            raise InputError(
-                "perturbed passes need the model, but the observation was made from logits alone; "
-                "pass a predictor."
-            )
         noise, loss = (level if kind != "edge" else None), (share if kind != "feature" else None)
         key = (kind, passes, noise, loss)
         cache = self._subject.votes
         if key not in cache:
             runs = perturb.passes(
-                predictor, self.graph, kind, passes, level=level, share=share, seed=self.seed
+                self.predictor, self.graph, kind, passes, level=level, share=share, seed=self.seed
             )
             cache[key] = perturb.count_votes(logits[self.nodes] for logits in runs)
         return cache[key]

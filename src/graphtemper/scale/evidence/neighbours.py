@@ -189,7 +189,7 @@ def _held_out_pass(
     operator.write_scale(run.engine)
     values = run.workspace.scratch_columns("held-out-logits", clean.num_classes, np.float32)
     classes = run.workspace.scratch_columns("held-out-classes", 1, np.int32)
-    sink = LogitSink(values, classes, clean.model.intercept_.astype(np.float32))
+    sink = LogitSink(values, classes, clean.model.intercept.astype(np.float32))
     hops, terms = clean.model.hops, clean.stored_terms
     propagate(run.engine, clean.graph, operator, terms, hops, run.workspace, sink)
     centre: _CentreSums = total(run.map(partial(_logit_centre, clean=clean, values=values)))

@@ -16,7 +16,6 @@ from graphtemper.scale.propagation import Noise, propagate
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import Rows, ShardedGraph
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.passes import noise_factor
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def noise_agreements(
     As many passes as are efficient are propagated together. A pass leaves one class per node.
     """
     clean = run.clean
-    factors = [noise_factor(clean.model, level * std) for std in stds]
+    factors = [clean.model.noise_factor(level * std) for std in stds]
     step = max(COLUMNS_AT_ONCE // (clean.num_classes * len(stds)), 1)
     predictions = []
     for start in range(0, passes, step):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
-from graphtemper.models.linear import LinearGNN
+from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.scale.clean_pass import Run
 from graphtemper.scale.evidence.sums import RatioSums, total
 from graphtemper.scale.propagation import ColumnSink, Projected, Values, propagate
@@ -113,17 +113,17 @@ def _propagated(run: Run, halves: NDArray[np.bool_], mean: FloatArray) -> _Views
 
 
 def _terms(
-    graph: ShardedGraph, model: LinearGNN, halves: NDArray[np.bool_], mean: FloatArray
+    graph: ShardedGraph, model: LinearPasses, halves: NDArray[np.bool_], mean: FloatArray
 ) -> Projected:
     """Return the projections of each half, with the other half at its mean, and of the full view.
 
     The two halves' views add up to the view of all columns plus that of the column means.
     """
-    width = (len(halves) + 1) * model.intercept_.size
+    width = (len(halves) + 1) * model.num_classes
     weights: list[Values | None] = [None] * (model.hops + 1)
     constants = [np.zeros(width, np.float32) for _ in range(model.hops + 1)]
     for position, hop in enumerate(model.hops_used):
-        full = model.weights_[position]
+        full = model.weights[position]
         masked = [full * half[:, None] for half in halves]
         weights[hop] = np.hstack([*masked, full]).astype(np.float32)
         offsets = [mean @ (full - part) for part in masked]
