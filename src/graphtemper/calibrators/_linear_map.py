@@ -34,13 +34,9 @@ NEWTON_PROMISE = 1e-16
 
 def likelihood(scores: FloatArray, labels: Labels) -> tuple[float, FloatArray]:
     """Return the mean NLL of softmax(scores) and its gradient in the scores, (n, K)."""
-    gaps = scores - scores.max(axis=1, keepdims=True)
-    with np.errstate(under="ignore"):
-        weights = np.exp(gaps)
-        totals = weights.sum(axis=1)
-        residual = weights / totals[:, None]
     rows = np.arange(len(labels))
-    value = float((np.log(totals) - gaps[rows, labels]).mean())
+    value = -float(temperature.log_probabilities(scores)[rows, labels].mean())
+    residual = temperature.apply(scores)
     residual[rows, labels] -= 1.0
     return value, residual / len(labels)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper.calibrators.matrix_scaling import MatrixScaling
 
@@ -32,6 +31,4 @@ class Dirichlet(MatrixScaling):
     differs = "solved exactly from temperature scaling; strength by cross-validation"
 
     def _inputs(self, logits: FloatArray) -> FloatArray:
-        gaps = logits - logits.max(axis=1, keepdims=True)
-        with np.errstate(under="ignore"):
-            return np.asarray(gaps - np.log(np.exp(gaps).sum(axis=1, keepdims=True)))
+        return temperature.log_probabilities(logits)

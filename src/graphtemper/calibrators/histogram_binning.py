@@ -8,6 +8,7 @@ from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_whole
 from graphtemper.calibrators.base import Calibrator, Labelled, Seen
+from graphtemper.metrics.binned import bin_index
 
 
 class HistogramBinning(Calibrator):
@@ -27,7 +28,7 @@ class HistogramBinning(Calibrator):
     Attributes
     ----------
     edges_, frequencies_ : lists of arrays
-        Inner edges and the frequency in each bin, for every class.
+        Edges from 0 to 1 and the frequency in each bin, for every class.
 
     References
     ----------
@@ -51,10 +52,10 @@ class HistogramBinning(Calibrator):
         p = temperature.apply(seen.logits[labelled.nodes])
         self.edges_, self.frequencies_ = [], []
         for k in range(p.shape[1]):
-            edges = inner_edges(p[:, k], self.bins)
-            index = np.searchsorted(edges, p[:, k])
-            count = np.bincount(index, minlength=edges.size + 1)
-            hits = np.bincount(index[labelled.labels == k], minlength=edges.size + 1)
+            edges = np.concatenate([[0.0], inner_edges(p[:, k], self.bins), [1.0]])
+            index = bin_index(p[:, k], edges, closed="right")
+            count = np.bincount(index, minlength=edges.size - 1)
+            hits = np.bincount(index[labelled.labels == k], minlength=edges.size - 1)
             self.edges_.append(edges)
             self.frequencies_.append(hits / count)
 
@@ -62,7 +63,7 @@ class HistogramBinning(Calibrator):
         p = temperature.apply(seen.logits)
         binned = np.empty_like(p)
         for k, (edges, frequencies) in enumerate(zip(self.edges_, self.frequencies_, strict=True)):
-            binned[:, k] = frequencies[np.searchsorted(edges, p[:, k])]
+            binned[:, k] = frequencies[bin_index(p[:, k], edges, closed="right")]
         empty = binned.sum(axis=1) == 0.0
         binned[empty] = p[empty]
         return np.asarray(binned / binned.sum(axis=1, keepdims=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
@@ -10,6 +11,7 @@ from graphtemper._core.checks import check_whole
 from graphtemper.calibrators.base import Labelled, Seen, TemperatureCalibrator
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
+from graphtemper.metrics.binned import bin_index, equal_width_edges
 
 
 class RBS(TemperatureCalibrator):
@@ -63,9 +65,9 @@ class RBS(TemperatureCalibrator):
     def _temperatures(self, seen: Seen) -> FloatArray:
         return np.asarray(self.temperatures_[self._index(seen)])
 
-    def _index(self, seen: Seen) -> FloatArray:
+    def _index(self, seen: Seen) -> NDArray[np.intp]:
         ratio = neighbour_support(temperature.apply(seen.logits), seen.network)
-        return np.minimum((ratio * self.bins).astype(np.intp), self.bins - 1)
+        return bin_index(np.minimum(ratio, 1.0), equal_width_edges(self.bins), closed="left")
 
 
 def neighbour_support(p: FloatArray, graph: Graph) -> FloatArray:

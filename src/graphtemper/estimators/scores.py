@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_softmax, softmax
 
+from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
@@ -117,8 +117,8 @@ class MaNo(_Proportional):
 
 
 def _normalised(logits: FloatArray) -> FloatArray:
-    if -float(log_softmax(logits, axis=1).mean()) > 5.0:
-        return np.asarray(softmax(logits, axis=1))
+    if -float(temperature.log_probabilities(logits).mean()) > 5.0:
+        return temperature.apply(logits)
     z = logits - logits.mean(axis=1, keepdims=True)
     expansion = 1.0 + z + z**2 / 2.0
     return np.asarray(expansion / expansion.sum(axis=1, keepdims=True))

@@ -6,8 +6,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import softmax
 
+from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray, check_labels
 from graphtemper._core.estimate import Estimate
 from graphtemper.estimators.base import Carried, not_fitted, share_estimate
@@ -93,6 +93,8 @@ def transported(probabilities: FloatArray, shares: FloatArray) -> float:
     # A class without mass has an infinite price: nothing is assigned to it.
     present = shares > 0.0
     p, mass = probabilities[:, present], shares[present]
+    if mass.size == 1:
+        return float(p.mean())
     prices = np.zeros(mass.size)
     for smoothing in _SMOOTHING:
         for _ in range(_NEWTON_STEPS):
@@ -106,7 +108,7 @@ def transported(probabilities: FloatArray, shares: FloatArray) -> float:
 def _newton_step(
     p: FloatArray, mass: FloatArray, prices: FloatArray, smoothing: float
 ) -> FloatArray:
-    chosen = softmax((p - prices) / smoothing, axis=1)
+    chosen = temperature.apply((p - prices) / smoothing)
     taken = chosen.mean(axis=0)
     gradient = mass - taken
     curvature = (np.diag(taken) - chosen.T @ chosen / len(p)) / smoothing

@@ -178,7 +178,7 @@ def bin_probabilities(
         confidence, correct = top_label(p, y)
         return _sum_in_bins(confidence, correct, _equal_mass_edges(confidence, bins), closed)
     else:
-        grid = _equal_width_edges(bins)
+        grid = equal_width_edges(bins)
 
     def part(rows: slice) -> BinnedStatistics:
         return _sum_in_bins(*confidence_and_correct(columns(p, rows), y[rows]), grid, closed)
@@ -190,7 +190,7 @@ def _sum_in_bins(
     confidence: FloatArray, correct: NDArray[np.bool_], edges: FloatArray, closed: Closed
 ) -> BinnedStatistics:
     bins = len(edges) - 1
-    index = _bin_index(confidence, edges, closed)
+    index = bin_index(confidence, edges, closed)
     # Wrong nodes in the first half, right ones in the second: one count serves both sums.
     cell = index + bins * correct
     size = 2 * bins
@@ -212,9 +212,17 @@ def weighted_count(index: NDArray[np.intp], weight: FloatArray, size: int) -> Fl
     return np.asarray(np.bincount(index, weight, size), dtype=np.float64)
 
 
-def _bin_index(confidence: FloatArray, edges: FloatArray, closed: Closed) -> NDArray[np.intp]:
+def bin_index(confidence: FloatArray, edges: FloatArray, closed: Closed) -> NDArray[np.intp]:
+    """Return the bin of each value in [0, 1], (n,).
+
+    Examples
+    --------
+    >>> values, edges = np.array([0.0, 0.2, 0.5, 1.0]), equal_width_edges(2)
+    >>> bin_index(values, edges, "right").tolist(), bin_index(values, edges, "left").tolist()
+    ([0, 0, 0, 1], [0, 0, 1, 1])
+    """
     bins = len(edges) - 1
-    if not np.array_equal(edges, _equal_width_edges(bins)):
+    if not np.array_equal(edges, equal_width_edges(bins)):
         return _search_index(confidence, edges, closed)
     position = confidence * bins
     index = position.astype(np.intp)  # right for both conventions, unless close to an edge
@@ -230,7 +238,8 @@ def _search_index(confidence: FloatArray, edges: FloatArray, closed: Closed) -> 
     return np.searchsorted(edges[1:-1], confidence, side="left" if closed == "right" else "right")
 
 
-def _equal_width_edges(bins: int) -> FloatArray:
+def equal_width_edges(bins: int) -> FloatArray:
+    """Return the edges b / bins, b = 0 ... bins."""
     return np.arange(bins + 1) / bins
 
 

@@ -16,10 +16,10 @@ from graphtemper.metrics.binned import (
     BinnedStatistics,
     Closed,
     Scheme,
-    _equal_width_edges,
     _sum_in_bins,
     bin_probabilities,
     check_choice,
+    equal_width_edges,
 )
 
 
@@ -188,7 +188,7 @@ def class_statistics(
 ) -> list[BinnedStatistics]:
     """Binned one-vs-rest statistics of every class: "confidence" is p_k, "correct" is y = k."""
     p, y = check_pair(probabilities, labels)
-    grid = _equal_width_edges(check_count(bins, "bins"))
+    grid = equal_width_edges(check_count(bins, "bins"))
     check_choice(closed, ("right", "left"), "closed")
 
     def part(rows: slice) -> list[BinnedStatistics]:

@@ -56,6 +56,6 @@ def _smooth(graph: Graph, level: float, rng: Generator) -> Graph:
     share = np.where(graph.degrees > 0, level, 0.0).astype(np.float32)
     around = multiply(operator(graph, "mean"), graph.features)
     if not isinstance(graph.features, np.ndarray):
-        own, other = sp.diags(1.0 - share), sp.diags(share)
-        return graph.replace(features=sp.csr_matrix(own @ graph.features + other @ around))
+        own, other = (sp.diags(part, format="csr") for part in (1.0 - share, share))
+        return graph.replace(features=multiply(own, graph.features) + multiply(other, around))
     return graph.replace(features=graph.features * (1.0 - share)[:, None] + share[:, None] * around)

@@ -191,7 +191,7 @@ def _energy(seen: Observation, probe: Probe) -> FloatArray:
     weights = _weights(probe.column_std) ** 2 / max(int((probe.column_std > 0).sum()), 1)
     if sp.issparse(features):
         wide = features.astype(np.float64)
-        square = wide.multiply(wide) @ weights - 2.0 * (wide @ (weights * mean))
+        square = multiply(wide.multiply(wide), weights) - 2.0 * multiply(wide, weights * mean)
         return np.asarray(np.maximum(square + float((weights * mean**2).sum()), 0.0)).ravel()
     centre, scale = mean.astype(np.float32), weights.astype(np.float32)
 

@@ -324,7 +324,8 @@ def _class_deviations(
 
     def part(block: slice) -> tuple[FloatArray, float]:
         deviation = features[block] - centre
-        return np.asarray(members[:, block] @ deviation), float(np.vdot(deviation, deviation))
+        sums = np.asarray(multiply(members[:, block], deviation))
+        return sums, float(np.vdot(deviation, deviation))
 
     parts = map_blocks(part, rows, width)
     return np.sum([sums for sums, _ in parts], axis=0), sum(square for _, square in parts)

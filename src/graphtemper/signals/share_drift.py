@@ -27,6 +27,7 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import multiply
 
 SKETCH_SIZE = 128
 """Random combinations of column means that the card keeps in place of the columns."""
@@ -141,7 +142,7 @@ def class_separation(
         return _LEAST_SEPARATION
     rows = np.arange(labels.size)
     members = sp.csr_matrix((np.ones(labels.size), (labels, rows)), (num_classes, labels.size))
-    sums = members @ features
+    sums = multiply(members, features)
     dense = sums.toarray() if sp.issparse(sums) else np.asarray(sums)
     means = dense[here][:, used] / counts[here][:, None] / column_std[used]
     offsets = ((means - means.mean(axis=0)) ** 2).mean(axis=1)

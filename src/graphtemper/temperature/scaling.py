@@ -44,6 +44,7 @@ __all__ = [
     "TemperatureFit",
     "apply",
     "fit",
+    "log_probabilities",
     "match_confidence",
     "mean_confidence",
     "solve",
@@ -114,9 +115,43 @@ def apply(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatArray:
 
     def write(rows: slice) -> None:
         with np.errstate(under="ignore", over="ignore"):
-            weights = _unnormalised(z, rows, scale)
+            weights = _exponents(z, rows, scale)
+            np.exp(weights, out=weights)
             weights /= weights.sum(axis=0)
         out[rows] = weights.T
+
+    map_blocks(write, *z.shape)
+    return out
+
+
+def log_probabilities(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatArray:
+    """Return log softmax(z / T), finite where the probability itself would underflow to 0.
+
+    Parameters
+    ----------
+    logits : (n, K) array
+    temperature : float or (n,) array
+
+    Returns
+    -------
+    (n, K) float64 array
+        ``-inf`` only where (z - max z) / T is below the float64 range.
+
+    Examples
+    --------
+    >>> log_probabilities([[0.0, 2.0], [0.0, 900.0]]).round(4)
+    array([[-2.1269e+00, -1.2690e-01],
+           [-9.0000e+02,  0.0000e+00]])
+    """
+    z = check_matrix(logits, "logits", allow_empty=True)
+    scale = _check_temperature(temperature, len(z))
+    out = np.empty(z.shape)
+
+    def write(rows: slice) -> None:
+        with np.errstate(under="ignore", over="ignore"):
+            exponents = _exponents(z, rows, scale)
+            exponents -= np.log(np.exp(exponents).sum(axis=0))
+        out[rows] = exponents.T
 
     map_blocks(write, *z.shape)
     return out
@@ -145,7 +180,7 @@ def mean_confidence(logits: ArrayLike, temperature: ArrayLike = 1.0) -> float:
 
     def total(rows: slice) -> float:
         with np.errstate(under="ignore", over="ignore"):
-            return float((1.0 / _unnormalised(z, rows, scale).sum(axis=0)).sum())
+            return float((1.0 / np.exp(_exponents(z, rows, scale)).sum(axis=0)).sum())
 
     return sum(map_blocks(total, *z.shape)) / len(z)
 
@@ -291,12 +326,12 @@ def _out_of_reach(target: float, low: float, high: float) -> InputError:
     )
 
 
-def _unnormalised(z: NDArray[Any], rows: slice, temperature: FloatArray) -> FloatArray:
+def _exponents(z: NDArray[Any], rows: slice, temperature: FloatArray) -> FloatArray:
     # Dividing, not multiplying by 1/T: at the smallest temperatures 1/T is inf, and 0 * inf NaN,
     # while a gap of 0 stays 0 and any other ends at e^-inf = 0, the right limit.
     u = gaps(z, rows)
     u /= temperature if temperature.ndim == 0 else temperature[rows]
-    return np.exp(u, out=u)
+    return u
 
 
 def _check_pair(logits: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArray[np.intp]]:

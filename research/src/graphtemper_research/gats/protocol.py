@@ -42,7 +42,7 @@ from graphtemper.calibrators import (
 from graphtemper.errors import InputError
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import multiply, operator
+from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models import GCN
 from graphtemper_research.harness.outcome import write_text
 
@@ -234,7 +234,7 @@ def row_normalised(graph: Graph) -> Graph:
     features = sp.csr_matrix(graph.features)
     sums = np.asarray(features.sum(axis=1)).ravel()
     inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums != 0)
-    scaled = sp.csr_matrix(sp.diags(inverse) @ features)
+    scaled = multiply(sp.diags(inverse, format="csr"), features)
     return graph.replace(features=scaled.astype(np.float32))
 
 
@@ -276,7 +276,7 @@ def run_split(
 def hidden_layer(model: GCN, graph: Graph) -> NDArray[np.float64]:
     """Return the hidden representation of every node, (N, 64)."""
     weights, bias = model.layers_[0]
-    projected = np.asarray(graph.features @ weights)
+    projected = project(graph.features, weights)
     aggregated = multiply(operator(graph, "self-loop"), projected) + bias
     return np.asarray(np.maximum(aggregated, 0.0), dtype=np.float64)
 

@@ -22,6 +22,7 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
 from graphtemper.estimators.atc import ATC
 from graphtemper.graph.graph import Graph, Nodes
+from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.observation import Observation
@@ -261,9 +262,9 @@ def binned_loss(confidence: FloatArray, proxy: FloatArray, accuracy: float) -> f
     >>> round(binned_loss(np.array([0.7, 0.9]), np.array([0.6, 0.9]), 0.75), 6)
     0.01
     """
-    index = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)
+    index = bin_index(confidence, equal_width_edges(BINS), closed="left")
     count = np.bincount(index, minlength=BINS)
-    gap = np.bincount(index, confidence - proxy, minlength=BINS)
+    gap = weighted_count(index, confidence - proxy, BINS)
     used = count > 0
     binned = float((gap[used] ** 2 / count[used]).sum()) / confidence.size
     return binned + MEAN_WEIGHT * (float(confidence.mean()) - accuracy) ** 2

@@ -40,6 +40,7 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
+from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.class_shares.confusion import bbse
 from graphtemper.recalibration.class_shares.correction import adjust_logits
 from graphtemper.recalibration.class_shares.fit import FitTest, shares_fit
@@ -317,6 +318,6 @@ def _too_small(worth: float, gain: float) -> str:
 
 def _expected_error(confidence: FloatArray, accuracy: FloatArray) -> float:
     """Return the ECE of confidences on nodes that are right with these probabilities."""
-    bins = np.minimum((confidence * _BINS).astype(np.intp), _BINS - 1)
-    gaps = np.bincount(bins, weights=confidence - accuracy, minlength=_BINS)
+    index = bin_index(confidence, equal_width_edges(_BINS), closed="left")
+    gaps = weighted_count(index, confidence - accuracy, _BINS)
     return float(np.abs(gaps).sum() / confidence.size)

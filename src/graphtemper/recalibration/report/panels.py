@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics
 from graphtemper._core.arrays import FloatArray
-from graphtemper.metrics.binned import weighted_count
+from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.background import Background
 from graphtemper.recalibration.verdict import LEVEL
 
@@ -30,12 +30,18 @@ def histogram(before: FloatArray, after: FloatArray) -> dict[str, Any]:
     >>> found["before"][10], found["after"][10], len(found["edges"])
     (2, 1, 21)
     """
-    edges = np.arange(_BARS + 1) / _BARS
+    edges = equal_width_edges(_BARS)
     return {
         "edges": edges.tolist(),
-        "before": np.histogram(np.clip(before, 0.0, 1.0), edges)[0].tolist(),
-        "after": np.histogram(np.clip(after, 0.0, 1.0), edges)[0].tolist(),
+        "before": _counts(before, edges),
+        "after": _counts(after, edges),
     }
+
+
+def _counts(confidence: FloatArray, edges: FloatArray) -> list[int]:
+    index = bin_index(np.clip(confidence, 0.0, 1.0), edges, closed="left")
+    counts: list[int] = np.bincount(index, minlength=_BARS).tolist()
+    return counts
 
 
 def by_class(result: Recalibration, background: Background) -> list[dict[str, Any]]:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import helmert
 from scipy.spatial.distance import pdist
-from scipy.special import ndtri, softmax
+from scipy.special import ndtri
 
+from graphtemper import temperature
 from graphtemper._core.roots import increasing_root
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.theory import domain
@@ -174,7 +175,7 @@ def _temperature(values: Floats, posterior: Floats) -> float:
     wanted = float(np.sum(posterior * values))
 
     def condition(scale: float) -> tuple[float, float]:
-        probability = softmax(scale * values, axis=1)
+        probability = temperature.apply(scale * values)
         mean = np.sum(probability * values, axis=1)
         spread = np.sum(probability * values**2, axis=1) - mean**2
         return float(mean.sum()) - wanted, float(spread.sum())
