@@ -75,19 +75,6 @@ def test_same_seed_same_bytes_without_other_labels_and_without_memory_of_a_graph
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_parameters_go_round(name, scene):
-    sklearn = pytest.importorskip("sklearn.base")
-    calibrator = made(name, scene)
-    params = calibrator.get_params()
-    assert REGISTRY[name](**params).get_params() == params
-    assert sklearn.clone(calibrator).get_params() == params
-    assert calibrator.set_params(**params).get_params() == params
-    with pytest.raises(InputError, match="nonsense"):
-        calibrator.set_params(nonsense=1)
-    assert repr(calibrator).startswith(f"{name}(")
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_bad_input_is_named(name, scene, fitted):
     calibrator = fitted(name)
     fresh = made(name, scene)

@@ -206,7 +206,7 @@ def test_histogram_bins_hold_frequencies():
         (lambda: EnsembleTemperature("l2"), "loss must be one of"),
         (lambda: VectorScaling(penalty=-1.0), "penalty must be finite and at least 0"),
         (lambda: MatrixScaling(off_diagonal=float("nan")), "off_diagonal must be finite"),
-        (lambda: HistogramBinning(bins=0), "bins must be a whole number"),
+        (lambda: HistogramBinning(bins=0), "bins must be an integer"),
     ],
 )
 def test_bad_arguments_are_named(make, message):

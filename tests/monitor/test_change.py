@@ -85,7 +85,7 @@ def test_thinning_keeps_positions():
     assert [one.position for one in thin] == [3 * one.position for one in plain]
     assert 150 < thin[0].position < 300
     assert alarms(run, every=1000) == []
-    with pytest.raises(InputError, match="every must be a whole number of at least 1, not 0"):
+    with pytest.raises(InputError, match="every must be an integer of at least 1, not 0"):
         alarms(run, every=0)
 
 

@@ -215,7 +215,7 @@ def test_only_some_snapshots_are_tested(folder, capsys):
     told = json.loads(capsys.readouterr().out)
     assert (told["alarm_every"], told["false_alarms"]) == (7, 0.01)
     assert "every 7th snapshot is tested" in (folder / "watch.html").read_text("utf-8")
-    with pytest.raises(InputError, match="--alarm-every must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="--alarm-every must be an integer of at least 1"):
         run("--alarm-every", "0")
 
 

@@ -75,9 +75,9 @@ def test_every_node_is_answered_once_and_isolated_ones_too():
 
 
 def test_wrong_batches():
-    with pytest.raises(InputError, match="hops must be a whole number"):
+    with pytest.raises(InputError, match="hops must be an integer"):
         Batches(hops=-1)
-    with pytest.raises(InputError, match="size must be a whole number"):
+    with pytest.raises(InputError, match="size must be an integer"):
         Batches(hops=1, size=0)
     with pytest.raises(InputError, match="batches must be Batches"):
         predictor(Counts(), batches=1024)

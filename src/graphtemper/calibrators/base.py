@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray, as_array, check_labels, check_matrix
 from graphtemper._core.checks import check_number
+from graphtemper._core.parameters import HasParameters
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
@@ -53,7 +53,7 @@ class Labelled:
     train_labels: NDArray[np.intp] | None
 
 
-class Calibrator(ABC):
+class Calibrator(HasParameters, ABC):
     """A map from logits to probabilities, fitted to labels of the source.
 
     Attributes
@@ -146,28 +146,6 @@ class Calibrator(ABC):
         here. ``train_nodes`` are those among *its* nodes: leave them out on a target.
         """
         return self._transform(self._ready(logits, graph, train_nodes, embeddings))
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's arguments, as scikit-learn estimators do."""
-        # A class without a constructor inherits object's, which takes anything and keeps nothing.
-        if type(self).__init__ is object.__init__:
-            return {}
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: getattr(self, name) for name in names}
-
-    def set_params(self, **params: Any) -> Self:
-        """Change constructor arguments; what was fitted before is forgotten."""
-        known = self.get_params()
-        for name in params:
-            if name not in known:
-                raise InputError(f"{type(self).__name__} has no parameter {name!r}.")
-        vars(self).clear()
-        type(self).__init__(self, **known | params)
-        return self
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_params().items())
-        return f"{type(self).__name__}({arguments})"
 
     @abstractmethod
     def _fit(self, seen: Seen, labelled: Labelled) -> None:

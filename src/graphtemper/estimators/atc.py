@@ -7,20 +7,21 @@ from typing import Literal, Self, get_args
 from numpy.typing import ArrayLike
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_choice
 from graphtemper._core.estimate import Estimate
-from graphtemper.errors import InputError
-from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
+from graphtemper._core.parameters import HasParameters
+from graphtemper.estimators.base import Carried, correct, fitted, share_estimate
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.observation import Observation
 
 Score = Literal["confidence", "entropy"]
 
 
-class ATC:
-    r"""The share of target nodes whose score reaches the source threshold.
+class ATC(HasParameters):
+    r"""The fraction of target nodes whose score reaches the source threshold.
 
     .. math:: \hat a = \frac1n \sum_i 1[s_i \ge \tau], \qquad
-              \tau:\ \text{source share of } s \ge \tau \text{ equals source accuracy}
+              \tau:\ \text{source fraction of } s \ge \tau \text{ equals source accuracy}
 
     Scores s are the largest probability (``"confidence"``) or minus the entropy (``"entropy"``).
 
@@ -44,32 +45,25 @@ class ATC:
     """
 
     def __init__(self, score: Score = "confidence") -> None:
-        if score not in get_args(Score):
-            raise InputError(f"unknown score {score!r}; use one of {', '.join(get_args(Score))}.")
-        self.score = score
-        self.threshold: float | None = None
+        self.score: Score = check_choice(score, get_args(Score), "score")
 
     @property
     def carries(self) -> Carried:
         """The threshold."""
-        if self.threshold is None:
-            raise not_fitted(self)
-        return {"threshold": self.threshold}
+        return {"threshold": fitted(self, "threshold_")}
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
-        """Set the threshold at which the source share equals the source accuracy."""
+        """Set the threshold that as large a fraction of source scores reaches as is correct."""
         accuracy = float(correct(source, labels).mean())
-        self.threshold = signals.atc_threshold(self._scores(source), accuracy)
+        self.threshold_ = signals.atc_threshold(self._scores(source), accuracy)
         return self
 
     def estimate(self, target: Observation) -> Estimate:
-        """Return the share of target nodes at or above the threshold."""
-        if self.threshold is None:
-            raise not_fitted(self)
-        share = signals.atc_share(self._scores(target), self.threshold)
+        """Return the fraction of target nodes at or above the threshold."""
+        share = signals.atc_share(self._scores(target), fitted(self, "threshold_"))
         return share_estimate(share, target.num_nodes, f"ATC-{self.score}")
 
-    def _scores(self, seen: Observation) -> FloatArray:
+    def _scores(self, observation: Observation) -> FloatArray:
         if self.score == "confidence":
-            return signals.confidence(seen.probabilities)
-        return -signals.entropy(seen.probabilities)
+            return signals.confidence(observation.probabilities)
+        return -signals.entropy(observation.probabilities)

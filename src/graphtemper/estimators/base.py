@@ -1,4 +1,4 @@
-"""What an accuracy estimator is, and the estimate it returns."""
+"""The protocol of accuracy estimators, and the interval around a mean of n nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Carried = dict[str, float | list[float]]
 
 
 class Estimator(Protocol):
-    """Learns scalars at the labelled source, estimates accuracy at an unlabelled target.
+    """Learn scalars at the labelled source, then estimate accuracy at an unlabelled target.
 
     Source and target must be observed with the same predictor and the same source temperature.
     """
@@ -61,12 +61,26 @@ def share_estimate(value: float, num_nodes: int, method: str) -> Estimate:
 
 
 def correct(source: Observation, labels: ArrayLike) -> FloatArray:
-    """Return 1 where the source prediction is right and 0 where it is wrong, (n,)."""
+    """Return 1 where the source prediction is correct and 0 where it is wrong, (n,)."""
     truth = check_labels(labels, source.num_nodes, source.num_classes)
     return np.asarray(source.predictions == truth, dtype=np.float64)
 
 
+def fitted(estimator: object, name: str) -> float:
+    """Return a number that `fit` learned, or raise if the estimator is not fitted yet.
+
+    Examples
+    --------
+    >>> fitted(object(), "threshold_")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: this object is not fitted; call fit(source, labels) first.
+    """
+    if not hasattr(estimator, name):
+        raise not_fitted(estimator)
+    return float(getattr(estimator, name))
+
+
 def not_fitted(estimator: object) -> InputError:
-    """Return the error of an estimator that is asked before it has seen the source."""
+    """Return the error of an estimator that is used before it is fitted."""
     name = type(estimator).__name__
     return InputError(f"this {name} is not fitted; call fit(source, labels) first.")

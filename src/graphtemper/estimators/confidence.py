@@ -1,4 +1,4 @@
-"""Mean confidence, as it is and corrected by its error at the source."""
+"""Mean confidence, uncorrected and corrected by its error at the source."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Self
 from numpy.typing import ArrayLike
 
 from graphtemper._core.estimate import Estimate
-from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
+from graphtemper._core.parameters import HasParameters
+from graphtemper.estimators.base import Carried, correct, fitted, share_estimate
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.observation import Observation
 
 
-class AverageConfidence:
+class AverageConfidence(HasParameters):
     r"""The mean of the largest probability: :math:`\hat a = \frac1n\sum_i \max_k p_{ik}`.
 
-    Carries nothing but the source temperature of the observation. Right exactly when the model is
-    still calibrated, which is what is in question; confidence inflated by noise goes unnoticed.
+    Carries nothing but the source temperature of the observation. Exact if the model is still
+    calibrated at the target, which is the question; confidence inflated by noise goes unnoticed.
 
     References
     ----------
@@ -47,14 +48,14 @@ class AverageConfidence:
         return share_estimate(value, target.num_nodes, "average confidence")
 
 
-class DoC:
+class DoC(HasParameters):
     r"""Difference of confidences: source accuracy plus the change of mean confidence.
 
     .. math:: \hat a = a_s + \overline{c}_t - \overline{c}_s
 
-    Carries the source's accuracy and mean confidence. Its miscalibration at the source is undone,
-    what the shift adds to it is not: it fails where noise inflates confidence. Outside [0, 1] the
-    estimate is the nearer end.
+    Carries the source's accuracy and mean confidence. It removes the miscalibration at the source
+    but not what the shift adds: it fails where noise inflates confidence. The estimate is clipped
+    to [0, 1].
 
     References
     ----------
@@ -71,26 +72,22 @@ class DoC:
     True
     """
 
-    def __init__(self) -> None:
-        self.accuracy: float | None = None
-        self.confidence: float | None = None
-
     @property
     def carries(self) -> Carried:
         """Source accuracy and mean confidence."""
-        if self.accuracy is None or self.confidence is None:
-            raise not_fitted(self)
-        return {"accuracy": self.accuracy, "confidence": self.confidence}
+        return {
+            "accuracy": fitted(self, "accuracy_"),
+            "confidence": fitted(self, "confidence_"),
+        }
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Measure accuracy and mean confidence at the source."""
-        self.accuracy = float(correct(source, labels).mean())
-        self.confidence = float(signals.confidence(source.probabilities).mean())
+        self.accuracy_ = float(correct(source, labels).mean())
+        self.confidence_ = float(signals.confidence(source.probabilities).mean())
         return self
 
     def estimate(self, target: Observation) -> Estimate:
         """Return the source accuracy plus the change of mean confidence."""
-        if self.accuracy is None or self.confidence is None:
-            raise not_fitted(self)
-        change = float(signals.confidence(target.probabilities).mean()) - self.confidence
-        return share_estimate(self.accuracy + change, target.num_nodes, "DoC")
+        accuracy, confidence = fitted(self, "accuracy_"), fitted(self, "confidence_")
+        change = float(signals.confidence(target.probabilities).mean()) - confidence
+        return share_estimate(accuracy + change, target.num_nodes, "DoC")

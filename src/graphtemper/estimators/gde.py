@@ -6,15 +6,16 @@ from typing import Self, get_args
 
 from numpy.typing import ArrayLike
 
+from graphtemper._core.checks import check_choice
 from graphtemper._core.estimate import Estimate
-from graphtemper.errors import InputError
+from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.atc import ATC
-from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
+from graphtemper.estimators.base import Carried, correct, fitted, not_fitted, share_estimate
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Kind
 
-# Where a calibrated strength is looked for. Beyond, features are noise and hardly an edge is left.
+# Range of a calibrated strength. Beyond it features are pure noise, or hardly any edge is left.
 STRENGTHS: dict[Kind, tuple[float, float]] = {
     "feature": (0.01, 30.0),
     "edge": (0.01, 0.99),
@@ -23,19 +24,19 @@ STRENGTHS: dict[Kind, tuple[float, float]] = {
 _HALVINGS = 12
 
 
-class GDE:
+class GDE(HasParameters):
     r"""One minus the mean pairwise disagreement of M perturbed passes.
 
     .. math:: \hat a = 1 - \frac1n\sum_i \Big[1 - \sum_k \frac{v_{ik}(v_{ik}-1)}{M(M-1)}\Big]
 
-    Votes v come from feature noise (``strength`` x column std), edge dropout (a share
+    Votes v come from feature noise (``strength`` x column std), edge dropout (a fraction
     ``strength``), or half of the passes each. The theorem behind disagreement is about two
     *training runs*; for perturbations of one frozen model the strength is arbitrary. With
     ``calibrated`` it is chosen at the source, by bisection on one fixed draw, so that disagreement
-    equals the source error (the nearer end of `STRENGTHS` if none does).
+    equals the source error (the nearer end of `STRENGTHS` if no strength does).
 
-    Carries the strength. Fails where the model is stable and wrong: everything predicted as one
-    class disagrees nowhere.
+    Carries the strength. Fails where the model is stable and wrong: if every node is predicted as
+    one class, no two passes disagree.
 
     References
     ----------
@@ -60,38 +61,34 @@ class GDE:
         passes: int = 8,
         calibrated: bool = False,
     ) -> None:
-        if kind not in get_args(Kind):
-            raise InputError(f"unknown kind {kind!r}; use one of {', '.join(get_args(Kind))}.")
-        self.kind: Kind = kind
+        self.kind: Kind = check_choice(kind, get_args(Kind), "kind")
         self.strength = strength
         self.passes = passes
         self.calibrated = calibrated
-        self._fitted = not calibrated
 
     @property
     def carries(self) -> Carried:
-        """The strength, which is a constant unless calibrated."""
-        if not self._fitted:
-            raise not_fitted(self)
-        return {"strength": self.strength}
+        """The strength: a constant, unless calibrated."""
+        return {"strength": self._strength}
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
-        """Choose the strength if it is to be calibrated; otherwise only check the labels."""
+        """Check the labels, and choose the strength if ``calibrated``."""
         error = 1.0 - float(correct(source, labels).mean())
         if self.calibrated:
-            self.strength = self._matching_strength(source, error)
-        self._fitted = True
+            self.strength_ = self._matching_strength(source, error)
         return self
 
     def estimate(self, target: Observation) -> Estimate:
         """Return one minus the disagreement at the target."""
-        if not self._fitted:
-            raise not_fitted(self)
-        value = 1.0 - self._disagreement(target, self.strength)
+        value = 1.0 - self._disagreement(target, self._strength)
         return share_estimate(value, target.num_nodes, f"GDE-{self.kind}")
 
-    def _disagreement(self, seen: Observation, strength: float) -> float:
-        votes = seen.votes(self.kind, self.passes, level=strength, share=strength)
+    @property
+    def _strength(self) -> float:
+        return fitted(self, "strength_") if self.calibrated else self.strength
+
+    def _disagreement(self, observation: Observation, strength: float) -> float:
+        votes = observation.votes(self.kind, self.passes, level=strength, share=strength)
         return signals.pairwise_disagreement(votes)
 
     def _matching_strength(self, source: Observation, error: float) -> float:
@@ -110,13 +107,13 @@ class GDE:
         return float((low * high) ** 0.5)
 
 
-class MinimumATCGDE:
+class MinimumATCGDE(HasParameters):
     r"""The paper's estimate: :math:`\hat a = \min(\hat a_{ATC}, \hat a_{GDE})`.
 
-    ATC on the largest probability, GDE as given (default: 8 passes of edge dropout 0.3). Carries
-    the threshold (and the strength). The minimum guards against one of the two overshooting, not
-    against both, which is what noise on real graphs makes them do. The interval is that of the
-    smaller.
+    ATC uses the largest probability; ``gde`` defaults to 8 passes of edge dropout 0.3. Carries the
+    threshold and the strength. The minimum guards against one of the two overshooting but not
+    against both, which is what happens under noise on real graphs. The interval is that of the
+    smaller estimate.
 
     Examples
     --------
@@ -125,28 +122,32 @@ class MinimumATCGDE:
     >>> g = csbm.sample(600, degree=8, homophily=0.8, snr=1.0)
     >>> source = Observation(SIGN().fit(g), g)
     >>> both = MinimumATCGDE().fit(source, g.labels)
-    >>> parts = both.atc.estimate(source).value, both.gde.estimate(source).value
+    >>> parts = both.atc_.estimate(source).value, both.gde_.estimate(source).value
     >>> both.estimate(source).value == min(parts)
     True
     """
 
     def __init__(self, gde: GDE | None = None) -> None:
-        self.atc = ATC()
-        self.gde = GDE() if gde is None else gde
+        self.gde = gde
 
     @property
     def carries(self) -> Carried:
         """ATC's threshold and GDE's strength."""
-        return {**self.atc.carries, **self.gde.carries}
+        if not hasattr(self, "atc_"):
+            raise not_fitted(self)
+        return {**self.atc_.carries, **self.gde_.carries}
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Fit both parts."""
-        self.atc.fit(source, labels)
-        self.gde.fit(source, labels)
+        self.atc_ = ATC().fit(source, labels)
+        gde = GDE() if self.gde is None else GDE(**self.gde.get_params())
+        self.gde_ = gde.fit(source, labels)
         return self
 
     def estimate(self, target: Observation) -> Estimate:
         """Return the smaller of the two estimates."""
+        if not hasattr(self, "atc_"):
+            raise not_fitted(self)
         return min(
-            self.atc.estimate(target), self.gde.estimate(target), key=lambda part: part.value
+            self.atc_.estimate(target), self.gde_.estimate(target), key=lambda part: part.value
         )

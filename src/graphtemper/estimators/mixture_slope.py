@@ -7,36 +7,38 @@ from typing import Self
 from numpy.typing import ArrayLike
 
 from graphtemper._core.estimate import DEVIATIONS, Estimate
+from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.signals.observation import Observation
 from graphtemper.theory.label_free.binary import fit_binary
 from graphtemper.theory.label_free.multiclass import fit_multiclass
 
 
-class MixtureSlope:
+class MixtureSlope(HasParameters):
     """The accuracy of the Gaussian mixture that the target's logits form.
 
-    Two classes: `graphtemper.mixture.fit_binary` on z_1 - z_0, and the interval is the fit's own.
-    More: `graphtemper.mixture.fit_multiclass`, with the sampling interval of a share.
+    Two classes: `graphtemper.mixture.fit_binary` on z_1 - z_0, with the interval of that fit.
+    More: `graphtemper.mixture.fit_multiclass`, with the sampling interval of a fraction.
 
-    Carries nothing: everything is read off the target. Raises `NotIdentifiableError` where the
-    logits do not show the classes as separate humps (near chance, near one, or not Gaussian). Fails
-    where classes are unbalanced (two classes) or their logits have unlike spreads.
+    Carries nothing: everything comes from the target. Raises `NotIdentifiableError` where the
+    classes do not form separate modes in the logits (accuracy near chance or near one, or logits
+    that are not Gaussian). Fails where two classes are unbalanced, or where classes have logits of
+    different spread.
 
     Parameters
     ----------
     degrees : bool
-        Two classes only: use the target's degrees, which is exact for mean aggregation and wrong
-        for other models.
+        Two classes only: use the target's degrees. Exact for mean aggregation, wrong for other
+        models.
 
     Examples
     --------
     >>> from graphtemper import csbm
     >>> from graphtemper.models import SGC
     >>> g = csbm.sample(4000, degree=20, homophily=0.75, snr=1.0, seed=1)
-    >>> seen = Observation(SGC(1, "mean").fit(g), g)
-    >>> accuracy = float((seen.predictions == g.labels).mean())
-    >>> abs(MixtureSlope(degrees=True).estimate(seen).value - accuracy) < 0.02
+    >>> target = Observation(SGC(1, "mean").fit(g), g)
+    >>> accuracy = float((target.predictions == g.labels).mean())
+    >>> abs(MixtureSlope(degrees=True).estimate(target).value - accuracy) < 0.02
     True
     """
 

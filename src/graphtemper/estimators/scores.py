@@ -1,4 +1,4 @@
-"""Two published scores that are not accuracies, made one by proportion to the source."""
+"""Two published scores, turned into accuracies by proportion to the source."""
 
 from __future__ import annotations
 
@@ -11,46 +11,40 @@ from numpy.typing import ArrayLike
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
-from graphtemper.estimators.base import Carried, correct, not_fitted, share_estimate
+from graphtemper._core.parameters import HasParameters
+from graphtemper.estimators.base import Carried, correct, fitted, share_estimate
 from graphtemper.signals.observation import Observation
 
 
-class _Proportional(ABC):
+class _Proportional(HasParameters, ABC):
     r""":math:`\hat a = a_s\,\mathrm{score}_t/\mathrm{score}_s`: the line through origin and source.
 
     The papers fit a regression of accuracy on the score over many shifted data sets. A single
     source point allows no more than a proportion, so these are baselines and not the published
-    protocols. Carries the source's accuracy and score. Above 1 the estimate is 1.
+    protocols. Carries the source's accuracy and score. Estimates are clipped at 1.
     """
 
     method: str
 
-    def __init__(self) -> None:
-        self.accuracy: float | None = None
-        self.score: float | None = None
-
     @abstractmethod
-    def measure(self, seen: Observation) -> float:
+    def measure(self, observation: Observation) -> float:
         """Return the score of an observation."""
 
     @property
     def carries(self) -> Carried:
         """Source accuracy and score."""
-        if self.accuracy is None or self.score is None:
-            raise not_fitted(self)
-        return {"accuracy": self.accuracy, "score": self.score}
+        return {"accuracy": fitted(self, "accuracy_"), "score": fitted(self, "score_")}
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Measure accuracy and score at the source."""
-        self.accuracy = float(correct(source, labels).mean())
-        self.score = self.measure(source)
+        self.accuracy_ = float(correct(source, labels).mean())
+        self.score_ = self.measure(source)
         return self
 
     def estimate(self, target: Observation) -> Estimate:
         """Return the source accuracy times the ratio of the scores."""
-        if self.accuracy is None or self.score is None:
-            raise not_fitted(self)
-        value = self.accuracy * self.measure(target) / self.score
+        accuracy, score = fitted(self, "accuracy_"), fitted(self, "score_")
+        value = accuracy * self.measure(target) / score
         return share_estimate(value, target.num_nodes, self.method)
 
 
@@ -59,9 +53,9 @@ class NuclearNorm(_Proportional):
 
     .. math:: \mathrm{score} = \|P\|_* / \sqrt{n \min(n, K)} \in (0, 1]
 
-    It is 1 for one-hot rows spread evenly over the classes, and falls with either hesitation or
-    collapse to one class. A score, not an accuracy: the estimate is source accuracy x score ratio.
-    Carries the source's accuracy and score. Fails where noise inflates confidence.
+    It is 1 for one-hot rows spread evenly over the classes, and falls with lower confidence as
+    well as with a collapse to one class. A score, not an accuracy: the estimate is source accuracy
+    x score ratio. Carries the source's accuracy and score. Fails where noise inflates confidence.
 
     References
     ----------
@@ -77,9 +71,9 @@ class NuclearNorm(_Proportional):
 
     method = "nuclear norm"
 
-    def measure(self, seen: Observation) -> float:
+    def measure(self, observation: Observation) -> float:
         """Return the scaled nuclear norm."""
-        p = seen.probabilities
+        p = observation.probabilities
         norm = float(np.linalg.svd(p, compute_uv=False).sum())
         return norm / float(np.sqrt(p.shape[0] * min(p.shape)))
 
@@ -90,7 +84,7 @@ class MaNo(_Proportional):
     .. math:: \mathrm{score} = \Big(\frac{1}{nK}\sum_{ik} q_{ik}^4\Big)^{1/4}
 
     q is softmax(z) if :math:`\Phi = -\frac{1}{nK}\sum \log\mathrm{softmax}(z)_{ik}` exceeds 5 (the
-    model is confident enough to be believed) and otherwise the row-normalised second-order
+    model is confident enough) and otherwise the row-normalised second-order
     expansion :math:`1 + z + z^2/2`. The expansion, unlike softmax, depends on where a row's logits
     are centred; they are centred at mean zero here, so that [0, g] and [-g/2, g/2] agree. A score,
     not an accuracy: the estimate is source accuracy x score ratio. Carries the source's accuracy
@@ -111,9 +105,9 @@ class MaNo(_Proportional):
 
     method = "MaNo"
 
-    def measure(self, seen: Observation) -> float:
+    def measure(self, observation: Observation) -> float:
         """Return the norm of the normalised logits."""
-        return float((_normalised(seen.logits) ** 4).mean() ** 0.25)
+        return float((_normalised(observation.logits) ** 4).mean() ** 0.25)
 
 
 def _normalised(logits: FloatArray) -> FloatArray:

@@ -10,16 +10,17 @@ from numpy.typing import ArrayLike
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray, check_labels
 from graphtemper._core.estimate import Estimate
+from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, not_fitted, share_estimate
 from graphtemper.signals.observation import Observation
 
 _SMOOTHING = 10.0 ** np.arange(-0.5, -4.25, -0.25)
 _NEWTON_STEPS = 50
-# In units of the smoothing, within which the choice of a node changes.
+# In units of the smoothing: the scale on which a node's choice changes.
 _LARGEST_STEP = 3.0
 
 
-class COT:
+class COT(HasParameters):
     r"""Mean confidence when the predictions must have the source's class shares.
 
     The estimated error is the cost of moving the target's probability rows (mass 1/n each) to
@@ -30,8 +31,8 @@ class COT:
               \sum_k \gamma_{ik} = \tfrac1n, \quad \sum_i \gamma_{ik} = \pi_k
 
     so it is never above the mean confidence. Carries :math:`\pi`. Fails where the true class
-    shares moved, and where noise inflates confidence. Solved on all nodes through its dual, which
-    has K unknowns (see `transported`). The published method may add the source's confidence
+    shares changed, and where noise inflates confidence. Solved on all nodes through its dual, which
+    has K unknowns (see `transported`). The published method can add the source's confidence
     gap; here the source temperature of the observation takes its place.
 
     References
@@ -40,50 +41,50 @@ class COT:
 
     Examples
     --------
-    Two nodes lean to class 1, but half of the mass must be of class 0:
+    Both nodes prefer class 1, but half of the mass must go to class 0:
 
     >>> from graphtemper.graph.graph import Graph
     >>> g = Graph(features=np.log([[0.4, 0.6], [0.1, 0.9]]), edges=[[0, 1]])
-    >>> seen = Observation(lambda graph: graph.features, g)
-    >>> round(COT().fit(seen, [0, 1]).estimate(seen).value, 6)    # (0.4 + 0.9) / 2
+    >>> target = Observation(lambda graph: graph.features, g)
+    >>> round(COT().fit(target, [0, 1]).estimate(target).value, 6)    # (0.4 + 0.9) / 2
     0.65
     """
 
-    def __init__(self) -> None:
-        self.shares: FloatArray | None = None
+    shares_: FloatArray
 
     @property
     def carries(self) -> Carried:
         """The source's class shares."""
-        if self.shares is None:
-            raise not_fitted(self)
-        return {"shares": self.shares.tolist()}
+        return {"shares": self._fitted_shares().tolist()}
 
     def fit(self, source: Observation, labels: ArrayLike) -> Self:
         """Count the source's classes."""
         truth = check_labels(labels, source.num_nodes, source.num_classes)
-        self.shares = np.bincount(truth, minlength=source.num_classes) / truth.size
+        self.shares_ = np.bincount(truth, minlength=source.num_classes) / truth.size
         return self
 
     def estimate(self, target: Observation) -> Estimate:
         """Return one minus the transport cost at the target."""
-        if self.shares is None:
-            raise not_fitted(self)
-        value = transported(target.probabilities, self.shares)
+        value = transported(target.probabilities, self._fitted_shares())
         return share_estimate(value, target.num_nodes, "COT")
+
+    def _fitted_shares(self) -> FloatArray:
+        if not hasattr(self, "shares_"):
+            raise not_fitted(self)
+        return self.shares_
 
 
 def transported(probabilities: FloatArray, shares: FloatArray) -> float:
     r"""Return the largest mean probability of an assignment with the given class shares.
 
-    By duality this is the minimum over prices u, one a class, of the convex function
+    By duality this is the minimum over prices u, one per class, of the convex function
 
     .. math:: g(u) = \sum_k \pi_k u_k + \frac1n\sum_i \max_k\,(p_{ik} - u_k).
 
     The maximum is smoothed (:math:`\epsilon\log\sum\exp`, the dual that Sinkhorn's iteration
     climbs), Newton's method follows the minimum as :math:`\epsilon` shrinks to 1e-4, and g itself
     is evaluated there. The result is never too small and at most :math:`10^{-4}\log K` too large;
-    usually far less, since only nodes within :math:`\epsilon` of a tie feel the smoothing.
+    usually far less, because smoothing affects only nodes within :math:`\epsilon` of a tie.
 
     Examples
     --------
@@ -109,11 +110,11 @@ def _newton_step(
     p: FloatArray, mass: FloatArray, prices: FloatArray, smoothing: float
 ) -> FloatArray:
     chosen = temperature.apply((p - prices) / smoothing)
-    taken = chosen.mean(axis=0)
-    gradient = mass - taken
-    curvature = (np.diag(taken) - chosen.T @ chosen / len(p)) / smoothing
-    # Prices matter up to a constant, and far from the solution a class may be chosen by nobody:
-    # the damping makes the step defined, and the cap keeps it where the model holds.
+    assigned = chosen.mean(axis=0)
+    gradient = mass - assigned
+    curvature = (np.diag(assigned) - chosen.T @ chosen / len(p)) / smoothing
+    # Prices are defined up to a constant, and far from the solution no node may choose a class:
+    # damping makes the step well defined, and the cap keeps it where the quadratic model holds.
     damping = 1e-9 / smoothing
     step = -np.linalg.solve(curvature + damping * np.eye(mass.size), gradient)
     step -= step.mean()

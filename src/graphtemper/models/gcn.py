@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.parameters import HasParameters
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
@@ -27,7 +28,7 @@ from graphtemper.models.saved import check_fields, finite_array, save
 FORMAT = "graphtemper.gcn/1"
 
 
-class GCN:
+class GCN(HasParameters):
     """A graph convolutional network for node classification.
 
     Parameters
@@ -97,24 +98,6 @@ class GCN:
         self.gamma = None if gamma is None else check_number(gamma, "gamma")
         named(self.loss, self.gamma)
         self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
-
-    def get_params(self) -> dict[str, Any]:
-        """Return the constructor's arguments, as scikit-learn estimators do."""
-        return {
-            "hidden": self.hidden,
-            "layers": self.layers,
-            "epochs": self.epochs,
-            "lr": self.lr,
-            "weight_decay": self.weight_decay,
-            "dropout": self.dropout,
-            "loss": self.loss,
-            "gamma": self.gamma,
-            "seed": self.seed,
-        }
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_params().items())
-        return f"{type(self).__name__}({arguments})"
 
     def fit(
         self,

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.parameters import HasParameters
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
@@ -28,7 +29,7 @@ FORMAT = "graphtemper.linear/1"
 MAX_HOPS = 1000
 
 
-class LinearGNN:
+class LinearGNN(HasParameters):
     """A linear graph network with a logistic head; use `SGC` or `SIGN`.
 
     Parameters
@@ -79,20 +80,6 @@ class LinearGNN:
     def hops_used(self) -> tuple[int, ...]:
         """The powers k of S whose S^k X the model reads."""
         raise TypeError("use SGC or SIGN; LinearGNN is what they share.")
-
-    def get_params(self) -> dict[str, Any]:
-        """Return the constructor's arguments, as scikit-learn estimators do."""
-        return {
-            "hops": self.hops,
-            "operator": self.operator,
-            "C": self.C,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-        }
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_params().items())
-        return f"{type(self).__name__}({arguments})"
 
     def design(self, graph: Graph, nodes: Nodes = None) -> NDArray[np.float64] | sp.csr_matrix:
         """Return the propagated features of the given nodes only, one hop after the other.

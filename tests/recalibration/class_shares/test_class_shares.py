@@ -366,8 +366,8 @@ GOOD = np.full((2, 2), 0.25)
         (lambda: bbse(GOOD, [1.5, -0.5]), "predicted_shares holds -0.5"),
         (lambda: rlls(GOOD, [np.inf, 0.0], 9, 9), "predicted_shares holds inf"),
         (lambda: rlls(GOOD, [0.5, 0.4], 9, 9), "predicted_shares sums to 0.9 instead of 1"),
-        (lambda: rlls(GOOD, [0.5, 0.5], 0, 9), "num_source must be a whole number"),
-        (lambda: rlls(GOOD, [0.5, 0.5], 9, 2.5), "num_target must be a whole number"),
+        (lambda: rlls(GOOD, [0.5, 0.5], 0, 9), "num_source must be an integer"),
+        (lambda: rlls(GOOD, [0.5, 0.5], 9, 2.5), "num_target must be an integer"),
         (lambda: rlls(GOOD, [0.5, 0.5], 9, 9, alpha=-1.0), "alpha must be finite"),
         (lambda: rlls(GOOD, [0.5, 0.5], 9, 9, failure=1.0), "failure must be a probability"),
         (lambda: rlls(GOOD, [0.5, 0.5], 9, 9, gamma=1.5), "gamma must be between 0 and 1"),
@@ -386,8 +386,8 @@ GOOD = np.full((2, 2), 0.25)
             lambda: adjust_logits([[0.0, 1.0]], [0.5, 0.5], [0.5, 0.5], floor=0.0),
             "floor must be positive",
         ),
-        (lambda: shares_moved(GOOD, 9, [0.5, 0.5], -1), "num_target must be a whole number"),
-        (lambda: shares_moved(GOOD, 9, [0.5, 0.5], 9, draws=-1), "draws must be a whole number"),
+        (lambda: shares_moved(GOOD, 9, [0.5, 0.5], -1), "num_target must be an integer"),
+        (lambda: shares_moved(GOOD, 9, [0.5, 0.5], 9, draws=-1), "draws must be an integer"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(call, message):

@@ -132,10 +132,10 @@ def test_a_simulation_is_what_python_gives(post):
         ({"snr": 0}, "snr must be between"),
         ({"degree": 1e6}, "degree must be between"),
         ({"h_target": "0.5"}, "h_target must be a real number"),
-        ({"num_classes": 2.5}, "num_classes must be a whole number"),
-        ({"num_nodes": 20_001}, "num_nodes must be a whole number"),
+        ({"num_classes": 2.5}, "num_classes must be an integer"),
+        ({"num_nodes": 20_001}, "num_nodes must be an integer"),
         ({"num_nodes": 20_000, "degree": 51}, "half edges"),
-        ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": -1}, "seed must be an integer"),
     ],
 )
 def test_bad_questions_get_one_sentence(post, body, sentence):
@@ -173,7 +173,7 @@ def test_a_silent_client_is_let_go(server, monkeypatch):
 def test_a_port_that_is_taken_or_none(server):
     with pytest.raises(FileError, match="choose another with --port"):
         ExplorerServer(PAGE, server.server_port)
-    with pytest.raises(InputError, match="port must be a whole number"):
+    with pytest.raises(InputError, match="port must be an integer"):
         ExplorerServer(PAGE, 70_000)
 
 

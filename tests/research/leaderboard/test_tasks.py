@@ -178,8 +178,8 @@ def test_methods_that_change_predictions_are_scored_by_their_own():
         ({"calibrators": ["GAST"]}, "unknown calibrator 'GAST'"),
         ({"retrain": ["Tant"]}, "unknown calibrator 'Tant'"),
         ({"groups": ["mars"]}, "unknown group 'mars'"),
-        ({"seeds": 0}, "seeds must be a whole number"),
-        ({"jobs": 0}, "jobs must be a whole number"),
+        ({"seeds": 0}, "seeds must be an integer"),
+        ({"jobs": 0}, "jobs must be an integer"),
         ({"graphs": []}, "no graph to measure"),
     ],
 )

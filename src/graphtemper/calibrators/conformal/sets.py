@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import FloatArray, as_array, check_labels, check_matrix, check_shares
 from graphtemper._core.checks import check_whole
+from graphtemper._core.parameters import HasParameters
 from graphtemper._core.random_streams import stream
 from graphtemper.calibrators.conformal.scores import aps, check_delta, check_lam, diffuse, raps
 from graphtemper.calibrators.conformal.threshold import (
@@ -29,7 +30,7 @@ STEPS = 100
 _MOST_NODES = 10**12
 
 
-class ConformalSets:
+class ConformalSets(HasParameters):
     r"""Sets that hold the true class with probability ``level`` where nodes are exchangeable.
 
     A set is :math:`\{k : s_{ik} \le \hat q_k\}` with a score s and the threshold of labelled nodes
@@ -101,15 +102,6 @@ class ConformalSets:
         self.k_reg = check_whole(k_reg, "k_reg", 0)
         self.delta = check_delta(delta)
         self.seed = None if seed is None else check_whole(seed, "seed", 0)
-
-    def get_params(self) -> dict[str, Any]:
-        """Return the constructor's arguments, as scikit-learn estimators do."""
-        names = ("score", "level", "lam", "k_reg", "delta", "seed")
-        return {name: getattr(self, name) for name in names}
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_params().items())
-        return f"{type(self).__name__}({arguments})"
 
     def scores(
         self, probabilities: ArrayLike, graph: Graph | None = None, *, stage: str = "predict"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
@@ -73,6 +75,10 @@ class STAC(TemperatureCalibrator):
         self.level = check_range(level, "level", 0.0)
         self.share = check_share(share, "share")
         self.seed = check_whole(seed, "seed", 0)
+
+    def __sklearn_clone__(self) -> Self:
+        # The model is frozen: scikit-learn would copy it, or replace it by one that is not fitted.
+        return type(self)(**self.get_params(deep=False))
 
     def _fit(self, seen: Seen, labelled: Labelled) -> None:
         labels = np.full(len(seen.logits), -1)

@@ -1,0 +1,72 @@
+"""Constructor arguments as parameters, in the protocol of scikit-learn's estimators.
+
+`HasParameters` does what ``sklearn.base.BaseEstimator`` does for ``get_params``, ``set_params`` and
+``sklearn.base.clone``, without importing scikit-learn, which takes longer than this package.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+from graphtemper.errors import InputError
+
+
+class HasParameters:
+    """A class whose constructor stores each argument as the attribute of the same name.
+
+    What is learned later is stored in attributes that end in an underscore.
+
+    Examples
+    --------
+    >>> class Ridge(HasParameters):
+    ...     def __init__(self, penalty=1.0):
+    ...         self.penalty = penalty
+    >>> Ridge().set_params(penalty=3.0)
+    Ridge(penalty=3.0)
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name.
+
+        With ``deep``, the parameters of an argument that has parameters itself are included as
+        ``argument__parameter``.
+        """
+        own = {name: getattr(self, name) for name in _argument_names(type(self))}
+        if not deep:
+            return own
+        nested = {
+            f"{name}__{key}": value
+            for name, part in own.items()
+            if hasattr(part, "get_params") and not isinstance(part, type)
+            for key, value in part.get_params().items()
+        }
+        return own | nested
+
+    def set_params(self, **params: Any) -> Self:
+        """Change constructor arguments; whatever was fitted before is discarded."""
+        own = self.get_params(deep=False)
+        for name, value in params.items():
+            first, _, rest = name.partition("__")
+            if first not in own or (rest and not hasattr(own[first], "set_params")):
+                raise InputError(f"{type(self).__name__} has no parameter {name!r}.")
+            if rest:
+                own[first].set_params(**{rest: value})
+            else:
+                own[first] = value
+        # A bad value is refused by the constructor before anything has changed.
+        fresh = type(self)(**own)
+        vars(self).clear()
+        vars(self).update(vars(fresh))
+        return self
+
+    def __repr__(self) -> str:
+        arguments = (f"{key}={value!r}" for key, value in self.get_params(deep=False).items())
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+
+def _argument_names(owner: type) -> list[str]:
+    # A class without a constructor inherits object's, which accepts anything and stores nothing.
+    if owner.__init__ is object.__init__:
+        return []
+    return list(inspect.signature(owner.__init__).parameters)[1:]
