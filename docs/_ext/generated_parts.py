@@ -38,7 +38,7 @@ def _write(app):
 
 def _draw_demo(path, sources):
     """Run the demo for its picture, unless no code has changed since the last time."""
-    from graphtemper.cli import demonstration as demo
+    from graphtemper.cli import demo_job as demo
     from graphtemper.recalibration.report.style import draw
 
     newest = max(file.stat().st_mtime for file in sources.rglob("*.py"))

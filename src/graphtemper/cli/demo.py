@@ -29,7 +29,7 @@ def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = F
     as_json
         Print JSON for machines.
     """
-    from graphtemper.cli import demonstration as job
+    from graphtemper.cli import demo_job as job
     from graphtemper.recalibration.report.html import check_extra
     from graphtemper.recalibration.report.style import draw
 
