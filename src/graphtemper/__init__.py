@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from graphtemper.graph import Graph, datasets
     from graphtemper.recalibration import Recalibration, class_shares, recalibrate, report
     from graphtemper.recalibration.labelling import LabelPlan, suggest_labels
+    from graphtemper.recalibration.reasons import Reason, ReasonCode
     from graphtemper.signals.observation import Observation
     from graphtemper.theory import csbm
     from graphtemper.theory import label_free as mixture
@@ -44,6 +45,8 @@ _OBJECTS = {
     "Graph": "graphtemper.graph",
     "LabelPlan": "graphtemper.recalibration.labelling",
     "Observation": "graphtemper.signals.observation",
+    "Reason": "graphtemper.recalibration.reasons",
+    "ReasonCode": "graphtemper.recalibration.reasons",
     "Recalibration": "graphtemper.recalibration",
     "SourceCard": "graphtemper.card",
     "recalibrate": "graphtemper.recalibration",
@@ -76,6 +79,8 @@ __all__ = [
     "Graph",
     "LabelPlan",
     "Observation",
+    "Reason",
+    "ReasonCode",
     "Recalibration",
     "SourceCard",
     "calibrators",
