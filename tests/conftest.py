@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import block_model
+from tests.helpers import block_model
 
 from graphtemper import SourceCard, csbm, datasets, recalibrate, shifts, suggest_labels
 from graphtemper.models import SIGN

@@ -1,4 +1,4 @@
-"""What tests of several packages share. Import it as `helpers`."""
+"""What tests of several packages share."""
 
 import importlib
 import json

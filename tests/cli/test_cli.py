@@ -27,7 +27,6 @@ def run(*arguments, cwd=None, **extra):
         text=True,
         cwd=cwd,
         env=environment(**extra),
-        timeout=120,
     )
 
 
@@ -292,11 +291,11 @@ def test_a_card_that_was_interrupted_goes_on(deployed):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     part = folder / "again.card.json.part"
-    deadline = time.monotonic() + 60
-    while not (part.exists() and part.stat().st_size) and time.monotonic() < deadline:
+    while not (part.exists() and part.stat().st_size):
+        assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == 130
     assert errors.strip() == (
         "graphtemper: interrupted; finished environments are kept in again.card.json.part: run the "

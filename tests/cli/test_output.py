@@ -96,7 +96,6 @@ def piped(folder, *arguments, **extra):
         env=surroundings(**extra),
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     )
 

@@ -57,18 +57,18 @@ def status(key):
 
 
 def measured(read, good, path):
-    """Read a file; return seconds, and by how much traced and touched memory grew at most.
+    """Read a file; return the processor time, and the peak growth of traced and touched memory.
 
-    A good one is read before it, so that code which nobody has run yet is not counted.
+    A valid file is read first, so that code which runs for the first time is not counted.
     """
     one_sentence(read, good)
     Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts from here
-    before, start = status("VmHWM"), time.perf_counter()
+    before, start = status("VmHWM"), time.process_time()
     tracemalloc.start()
     one_sentence(read, path)
     traced = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return time.perf_counter() - start, traced, status("VmHWM") - before
+    return time.process_time() - start, traced, status("VmHWM") - before
 
 
 def in_a_fork(work):

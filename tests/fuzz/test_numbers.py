@@ -15,9 +15,9 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import block_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.helpers import block_model
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, temperature
 from graphtemper.card import atlas

@@ -276,10 +276,10 @@ def test_wrong_graphs(graph, model):
         GCN(epochs=3).fit(graph.replace(features=np.full((1000, 16), 1e38)), TRAIN)
 
 
-def test_120_epochs_on_1000_nodes_take_well_under_a_second(graph, model):
+def test_120_epochs_on_1000_nodes_take_a_second_of_processor_time(graph, model):
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         GCN().fit(graph, TRAIN)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 1.0
+        times.append(time.process_time() - start)
+    assert min(times) < 1.0 * torch.get_num_threads()

@@ -212,10 +212,10 @@ def test_a_schema_of_their_own_is_refused(tmp_path, script, late):
 def test_statements_and_values_are_bounded(tmp_path):
     path = tmp_path / "watch.sqlite"
     Log(path, "card").append(ENTRY)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FileError, match="more steps"), opened(path) as base:
         base.execute(ENDLESS).fetchall()
-    assert time.perf_counter() - start < 10.0
+    assert time.process_time() - start < 10.0
     with pytest.raises(FileError, match="too big"), opened(path) as base:
         base.execute("SELECT zeroblob(300000000)").fetchall()
 

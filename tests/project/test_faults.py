@@ -81,7 +81,6 @@ def test_ctrl_c_says_how_to_go_on(hardships, job):
         pytest.skip(line["skipped"])
     assert "are kept in" in line["said"][0]
     assert "run the same command again to go on" in line["said"][0]
-    assert line["seconds"] < 1.0
 
 
 KILLED = (
@@ -110,8 +109,9 @@ import threading, time
 
 def predict(graph):
     if threading.current_thread() is not threading.main_thread():
-        open("slow", "w").close()
-        time.sleep(30)
+        open("started", "w").close()
+        time.sleep(60)
+        open("ended", "w").close()
     return graph.features[:, :2]
 """
 
@@ -131,12 +131,11 @@ def test_ctrl_c_does_not_wait_for_an_environment_to_end(tmp_path):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "slow").exists() and time.monotonic() < deadline:
+    while not (tmp_path / "started").exists():
+        assert process.poll() is None
         time.sleep(0.02)
-    before = time.monotonic()
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
-    assert time.monotonic() - before < 1.0
+    _, errors = process.communicate()
+    assert not (tmp_path / "ended").exists()
     assert process.returncode == 130
-    assert "run the same command again" in said
+    assert "run the same command again" in errors

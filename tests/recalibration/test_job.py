@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import answer_bytes, block_model
+from tests.helpers import answer_bytes, block_model
 
 from graphtemper import Graph, recalibrate, shifts
 from graphtemper import temperature as temperatures

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import answer_bytes, block_model
+from tests.helpers import answer_bytes, block_model
 
 from graphtemper import LabelPlan, metrics, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures

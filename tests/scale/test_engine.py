@@ -108,11 +108,9 @@ def test_a_cluster_that_loses_all_workers_is_given_up():
     with cluster(1) as made, distributed.Client(made) as found:
         leave = threading.Timer(1.0, made.scale, [0])
         leave.start()
-        start = time.monotonic()
         with pytest.raises(ClusterError, match="no worker for 1 seconds; start workers"):
             OnDask(found, patience=1.0).map(time.sleep, [0.2] * 200)
         leave.join()
-        assert time.monotonic() - start < 30.0
 
 
 def test_the_command_line_at_a_scheduler(problem, serial, client, tmp_path):

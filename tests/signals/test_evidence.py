@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import block_model
+from tests.helpers import block_model
 
 from graphtemper import Graph, SourceCard, csbm, shifts
 from graphtemper._core.log_odds import log_odds

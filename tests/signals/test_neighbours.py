@@ -7,7 +7,7 @@ every degree: edges show r^2 (2h-1), wedges r^2 (2h-1)^2.
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import block_model
+from tests.helpers import block_model
 
 from graphtemper import csbm, shifts, theory
 from graphtemper.card.card import SourceCard

@@ -7,7 +7,7 @@ same neighbours, so chance in who they are counts as signal: (2h-1)^2 + 4h(1-h) 
 
 import numpy as np
 import pytest
-from helpers import block_model
+from tests.helpers import block_model
 
 from graphtemper import shifts
 from graphtemper.graph.moments import column_moments

@@ -151,14 +151,14 @@ def test_vectorised_over_target():
     assert np.all(np.diff(result.ravel()) < 0)
 
 
-def test_it_takes_milliseconds():
+def test_it_takes_milliseconds_of_processor_time():
     optimal_scale(0.75, 1.0, 16.0)
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         optimal_scale(0.75, 1.0, 16.0)
-        times.append(time.perf_counter() - start)
-    # Ten times the usual, so that a busy machine passes and a lost order of magnitude does not.
+        times.append(time.process_time() - start)
+    # Ten times the usual: a slow machine passes, a lost order of magnitude does not.
     assert min(times) < 0.1
 
 
@@ -201,10 +201,10 @@ def test_low_degrees_decide_the_scale_of_noiseless_homophilous_graphs():
 
 
 def test_huge_snr_is_refused_quickly():
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InputError):
         finite_degree_temperature(1.0, 0.7, 1e6, 10.0)
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
 
 
 @pytest.mark.parametrize("self_loop", [False, True])

@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import answer_bytes
 from scipy.optimize import minimize
 from scipy.stats import kstest
+from tests.helpers import answer_bytes
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
 from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
