@@ -27,8 +27,7 @@ from graphtemper.card.atlas import Environment, Progress, Shifts, Workers
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.format import as_stored, from_json, to_json
 from graphtemper.card.journal import Journal
-from graphtemper.card.node_response import NodeResponse
-from graphtemper.card.node_rows import AtlasNodes
+from graphtemper.card.node_response import AtlasNodes, NodeResponse
 from graphtemper.card.response import Kernel, Response
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.conversion import as_graph

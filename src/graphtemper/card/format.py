@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper.card import class_profile_format as profile_format
-from graphtemper.card import node_format
 from graphtemper.card.atlas import Environment
+from graphtemper.card.class_profile import THIRDS, ClassProfile
 from graphtemper.card.fields import LARGEST, Field
+from graphtemper.card.node_response import KINDS, NodeResponse
 from graphtemper.card.response import Kernel
 from graphtemper.errors import InputError
 from graphtemper.signals.class_model import ClassMoments
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 SCHEMA = "graphtemper.card/2"
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 _COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
+_NODE_ARRAYS = ("origin", "scale", "weights", "slopes")
+# Weights move log T and origins are logarithms; none of them is ever large.
+_LARGEST_WEIGHT = 1e6
+# More source nodes than this cannot be compared with a target's in one table.
+_MOST_NODES = 1e8
+# Biases are log-odds of class shares.
+_LARGEST_BIAS = 1e3
 
 
 def to_json(card: SourceCard) -> str:
@@ -54,8 +61,8 @@ def to_json(card: SourceCard) -> str:
             key: value.tolist() if isinstance(value, np.ndarray) else value
             for key, value in card.population.__dict__.items()
         },
-        "class_profile": profile_format.write(card.class_profile),
-        "node_response": node_format.write(card.node_responses),
+        "class_profile": _write_class_profile(card.class_profile),
+        "node_response": _write_node_responses(card.node_responses),
         "names": {kind: list(names) for kind, names in card.names.items()},
         "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
         "widening": card.widening,
@@ -112,8 +119,8 @@ def from_json(text: str) -> SourceCard:
         kernels={kind: _kernel(root["kernels"][kind]) for kind in ("model", "logits")},
         widening={kind: root["widening"][kind].number(1.0, 1e6) for kind in ("model", "logits")},
         excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
-        class_profile=profile_format.read(root.get("class_profile"), classes),
-        node_responses=node_format.read(root.get("node_response"), classes),
+        class_profile=_class_profile(root.get("class_profile"), classes),
+        node_responses=_node_responses(root.get("node_response"), classes),
     )
 
 
@@ -189,6 +196,76 @@ def _population(field: Field, classes: int) -> Population:
         separation=field["separation"].number(1e-6, 1e6),
         recalls=_recalls(field["recalls"], classes),
     )
+
+
+def _write_class_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
+    """Return the profile as plain values."""
+    if profile is None:
+        return None
+    return {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in profile.__dict__.items()
+    }
+
+
+def _class_profile(field: Field | None, classes: int) -> ClassProfile | None:
+    """Read what an earlier version did not write and a model without signal does not have."""
+    if field is None or field.value is None:
+        return None
+    counts = field["counts"].array((THIRDS * classes, classes))
+    whole = counts.min() >= 0.0 and bool((counts == np.rint(counts)).all())
+    if not whole or not 1.0 <= counts.sum() <= _MOST_NODES:
+        raise InputError(f"field {field.name + '.counts'!r} must be counts; the card is damaged.")
+    edges = field["edges"].array((THIRDS - 1,))
+    if not 0.0 <= edges[0] <= edges[-1] <= 1.0:
+        raise InputError(
+            f"field {field.name + '.edges'!r} must be ascending confidences; the card is damaged."
+        )
+    biases = field["biases"].array((classes,))
+    if np.abs(biases).max() > _LARGEST_BIAS:
+        raise InputError(
+            f"field {field.name + '.biases'!r} must be at most {_LARGEST_BIAS:g} in size; the card "
+            "is damaged."
+        )
+    slope = field["slope"].number(1e-3, 1e3)
+    return ClassProfile(counts.astype(np.int64), edges, slope, biases)
+
+
+def _write_node_responses(found: dict[str, NodeResponse] | None) -> dict[str, Any] | None:
+    """Return the responses as plain values."""
+    if found is None:
+        return None
+    return {
+        kind: {
+            key: value.tolist() if isinstance(value, np.ndarray) else value
+            for key, value in response.__dict__.items()
+        }
+        for kind, response in found.items()
+    }
+
+
+def _node_responses(field: Field | None, classes: int) -> dict[str, NodeResponse] | None:
+    """Return the responses of a card, or None of one that was written without them."""
+    if field is None or field.value is None:
+        return None
+    return {kind: _node_response(field[kind], known, classes) for kind, known in KINDS.items()}
+
+
+def _node_response(field: Field, known: tuple[str, ...], classes: int) -> NodeResponse:
+    names = tuple(item.text() for item in field["names"].items(1, len(known)))
+    if len(set(names)) < len(names) or not set(names) <= set(known):
+        raise InputError(
+            f"field {field.name + '.names'!r} holds what is not a node signal, or one twice."
+        )
+    numbers: dict[str, Any] = {key: field[key].array((len(names),)) for key in _NODE_ARRAYS}
+    numbers["classes"] = field["classes"].array((classes,))
+    for key, values in numbers.items():
+        if np.abs(values).max() > _LARGEST_WEIGHT:
+            raise InputError(f"field '{field.name}.{key}' is too large; the card is damaged.")
+    if numbers["scale"].min() <= 0.0:
+        raise InputError(f"field '{field.name}.scale' must be positive; the card is damaged.")
+    gain, error = field["gain"].number(-1e6, 1e6), field["error"].number(0.0, 1e6)
+    return NodeResponse(names=names, **numbers, gain=gain, error=error)
 
 
 def read_environment(row: dict[str, Any]) -> Environment:
