@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphtemper import Graph
+from graphtemper import Graph, csbm
 from graphtemper._core.files import atomic_write
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import select_nodes
@@ -278,6 +278,54 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
 def test_bad_node_selections(nodes, message):
     with pytest.raises(InputError, match=message):
         select_nodes(nodes, 4)
+
+
+def test_a_subgraph_keeps_what_is_between_its_nodes():
+    graph = csbm.sample(200, 6, 0.8, 1.5, num_features=5, seed=3).replace(
+        time=np.arange(200), class_names=("no", "yes"), val_masks=np.arange(200) % 3 == 0
+    )
+    nodes = np.random.default_rng(0).choice(200, 60, replace=False)
+    part = graph.subgraph(nodes)
+    inside = {int(node): place for place, node in enumerate(nodes)}
+    expected = {
+        tuple(sorted((inside[a], inside[b])))
+        for a, b in graph.edges.tolist()
+        if a in inside and b in inside
+    }
+    assert {tuple(edge) for edge in part.edges.tolist()} == expected
+    assert (part.features == graph.features[nodes]).all()
+    assert (part.labels == graph.labels[nodes]).all()
+    assert part.time.tolist() == nodes.tolist()
+    assert part.class_names == ("no", "yes")
+    assert part.val_masks.tolist() == [(nodes % 3 == 0).tolist()]
+    mask = np.isin(np.arange(200), nodes)
+    assert graph.subgraph(mask).time.tolist() == sorted(nodes.tolist())
+    sparse = graph.replace(features=sp.csr_matrix(graph.features))
+    assert (sparse.subgraph(nodes).features != sp.csr_matrix(part.features)).nnz == 0
+
+
+def test_a_node_is_selected_once():
+    with pytest.raises(InputError, match="node 2 is selected twice"):
+        small().subgraph([2, 1, 2])
+
+
+def test_a_graph_describes_itself_briefly():
+    g = csbm.sample(500, degree=6, homophily=0.8, snr=1.0, num_features=5, seed=3)
+    shown = repr(
+        g.replace(name="x" * 1000, time=np.arange(500), val_masks=np.eye(9, 500, dtype=bool))
+    )
+    assert len(shown) < 400
+    assert "\n" not in shown
+    facts = ("nodes=500", f"edges={g.num_edges}", "5, dense", "classes=2", "9 (val)", "0 to 499")
+    for fact in facts:
+        assert fact in shown
+    assert "sparse (0.25 filled)" in repr(small(features=sp.csr_matrix(np.eye(4, 2))))
+    page = g.replace(name="<b>&")._repr_html_()
+    assert "&lt;b&gt;&amp;" in page
+    assert len(page) < 1500
+    assert repr(Graph(features=[[1.0]], edges=[])) == (
+        "Graph(nodes=1, edges=0, features='1, dense', degree=0.0)"
+    )
 
 
 def test_pyg_round_trip():

@@ -17,7 +17,7 @@ from torch_geometric.transforms import AddSelfLoops, ToSparseTensor  # noqa: E40
 from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
 from graphtemper.card import atlas  # noqa: E402
 from graphtemper.errors import InputError, ModelError  # noqa: E402
-from graphtemper.graph.conversion import as_graph  # noqa: E402
+from graphtemper.graph.coercion import as_graph  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
 FEATURES, CLASSES = 6, 3

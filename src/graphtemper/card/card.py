@@ -30,7 +30,7 @@ from graphtemper.card.journal import Journal
 from graphtemper.card.node_response import AtlasNodes, NodeResponse
 from graphtemper.card.response import Kernel, Response
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.conversion import as_graph
+from graphtemper.graph.coercion import as_graph
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.moments import column_moments
 from graphtemper.models.predictor import Predictor, predict

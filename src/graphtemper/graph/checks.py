@@ -14,8 +14,6 @@ from graphtemper.errors import InputError
 
 Features = NDArray[np.float32] | sp.csr_matrix
 
-CSR_KEYS = ("features_data", "features_indices", "features_indptr", "features_shape")
-
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view that cannot be written to."""
@@ -124,6 +122,14 @@ def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
     return read_only(np.column_stack([low, high]).astype(np.int32))
 
 
+def tidy_edges(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.int32]:
+    """Sort each pair, drop self-loops and duplicates; the result is in lexicographic order."""
+    low, high = pairs.min(axis=1), pairs.max(axis=1)
+    keep = low != high
+    keys = np.unique(low[keep].astype(np.int64) * num_nodes + high[keep])
+    return np.column_stack(np.divmod(keys, max(num_nodes, 1))).astype(np.int32)
+
+
 def checked_integers(values: Any, key: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Check for an integer array of the given shape."""
     array = as_array(values, key)
@@ -180,58 +186,3 @@ def check_labels_are_named(labels: NDArray[np.int64] | None, names: Sequence[str
             f"labels[{bad[0]}] is {labels[bad[0]]}, which has no name: class_names has "
             f"{len(names)} entries; name every class."
         )
-
-
-def required(arrays: dict[str, NDArray[Any]], key: str) -> NDArray[Any]:
-    """Return the array at a key that a graph file must have."""
-    if key not in arrays:
-        raise InputError(f"key {key!r} is missing; a graph file needs features and edges.")
-    return arrays[key]
-
-
-def features_from_arrays(arrays: dict[str, NDArray[Any]]) -> Features:
-    """Read dense or CSR features from the arrays of a graph file."""
-    if "features" in arrays:
-        return checked_features(arrays["features"])
-    if not any(key in arrays for key in CSR_KEYS):
-        raise InputError("key 'features' is missing; a graph file needs features and edges.")
-    data, indices, indptr, shape = (required(arrays, key) for key in CSR_KEYS)
-    if shape.shape != (2,) or not np.issubdtype(shape.dtype, np.integer) or shape.min() < 0:
-        raise InputError("features_shape must be two non-negative integers.")
-    rows, columns = (int(size) for size in shape)
-    for key, part in zip(CSR_KEYS[1:3], (indices, indptr), strict=True):
-        if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
-            raise InputError(f"{key} must be a one-dimensional integer array.")
-    if (
-        indptr.size != rows + 1
-        or indptr[0] != 0
-        or indptr[-1] != indices.size
-        or data.shape != indices.shape
-    ):
-        raise InputError(
-            "features_indptr does not fit features_shape, features_indices and features_data."
-        )
-    if data.dtype.kind not in "fiub":
-        raise InputError(f"features_data must hold real numbers, not {data.dtype}.")
-    indptr = indptr.astype(np.int64)  # unsigned differences are never negative
-    bad = np.flatnonzero(np.diff(indptr) < 0)
-    if bad.size:
-        raise InputError(f"features_indptr[{bad[0] + 1}] is smaller than the entry before it.")
-    bad = np.flatnonzero((indices < 0) | (indices >= columns))
-    if bad.size:
-        raise InputError(
-            f"features_indices[{bad[0]}] is {indices[bad[0]]}, outside 0..{columns - 1}."
-        )
-    return checked_sparse(sp.csr_matrix((data, indices, indptr), shape=(rows, columns)))
-
-
-def text(arrays: dict[str, NDArray[Any]], key: str) -> str:
-    """Read a string, or an empty string, where the key is missing."""
-    value = arrays.get(key)
-    return str(value.reshape(-1)[0]) if value is not None and value.size else ""
-
-
-def names(arrays: dict[str, NDArray[Any]], key: str) -> tuple[str, ...] | None:
-    """Read a list of strings, or None where the key is missing."""
-    value = arrays.get(key)
-    return None if value is None else tuple(str(item) for item in value.reshape(-1))

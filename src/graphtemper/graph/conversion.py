@@ -5,7 +5,7 @@ Nothing here imports these libraries to read their objects; only writing for PyG
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +18,6 @@ from graphtemper.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     import networkx as nx
     from torch_geometric.data import Data
-
-    from graphtemper.graph.graph import Graph
 
 
 # Names for what `Graph.from_pyg` loses of the edges themselves, next to the names of fields.
@@ -127,7 +125,18 @@ def pyg_losses(data: Data) -> tuple[str, ...]:
 
 
 def check_losses(data: Data, drop: str | Collection[str]) -> None:
-    """Refuse a ``Data`` that would lose something which ``drop`` does not name."""
+    """Refuse a ``Data`` that would lose something which ``drop`` does not name.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch_geometric.data import Data
+    >>> data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
+    >>> check_losses(data, drop=())
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the PyG data has edges in one direction only, which ...
+    >>> check_losses(data, drop=("direction",))
+    """
     allowed = {drop} if isinstance(drop, str) else set(drop)
     losses = [name for name in pyg_losses(data) if name not in allowed]
     if not losses or "all" in allowed:
@@ -157,52 +166,14 @@ def is_pyg(value: object) -> bool:
     )
 
 
-def as_graph(source: Graph | Data, predictor: object = None) -> Graph:
-    """Return a `Graph` as it is, or a PyG ``Data`` as the `Graph` that the predictor shall run on.
-
-    A predictor with a method ``check``, as `graphtemper.pyg.predictor` makes, compares its logits
-    on the graph with the module's own on the ``Data``, so what the module does not read may be
-    dropped. Without one nothing may be.
+def write_pyg(fields: Mapping[str, Any]) -> Data:
+    """Return the fields of a `Graph` as a ``Data`` with both directions of each edge.
 
     Examples
     --------
-    >>> from graphtemper import csbm
-    >>> data = csbm.sample(50, degree=4, homophily=0.8, snr=1.0).to_pyg()
-    >>> as_graph(data).num_nodes
-    50
-    >>> as_graph("cora.npz")
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: the graph must be a graphtemper.Graph or ... not str; ...
-    """
-    from graphtemper.graph.graph import Graph
-
-    if any(base.__module__.startswith("torch.nn.") for base in type(predictor).__mro__):
-        raise InputError(
-            f"{type(predictor).__name__} is a torch module; wrap it with "
-            "graphtemper.pyg.predictor(module)."
-        )
-    if isinstance(source, Graph):
-        return source
-    if not is_pyg(source):
-        raise InputError(
-            f"the graph must be a graphtemper.Graph or a PyG Data, not {type(source).__name__}; "
-            "Graph.load(path) reads a file."
-        )
-    check = getattr(predictor, "check", None)
-    if not callable(check):
-        return Graph.from_pyg(source)
-    graph: Graph = check(source).graph
-    return graph
-
-
-def write_pyg(graph: Graph) -> Data:
-    """Return the graph as a ``torch_geometric`` ``Data`` with both directions of each edge.
-
-    Examples
-    --------
-    >>> from graphtemper import csbm
-    >>> write_pyg(csbm.sample(50, degree=4, homophily=0.8, snr=1.0)).is_undirected()
-    True
+    >>> fields = {"features": np.eye(2), "edges": np.array([[0, 1]])}
+    >>> write_pyg(fields).edge_index.tolist()
+    [[0, 1], [1, 0]]
     """
     try:
         import torch
@@ -211,14 +182,14 @@ def write_pyg(graph: Graph) -> Data:
         raise MissingExtraError(
             "Graph.to_pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
         ) from error
-    features = graph.features
+    features, edges = fields["features"], fields["edges"]
     dense = features if isinstance(features, np.ndarray) else features.toarray()
-    both = np.concatenate([graph.edges, graph.edges[:, ::-1]]).T.astype(np.int64)
+    both = np.concatenate([edges, edges[:, ::-1]]).T.astype(np.int64)
     data = Data(x=torch.from_numpy(np.array(dense)), edge_index=torch.from_numpy(both).contiguous())
-    if graph.labels is not None:
-        data.y = torch.from_numpy(np.array(graph.labels))
+    if fields.get("labels") is not None:
+        data.y = torch.from_numpy(np.array(fields["labels"]))
     for split in ("train", "val", "test"):
-        masks = getattr(graph, f"{split}_masks")
+        masks = fields.get(f"{split}_masks")
         if masks is not None:
             mask = masks[0] if len(masks) == 1 else masks.T
             setattr(data, f"{split}_mask", torch.from_numpy(np.array(mask)))

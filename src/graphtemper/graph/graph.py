@@ -1,4 +1,4 @@
-"""The graph: features, undirected edges, optional labels and masks; nothing else."""
+"""The graph: features, undirected edges, optional labels, splits and times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from graphtemper._core.files import read_npz, write_npz
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph import conversion
 from graphtemper.graph.checks import (
-    CSR_KEYS,
     Features,
     check_labels_are_named,
     checked_edges,
@@ -28,12 +27,11 @@ from graphtemper.graph.checks import (
     checked_masks,
     checked_names,
     checked_pairs,
-    features_from_arrays,
-    names,
     read_only,
-    required,
-    text,
+    tidy_edges,
 )
+from graphtemper.graph.display import as_html, as_string
+from graphtemper.graph.format import from_arrays, to_arrays
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -42,12 +40,11 @@ if TYPE_CHECKING:
 Nodes = ArrayLike | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """An attributed, undirected graph with optional labels and splits.
 
-    Everything is validated on construction, and the arrays are read-only afterwards: a shift
-    makes a new graph, it never edits one.
+    Everything is validated on construction, and the arrays are read-only afterwards.
 
     Parameters
     ----------
@@ -60,7 +57,7 @@ class Graph:
     train_masks, val_masks, test_masks : (S, N) bool arrays, optional
         The data set's own splits, one a row.
     time : (N,) int array, optional
-        An order in time, where the data set has one.
+        An order in time.
     name, class_names, feature_names : optional
         What people call the graph, its classes and its columns. Class names cover every label.
 
@@ -106,6 +103,12 @@ class Graph:
         if field.endswith("_masks"):
             return checked_masks(value, field, self.num_nodes)
         return checked_names(value, field, self.num_features)
+
+    def __repr__(self) -> str:
+        return as_string(self._fields())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._fields())
 
     @property
     def num_nodes(self) -> int:
@@ -157,9 +160,7 @@ class Graph:
             raise InputError(f"a Graph has no field {sorted(unknown)[0]!r}.")
         if "features" in changes:
             changes["features"] = self._checked_columns(changes)
-        new = object.__new__(Graph)
-        for field in fields(self):
-            object.__setattr__(new, field.name, changes.get(field.name, getattr(self, field.name)))
+        new = Graph._from_valid(**self._fields() | changes)
         for name in changes:
             if name != "features":
                 object.__setattr__(new, name, new._checked(name))
@@ -168,7 +169,7 @@ class Graph:
         return new
 
     def _checked_columns(self, changes: dict[str, Any]) -> Features:
-        """Return the new features of `replace`: one row a node, and no stale column names."""
+        """Return the new features of `replace`: a row per node, and no stale column names."""
         features = checked_features(changes["features"])
         rows, columns = (int(size) for size in features.shape)
         if rows != self.num_nodes:
@@ -193,11 +194,38 @@ class Graph:
         >>> g.keep_edges(np.array([False, True])).edges.tolist()
         [[1, 2]]
         """
-        new = object.__new__(Graph)
-        for field in fields(self):
-            object.__setattr__(new, field.name, getattr(self, field.name))
-        object.__setattr__(new, "edges", read_only(self.edges[keep]))
-        return new
+        return Graph._from_valid(**self._fields() | {"edges": self.edges[keep]})
+
+    def subgraph(self, nodes: Nodes) -> Graph:
+        """Return the graph of some nodes, in their order, and the edges between them.
+
+        Parameters
+        ----------
+        nodes
+            A boolean mask, or indices without repeats.
+
+        Examples
+        --------
+        >>> g = Graph(features=[[1.0], [2.0], [3.0]], edges=[[0, 1], [1, 2]], labels=[0, 1, 1])
+        >>> part = g.subgraph([2, 1])
+        >>> part.features.ravel().tolist(), part.edges.tolist(), part.labels.tolist()
+        ([3.0, 2.0], [[0, 1]], [1, 1])
+        """
+        rows = select_nodes(nodes, self.num_nodes)
+        place = np.full(self.num_nodes, -1, dtype=np.int64)
+        place[rows] = np.arange(rows.size)
+        repeats = rows[place[rows] != np.arange(rows.size)]
+        if repeats.size:
+            raise InputError(f"node {repeats[0]} is selected twice; select each node once.")
+        ends = place[self.edges]
+        values = self._fields() | {
+            "features": self.features[rows],
+            "edges": tidy_edges(ends[(ends >= 0).all(axis=1)], rows.size),
+        }
+        for key in ("labels", "time", "train_masks", "val_masks", "test_masks"):
+            if values[key] is not None:
+                values[key] = values[key][..., rows]
+        return Graph(**values)
 
     @classmethod
     def from_edges(cls, features: ArrayLike | sp.spmatrix, edges: ArrayLike, **other: Any) -> Graph:
@@ -218,7 +246,8 @@ class Graph:
         new = object.__new__(cls)
         for field in fields(cls):
             value = values.get(field.name, field.default)
-            value = read_only(value) if isinstance(value, np.ndarray) else value
+            if isinstance(value, np.ndarray) and value.flags.writeable:
+                value = read_only(value)
             object.__setattr__(new, field.name, value)
         return new
 
@@ -228,40 +257,18 @@ class Graph:
 
         Unknown keys are ignored. Raises `FileError` naming the key and the first bad entry.
         """
-        arrays = read_npz(path)
         try:
-            return cls(
-                features=features_from_arrays(arrays),
-                edges=required(arrays, "edges"),
-                name=text(arrays, "name") or Path(path).stem,
-                class_names=names(arrays, "class_names"),
-                feature_names=names(arrays, "feature_names"),
-                **{key: arrays.get(key) for key in ("labels", "time")},
-                **{key: arrays.get(key) for key in ("train_masks", "val_masks", "test_masks")},
-            )
+            values = from_arrays(read_npz(path))
+            return cls(**values | {"name": values["name"] or Path(path).stem})
         except InputError as error:
             raise FileError(f"{path}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph as ``.npz``, atomically; `load` gives it back."""
-        arrays: dict[str, NDArray[Any]] = {"edges": self.edges, "name": np.array(self.name)}
-        if isinstance(self.features, np.ndarray):
-            arrays["features"] = self.features
-        else:
-            values = (
-                self.features.data,
-                self.features.indices,
-                self.features.indptr,
-                np.array(self.features.shape),
-            )
-            arrays.update(zip(CSR_KEYS, values, strict=True))
-        for key in ("labels", "train_masks", "val_masks", "test_masks", "time"):
-            if getattr(self, key) is not None:
-                arrays[key] = getattr(self, key)
-        for key in ("class_names", "feature_names"):
-            if getattr(self, key) is not None:
-                arrays[key] = np.array(getattr(self, key), dtype=np.str_)
-        write_npz(path, arrays)
+        """Write the graph as ``.npz``, atomically; `load` reads it back."""
+        write_npz(path, to_arrays(self._fields()))
+
+    def _fields(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_pyg(cls, data: Data, *, drop: str | Collection[str] = ()) -> Graph:
@@ -279,17 +286,6 @@ class Graph:
         drop
             What to lose knowingly: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of
             fields, or ``"all"``. `graphtemper.pyg.Predictor.check` says whether a model minds.
-
-        Examples
-        --------
-        >>> import torch
-        >>> from torch_geometric.data import Data
-        >>> data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
-        >>> Graph.from_pyg(data)
-        Traceback (most recent call last):
-        graphtemper.errors.InputError: the PyG data has edges in one direction only, which ...
-        >>> Graph.from_pyg(data, drop=("direction",)).edges.tolist()
-        [[0, 1]]
         """
         graph = cls.from_edges(**conversion.read_pyg(data))
         conversion.check_losses(data, drop)
@@ -297,7 +293,7 @@ class Graph:
 
     def to_pyg(self) -> Data:
         """Convert to a ``torch_geometric`` ``Data`` with both directions of each edge."""
-        return conversion.write_pyg(self)
+        return conversion.write_pyg(self._fields())
 
     @classmethod
     def from_networkx(
@@ -334,7 +330,7 @@ class Graph:
     ) -> Graph:
         """Convert a SciPy adjacency matrix (N, N): an entry that is not zero is an edge.
 
-        Directions are merged and the diagonal is dropped; weights are not kept.
+        Directions are merged; the diagonal and weights are dropped.
 
         Examples
         --------
@@ -402,11 +398,3 @@ def select_labelled(
     if unlabelled.size:
         raise InputError(f"node {unlabelled[0]} has no label; choose labelled nodes only.")
     return rows, labels
-
-
-def tidy_edges(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.int32]:
-    """Sort each pair, drop self-loops and duplicates; the result is in lexicographic order."""
-    low, high = pairs.min(axis=1), pairs.max(axis=1)
-    keep = low != high
-    keys = np.unique(low[keep].astype(np.int64) * num_nodes + high[keep])
-    return np.column_stack(np.divmod(keys, max(num_nodes, 1))).astype(np.int32)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import check_whole
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.subgraph import induced
 from graphtemper.monitor.content import Stamp, digest, stamp
 from graphtemper.scale.storage.shards import MANIFEST
 
@@ -179,7 +178,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
         yield Snapshot(
             name,
             hashlib.sha256(f"{content} {name}".encode()).hexdigest(),
-            lambda there=there: induced(graph, there),  # type: ignore[misc]
+            lambda there=there: graph.subgraph(there),  # type: ignore[misc]
             looked_at,
         )
         start = int(end)

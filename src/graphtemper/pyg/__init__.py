@@ -19,7 +19,7 @@ except ImportError as error:
 from graphtemper.pyg.agreement import Agreement
 from graphtemper.pyg.batches import Batches
 from graphtemper.pyg.frozen import frozen
-from graphtemper.pyg.output import Returns
+from graphtemper.pyg.returns import Returns
 from graphtemper.pyg.wrap import Adapter, Predictor, predictor
 
 __all__ = ["Adapter", "Agreement", "Batches", "Predictor", "Returns", "frozen", "predictor"]

@@ -26,7 +26,7 @@ from graphtemper.pyg.agreement import (
 from graphtemper.pyg.batches import Batches, Rows
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.inputs import Inputs, from_data, from_graph
-from graphtemper.pyg.output import Returns, as_logits, checked_output
+from graphtemper.pyg.returns import Returns, as_logits, checked_output
 from graphtemper.pyg.signature import Argument, arguments, optional_fields
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
-from graphtemper.graph.conversion import as_graph
+from graphtemper.graph.coercion import as_graph
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import answer as answers

@@ -26,7 +26,6 @@ A shift changes features or edges. Labels, masks and the order of the nodes neve
 
 from __future__ import annotations
 
-from graphtemper.graph.moments import column_moments
 from graphtemper.shifts.base import Shift, compose
 from graphtemper.shifts.features import (
     drop_columns,
@@ -45,7 +44,6 @@ __all__ = [
     "Shift",
     "add",
     "blend",
-    "column_moments",
     "compose",
     "drop",
     "drop_columns",

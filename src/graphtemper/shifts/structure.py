@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper.errors import InputError
-from graphtemper.graph.graph import Graph, tidy_edges
+from graphtemper.graph.checks import tidy_edges
+from graphtemper.graph.graph import Graph
 from graphtemper.shifts.base import Shift, checked_level
 
 Generator = np.random.Generator

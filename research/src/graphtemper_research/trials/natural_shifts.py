@@ -21,7 +21,6 @@ from graphtemper.card import atlas
 from graphtemper.cli.arguments import load_graph
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.subgraph import induced
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Cell, Progress, Rows
 from graphtemper_research.harness.outcome import Outcome
@@ -251,7 +250,7 @@ def early(graph: Graph) -> Graph:
     (2, [[0, 1]], [1990, 1980])
     """
     time = _times(graph)
-    return induced(graph, np.flatnonzero((time != 0) & (time <= _median(graph))))
+    return graph.subgraph((time != 0) & (time <= _median(graph)))
 
 
 def later(graph: Graph) -> Indices:

@@ -1,0 +1,72 @@
+"""What a graph shows of itself in a console and in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+
+_LONGEST_NAME = 40
+
+
+def as_string(fields: Mapping[str, Any]) -> str:
+    """Return one line about the fields of a `Graph`, under 400 characters.
+
+    Examples
+    --------
+    >>> from graphtemper import Graph
+    >>> Graph(features=[[1.0], [0.0]], edges=[[0, 1]], labels=[0, -1], name="pair")
+    Graph(name='pair', nodes=2, edges=1, features='1, dense', classes=1, labelled=1, degree=1.0)
+    """
+    shown = ", ".join(f"{key}={value!r}" for key, value in _facts(fields).items())
+    return f"Graph({shown})"
+
+
+def as_html(fields: Mapping[str, Any]) -> str:
+    """Return a small table about the fields of a `Graph`."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{key}</th><td>{escape(_in_words(value))}</td></tr>"
+        for key, value in _facts(fields).items()
+    )
+    return f"<table><caption>Graph</caption>{rows}</table>"
+
+
+def _in_words(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what matters about a graph: sizes, storage, labels, splits."""
+    features, labels, names = fields["features"], fields["labels"], fields["class_names"]
+    num_nodes, num_edges = int(features.shape[0]), len(fields["edges"])
+    facts: dict[str, Any] = {"name": _shortened(fields["name"])} if fields["name"] else {}
+    facts |= {"nodes": num_nodes, "edges": num_edges, "features": _feature_storage(features)}
+    if names is not None or labels is not None:
+        largest = -1 if labels is None else int(labels.max(initial=-1))
+        facts["classes"] = largest + 1 if names is None else len(names)
+    if labels is not None:
+        facts["labelled"] = int((labels >= 0).sum())
+    facts["degree"] = round(2 * num_edges / num_nodes, 1)
+    splits = {
+        key.removesuffix("_masks"): len(fields[key])
+        for key in ("train_masks", "val_masks", "test_masks")
+        if fields[key] is not None
+    }
+    if splits:
+        facts["splits"] = f"{max(splits.values())} ({', '.join(splits)})"
+    if fields["time"] is not None:
+        facts["time"] = f"{fields['time'].min()} to {fields['time'].max()}"
+    return facts
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
+
+
+def _feature_storage(features: Any) -> str:
+    if isinstance(features, np.ndarray):
+        return f"{features.shape[1]}, dense"
+    filled = features.nnz / (features.shape[0] * features.shape[1])
+    return f"{features.shape[1]}, sparse ({filled:.2g} filled)"

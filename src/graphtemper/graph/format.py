@@ -1,0 +1,114 @@
+"""The ``.npz`` format of a graph: which arrays stand for which field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper.errors import InputError
+from graphtemper.graph.checks import Features, checked_features, checked_sparse
+
+Arrays = dict[str, NDArray[Any]]
+
+_CSR_KEYS = ("features_data", "features_indices", "features_indptr", "features_shape")
+_ARRAYS = ("labels", "train_masks", "val_masks", "test_masks", "time")
+_NAME_LISTS = ("class_names", "feature_names")
+
+
+def to_arrays(fields: Mapping[str, Any]) -> Arrays:
+    """Return the arrays of a file for the fields of a `Graph`; fields that are None have none.
+
+    Examples
+    --------
+    >>> arrays = to_arrays({"features": np.eye(2), "edges": np.array([[0, 1]]), "name": "pair"})
+    >>> sorted(arrays)
+    ['edges', 'features', 'name']
+    """
+    arrays: Arrays = {"edges": fields["edges"], "name": np.array(fields["name"])}
+    features = fields["features"]
+    if isinstance(features, np.ndarray):
+        arrays["features"] = features
+    else:
+        values = (features.data, features.indices, features.indptr, np.array(features.shape))
+        arrays.update(zip(_CSR_KEYS, values, strict=True))
+    arrays |= {key: fields[key] for key in _ARRAYS if fields.get(key) is not None}
+    for key in _NAME_LISTS:
+        if fields.get(key) is not None:
+            arrays[key] = np.array(fields[key], dtype=np.str_)
+    return arrays
+
+
+def from_arrays(arrays: Arrays) -> dict[str, Any]:
+    """Return the fields of a `Graph` from the arrays of a file; unknown keys are ignored.
+
+    Examples
+    --------
+    >>> from_arrays({"features": np.eye(2), "edges": np.array([[0, 1]])})["name"]
+    ''
+    """
+    return {
+        "features": _features(arrays),
+        "edges": _required(arrays, "edges"),
+        "name": _string(arrays, "name"),
+        **{key: arrays.get(key) for key in _ARRAYS},
+        **{key: _names(arrays, key) for key in _NAME_LISTS},
+    }
+
+
+def _required(arrays: Arrays, key: str) -> NDArray[Any]:
+    """Return the array at a key that a graph file must have."""
+    if key not in arrays:
+        raise InputError(f"key {key!r} is missing; a graph file needs features and edges.")
+    return arrays[key]
+
+
+def _features(arrays: Arrays) -> Features:
+    """Read dense or CSR features from the arrays of a graph file."""
+    if "features" in arrays:
+        return checked_features(arrays["features"])
+    if not any(key in arrays for key in _CSR_KEYS):
+        raise InputError("key 'features' is missing; a graph file needs features and edges.")
+    data, indices, indptr, shape = (_required(arrays, key) for key in _CSR_KEYS)
+    if shape.shape != (2,) or not np.issubdtype(shape.dtype, np.integer) or shape.min() < 0:
+        raise InputError("features_shape must be two non-negative integers.")
+    rows, columns = (int(size) for size in shape)
+    for key, part in zip(_CSR_KEYS[1:3], (indices, indptr), strict=True):
+        if part.ndim != 1 or not np.issubdtype(part.dtype, np.integer):
+            raise InputError(f"{key} must be a one-dimensional integer array.")
+    if (
+        indptr.size != rows + 1
+        or indptr[0] != 0
+        or indptr[-1] != indices.size
+        or data.shape != indices.shape
+    ):
+        raise InputError(
+            "features_indptr does not fit features_shape, features_indices and features_data."
+        )
+    if data.dtype.kind not in "fiub":
+        raise InputError(f"features_data must hold real numbers, not {data.dtype}.")
+    indptr = indptr.astype(np.int64)  # unsigned differences are never negative
+    bad = np.flatnonzero(np.diff(indptr) < 0)
+    if bad.size:
+        raise InputError(f"features_indptr[{bad[0] + 1}] is smaller than the entry before it.")
+    bad = np.flatnonzero((indices < 0) | (indices >= columns))
+    if bad.size:
+        raise InputError(
+            f"features_indices[{bad[0]}] is {indices[bad[0]]}, outside 0..{columns - 1}."
+        )
+    return checked_sparse(sp.csr_matrix((data, indices, indptr), shape=(rows, columns)))
+
+
+def _string(arrays: Arrays, key: str) -> str:
+    """Read a string, or an empty string, where the key is missing."""
+    value = arrays.get(key)
+    return str(value.reshape(-1)[0]) if value is not None and value.size else ""
+
+
+def _names(arrays: Arrays, key: str) -> tuple[str, ...] | None:
+    """Read a list of strings, or None where the key is missing."""
+    value = arrays.get(key)
+    return None if value is None else tuple(str(item) for item in value.reshape(-1))
