@@ -15,7 +15,7 @@ def test_every_graph_of_the_paper_can_be_fetched():
     assert len(set(datasets.BLOB_IDS.values())) == 5
 
 
-def test_a_shared_graph_is_what_the_catalogue_says(shared_graph_path):
+def test_a_graph_is_what_the_catalogue_says(shared_graph_path):
     summary = datasets.inspect(shared_graph_path)
     entry = datasets.CATALOGUE[shared_graph_path.stem]
     for key in ("nodes", "edges", "features", "classes"):
@@ -24,6 +24,23 @@ def test_a_shared_graph_is_what_the_catalogue_says(shared_graph_path):
     assert sum(summary["class_shares"]) == pytest.approx(1.0)
     assert summary["degree_mean"] == pytest.approx(2 * entry.edges / entry.nodes)
     assert summary["adjusted_homophily"] < summary["homophily"]
+
+
+def test_natural_families_have_several_environments_with_the_same_columns_and_classes():
+    natural = [e for e in datasets.CATALOGUE.values() if e.collection == "natural"]
+    assert len(natural) == 45
+    families = {entry.family for entry in natural}
+    assert len(families) == 6
+    for family in families:
+        shapes = [(e.features, e.classes) for e in natural if e.family == family]
+        assert len(shapes) > 1
+        assert len(set(shapes)) == 1
+
+
+def test_every_graph_is_credited():
+    for entry in datasets.CATALOGUE.values():
+        assert all((entry.publication, entry.licence, entry.upstream)), entry.name
+        assert entry.what.count(" / ") == 2, entry.name
 
 
 # Published by Platonov et al. (2023), to two digits.

@@ -1,4 +1,4 @@
-"""Against a server on 127.0.0.1 that can break in each of the ways that servers break."""
+"""Downloads from a server on 127.0.0.1 that fails in each of the ways that servers fail."""
 
 import hashlib
 import http.server
@@ -11,11 +11,11 @@ import pytest
 
 from graphtemper import csbm, datasets
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.download import Patience, download, exclusive, git_blob_id
+from graphtemper.graph.download import RetryPolicy, download, exclusive, git_blob_id
 from graphtemper.graph.graph import Graph
 
 NAME = "roman_empire"
-QUICK = Patience(timeout=0.3, attempts=3, pause=0.01)
+QUICK = RetryPolicy(timeout=0.3, attempts=3, pause=0.01)
 CONTENT = np.random.default_rng(0).bytes(300_000)
 
 
@@ -31,6 +31,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         range_ = self.headers.get("Range")
         server.ranges.append(range_)
         fault = server.faults.pop(0) if server.faults else "none"
+        if str(fault).startswith(("http:", "https:")):
+            self.send_response(302)
+            self.send_header("Location", fault)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         if isinstance(fault, int):
             self.send_error(fault)
             return
@@ -87,16 +93,16 @@ def part(tmp_path):
 
 
 def get(server, part, **options):
-    download(server.url, part, blob_id(CONTENT), patience=QUICK, **options)
+    download(server.url, part, blob_id(CONTENT), retry=QUICK, **options)
 
 
 def test_a_good_file_arrives_with_progress_to_the_end(server, part):
-    seen = []
-    get(server, part, progress=lambda done, total: seen.append((done, total)))
+    steps = []
+    get(server, part, progress=lambda done, total: steps.append((done, total)))
     assert part.read_bytes() == CONTENT
-    assert seen[0] == (0, len(CONTENT))
-    assert seen[-1] == (len(CONTENT), len(CONTENT))
-    assert seen == sorted(seen)
+    assert steps[0] == (0, len(CONTENT))
+    assert steps[-1] == (len(CONTENT), len(CONTENT))
+    assert steps == sorted(steps)
 
 
 def test_a_truncated_file_is_resumed_where_it_broke(server, part):
@@ -106,7 +112,7 @@ def test_a_truncated_file_is_resumed_where_it_broke(server, part):
     assert server.ranges == [None, "bytes=150000-", "bytes=225000-"]
 
 
-def test_a_later_call_goes_on_from_what_an_earlier_one_left(server, part):
+def test_a_later_call_resumes_an_earlier_one(server, part):
     server.faults = ["cut"] * 3
     with pytest.raises(FileError, match=r"closed the connection after 262500 of 300000 bytes"):
         get(server, part)
@@ -152,20 +158,20 @@ def test_a_whole_part_needs_no_request(server, part):
 
 
 @pytest.mark.parametrize("status", [404, 410])
-def test_a_missing_file_is_said_at_once(server, part, status):
+def test_a_missing_file_is_reported_at_once(server, part, status):
     server.faults = [status]
     with pytest.raises(FileError, match=rf"{NAME}.npz does not exist \({status}\)"):
         get(server, part)
     assert len(server.ranges) == 1
 
 
-def test_a_refusal_is_said_at_once(server, part):
+def test_a_refusal_is_reported_at_once(server, part):
     server.faults = [403]
     with pytest.raises(FileError, match="was refused: 403"):
         get(server, part)
 
 
-def test_passing_trouble_is_tried_again(server, part):
+def test_a_temporary_error_is_retried(server, part):
     server.faults = [503, 429]
     get(server, part)
     assert part.read_bytes() == CONTENT
@@ -173,7 +179,7 @@ def test_passing_trouble_is_tried_again(server, part):
 
 def test_a_stall_ends_and_names_the_host(server, part):
     server.faults = ["stall"] * 3
-    with pytest.raises(FileError, match=r"127\.0\.0\.1:\d+ sent nothing for 0\.3 s \(3 tries"):
+    with pytest.raises(FileError, match=r"127\.0\.0\.1:\d+ sent nothing for 0\.3 s \(3 attempts"):
         get(server, part)
     assert part.stat().st_size == 262_500
 
@@ -185,31 +191,75 @@ def test_a_stall_is_resumed(server, part):
     assert server.ranges == [None, "bytes=150000-"]
 
 
-def test_another_range_than_asked_for_is_refused(server, part):
+def test_another_range_than_the_requested_one_is_refused(server, part):
     part.write_bytes(CONTENT[:10])
     server.faults = ["shifted"]
     with pytest.raises(FileError, match="another part of the file"):
         get(server, part)
 
 
-def test_a_server_that_is_not_there_is_named(part):
+def test_an_unreachable_server_is_named(part):
     with pytest.raises(FileError, match=r"connection to 127\.0\.0\.1:9 failed"):
-        download("http://127.0.0.1:9/x.npz", part, "0" * 40, patience=QUICK)
+        download("http://127.0.0.1:9/x.npz", part, "0" * 40, retry=QUICK)
 
 
-@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://host/x", "roman_empire", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/hostname",
+        "ftp://host/x",
+        "roman_empire",
+        "https://",
+        "http://example.org/x",
+        "http://127.0.0.1.example.org/x",
+    ],
+)
 def test_other_addresses_are_refused(part, url):
-    with pytest.raises(InputError, match="not an http or https address"):
+    with pytest.raises(InputError, match="not an https address"):
         download(url, part, "0" * 40)
 
 
-@pytest.mark.parametrize("wrong", [{"timeout": 0}, {"attempts": 0}, {"pause": -1}])
-def test_patience_is_checked(wrong):
+def test_a_redirect_stays_on_https(server, part):
+    server.faults = ["http://example.org/x.npz"]
+    with pytest.raises(
+        FileError, match=r"redirects, and 'http://example\.org/x\.npz' is not an https"
+    ):
+        get(server, part)
+    server.faults = [server.url]
+    get(server, part)
+    assert part.read_bytes() == CONTENT
+
+
+def test_a_download_has_a_deadline(server, part):
+    with pytest.raises(FileError, match="is too slow; run again to resume"):
+        download(server.url, part, blob_id(CONTENT), retry=RetryPolicy(deadline=1e-9))
+    get(server, part)
+    assert part.read_bytes() == CONTENT
+
+
+def test_an_endless_response_is_cut_off(server, part, monkeypatch):
+    monkeypatch.setattr("graphtemper.graph.download._MAX_BYTES", 1 << 16)
+    with pytest.raises(FileError, match="sends more than 0 MB"):
+        get(server, part)
+    assert part.stat().st_size == 0
+
+
+def test_messages_do_not_show_credentials(part):
+    with pytest.raises(InputError) as caught:
+        download("http://user:secret@example.org/x", part, "0" * 40)
+    assert "secret" not in str(caught.value)
+    with pytest.raises(FileError) as failed:
+        download("http://user:secret@127.0.0.1:9/x", part, "0" * 40, retry=QUICK)
+    assert "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": 0}, {"attempts": 0}, {"pause": -1}, {"deadline": 0}])
+def test_retry_policies_are_checked(wrong):
     with pytest.raises(InputError):
-        Patience(**wrong)
+        RetryPolicy(**wrong)
 
 
-def test_blob_id_is_git_s(tmp_path):
+def test_the_blob_id_is_that_of_git(tmp_path):
     path = tmp_path / "hello"
     path.write_bytes(b"hello\n")
     assert git_blob_id(path) == "ce013625030ba8dba906f756967f9e9ca394464a"
@@ -261,7 +311,7 @@ def upstream(server, graph, tmp_path, monkeypatch):
 
 
 def test_fetch_converts_and_is_found_afterwards(upstream, graph):
-    path = datasets.fetch(NAME, patience=QUICK)
+    path = datasets.fetch(NAME, retry=QUICK)
     assert path == datasets.find(NAME)
     assert path.parent == datasets.cache_folder()
     fetched = datasets.load(NAME)
@@ -272,11 +322,11 @@ def test_fetch_converts_and_is_found_afterwards(upstream, graph):
     assert (fetched.train_masks ^ fetched.val_masks ^ fetched.test_masks).all()
     assert fetched.name == NAME
     assert sorted(p.name for p in path.parent.iterdir()) == [f".{NAME}.npz.lock", f"{NAME}.npz"]
-    datasets.fetch(NAME, patience=QUICK)
+    datasets.fetch(NAME, retry=QUICK)
     assert len(upstream.ranges) == 1
 
 
-def test_load_downloads_only_when_told_to(upstream, graph):
+def test_load_downloads_only_on_request(upstream, graph):
     with pytest.raises(FileError, match=f"run `graphtemper data fetch {NAME}`"):
         datasets.load(NAME)
     assert upstream.ranges == []
@@ -286,17 +336,17 @@ def test_load_downloads_only_when_told_to(upstream, graph):
 def test_an_interrupted_fetch_is_invisible_and_resumed(upstream):
     upstream.faults = ["cut"] * 3
     with pytest.raises(FileError):
-        datasets.fetch(NAME, patience=QUICK)
+        datasets.fetch(NAME, retry=QUICK)
     assert datasets.find(NAME) is None
     assert (datasets.cache_folder() / f"{NAME}.npz.part").exists()
-    datasets.fetch(NAME, patience=QUICK)
+    datasets.fetch(NAME, retry=QUICK)
     assert upstream.ranges[-1].startswith("bytes=")
     assert not (datasets.cache_folder() / f"{NAME}.npz.part").exists()
 
 
 def test_fetches_at_the_same_time_download_once(upstream):
     with ThreadPoolExecutor(4) as pool:
-        paths = list(pool.map(lambda _: datasets.fetch(NAME, patience=QUICK), range(4)))
+        paths = list(pool.map(lambda _: datasets.fetch(NAME, retry=QUICK), range(4)))
     assert len(set(paths)) == 1
     assert Graph.load(paths[0]).num_nodes == 200
     assert len(upstream.ranges) == 1
@@ -308,11 +358,11 @@ def test_a_verified_file_in_another_format_is_named(upstream, tmp_path, monkeypa
     upstream.content = path.read_bytes()
     monkeypatch.setitem(datasets.BLOB_IDS, NAME, blob_id(upstream.content))
     with pytest.raises(FileError, match="key 'edges' is missing"):
-        datasets.fetch(NAME, patience=QUICK)
+        datasets.fetch(NAME, retry=QUICK)
     assert datasets.find(NAME) is None
 
 
 def test_a_cache_that_cannot_be_written_is_named(upstream, tmp_path):
     (tmp_path / "cache").write_text("a file where the folder should be")
     with pytest.raises(FileError, match="cannot write"):
-        datasets.fetch(NAME, patience=QUICK)
+        datasets.fetch(NAME, retry=QUICK)

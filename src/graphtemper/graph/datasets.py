@@ -1,9 +1,8 @@
-"""Names, credits and whereabouts of the node-classification graphs.
+"""The catalogue of node-classification graphs: sizes, credits, licences, and where to find them.
 
-Graphs are never part of the package. They are looked up in the folder named by
-``GRAPHTEMPER_DATA``, then in ``../shared/data`` beside the checkout or the working directory, then
-in the user's cache, where `fetch` puts those of the paper: from their authors' repository, or from
-the server named by ``GRAPHTEMPER_MIRROR`` (``MIRROR/NAME.npz``, the authors' own files).
+Graphs are not part of the package. They are searched in the folders that ``GRAPHTEMPER_DATA`` lists
+and in the user's cache, where `fetch` puts the graphs of the paper: from their authors' repository,
+or from the server that ``GRAPHTEMPER_MIRROR`` names (``MIRROR/NAME.npz``, the authors' own files).
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.files import read_npz
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.download import Patience, Progress, download, exclusive
+from graphtemper.graph.download import Progress, RetryPolicy, download, exclusive
 from graphtemper.graph.graph import Graph
 
 HETEROPHILOUS = ("roman_empire", "amazon_ratings", "tolokers", "minesweeper", "questions")
@@ -43,12 +42,15 @@ _SPLITS = ("train_masks", "val_masks", "test_masks")
 class Dataset:
     """What is published about a graph: size, origin and licence.
 
-    ``what`` reads node / edge / label; a licence marked "(repo)" is that of the upstream
-    repository and may not have been meant for the data.
+    ``what`` reads node / edge / label. A licence marked "(repo)" is that of the upstream
+    repository and may not have been meant for the data. Graphs of one family have the same columns
+    and classes; those of the collection ``"natural"`` are environments of a family under natural
+    shift (places, periods, releases, languages), the others are common benchmarks.
     """
 
     name: str
     family: str
+    collection: Literal["benchmark", "natural"]
     what: str
     nodes: int
     edges: int
@@ -80,8 +82,8 @@ def folders() -> list[Path]:
     First those that the environment variable ``GRAPHTEMPER_DATA`` lists (separated as in ``PATH``),
     then the user's cache.
     """
-    places = os.environ.get("GRAPHTEMPER_DATA", "").split(os.pathsep)
-    return [*(Path(place) for place in places if place), cache_folder()]
+    listed = os.environ.get("GRAPHTEMPER_DATA", "").split(os.pathsep)
+    return [*(Path(folder) for folder in listed if folder), cache_folder()]
 
 
 def cache_folder() -> Path:
@@ -91,7 +93,7 @@ def cache_folder() -> Path:
 
 
 def _is_file(path: Path) -> bool:
-    # A folder name that the system refuses (too long, say) holds no graph.
+    # The system refuses some folder names, such as very long ones; they hold no graph.
     try:
         return path.is_file()
     except OSError:
@@ -103,9 +105,9 @@ def find(name: str) -> Path | None:
 
     Examples
     --------
-    >>> find("a graph that nobody has made") is None
+    >>> find("cora ")
     Traceback (most recent call last):
-    graphtemper.errors.InputError: unknown graph 'a graph that nobody has made'; ...
+    graphtemper.errors.InputError: unknown graph 'cora '; `graphtemper data list` shows the names.
     """
     if name not in CATALOGUE:
         raise InputError(f"unknown graph {name!r}; `graphtemper data list` shows the names.")
@@ -124,21 +126,21 @@ def load(name: str, *, download: bool = False, progress: Progress | None = None)
     return Graph.load(path).replace(name=name)
 
 
-def fetch(name: str, progress: Progress | None = None, *, patience: Patience | None = None) -> Path:
+def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | None = None) -> Path:
     """Return the path of a graph, downloading it into the user's cache where it is missing.
 
     The authors' file is checked by its git blob id and then converted to the package's format;
-    the order of the nodes is kept. An interrupted download goes on where it stopped. Two
-    processes may fetch the same graph: the second waits and finds it done.
+    the order of the nodes is kept. An interrupted download is resumed. Two processes may fetch the
+    same graph: the second waits for the first.
 
     Parameters
     ----------
     name : str
         A graph of the catalogue.
     progress : callable, optional
-        Called with the bytes that are here and the total, None where the server does not say.
-    patience : Patience, optional
-        Time-out, number of tries and pause; see `graphtemper.graph.download.Patience`.
+        Called with the number of bytes received and the total, None if the server does not say.
+    retry : RetryPolicy, optional
+        Time-outs and number of attempts; see `graphtemper.graph.download.RetryPolicy`.
 
     Examples
     --------
@@ -157,7 +159,7 @@ def fetch(name: str, progress: Progress | None = None, *, patience: Patience | N
         if not target.is_file():
             part = target.with_name(f"{target.name}.part")
             url = f"{base.rstrip('/')}/{target.name}"
-            download(url, part, BLOB_IDS[name], progress=progress, patience=patience)
+            download(url, part, BLOB_IDS[name], progress=progress, retry=retry)
             _convert(part, name).save(target)
             part.unlink()
     return target
@@ -172,7 +174,7 @@ def _convert(path: Path, name: str) -> Graph:
     other: dict[str, Any] = {"labels": arrays["node_labels"]}
     for key in _SPLITS:
         if arrays[key].dtype.kind not in "biu":
-            raise FileError(f"{path}: {key!r} holds {arrays[key].dtype}, which is no mask.")
+            raise FileError(f"{path}: {key!r} holds {arrays[key].dtype}, which is not a mask.")
         other[key] = arrays[key].astype(bool)
     try:
         return Graph.from_edges(arrays["node_features"], arrays["edges"], name=name, **other)
@@ -181,8 +183,8 @@ def _convert(path: Path, name: str) -> Graph:
 
 
 def _remedy(name: str) -> str:
-    by_hand = f"put {name}.npz into a folder and set GRAPHTEMPER_DATA to it."
-    return f"run `graphtemper data fetch {name}`, or {by_hand}" if name in BLOB_IDS else by_hand
+    manual = f"put {name}.npz into a folder and set GRAPHTEMPER_DATA to it."
+    return f"run `graphtemper data fetch {name}`, or {manual}" if name in BLOB_IDS else manual
 
 
 def inspect(source: str | os.PathLike[str]) -> dict[str, Any]:
@@ -205,11 +207,11 @@ def inspect(source: str | os.PathLike[str]) -> dict[str, Any]:
 def describe(graph: Graph) -> dict[str, Any]:
     r"""Return the sizes of a graph, its class shares, homophily, degrees, features and splits.
 
-    ``homophily`` is the share of edges that join equal labels, among the edges with two labelled
+    ``homophily`` is the fraction of edges that join equal labels, among the edges with two labelled
     ends. ``adjusted_homophily`` subtracts what chance would give (Platonov et al., 2023):
-    :math:`(h - \sum_k p_k^2) / (1 - \sum_k p_k^2)` with :math:`p_k` the share of edge ends in class
-    k; 1 is perfect, 0 is chance. Both are None where they are not defined: no labelled edge, or,
-    for the second, one class.
+    :math:`(h - \sum_k p_k^2) / (1 - \sum_k p_k^2)` with :math:`p_k` the fraction of edge ends in
+    class k; 1 is perfect, 0 is chance. Both are None without an edge between labelled nodes, and
+    the second with one class only.
 
     Examples
     --------

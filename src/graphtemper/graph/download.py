@@ -1,7 +1,7 @@
-"""Fetch one file over HTTP: checked by content, resumed after a break, safe for two at once.
+"""Download one file over https: verified by checksum, resumed after a break, safe to run twice.
 
-What has arrived is kept in ``FILE.part`` and never seen under its final name before its git blob
-id is right. Standard library only.
+The bytes received are kept in ``FILE.part`` and get their final name only when their git blob id is
+right. Standard library only: pooch neither resumes, limits the size, nor keeps redirects on https.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import http.client
+import ipaddress
 import os
 import re
 import time
@@ -26,28 +27,39 @@ from graphtemper.errors import FileError, InputError
 Progress = Callable[[int, int | None], None]
 
 _CHUNK = 1 << 16
-# No graph that is fetched is near this; a server that never stops must not fill the disk.
-_LARGEST = 1 << 30
-# Time-out, too many requests and trouble inside the server pass; other refusals are final.
-_PASSING = {408, 425, 429, 500, 502, 503, 504}
+# No graph of the catalogue is near this size; an endless response must not fill the disk.
+_MAX_BYTES = 1 << 30
+# Time-outs, too many requests and server errors may pass; other statuses are final.
+_TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long to wait for a server: seconds without data, tries, and the first pause between.
+class RetryPolicy:
+    """When to retry and when to give up.
 
-    The pause doubles after every try.
+    Attributes
+    ----------
+    timeout
+        Seconds without data after which an attempt fails.
+    attempts
+        Number of attempts.
+    pause
+        Seconds before the second attempt; doubled before each later one.
+    deadline
+        Seconds for all attempts together.
     """
 
     timeout: float = 30.0
     attempts: int = 5
     pause: float = 1.0
+    deadline: float = 3600.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.timeout < float("inf") and self.attempts >= 1 and self.pause >= 0):
+        finite = 0 < self.timeout < float("inf") and 0 < self.deadline < float("inf")
+        if not (finite and self.attempts >= 1 and self.pause >= 0):
             raise InputError(
-                "timeout must be positive, attempts 1 or more and pause 0 or more, not "
-                f"{self.timeout}, {self.attempts} and {self.pause}."
+                "timeout and deadline must be positive, attempts at least 1 and pause at least 0, "
+                f"not {self.timeout}, {self.deadline}, {self.attempts} and {self.pause}."
             )
 
 
@@ -75,114 +87,158 @@ def download(
     blob_id: str,
     *,
     progress: Progress | None = None,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
 ) -> None:
-    """Bring ``part`` to the content whose git blob id is given, going on from what it holds.
+    """Complete ``part`` until its git blob id is ``blob_id``, starting from the bytes it holds.
 
-    A break, a stall or a passing refusal of the server is tried again, and keeps what arrived.
-    Content that is wrong is deleted: after a resumed transfer the file is fetched once more from
-    the start, and content that is wrong from the start raises `FileError`.
+    A broken connection, a stall or a temporary server error is retried and keeps the bytes
+    received. Content with another blob id is deleted: after a resumed transfer the file is fetched
+    once more from the start; content that is wrong from the start raises `FileError`.
 
     Parameters
     ----------
     url : str
-        An http or https address.
+        An https address, or an http address of this machine; redirects must stay on such ones.
     part : Path
-        The file that grows; the caller moves it to its place.
+        The partial file; the caller moves it to its final path.
     blob_id : str
         Git blob id of the right content.
     progress : callable, optional
-        Called with the bytes that are here and the total, None where the server does not say.
-    patience : Patience, optional
-        Time-out, number of tries and pause.
+        Called with the number of bytes received and the total, None if the server does not say.
+    retry : RetryPolicy, optional
+        Time-outs and number of attempts.
     """
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-        raise InputError(f"{url!r} is not an http or https address.")
-    patience = patience or Patience()
+    _check_address(url)
+    retry = retry or RetryPolicy()
+    deadline = time.monotonic() + retry.deadline
     failures = 0
     while not (_size(part) and git_blob_id(part) == blob_id):
         resumed = _size(part) > 0
         try:
-            _transfer(url, part, patience.timeout, progress)
-        except _BrokenError as error:
+            _transfer(url, part, retry.timeout, deadline, progress)
+        except _TransferError as error:
             failures += 1
-            if failures == patience.attempts:
-                raise FileError(f"{error} ({failures} tries at {url}); try again later.") from error
-            time.sleep(patience.pause * 2 ** (failures - 1))
+            if failures == retry.attempts:
+                raise FileError(
+                    f"{error} ({failures} attempts at {_public(url)}); try again later."
+                ) from error
+            time.sleep(retry.pause * 2 ** (failures - 1))
             continue
         if git_blob_id(part) == blob_id:
             return
         part.unlink()
         if not resumed:
             raise FileError(
-                f"{url} does not have the published content (git blob {blob_id}) and was deleted; "
-                "try again later or set GRAPHTEMPER_MIRROR to another server."
+                f"{_public(url)} does not have the published content (git blob {blob_id}) and was "
+                "deleted; try again later or set GRAPHTEMPER_MIRROR to another server."
             )
 
 
-class _BrokenError(Exception):
-    """A transfer that did not finish but may when tried again."""
+def _check_address(url: str) -> None:
+    """Refuse addresses that are not encrypted, except those of this machine."""
+    parts = urlsplit(url)
+    if parts.hostname and parts.scheme == "https":
+        return
+    if parts.hostname and parts.scheme == "http" and _is_loopback(parts.hostname):
+        return
+    raise InputError(f"{_public(url)!r} is not an https address.")
 
 
-def _transfer(url: str, part: Path, timeout: float, progress: Progress | None) -> None:
-    """Make one request and write its body at the end of ``part`` (or over it)."""
-    host = urlsplit(url).netloc.rpartition("@")[2]
-    have = _size(part)
-    # Compression on the way would make byte ranges and lengths meaningless.
-    headers = {"Accept-Encoding": "identity", "User-Agent": "graphtemper"}
-    if have:
-        headers["Range"] = f"bytes={have}-"
+def _is_loopback(host: str) -> bool:
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, headers=headers), timeout=timeout
-        ) as response:
-            start, total = _extent(response, have)
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _public(url: str) -> str:
+    """Return the address without a user name and password, for messages."""
+    return re.sub(r"//[^/@]*@", "//", url)
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        try:
+            _check_address(newurl)
+        except InputError as error:
+            raise FileError(f"{_public(req.full_url)} redirects, and {error}") from error
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class _TransferError(Exception):
+    """A transfer that failed but may succeed when retried."""
+
+
+def _transfer(
+    url: str, part: Path, timeout: float, deadline: float, progress: Progress | None
+) -> None:
+    """Make one request and append its body to ``part``, or replace ``part`` by it."""
+    host = urlsplit(url).netloc.rpartition("@")[2]
+    size = _size(part)
+    # Compression in transit would make byte ranges and lengths meaningless.
+    headers = {"Accept-Encoding": "identity", "User-Agent": "graphtemper"}
+    if size:
+        headers["Range"] = f"bytes={size}-"
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.build_opener(_SafeRedirects).open(request, timeout=timeout) as response:
+            start, total = _extent(response, size)
             with _open(part, "ab" if start else "wb") as stream:
                 for done in _copy(response, stream, start, part):
                     if progress is not None:
                         progress(done, total)
+                    if time.monotonic() > deadline:
+                        raise FileError(f"{host} is too slow; run again to resume the download.")
     except urllib.error.HTTPError as error:
-        _refused(error, url, part)
+        _raise_status(error, _public(url), part)
     except FileError:
         raise
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, TimeoutError):
-            raise _BrokenError(f"{host} sent nothing for {timeout:g} s") from error
-        what = str(reason) or type(reason).__name__
-        raise _BrokenError(f"the connection to {host} failed: {what}") from error
+            raise _TransferError(f"{host} sent nothing for {timeout:g} s") from error
+        cause = str(reason) or type(reason).__name__
+        raise _TransferError(f"the connection to {host} failed: {cause}") from error
     if total is not None and _size(part) < total:
-        raise _BrokenError(f"{host} closed the connection after {_size(part)} of {total} bytes")
+        raise _TransferError(f"{host} closed the connection after {_size(part)} of {total} bytes")
 
 
-def _extent(response: http.client.HTTPResponse, have: int) -> tuple[int, int | None]:
-    """Return where the body starts in the file, and the length of the whole file if told."""
+def _extent(response: http.client.HTTPResponse, size: int) -> tuple[int, int | None]:
+    """Return where the body starts in the file, and the file's length if the server says it."""
     length = response.headers.get("Content-Length", "")
     rest = int(length) if length.isdecimal() else None
     if response.status != 206:
         return 0, rest
     match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
-    if match is None or int(match[1]) != have:
-        raise FileError(f"{response.url} answered with another part of the file than asked for.")
+    if match is None or int(match[1]) != size:
+        raise FileError(f"{_public(response.url)} sent another part of the file than requested.")
     if match[2] != "*":
-        return have, int(match[2])
-    return have, None if rest is None else have + rest
+        return size, int(match[2])
+    return size, None if rest is None else size + rest
 
 
 def _copy(
     response: http.client.HTTPResponse, stream: IO[bytes], start: int, part: Path
 ) -> Iterator[int]:
-    """Write chunks as they come and yield the size so far.
+    """Write chunks as they arrive and yield the size so far.
 
-    ``read1`` returns what there is, so a stall is noticed per packet and progress stays smooth.
+    ``read1`` returns the bytes that are there, so a stall is noticed per packet.
     """
     done = start
     yield done
     while chunk := response.read1(_CHUNK):
         done += len(chunk)
-        if done > _LARGEST:
+        if done > _MAX_BYTES:
             stream.truncate(0)
-            raise FileError(f"{response.url} sends more than {_LARGEST >> 20} MB; stopped.")
+            raise FileError(f"{_public(response.url)} sends more than {_MAX_BYTES >> 20} MB.")
         try:
             stream.write(chunk)
             stream.flush()
@@ -191,15 +247,15 @@ def _copy(
         yield done
 
 
-def _refused(error: urllib.error.HTTPError, url: str, part: Path) -> NoReturn:
-    """Turn an error status into something to try again or a sentence for the user."""
+def _raise_status(error: urllib.error.HTTPError, url: str, part: Path) -> NoReturn:
+    """Raise a `_TransferError` for a status that may pass, and a `FileError` for others."""
     with error:
         if error.code == 416:
-            # Nothing lies beyond what is here, and what is here is wrong: start over.
+            # The file ends before the partial one does, whose content is wrong: start over.
             part.unlink(missing_ok=True)
-            raise _BrokenError(f"{url} is shorter than the part that was kept") from error
-        if error.code in _PASSING:
-            raise _BrokenError(f"{url} answered {error.code} ({error.reason})") from error
+            raise _TransferError(f"{url} is shorter than the partial file") from error
+        if error.code in _TEMPORARY:
+            raise _TransferError(f"{url} answered {error.code} ({error.reason})") from error
         if error.code in (404, 410):
             raise FileError(
                 f"{url} does not exist ({error.code}); check the address or GRAPHTEMPER_MIRROR."
@@ -221,7 +277,7 @@ def _size(path: Path) -> int:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock file against other processes and threads; a killed holder frees it.
+    """Hold a lock file against other processes and threads; a killed holder releases it.
 
     The file itself stays: deleting it would let two holders lock two different files.
 

@@ -70,8 +70,9 @@ def splits(graph: Graph, count: int = SPLITS) -> list[Split]:
 
 def present(names: Sequence[str] | None = None) -> tuple[list[str], list[str]]:
     """Return the graphs that are on this machine and those that are not."""
-    wanted = list(datasets.CATALOGUE) if names is None else list(names)
-    wanted = [name for name in wanted if datasets.CATALOGUE[name].nodes >= FEWEST_NODES]
+    if names is None:
+        names = [key for key, item in datasets.CATALOGUE.items() if item.collection == "benchmark"]
+    wanted = [name for name in names if datasets.CATALOGUE[name].nodes >= FEWEST_NODES]
     here = [name for name in wanted if datasets.find(name) is not None]
     return here, [name for name in wanted if name not in here]
 

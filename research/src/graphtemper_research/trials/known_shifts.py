@@ -67,7 +67,11 @@ def title(shift: Shift | None) -> str:
 
 def graphs_here() -> list[str]:
     """Return the graphs of the catalogue that are large enough and on this machine."""
-    large = [name for name, entry in datasets.CATALOGUE.items() if entry.nodes >= FEWEST_NODES]
+    large = [
+        name
+        for name, entry in datasets.CATALOGUE.items()
+        if entry.collection == "benchmark" and entry.nodes >= FEWEST_NODES
+    ]
     return [name for name in large if datasets.find(name) is not None]
 
 
