@@ -37,7 +37,7 @@ def fitted(scene):
         if REGISTRY[name].extra:
             pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
         return made(name, scene).fit(
-            scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train
+            scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train
         )
 
     return of
@@ -68,7 +68,7 @@ def test_same_seed_same_bytes_without_other_labels_and_without_memory_of_a_graph
     hidden[known] = scene.labels[known]
     wrong = scene.graph.replace(labels=(scene.labels + 1) % 3)
     again = made(name, scene)
-    again.fit(scene.logits, hidden, scene.cal, graph=wrong, train_nodes=scene.train)
+    again.fit(scene.logits, hidden, wrong, scene.cal, train_nodes=scene.train)
     again.transform(scene.logits, graph=scene.graph, train_nodes=scene.train)
     other = scene.other.replace(labels=None)
     assert again.transform(scene.other_logits, graph=other).tobytes() == expected.tobytes()
@@ -87,20 +87,26 @@ def test_bad_input_is_named(name, scene, fitted):
     with pytest.raises(InputError, match=r"logits\[7\] holds nan"):
         calibrator.transform(spoiled, graph=scene.graph)
     with pytest.raises(InputError, match=r"logits\[7\] holds nan"):
-        fresh.fit(spoiled, scene.labels, scene.cal, graph=scene.graph)
+        fresh.fit(spoiled, scene.labels, scene.graph, scene.cal)
     with pytest.raises(InputError, match="500 rows but the graph has 300"):
         calibrator.transform(scene.logits, graph=scene.other)
     with pytest.raises(InputError, match="labels must have shape"):
-        fresh.fit(scene.logits, scene.labels[:9], scene.cal, graph=scene.graph)
+        fresh.fit(scene.logits, scene.labels[:9], scene.graph, scene.cal)
     with pytest.raises(InputError, match="integer class indices"):
         fresh.fit(scene.logits, scene.labels.astype(str), graph=scene.graph)
     wrong = scene.labels.copy()
     wrong[scene.cal[0]] = 3
     with pytest.raises(InputError, match="labels run from 0 to 2"):
-        fresh.fit(scene.logits, wrong, scene.cal, graph=scene.graph)
+        fresh.fit(scene.logits, wrong, scene.graph, scene.cal)
     if "graph" in calibrator.needs:
         with pytest.raises(InputError, match="needs graph"):
             calibrator.transform(scene.logits)
+    with pytest.raises(
+        InputError, match=r"not a ndarray; call fit\(logits, labels, graph, nodes\)"
+    ):
+        fresh.fit(scene.logits, scene.labels, scene.cal, scene.graph)
+    with pytest.raises(InputError, match=r"not a ndarray; call transform\(logits, graph\)"):
+        calibrator.transform(scene.logits, scene.cal)
 
 
 @pytest.mark.parametrize(
@@ -146,4 +152,4 @@ def test_importing_needs_no_torch():
 def test_a_missing_extra_is_named(name, scene, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'graphtemper\[pyg\]'"):
-        made(name, scene).fit(scene.logits, scene.labels, scene.cal, graph=scene.graph)
+        made(name, scene).fit(scene.logits, scene.labels, scene.graph, scene.cal)

@@ -22,7 +22,7 @@ from graphtemper.calibrators.wats import wavelet_features  # noqa: E402
 def with_weights(calibrator, change, scene):
     """Fit for one epoch, then let ``change`` edit the parameters."""
     calibrator.set_params(epochs=1).fit(
-        scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train
+        scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train
     )
     change(calibrator.parameters_)
     return calibrator.temperatures(scene.logits, graph=scene.graph, train_nodes=scene.train)
@@ -95,7 +95,7 @@ def test_gats_is_its_formula_written_out(scene):
 
 def test_gats_does_not_know_the_names_of_the_classes(scene):
     gats = GATS(epochs=5).fit(
-        scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train
+        scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train
     )
     plain = gats.temperatures(scene.other_logits, graph=scene.other)
     permuted = gats.temperatures(scene.other_logits[:, [2, 0, 1]], graph=scene.other)
@@ -104,7 +104,7 @@ def test_gats_does_not_know_the_names_of_the_classes(scene):
 
 def test_gats_needs_to_be_told_where_it_was_trained(scene):
     gats = GATS(epochs=30).fit(
-        scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train
+        scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train
     )
     with_train = gats.temperatures(scene.logits, graph=scene.graph, train_nodes=scene.train)
     without = gats.temperatures(scene.logits, graph=scene.graph)
@@ -124,9 +124,9 @@ def test_confidence_gap_is_the_mean_difference():
 
 def test_gets_with_one_expert_is_cagcn_with_softplus(scene):
     gets = GETS(experts=("logits",), active=1, epochs=1)
-    gets.fit(scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train)
+    gets.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
     cagcn = CaGCN(floor=1.0, margin=0.0, epochs=1)
-    cagcn.fit(scene.logits, scene.labels, scene.cal, graph=scene.graph)
+    cagcn.fit(scene.logits, scene.labels, scene.graph, scene.cal)
     cagcn.parameters_ = gets.parameters_[5:9]
     np.testing.assert_allclose(
         gets.temperatures(scene.logits, graph=scene.graph),
@@ -137,7 +137,7 @@ def test_gets_with_one_expert_is_cagcn_with_softplus(scene):
 
 def test_gets_by_class_changes_predictions_and_refuses_one_temperature(scene):
     gets = GETS(scale="node_class", lr=0.1, epochs=40)
-    gets.fit(scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train)
+    gets.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
     p = gets.transform(scene.logits, graph=scene.graph)
     assert (p.argmax(axis=1) != scene.logits.argmax(axis=1)).any()
     with pytest.raises(InputError, match="use transform"):
@@ -167,7 +167,7 @@ def ring(count, step):
 
 def test_wats_sees_structure_only(scene):
     wats = WATS(epochs=20).fit(
-        scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train
+        scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train
     )
     regular = ring(50, (1, 2))
     for coefficients in ("heat", "exponential"):
@@ -199,14 +199,14 @@ def test_wats_features_are_the_heat_kernel():
 
 
 def test_rbs_with_one_bin_is_temperature_scaling(scene):
-    rbs = RBS(bins=1).fit(scene.logits, scene.labels, scene.cal, graph=scene.graph)
-    ts = TemperatureScaling().fit(scene.logits, scene.labels, scene.cal)
+    rbs = RBS(bins=1).fit(scene.logits, scene.labels, scene.graph, scene.cal)
+    ts = TemperatureScaling().fit(scene.logits, scene.labels, nodes=scene.cal)
     expected = ts.transform(scene.other_logits)
     np.testing.assert_allclose(rbs.transform(scene.other_logits, graph=scene.other), expected)
 
 
 def test_rbs_bins_by_the_neighbours_support(scene):
-    rbs = RBS(bins=3).fit(scene.logits, scene.labels, scene.cal, graph=scene.graph)
+    rbs = RBS(bins=3).fit(scene.logits, scene.labels, scene.graph, scene.cal)
     p = temperature.apply(scene.logits.astype(np.float64))
     index = np.minimum((neighbour_support(p, scene.graph) * 3).astype(int), 2)
     for part in range(3):
@@ -222,8 +222,8 @@ def test_simcalib_carries_prototypes_to_another_graph(scene):
     sim = SimCalib(epochs=20).fit(
         scene.logits,
         scene.labels,
+        scene.graph,
         scene.cal,
-        graph=scene.graph,
         train_nodes=scene.train,
         embeddings=hidden,
     )
@@ -253,18 +253,18 @@ def test_relative_degree_of_isolated_nodes_is_one():
 @pytest.mark.parametrize("stop", ["train", "calibration", "folds"])
 def test_when_training_stops(scene, stop):
     wats = WATS(stop=stop, epochs=40, patience=5)
-    wats.fit(scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train)
+    wats.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
     assert 1 <= wats.epoch_ <= 40
     if stop == "train":
         with pytest.raises(InputError, match='stop="train" needs train_nodes'):
-            wats.fit(scene.logits, scene.labels, scene.cal, graph=scene.graph)
+            wats.fit(scene.logits, scene.labels, scene.graph, scene.cal)
 
 
 def test_folds_choose_less_training_where_there_is_nothing_to_learn(scene):
     """Labels that are coin flips: a network that trains on must hurt on held-out nodes."""
     labels = np.random.default_rng(0).integers(3, size=500)
     cagcn = CaGCN(stop="folds", epochs=300, lr=0.05, weight_decay=0.0, dropout=0.0, margin=0.0)
-    flipped = cagcn.fit(scene.logits, labels, scene.cal[:40], graph=scene.graph)
+    flipped = cagcn.fit(scene.logits, labels, scene.graph, scene.cal[:40])
     assert flipped.epoch_ < 300
     assert np.bincount(fold_numbers(40, 3, 0)).tolist() == [14, 13, 13]
 
@@ -273,10 +273,10 @@ def test_stac_is_the_package_stac_and_checks_the_logits(scene):
     from graphtemper import stac
 
     calibrator = STAC(scene.predictor, seed=3)
-    calibrator.fit(scene.logits, scene.labels, scene.cal, graph=scene.graph)
+    calibrator.fit(scene.logits, scene.labels, scene.graph, scene.cal)
     tau = stac.threshold(scene.predictor, scene.graph, scene.cal)
     assert calibrator.threshold_ == tau
-    result = stac.recalibrate(scene.predictor, scene.other, tau, seed=3)
+    result = stac.stac(scene.predictor, scene.other, tau, seed=3)
     p = calibrator.transform(scene.other_logits, graph=scene.other)
     np.testing.assert_allclose(p, result.probabilities)
     with pytest.raises(InputError, match="not those of the predictor"):

@@ -41,7 +41,7 @@ def test_known_rows(rows):
     assert slope.items == ("thm:kappa", "eq:kappa", "as:clf")
     assert slope.formula.startswith("degree_ratio (2 h_t - 1)")
     assert "test_slope_is_the_ratio_of_the_simulated_moments" in slope.tests
-    assert found["calibrators.stac.recalibrate"].items == ("alg:stac",)
+    assert found["calibrators.stac.stac"].items == ("alg:stac",)
     assert found["theory.label_free.fit_binary"].items == ()
 
 

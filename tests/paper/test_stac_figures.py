@@ -76,7 +76,7 @@ def test_the_label_free_path_cannot_see_labels(paper_graphs):
     target = published_noise(graph, 1.0, 0)
     wrong = np.random.default_rng(0).integers(2, size=graph.num_nodes)
     answers = [
-        stac.recalibrate(model, g, threshold, nodes=split.test).temperature
+        stac.stac(model, g, threshold, nodes=split.test).temperature
         for g in (target, target.replace(labels=None), target.replace(labels=wrong))
     ]
     assert answers[0] == answers[1] == answers[2]

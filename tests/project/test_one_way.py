@@ -30,7 +30,7 @@ BINNING_ELSEWHERE = {
 }
 SPARSE_PRODUCT_ELSEWHERE = {
     "graphtemper/cli/demonstration.py": "features of a sampled graph are dense",
-    "graphtemper/scale/halves.py": "blocks of one shard's features, dense or sparse",
+    "graphtemper/scale/evidence/split_views.py": "blocks of one shard's features, dense or sparse",
     "graphtemper/scale/propagation.py": "blocks of one shard's features, dense or sparse",
     "graphtemper/signals/node_signals.py": "features, dense or sparse, times a small matrix",
 }

@@ -20,9 +20,7 @@ def accuracy(p, scene):
 
 
 def fitted(model, scene):
-    return model.fit(
-        scene.logits, scene.labels, scene.cal, graph=scene.graph, train_nodes=scene.train
-    )
+    return model.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +118,7 @@ def test_training_nodes_must_have_labels(scene):
     labels = scene.labels.copy()
     labels[scene.train[0]] = -1
     with pytest.raises(InputError, match="training node has no label"):
-        Tent(epochs=2).fit(
-            scene.logits, labels, scene.cal, graph=scene.graph, train_nodes=scene.train
-        )
+        Tent(epochs=2).fit(scene.logits, labels, scene.graph, scene.cal, train_nodes=scene.train)
 
 
 def test_cf_gnn_sets_cover_where_nodes_are_exchangeable(scene):
@@ -131,7 +127,7 @@ def test_cf_gnn_sets_cover_where_nodes_are_exchangeable(scene):
     for seed in range(6):
         order = np.random.default_rng(seed).permutation(np.arange(150, 500))
         cf = CFGNN(epochs=40, warm=20, seed=seed)
-        cf.fit(scene.logits, scene.labels, order[:200], graph=scene.graph, train_nodes=scene.train)
+        cf.fit(scene.logits, scene.labels, scene.graph, order[:200], train_nodes=scene.train)
         sets = cf.sets(scene.logits, graph=scene.graph)[order[200:]]
         covered.append(sets[np.arange(150), scene.labels[order[200:]]].mean())
         sizes.append(sets.sum(axis=1).mean())
@@ -149,4 +145,4 @@ def test_cf_gnn_size_falls_with_the_size_loss():
 
 def test_cf_gnn_needs_a_few_nodes(scene):
     with pytest.raises(InputError, match="at least eight"):
-        CFGNN().fit(scene.logits, scene.labels, scene.cal[:7], graph=scene.graph)
+        CFGNN().fit(scene.logits, scene.labels, scene.graph, scene.cal[:7])

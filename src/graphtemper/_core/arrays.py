@@ -1,4 +1,4 @@
-"""Arrays of logits, probabilities and labels: their type, and checks of their shape and values."""
+"""Checks of the shape and values of arrays: logits, probabilities, labels, class shares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphtemper.errors import InputError
 
 FloatArray = NDArray[np.float64]
 
-# Wide enough for half-precision softmax output, far too narrow for logits or one-vs-rest scores.
+# Accepts half-precision softmax output, but neither logits nor one-vs-rest scores.
 SUM_TOLERANCE = 1e-3
 
 
@@ -33,7 +33,7 @@ def as_array(values: Any, name: str) -> NDArray[Any]:
 
 
 def check_matrix(values: ArrayLike, name: str, *, allow_empty: bool = False) -> NDArray[Any]:
-    """Return ``values`` as an (n, K) array of float32 or float64 without copying what is one."""
+    """Return ``values`` as an (n, K) array of float32 or float64, without a copy if it is one."""
     array = as_array(values, name)
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
@@ -51,11 +51,19 @@ def check_matrix(values: ArrayLike, name: str, *, allow_empty: bool = False) -> 
     return array.astype(np.float64)
 
 
+def check_pair(
+    values: ArrayLike, labels: ArrayLike, name: str
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return an (n, K) matrix and the (n,) labels of its rows."""
+    matrix = check_matrix(values, name)
+    return matrix, check_labels(labels, *matrix.shape)
+
+
 def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[np.intp]:
     """Return ``labels`` as (n,) class indices in 0 ... K-1."""
     array = as_array(labels, "labels")
     if array.shape != (num_rows,):
-        raise InputError(f"labels must have shape ({num_rows},), one a row, not {array.shape}.")
+        raise InputError(f"labels must have shape ({num_rows},), one per row, not {array.shape}.")
     if array.dtype.kind not in "iu":
         raise InputError(f"labels must be integer class indices, but their type is {array.dtype}.")
     if num_rows and (array.min() < 0 or array.max() >= num_classes):
@@ -72,15 +80,77 @@ def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[
     return array.astype(np.intp, copy=False)
 
 
+def check_finite_rows(values: FloatArray, name: str) -> None:
+    """Raise if a number is not finite, and name its row.
+
+    Examples
+    --------
+    >>> check_finite_rows(np.array([[0.0, np.nan]]), "logits")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: logits[0] holds nan; every number must be finite.
+    """
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        value = values[row][~np.isfinite(values[row])][0]
+        raise InputError(f"{name}[{row}] holds {value}; every number must be finite.")
+
+
+def check_vector(values: ArrayLike, name: str) -> FloatArray:
+    """Return ``values`` as an (n,) array of finite float64 numbers."""
+    array = as_array(values, name)
+    if array.ndim != 1:
+        raise InputError(f"{name} must be one-dimensional, not of shape {array.shape}.")
+    if array.dtype.kind not in "fiu" and array.size:
+        raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
+    vector: FloatArray = array.astype(np.float64)
+    if not np.isfinite(vector).all():
+        raise InputError(f"{name} holds {vector[~np.isfinite(vector)][0]}; it must be finite.")
+    return vector
+
+
+def probability_columns(p: NDArray[Any], rows: slice) -> NDArray[Any]:
+    """Return the given rows as a checked (K, n) block: short reductions become long vectors.
+
+    Examples
+    --------
+    >>> probability_columns(np.array([[0.2, 0.8], [0.5, 0.6]]), slice(0, 2))
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: probabilities[1] sums to 1.1 instead of 1; turn logits into \
+probabilities with temperature.apply first.
+    """
+    block = np.ascontiguousarray(p[rows].T)
+    error = np.abs(block.sum(axis=0) - 1.0)
+    # Written so that NaN fails the test as well.
+    if not (error.max() <= SUM_TOLERANCE and block.min() >= 0.0):
+        _raise_bad_row(block, rows.start)
+    return block
+
+
+def _raise_bad_row(block: NDArray[Any], first_row: int) -> None:
+    error = np.abs(block.sum(axis=0) - 1.0)
+    bad = ~((error <= SUM_TOLERANCE) & (block.min(axis=0) >= 0.0))
+    row = int(np.argmax(bad))
+    values = block[:, row]
+    name = f"probabilities[{first_row + row}]"
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} holds {values[~np.isfinite(values)][0]}; it must be finite.")
+    advice = "turn logits into probabilities with temperature.apply first"
+    if values.min() < 0.0:
+        raise InputError(f"{name} holds {values.min():g}, which is negative; {advice}.")
+    raise InputError(f"{name} sums to {values.sum():g} instead of 1; {advice}.")
+
+
 def check_shares(values: ArrayLike, name: str, classes: int) -> FloatArray:
+    """Return one share per class, (K,), divided by their sum."""
     shares = as_array(values, name)
     if shares.shape != (classes,):
-        raise InputError(f"{name} must have shape ({classes},), one a class, not {shares.shape}.")
+        raise InputError(f"{name} must have shape ({classes},), one per class, not {shares.shape}.")
     return check_masses(shares, name, "divide by the sum")
 
 
 def check_masses(values: NDArray[np.generic], name: str, advice: str) -> FloatArray:
-    """Return non-negative finite numbers that sum to 1, without the error of their rounding."""
+    """Return non-negative finite numbers that sum to 1 up to rounding, divided by their sum."""
     if values.dtype.kind not in "fiub":
         raise InputError(f"{name} must hold real numbers, but its type is {values.dtype}.")
     masses = values.astype(np.float64)

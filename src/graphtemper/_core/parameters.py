@@ -66,7 +66,8 @@ class HasParameters:
 
 
 def _argument_names(owner: type) -> list[str]:
-    # A class without a constructor inherits object's, which accepts anything and stores nothing.
-    if owner.__init__ is object.__init__:
+    # A class without a constructor inherits object's, whose signature would be (*args, **kwargs).
+    constructor = inspect.getattr_static(owner, "__init__")
+    if constructor is object.__init__:
         return []
-    return list(inspect.signature(owner.__init__).parameters)[1:]
+    return list(inspect.signature(constructor).parameters)[1:]

@@ -10,15 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
-from graphtemper.calibrators.base import (
-    Labelled,
-    Need,
-    Seen,
-    TemperatureCalibrator,
-    check_choice,
-    check_range,
-)
+from graphtemper._core.checks import check_choice, check_non_negative, check_positive, check_whole
+from graphtemper.calibrators.base import Granularity, Inputs, Labelled, Need, TemperatureCalibrator
 from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +48,7 @@ class NetworkCalibrator(TemperatureCalibrator):
 
     extra = "pyg"
     needs: tuple[Need, ...] = ("labels", "graph")
-    granularity = "node"
+    granularity: Granularity = "node"
 
     lr: float
     weight_decay: float
@@ -65,15 +58,15 @@ class NetworkCalibrator(TemperatureCalibrator):
     seed: int
 
     def _set_training(self, training: Training) -> None:
-        self.lr = check_range(training.lr, "lr", 0.0, open_end=True)
-        self.weight_decay = check_range(training.weight_decay, "weight_decay", 0.0)
+        self.lr = check_positive(training.lr, "lr")
+        self.weight_decay = check_non_negative(training.weight_decay, "weight_decay")
         self.epochs = check_whole(training.epochs, "epochs", 1)
         self.patience = check_whole(training.patience, "patience", 1)
         self.stop = check_choice(training.stop, (None, *get_args(Stop)), "stop")
         self.seed = check_whole(training.seed, "seed", 0, 2**63 - 1)
 
     @abstractmethod
-    def _context(self, seen: Seen) -> Any:
+    def _context(self, inputs: Inputs) -> Any:
         """Compute what the network reads of a graph; nothing of it is kept."""
 
     @abstractmethod
@@ -94,14 +87,14 @@ class NetworkCalibrator(TemperatureCalibrator):
         """Return what is added to the loss whatever the labels."""
         return 0.0
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         from graphtemper.calibrators import _training
         from graphtemper.models.torch_sparse import threads_for
 
-        context = self._context(seen)
-        problem = self._problem(seen, context)
+        context = self._context(inputs)
+        problem = self._problem(inputs, context)
         schedule = _training.Schedule(self.lr, self.weight_decay, self.epochs, self.patience)
-        with threads_for(seen.logits.size):
+        with threads_for(inputs.logits.size):
             self.parameters_, self.epoch_ = self._trained(problem, schedule, labelled)
 
     def _trained(
@@ -122,13 +115,13 @@ class NetworkCalibrator(TemperatureCalibrator):
         until = Part.of(labelled.train_nodes, labelled.train_labels)
         return train_until(problem, schedule, fit, until, self.seed)
 
-    def _problem(self, seen: Seen, context: Any) -> Problem:
+    def _problem(self, inputs: Inputs, context: Any) -> Problem:
         import torch
 
         from graphtemper.calibrators._training import Problem
         from graphtemper.models.losses import cross_entropy
 
-        logits = torch.from_numpy(seen.logits.astype(np.float32))
+        logits = torch.from_numpy(inputs.logits.astype(np.float32))
 
         def calibrated(
             parameters: list[Tensor], rows: Tensor, generator: Generator | None
@@ -148,16 +141,16 @@ class NetworkCalibrator(TemperatureCalibrator):
 
         return Problem(lambda generator: self._initial(context, generator), loss, score)
 
-    def _scales(self, seen: Seen) -> FloatArray:
+    def _scales(self, inputs: Inputs) -> FloatArray:
         """Return the fitted network's multipliers on a graph, (N,) or (N, K)."""
         import torch
 
         from graphtemper.models.torch_sparse import threads_for
 
         parameters = [torch.from_numpy(array) for array in self.parameters_]
-        with torch.no_grad(), threads_for(seen.logits.size):
-            scale = self._multipliers(parameters, self._context(seen), None)
+        with torch.no_grad(), threads_for(inputs.logits.size):
+            scale = self._multipliers(parameters, self._context(inputs), None)
         return np.maximum(scale.numpy().astype(np.float64), SMALLEST)
 
-    def _temperatures(self, seen: Seen) -> FloatArray:
-        return np.asarray(1.0 / self._scales(seen))
+    def _temperatures(self, inputs: Inputs) -> FloatArray:
+        return np.asarray(1.0 / self._scales(inputs))

@@ -1,18 +1,24 @@
-"""What a calibrator is: fitted on a labelled source graph, applied to the same or another graph."""
+"""The protocol of calibrators: fitted on a labelled source graph, applied to any graph."""
 
 from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray, as_array, check_labels, check_matrix
-from graphtemper._core.checks import check_number
+from graphtemper._core.arrays import (
+    FloatArray,
+    as_array,
+    check_finite_rows,
+    check_labels,
+    check_matrix,
+)
+from graphtemper._core.checks import check_instance
 from graphtemper._core.parameters import HasParameters
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
@@ -23,8 +29,8 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """What a calibrator may look at on one graph: never a label.
+class Inputs:
+    """What a calibrator may read of one graph: never a label.
 
     ``train_nodes`` are the nodes of *this* graph that the base model was trained on; a target
     graph has none.
@@ -36,8 +42,8 @@ class Seen:
     embeddings: FloatArray | None = None
 
     @property
-    def network(self) -> Graph:
-        """The graph of a calibrator whose ``needs`` name it."""
+    def required_graph(self) -> Graph:
+        """The graph, for a calibrator whose ``needs`` include it."""
         if self.graph is None:
             raise InputError("this calibrator needs graph=...; pass the graph of the logits.")
         return self.graph
@@ -45,7 +51,7 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Labelled:
-    """The calibration nodes, their labels, and those of the training nodes where they are known."""
+    """The calibration nodes and their labels, and the training nodes and theirs if available."""
 
     nodes: Rows
     labels: NDArray[np.intp]
@@ -59,13 +65,14 @@ class Calibrator(HasParameters, ABC):
     Attributes
     ----------
     preserves_argmax : bool
-        Whether the predicted class of every node stays as it is.
+        Whether the predicted class of every node is unchanged.
     needs : tuple of str
-        Which arguments matter. ``"labels"`` are those of ``fit``; ``"graph"`` also in `transform`;
-        ``"features"`` are the graph's; ``"retrain"``: the base model is trained anew.
+        Which arguments matter. ``"labels"`` are those of ``fit``; ``"graph"`` is also needed by
+        `transform`; ``"features"`` are the graph's; ``"retrain"``: the base model is retrained.
     granularity : str
-        What has a scale of its own: ``"global"``, ``"class"``, ``"node"``, ``"node_class"``; or
-        ``"set"``: its aim is prediction sets; ``"model"``: it predicts anew instead of scaling.
+        What each scale belongs to: ``"global"``, ``"class"``, ``"node"``, ``"node_class"``; or
+        ``"set"``: the method aims at prediction sets; ``"model"``: it makes new predictions instead
+        of scaling.
     reference : str
         Where the method was published.
     differs : str
@@ -85,8 +92,8 @@ class Calibrator(HasParameters, ABC):
         self,
         logits: ArrayLike,
         labels: ArrayLike,
-        nodes: Nodes = None,
         graph: Graph | None = None,
+        nodes: Nodes = None,
         *,
         train_nodes: Nodes = None,
         embeddings: ArrayLike | None = None,
@@ -98,37 +105,39 @@ class Calibrator(HasParameters, ABC):
         logits : (N, K) array
             Logits of every node of the graph.
         labels : (N,) integer array
-            One a node, as in ``graph.labels``; only those of ``nodes`` (and of ``train_nodes``)
-            are read, the others may be -1.
+            One label per node, as in ``graph.labels``; only those of ``nodes`` (and of
+            ``train_nodes``) are read, the others may be -1.
+        graph : Graph, optional
+            The graph of the logits; its own labels and masks are not read.
         nodes : boolean mask or indices, optional
             The calibration nodes: labelled, and not used to train the base model. Default: all
             labelled nodes.
-        graph : Graph, optional
-            The graph of the logits; its own labels and masks are not read.
         train_nodes : boolean mask or indices, optional
             The nodes the base model was trained on, for the methods that use them.
         embeddings : (N, D) array, optional
             Hidden representations, for the methods that use them.
         """
         self._check_extra()
+        if graph is not None:
+            check_instance(graph, Graph, "graph", "fit(logits, labels, graph, nodes)")
         for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)  # what an earlier fit learned
-        seen = self._seen(logits, graph, train_nodes, embeddings)
+            delattr(self, name)  # learned by an earlier fit
+        inputs = self._checked_inputs(logits, graph, train_nodes, embeddings)
         truth = as_array(labels, "labels")
-        if truth.shape != (len(seen.logits),):
+        if truth.shape != (len(inputs.logits),):
             raise InputError(
-                f"labels must have shape ({len(seen.logits)},), one a node of the graph, "
+                f"labels must have shape ({len(inputs.logits)},), one per node of the graph, "
                 f"not {truth.shape}."
             )
         if truth.dtype.kind not in "iu":
             raise InputError(f"labels must be integer class indices, not {truth.dtype}.")
         rows = select_nodes(truth >= 0 if nodes is None else nodes, len(truth))
-        classes = seen.logits.shape[1]
+        classes = inputs.logits.shape[1]
         train_labels = None
-        if seen.train_nodes is not None and (truth[seen.train_nodes] >= 0).all():
-            train_labels = check_labels(truth[seen.train_nodes], seen.train_nodes.size, classes)
-        found = check_labels(truth[rows], rows.size, classes)
-        self._fit(seen, Labelled(rows, found, seen.train_nodes, train_labels))
+        if inputs.train_nodes is not None and (truth[inputs.train_nodes] >= 0).all():
+            train_labels = check_labels(truth[inputs.train_nodes], inputs.train_nodes.size, classes)
+        node_labels = check_labels(truth[rows], rows.size, classes)
+        self._fit(inputs, Labelled(rows, node_labels, inputs.train_nodes, train_labels))
         self.num_classes_ = classes
         return self
 
@@ -142,40 +151,51 @@ class Calibrator(HasParameters, ABC):
     ) -> FloatArray:
         """Return calibrated probabilities (N, K) on the source graph or on another one.
 
-        What depends on a graph (degrees, distances, aggregates) is computed from the graph given
-        here. ``train_nodes`` are those among *its* nodes: leave them out on a target.
+        Everything that depends on a graph (degrees, distances, aggregates) is computed from
+        ``graph``. ``train_nodes`` are nodes of that graph: leave them out on a target.
         """
-        return self._transform(self._ready(logits, graph, train_nodes, embeddings))
+        return self._transform(self._fitted_inputs(logits, graph, train_nodes, embeddings))
 
     @abstractmethod
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         """Learn; every argument is checked."""
 
     @abstractmethod
-    def _transform(self, seen: Seen) -> FloatArray:
+    def _transform(self, inputs: Inputs) -> FloatArray:
         """Return probabilities (N, K); every argument is checked."""
 
-    def _ready(
-        self, logits: ArrayLike, graph: Graph | None, train_nodes: Nodes, embeddings: Any
-    ) -> Seen:
+    def _fitted_inputs(
+        self,
+        logits: ArrayLike,
+        graph: Graph | None,
+        train_nodes: Nodes,
+        embeddings: ArrayLike | None,
+    ) -> Inputs:
         self._check_extra()
         if not hasattr(self, "num_classes_"):
             raise InputError(
-                f"this {type(self).__name__} is not fitted; call fit(logits, labels, nodes) first."
+                f"this {type(self).__name__} is not fitted; "
+                "call fit(logits, labels, graph, nodes) first."
             )
-        seen = self._seen(logits, graph, train_nodes, embeddings)
-        if seen.logits.shape[1] != self.num_classes_:
+        if graph is not None:
+            check_instance(graph, Graph, "graph", "transform(logits, graph)")
+        inputs = self._checked_inputs(logits, graph, train_nodes, embeddings)
+        if inputs.logits.shape[1] != self.num_classes_:
             raise InputError(
-                f"the logits have {seen.logits.shape[1]} classes but this {type(self).__name__} "
+                f"the logits have {inputs.logits.shape[1]} classes but this {type(self).__name__} "
                 f"was fitted on {self.num_classes_}; use the same classes in the same order."
             )
-        return seen
+        return inputs
 
-    def _seen(
-        self, logits: ArrayLike, graph: Graph | None, train_nodes: Nodes, embeddings: Any
-    ) -> Seen:
+    def _checked_inputs(
+        self,
+        logits: ArrayLike,
+        graph: Graph | None,
+        train_nodes: Nodes,
+        embeddings: ArrayLike | None,
+    ) -> Inputs:
         z = check_matrix(logits, "logits").astype(np.float64)
-        check_finite(z, "logits")
+        check_finite_rows(z, "logits")
         if graph is None:
             if "graph" in self.needs:
                 raise InputError(
@@ -193,9 +213,9 @@ class Calibrator(HasParameters, ABC):
             hidden = np.asarray(as_array(embeddings, "embeddings"), dtype=np.float64)
             if hidden.ndim != 2 or len(hidden) != len(z):
                 raise InputError(f"embeddings must have shape ({len(z)}, D), not {hidden.shape}.")
-            check_finite(hidden, "embeddings")
+            check_finite_rows(hidden, "embeddings")
         rows = None if train_nodes is None else select_nodes(train_nodes, len(z))
-        return Seen(z, graph, rows, hidden)
+        return Inputs(z, graph, rows, hidden)
 
     def _check_extra(self) -> None:
         if not self.extra:
@@ -210,7 +230,7 @@ class Calibrator(HasParameters, ABC):
 
 
 class TemperatureCalibrator(Calibrator):
-    """A calibrator that divides logits by temperatures, so that every argmax stays."""
+    """A calibrator that divides logits by temperatures and so preserves every argmax."""
 
     preserves_argmax = True
 
@@ -223,72 +243,11 @@ class TemperatureCalibrator(Calibrator):
         embeddings: ArrayLike | None = None,
     ) -> FloatArray:
         """Return the temperature of every node, (N,); the arguments are those of `transform`."""
-        return self._temperatures(self._ready(logits, graph, train_nodes, embeddings))
+        return self._temperatures(self._fitted_inputs(logits, graph, train_nodes, embeddings))
 
     @abstractmethod
-    def _temperatures(self, seen: Seen) -> FloatArray:
+    def _temperatures(self, inputs: Inputs) -> FloatArray:
         """Return temperatures (N,)."""
 
-    def _transform(self, seen: Seen) -> FloatArray:
-        return temperature.apply(seen.logits, self._temperatures(seen))
-
-
-def check_finite(values: FloatArray, name: str) -> None:
-    """Refuse a number that is not finite, naming its row.
-
-    Examples
-    --------
-    >>> check_finite(np.array([[0.0, np.nan]]), "logits")
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: logits[0] holds nan; every number must be finite.
-    """
-    finite = np.isfinite(values).all(axis=1)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        value = values[row][~np.isfinite(values[row])][0]
-        raise InputError(f"{name}[{row}] holds {value}; every number must be finite.")
-
-
-def check_choice(value: Any, choices: tuple[Any, ...], name: str) -> Any:
-    """Return the value after checking that it is one of the choices.
-
-    Examples
-    --------
-    >>> check_choice("l2", ("nll", "brier"), "loss")
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: loss must be one of 'nll', 'brier', not 'l2'.
-    """
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}.")
-    return value
-
-
-def check_range(value: Any, name: str, least: float, *, open_end: bool = False) -> float:
-    """Return a finite number of at least ``least`` (above it where ``open_end``).
-
-    Examples
-    --------
-    >>> check_range(-1.0, "lr", 0.0, open_end=True)
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: lr must be finite and above 0, not -1.0.
-    """
-    number = check_number(value, name)
-    if not np.isfinite(number) or number < least or (open_end and number == least):
-        word = "above" if open_end else "at least"
-        raise InputError(f"{name} must be finite and {word} {least:g}, not {value!r}.")
-    return number
-
-
-def check_share(value: Any, name: str) -> float:
-    """Return a number in [0, 1).
-
-    Examples
-    --------
-    >>> check_share(1.0, "dropout")
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: dropout must be at least 0 and below 1, not 1.0.
-    """
-    number = check_number(value, name)
-    if not 0.0 <= number < 1.0:
-        raise InputError(f"{name} must be at least 0 and below 1, not {value!r}.")
-    return number
+    def _transform(self, inputs: Inputs) -> FloatArray:
+        return temperature.apply(inputs.logits, self._temperatures(inputs))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_at_least, check_fraction, check_non_negative, check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
-from graphtemper.calibrators.base import Seen, check_range, check_share
+from graphtemper.calibrators.base import Inputs
 from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class CaGCN(NetworkCalibrator):
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
     >>> z = np.random.default_rng(0).normal(size=(200, 2))
-    >>> p = CaGCN(epochs=5).fit(z, g.labels, range(100), graph=g).transform(z, graph=g)
+    >>> p = CaGCN(epochs=5).fit(z, g.labels, g, range(100)).transform(z, graph=g)
     >>> p.shape
     (200, 2)
     """
@@ -79,16 +79,16 @@ class CaGCN(NetworkCalibrator):
         seed: int = 0,
     ) -> None:
         self.hidden = check_whole(hidden, "hidden", 1)
-        self.floor = check_range(floor, "floor", 1.0)
-        self.margin = check_range(margin, "margin", 0.0)
-        self.dropout = check_share(dropout, "dropout")
+        self.floor = check_at_least(floor, "floor", 1.0)
+        self.margin = check_non_negative(margin, "margin")
+        self.dropout = check_fraction(dropout, "dropout")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 
-    def _context(self, seen: Seen) -> Context:
+    def _context(self, inputs: Inputs) -> Context:
         import torch
 
-        matrix = operator(seen.network, "self-loop")
-        return Context(matrix, torch.from_numpy(multiply(matrix, seen.logits.astype(np.float32))))
+        matrix = operator(inputs.required_graph, "self-loop")
+        return Context(matrix, torch.from_numpy(multiply(matrix, inputs.logits.astype(np.float32))))
 
     def _initial(self, context: Context, generator: Generator) -> list[Tensor]:
         from graphtemper.calibrators._training import glorot, zeros

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_fraction, check_non_negative, check_positive, check_whole
 from graphtemper._core.random_streams import stream
-from graphtemper.calibrators.base import Calibrator, Labelled, Seen, check_range, check_share
+from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.conformal import ConformalSets
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes
@@ -77,7 +77,7 @@ class CFGNN(Calibrator):
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
     >>> z = np.random.default_rng(0).normal(size=(200, 2))
-    >>> cf = CFGNN(epochs=20, warm=10).fit(z, g.labels, range(100), graph=g)
+    >>> cf = CFGNN(epochs=20, warm=10).fit(z, g.labels, g, range(100))
     >>> cf.transform(z, graph=g).shape, cf.sets(z, graph=g).dtype
     ((200, 2), dtype('bool'))
     """
@@ -102,15 +102,15 @@ class CFGNN(Calibrator):
         epochs: int = 1000,
         seed: int = 0,
     ) -> None:
-        self.level = check_share(level, "level")
-        self.weight = check_range(weight, "weight", 0.0)
-        self.target = check_range(target, "target", 0.0)
-        self.smoothing = check_range(smoothing, "smoothing", 0.0, open_end=True)
+        self.level = check_fraction(level, "level")
+        self.weight = check_non_negative(weight, "weight")
+        self.target = check_non_negative(target, "target")
+        self.smoothing = check_positive(smoothing, "smoothing")
         self.warm = check_whole(warm, "warm", 0)
         self.hidden = check_whole(hidden, "hidden", 1)
-        self.dropout = check_share(dropout, "dropout")
-        self.lr = check_range(lr, "lr", 0.0, open_end=True)
-        self.weight_decay = check_range(weight_decay, "weight_decay", 0.0)
+        self.dropout = check_fraction(dropout, "dropout")
+        self.lr = check_positive(lr, "lr")
+        self.weight_decay = check_non_negative(weight_decay, "weight_decay")
         self.epochs = check_whole(epochs, "epochs", 1)
         self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
 
@@ -126,7 +126,7 @@ class CFGNN(Calibrator):
         p = self.transform(logits, graph, train_nodes=train_nodes, embeddings=embeddings)
         return self.sets_.predict(p)
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         from graphtemper.models.torch_sparse import threads_for
 
         if labelled.nodes.size < 8:
@@ -134,14 +134,14 @@ class CFGNN(Calibrator):
                 f"CF-GNN splits its {labelled.nodes.size} calibration nodes into four; "
                 "pass at least eight."
             )
-        labels = np.full(len(seen.logits), -1)
+        labels = np.full(len(inputs.logits), -1)
         labels[labelled.nodes] = labelled.labels
         roles = self._roles(labelled.nodes)
         fit = roles.imitate if labelled.train_labels is None else labelled.train_nodes
         if labelled.train_nodes is not None and labelled.train_labels is not None:
             labels[labelled.train_nodes] = labelled.train_labels
-        context = self._context(seen)
-        with threads_for(seen.logits.size):
+        context = self._context(inputs)
+        with threads_for(inputs.logits.size):
             self.parameters_, self.epoch_ = self._trained(context, labels, fit, roles)
         p = self._corrected(self.parameters_, context)
         rows = roles.threshold
@@ -152,11 +152,11 @@ class CFGNN(Calibrator):
         half, quarter = nodes.size // 2, nodes.size // 4
         return Roles(*np.split(mixed, [half, half + quarter]))
 
-    def _context(self, seen: Seen) -> Context:
+    def _context(self, inputs: Inputs) -> Context:
         import torch
 
-        matrix = operator(seen.network, "self-loop")
-        p = temperature.apply(seen.logits).astype(np.float32)
+        matrix = operator(inputs.required_graph, "self-loop")
+        p = temperature.apply(inputs.logits).astype(np.float32)
         return Context(matrix, torch.from_numpy(multiply(matrix, p)))
 
     def _trained(
@@ -220,8 +220,8 @@ class CFGNN(Calibrator):
             logits = self._logits([torch.from_numpy(array) for array in arrays], context, None)
         return temperature.apply(logits.numpy().astype(np.float64))
 
-    def _transform(self, seen: Seen) -> FloatArray:
-        return self._corrected(self.parameters_, self._context(seen))
+    def _transform(self, inputs: Inputs) -> FloatArray:
+        return self._corrected(self.parameters_, self._context(inputs))
 
 
 def soft_size(p: Tensor, hits: Tensor, level: float, smoothing: float) -> Tensor:

@@ -30,5 +30,5 @@ class Dirichlet(MatrixScaling):
     reference = "Kull et al., NeurIPS 2019"
     differs = "solved exactly from temperature scaling; strength by cross-validation"
 
-    def _inputs(self, logits: FloatArray) -> FloatArray:
+    def _scores(self, logits: FloatArray) -> FloatArray:
         return temperature.log_probabilities(logits)

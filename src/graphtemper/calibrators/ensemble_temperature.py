@@ -9,7 +9,8 @@ from scipy.optimize import LinearConstraint, minimize, minimize_scalar
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper.calibrators.base import Calibrator, Labelled, Seen, check_choice
+from graphtemper._core.checks import check_choice
+from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 
 Loss = Literal["nll", "brier"]
 # Keeps the order of the classes where the uniform part would otherwise take all the weight.
@@ -56,8 +57,8 @@ class EnsembleTemperature(Calibrator):
     def __init__(self, loss: Loss = "nll") -> None:
         self.loss: Loss = check_choice(loss, get_args(Loss), "loss")
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        logits, labels = seen.logits[labelled.nodes], labelled.labels
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        logits, labels = inputs.logits[labelled.nodes], labelled.labels
         truth = np.eye(logits.shape[1])[labels]
         if self.loss == "nll":
             self.temperature_ = temperature.fit(logits, labels)
@@ -66,8 +67,8 @@ class EnsembleTemperature(Calibrator):
         parts = components(logits, self.temperature_)
         self.weights_ = mixture_weights(parts, truth, self.loss)
 
-    def _transform(self, seen: Seen) -> FloatArray:
-        mixed = np.tensordot(self.weights_, components(seen.logits, self.temperature_), 1)
+    def _transform(self, inputs: Inputs) -> FloatArray:
+        mixed = np.tensordot(self.weights_, components(inputs.logits, self.temperature_), 1)
         return np.asarray(mixed / mixed.sum(axis=1, keepdims=True))
 
 

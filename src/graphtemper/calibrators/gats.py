@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_non_negative, check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
-from graphtemper.calibrators.base import Seen, check_range
+from graphtemper.calibrators.base import Inputs
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, multiply, operator
 
@@ -72,7 +72,7 @@ class GATS(NetworkCalibrator):
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
     >>> z = np.random.default_rng(0).normal(size=(200, 2))
-    >>> gats = GATS(epochs=5).fit(z, g.labels, range(50), graph=g, train_nodes=range(50, 100))
+    >>> gats = GATS(epochs=5).fit(z, g.labels, g, range(50), train_nodes=range(50, 100))
     >>> gats.transform(z, graph=g, train_nodes=range(50, 100)).shape
     (200, 2)
     """
@@ -93,13 +93,13 @@ class GATS(NetworkCalibrator):
         seed: int = 0,
     ) -> None:
         self.heads = check_whole(heads, "heads", 1)
-        self.bias = check_range(bias, "bias", 0.0)
+        self.bias = check_non_negative(bias, "bias")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 
-    def _context(self, seen: Seen) -> Context:
+    def _context(self, inputs: Inputs) -> Context:
         import torch
 
-        graph, logits = seen.network, seen.logits
+        graph, logits = inputs.required_graph, inputs.logits
         node, end = looped_edges(graph)
         agreement = edge_products(logits, node, end)
         return Context(
@@ -108,7 +108,7 @@ class GATS(NetworkCalibrator):
             torch.from_numpy(node),
             torch.from_numpy(end),
             torch.from_numpy(agreement.astype(np.float32)),
-            torch.from_numpy(distance_class(graph, seen.train_nodes)),
+            torch.from_numpy(distance_class(graph, inputs.train_nodes)),
         )
 
     def _initial(self, context: Context, generator: Generator) -> list[Tensor]:

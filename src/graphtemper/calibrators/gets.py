@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_choice, check_fraction, check_non_negative, check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
-from graphtemper.calibrators.base import Labelled, Seen, check_choice, check_range, check_share
+from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.errors import InputError
 from graphtemper.graph.operators import operator
 
@@ -87,7 +87,7 @@ class GETS(NetworkCalibrator):
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
     >>> z = np.random.default_rng(0).normal(size=(200, 2))
-    >>> GETS(epochs=3).fit(z, g.labels, range(100), graph=g).transform(z, graph=g).shape
+    >>> GETS(epochs=3).fit(z, g.labels, g, range(100)).transform(z, graph=g).shape
     (200, 2)
     """
 
@@ -122,19 +122,19 @@ class GETS(NetworkCalibrator):
         self.hidden = check_whole(hidden, "hidden", 1)
         self.feature_width = check_whole(feature_width, "feature_width", 1)
         self.degree_width = check_whole(degree_width, "degree_width", 1)
-        self.dropout = check_share(dropout, "dropout")
-        self.balance = check_range(balance, "balance", 0.0)
+        self.dropout = check_fraction(dropout, "dropout")
+        self.balance = check_non_negative(balance, "balance")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        self.degrees_ = np.unique(seen.network.degrees)
-        self.num_features_ = seen.network.num_features
-        super()._fit(seen, labelled)
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        self.degrees_ = np.unique(inputs.required_graph.degrees)
+        self.num_features_ = inputs.required_graph.num_features
+        super()._fit(inputs, labelled)
 
-    def _context(self, seen: Seen) -> Context:
+    def _context(self, inputs: Inputs) -> Context:
         import torch
 
-        graph = seen.network
+        graph = inputs.required_graph
         if graph.num_features != self.num_features_:
             raise InputError(
                 f"this GETS was fitted on {self.num_features_} feature columns but the graph has "
@@ -143,7 +143,7 @@ class GETS(NetworkCalibrator):
         features = sp.csr_matrix(graph.features)
         return Context(
             operator(graph, "self-loop"),
-            torch.from_numpy(seen.logits.astype(np.float32)),
+            torch.from_numpy(inputs.logits.astype(np.float32)),
             features,
             sp.csr_matrix(features.T),
             torch.from_numpy(known_degree(graph.degrees, self.degrees_)),
@@ -237,15 +237,15 @@ class GETS(NetworkCalibrator):
         importance, load = gate.gates.sum(dim=0), expected_load(gate, self.active)
         return self.balance * (squared_variation(importance) + squared_variation(load))
 
-    def _temperatures(self, seen: Seen) -> FloatArray:
+    def _temperatures(self, inputs: Inputs) -> FloatArray:
         if self.scale == "node_class":
             raise InputError('GETS(scale="node_class") has a scale a class; use transform.')
-        return super()._temperatures(seen)
+        return super()._temperatures(inputs)
 
-    def _transform(self, seen: Seen) -> FloatArray:
+    def _transform(self, inputs: Inputs) -> FloatArray:
         if self.scale == "node":
-            return super()._transform(seen)
-        return temperature.apply(seen.logits * self._scales(seen))
+            return super()._transform(inputs)
+        return temperature.apply(inputs.logits * self._scales(inputs))
 
 
 def known_degree(degrees: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ import numpy as np
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_whole
-from graphtemper.calibrators.base import Calibrator, Labelled, Seen
+from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.metrics.binned import bin_index
 
 
@@ -48,8 +48,8 @@ class HistogramBinning(Calibrator):
     def __init__(self, bins: int = 20) -> None:
         self.bins = check_whole(bins, "bins", 1)
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        p = temperature.apply(seen.logits[labelled.nodes])
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        p = temperature.apply(inputs.logits[labelled.nodes])
         self.edges_, self.frequencies_ = [], []
         for k in range(p.shape[1]):
             edges = np.concatenate([[0.0], inner_edges(p[:, k], self.bins), [1.0]])
@@ -59,8 +59,8 @@ class HistogramBinning(Calibrator):
             self.edges_.append(edges)
             self.frequencies_.append(hits / count)
 
-    def _transform(self, seen: Seen) -> FloatArray:
-        p = temperature.apply(seen.logits)
+    def _transform(self, inputs: Inputs) -> FloatArray:
+        p = temperature.apply(inputs.logits)
         binned = np.empty_like(p)
         for k, (edges, frequencies) in enumerate(zip(self.edges_, self.frequencies_, strict=True)):
             binned[:, k] = frequencies[bin_index(p[:, k], edges, closed="right")]

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper.calibrators.base import Calibrator, Labelled, Seen
+from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 
 Curve = tuple[FloatArray, FloatArray]
 # Where a curve is flat the original order decides, as in the authors' code.
@@ -21,7 +21,7 @@ class Isotonic(Calibrator):
     .. math:: p'_{ik} \propto f_k(p_{ik}) + 10^{-9} p_{ik}
 
     Fitted by scikit-learn's ``IsotonicRegression`` (pool adjacent violators), clipped outside the
-    range seen, rows then divided by their sum. With few labels the curves are coarse, and labels
+    range inputs, rows then divided by their sum. With few labels the curves are coarse, and labels
     whose curve is at zero make the NLL large.
 
     Attributes
@@ -44,13 +44,13 @@ class Isotonic(Calibrator):
     granularity = "class"
     reference = "Zadrozny and Elkan, KDD 2002"
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        p = temperature.apply(seen.logits[labelled.nodes])
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        p = temperature.apply(inputs.logits[labelled.nodes])
         truth = np.eye(p.shape[1])[labelled.labels]
         self.curves_ = [increasing_curve(p[:, k], truth[:, k]) for k in range(p.shape[1])]
 
-    def _transform(self, seen: Seen) -> FloatArray:
-        p = temperature.apply(seen.logits)
+    def _transform(self, inputs: Inputs) -> FloatArray:
+        p = temperature.apply(inputs.logits)
         return bend(p, self.curves_)
 
 
@@ -82,13 +82,13 @@ class IsotonicShared(Calibrator):
     reference = "Zhang et al., ICML 2020 (IRM)"
     differs = "rows are divided by their sum; the authors' code leaves them as they are"
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        p = temperature.apply(seen.logits[labelled.nodes])
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        p = temperature.apply(inputs.logits[labelled.nodes])
         truth = np.eye(p.shape[1])[labelled.labels]
         self.curve_ = increasing_curve(p.ravel(), truth.ravel())
 
-    def _transform(self, seen: Seen) -> FloatArray:
-        p = temperature.apply(seen.logits)
+    def _transform(self, inputs: Inputs) -> FloatArray:
+        p = temperature.apply(inputs.logits)
         return bend(p, [self.curve_] * p.shape[1])
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_non_negative, check_whole
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.calibrators._linear_map import chosen_strength, fit_full
-from graphtemper.calibrators.base import Calibrator, Labelled, Seen, check_range
+from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 
 
 class MatrixScaling(Calibrator):
@@ -55,24 +55,24 @@ class MatrixScaling(Calibrator):
     ) -> None:
         for name, value in (("off_diagonal", off_diagonal), ("intercept", intercept)):
             if value is not None:
-                check_range(value, name, 0.0)
+                check_non_negative(value, name)
         self.off_diagonal, self.intercept = off_diagonal, intercept
         self.seed = check_whole(seed, "seed", 0)
 
-    def _inputs(self, logits: FloatArray) -> FloatArray:
+    def _scores(self, logits: FloatArray) -> FloatArray:
         return logits
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        inputs = self._inputs(seen.logits[labelled.nodes])
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        scores = self._scores(inputs.logits[labelled.nodes])
         off_diagonal, intercept = self.off_diagonal, self.intercept
         if off_diagonal is None or intercept is None:
             with one_blas_thread():
-                chosen = chosen_strength(inputs, labelled.labels, self.seed)
+                chosen = chosen_strength(scores, labelled.labels, self.seed)
             off_diagonal = chosen if off_diagonal is None else off_diagonal
             intercept = chosen if intercept is None else intercept
         self.strengths_ = (off_diagonal, intercept)
         with one_blas_thread():
-            self.matrix_, self.bias_ = fit_full(inputs, labelled.labels, off_diagonal, intercept)
+            self.matrix_, self.bias_ = fit_full(scores, labelled.labels, off_diagonal, intercept)
 
-    def _transform(self, seen: Seen) -> FloatArray:
-        return temperature.apply(self._inputs(seen.logits) @ self.matrix_.T + self.bias_)
+    def _transform(self, inputs: Inputs) -> FloatArray:
+        return temperature.apply(self._scores(inputs.logits) @ self.matrix_.T + self.bias_)

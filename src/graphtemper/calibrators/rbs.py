@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_whole
-from graphtemper.calibrators.base import Labelled, Seen, TemperatureCalibrator
+from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.metrics.binned import bin_index, equal_width_edges
@@ -52,9 +52,9 @@ class RBS(TemperatureCalibrator):
     def __init__(self, bins: int = 2) -> None:
         self.bins = check_whole(bins, "bins", 1)
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        logits, labels = seen.logits[labelled.nodes], labelled.labels
-        index = self._index(seen)[labelled.nodes]
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        logits, labels = inputs.logits[labelled.nodes], labelled.labels
+        index = self._index(inputs)[labelled.nodes]
         self.temperatures_ = np.full(self.bins, temperature.fit(logits, labels))
         for part in np.unique(index):
             inside = index == part
@@ -62,11 +62,11 @@ class RBS(TemperatureCalibrator):
             if solved.status == "optimal":
                 self.temperatures_[part] = solved.temperature
 
-    def _temperatures(self, seen: Seen) -> FloatArray:
-        return np.asarray(self.temperatures_[self._index(seen)])
+    def _temperatures(self, inputs: Inputs) -> FloatArray:
+        return np.asarray(self.temperatures_[self._index(inputs)])
 
-    def _index(self, seen: Seen) -> NDArray[np.intp]:
-        ratio = neighbour_support(temperature.apply(seen.logits), seen.network)
+    def _index(self, inputs: Inputs) -> NDArray[np.intp]:
+        ratio = neighbour_support(temperature.apply(inputs.logits), inputs.required_graph)
         return bin_index(np.minimum(ratio, 1.0), equal_width_edges(self.bins), closed="left")
 
 

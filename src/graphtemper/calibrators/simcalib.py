@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_non_negative, check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
-from graphtemper.calibrators.base import Labelled, Seen, check_range
+from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.gats import (
     LEAST_TEMPERATURE,
     Context,
@@ -70,7 +70,7 @@ class SimCalib(NetworkCalibrator):
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
     >>> z = np.random.default_rng(0).normal(size=(200, 2))
-    >>> SimCalib(epochs=3).fit(z, g.labels, range(100), graph=g).transform(z, graph=g).shape
+    >>> SimCalib(epochs=3).fit(z, g.labels, g, range(100)).transform(z, graph=g).shape
     (200, 2)
     """
 
@@ -90,21 +90,21 @@ class SimCalib(NetworkCalibrator):
         seed: int = 0,
     ) -> None:
         self.heads = check_whole(heads, "heads", 1)
-        self.bias = check_range(bias, "bias", 0.0)
+        self.bias = check_non_negative(bias, "bias")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         rows, labels = labelled.nodes, labelled.labels
         if labelled.train_nodes is not None and labelled.train_labels is not None:
             rows, labels = labelled.train_nodes, labelled.train_labels
-        hidden = _representation(seen)
-        self.prototypes_, self.whitening_ = prototypes(hidden[rows], labels, seen.logits.shape[1])
+        hidden = _representation(inputs)
+        self.prototypes_, self.whitening_ = prototypes(hidden[rows], labels, inputs.logits.shape[1])
         self.unit_ = 1.0
-        self.unit_ = float(self._distances(seen).mean()) or 1.0
-        super()._fit(seen, labelled)
+        self.unit_ = float(self._distances(inputs).mean()) or 1.0
+        super()._fit(inputs, labelled)
 
-    def _distances(self, seen: Seen) -> FloatArray:
-        hidden = _representation(seen)
+    def _distances(self, inputs: Inputs) -> FloatArray:
+        hidden = _representation(inputs)
         if hidden.shape[1] != self.prototypes_.shape[1]:
             raise InputError(
                 f"embeddings have {hidden.shape[1]} columns but this SimCalib was fitted on "
@@ -114,16 +114,16 @@ class SimCalib(NetworkCalibrator):
         distances = np.stack([np.linalg.norm(white - centre, axis=1) for centre in centres], axis=1)
         return np.sort(distances, axis=1) / self.unit_
 
-    def _context(self, seen: Seen) -> Context:
+    def _context(self, inputs: Inputs) -> Context:
         import torch
 
-        graph, logits = seen.network, seen.logits
+        graph, logits = inputs.required_graph, inputs.logits
         node, end = looped_edges(graph)
-        inputs = np.column_stack(
-            [unit_sorted(logits), self._distances(seen), *neighbourhood(logits, graph)]
+        columns = np.column_stack(
+            [unit_sorted(logits), self._distances(inputs), *neighbourhood(logits, graph)]
         )
         return Context(
-            torch.from_numpy(inputs.astype(np.float32)),
+            torch.from_numpy(columns.astype(np.float32)),
             torch.from_numpy(confidence_gap(logits, graph).astype(np.float32)),
             torch.from_numpy(node),
             torch.from_numpy(end),
@@ -152,14 +152,14 @@ class SimCalib(NetworkCalibrator):
         return 1.0 / temperatures.clamp(min=LEAST_TEMPERATURE)
 
 
-def _representation(seen: Seen) -> FloatArray:
-    return seen.logits if seen.embeddings is None else seen.embeddings
+def _representation(inputs: Inputs) -> FloatArray:
+    return inputs.logits if inputs.embeddings is None else inputs.embeddings
 
 
 def prototypes(
     hidden: FloatArray, labels: np.ndarray[tuple[int], np.dtype[np.intp]], num_classes: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return class means (classes seen, D) and W such that |(h - mu) W| is Mahalanobis' distance.
+    """Return class means (classes inputs, D) and W such that |(h - mu) W| is Mahalanobis' distance.
 
     Examples
     --------

@@ -6,7 +6,7 @@ import numpy as np
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper.calibrators.base import Labelled, Seen, TemperatureCalibrator
+from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 
 
 class TemperatureScaling(TemperatureCalibrator):
@@ -35,8 +35,8 @@ class TemperatureScaling(TemperatureCalibrator):
     reference = "Guo et al., ICML 2017"
     differs = "solved exactly; released code stops before the optimum"
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        self.temperature_ = temperature.fit(seen.logits[labelled.nodes], labelled.labels)
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        self.temperature_ = temperature.fit(inputs.logits[labelled.nodes], labelled.labels)
 
-    def _temperatures(self, seen: Seen) -> FloatArray:
-        return np.full(len(seen.logits), self.temperature_)
+    def _temperatures(self, inputs: Inputs) -> FloatArray:
+        return np.full(len(inputs.logits), self.temperature_)

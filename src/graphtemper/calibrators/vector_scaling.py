@@ -6,8 +6,9 @@ import numpy as np
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_non_negative
 from graphtemper.calibrators._linear_map import Labels, likelihood, minimum, start_temperature
-from graphtemper.calibrators.base import Calibrator, Labelled, Seen, check_range
+from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 
 
 class VectorScaling(Calibrator):
@@ -51,25 +52,25 @@ class VectorScaling(Calibrator):
 
     def __init__(self, bias: bool = True, penalty: float = 1e-3) -> None:
         self.bias = bias
-        self.penalty = check_range(penalty, "penalty", 0.0)
+        self.penalty = check_non_negative(penalty, "penalty")
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        logits = seen.logits[labelled.nodes]
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        logits = inputs.logits[labelled.nodes]
         unit = start_temperature(logits, labelled.labels)
-        inputs, classes = logits / unit, logits.shape[1]
+        scaled, classes = logits / unit, logits.shape[1]
 
         def objective(parameters: FloatArray) -> tuple[float, FloatArray]:
-            value, gradient = vector_loss(inputs, labelled.labels, parameters, self.penalty)
+            value, gradient = vector_loss(scaled, labelled.labels, parameters, self.penalty)
             if not self.bias:
                 gradient[classes:] = 0.0
             return value, gradient
 
         start = np.concatenate([np.ones(classes), np.zeros(classes)])
-        found = minimum(objective, start)
-        self.scale_, self.shift_ = found[:classes] / unit, found[classes:]
+        parameters = minimum(objective, start)
+        self.scale_, self.shift_ = parameters[:classes] / unit, parameters[classes:]
 
-    def _transform(self, seen: Seen) -> FloatArray:
-        return temperature.apply(seen.logits * self.scale_ + self.shift_)
+    def _transform(self, inputs: Inputs) -> FloatArray:
+        return temperature.apply(inputs.logits * self.scale_ + self.shift_)
 
 
 def vector_loss(

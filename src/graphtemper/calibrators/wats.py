@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import ive
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_choice, check_fraction, check_positive, check_whole
 from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
-from graphtemper.calibrators.base import Seen, check_choice, check_range, check_share
+from graphtemper.calibrators.base import Inputs
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 
@@ -61,7 +61,7 @@ class WATS(NetworkCalibrator):
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
     >>> z = np.random.default_rng(0).normal(size=(200, 2))
-    >>> WATS(epochs=5).fit(z, g.labels, range(100), graph=g).temperatures(z, graph=g).shape
+    >>> WATS(epochs=5).fit(z, g.labels, g, range(100)).temperatures(z, graph=g).shape
     (200,)
     """
 
@@ -86,15 +86,17 @@ class WATS(NetworkCalibrator):
             coefficients, get_args(Coefficients), "coefficients"
         )
         self.order = check_whole(order, "order", 0)
-        self.scale = check_range(scale, "scale", 0.0, open_end=True)
+        self.scale = check_positive(scale, "scale")
         self.hidden = check_whole(hidden, "hidden", 1)
-        self.dropout = check_share(dropout, "dropout")
+        self.dropout = check_fraction(dropout, "dropout")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 
-    def _context(self, seen: Seen) -> Tensor:
+    def _context(self, inputs: Inputs) -> Tensor:
         import torch
 
-        features = wavelet_features(seen.network, self.coefficients, self.order, self.scale)
+        features = wavelet_features(
+            inputs.required_graph, self.coefficients, self.order, self.scale
+        )
         return torch.from_numpy(features.astype(np.float32))
 
     def _initial(self, context: Tensor, generator: Generator) -> list[Tensor]:

@@ -14,7 +14,6 @@ differ only for confidences that equal an edge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -23,16 +22,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, as_array
+from graphtemper._core.arrays import FloatArray, as_array, check_pair, probability_columns
+from graphtemper._core.checks import check_choice, check_count
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
-from graphtemper.metrics._inputs import (
-    check_count,
-    check_pair,
-    columns,
-    confidence_and_correct,
-    top_label,
-)
+from graphtemper.metrics._inputs import confidence_and_correct, top_label
 
 Closed = Literal["right", "left"]
 Scheme = Literal["width", "mass"]
@@ -168,7 +162,7 @@ def bin_probabilities(
     >>> bin_probabilities([[0.2, 0.8], [0.6, 0.4]], [1, 1], bins=5).count
     array([0, 0, 1, 1, 0])
     """
-    p, y = check_pair(probabilities, labels)
+    p, y = check_pair(probabilities, labels, "probabilities")
     bins = check_count(bins, "bins")
     check_choice(scheme, ("width", "mass"), "scheme")
     check_choice(closed, ("right", "left"), "closed")
@@ -181,7 +175,9 @@ def bin_probabilities(
         grid = equal_width_edges(bins)
 
     def part(rows: slice) -> BinnedStatistics:
-        return _sum_in_bins(*confidence_and_correct(columns(p, rows), y[rows]), grid, closed)
+        return _sum_in_bins(
+            *confidence_and_correct(probability_columns(p, rows), y[rows]), grid, closed
+        )
 
     return reduce(add, map_blocks(part, *p.shape))
 
@@ -259,11 +255,3 @@ def _check_edges(edges: ArrayLike) -> FloatArray:
     if not (np.diff(grid) > 0.0).all():
         raise InputError("edges must increase strictly from 0 to 1.")
     return grid
-
-
-def check_choice(value: str, choices: Iterable[str], name: str) -> None:
-    """Check that a word is one of the choices."""
-    options = tuple(choices)
-    if value not in options:
-        words = " or ".join(repr(option) for option in options)
-        raise InputError(f"{name} must be {words}, not {value!r}.")

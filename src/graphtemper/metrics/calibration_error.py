@@ -8,17 +8,17 @@ from operator import add
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._core.arrays import as_array, check_matrix
+from graphtemper._core.arrays import as_array, check_matrix, check_pair, probability_columns
+from graphtemper._core.checks import check_choice, check_count
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
-from graphtemper.metrics._inputs import check_count, check_pair, columns, top_label
+from graphtemper.metrics._inputs import top_label
 from graphtemper.metrics.binned import (
     BinnedStatistics,
     Closed,
     Scheme,
     _sum_in_bins,
     bin_probabilities,
-    check_choice,
     equal_width_edges,
 )
 
@@ -187,12 +187,12 @@ def class_statistics(
     probabilities: ArrayLike, labels: ArrayLike, bins: int, closed: Closed = "right"
 ) -> list[BinnedStatistics]:
     """Binned one-vs-rest statistics of every class: "confidence" is p_k, "correct" is y = k."""
-    p, y = check_pair(probabilities, labels)
+    p, y = check_pair(probabilities, labels, "probabilities")
     grid = equal_width_edges(check_count(bins, "bins"))
     check_choice(closed, ("right", "left"), "closed")
 
     def part(rows: slice) -> list[BinnedStatistics]:
-        block = np.minimum(columns(p, rows), 1.0).astype(np.float64, copy=False)
+        block = np.minimum(probability_columns(p, rows), 1.0).astype(np.float64, copy=False)
         return [_sum_in_bins(column, y[rows] == k, grid, closed) for k, column in enumerate(block)]
 
     blocks = map_blocks(part, *p.shape)

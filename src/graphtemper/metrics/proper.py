@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from graphtemper._core.arrays import check_pair, probability_columns
 from graphtemper._core.threads import map_blocks
-from graphtemper.metrics._inputs import check_pair, columns
 from graphtemper.metrics.calibration_error import class_statistics
 
 
@@ -58,10 +58,10 @@ def nll(probabilities: ArrayLike, labels: ArrayLike) -> float:
     >>> round(nll([[0.5, 0.5], [0.1, 0.9]], [0, 1]), 4)
     0.3993
     """
-    p, y = check_pair(probabilities, labels)
+    p, y = check_pair(probabilities, labels, "probabilities")
 
     def part(rows: slice) -> float:
-        block = columns(p, rows)
+        block = probability_columns(p, rows)
         chosen = block[y[rows], np.arange(block.shape[1])]
         with np.errstate(divide="ignore"):  # log 0 = -inf is the answer, not an accident
             return -float(np.log(chosen, dtype=np.float64).sum())
@@ -91,10 +91,10 @@ def brier(probabilities: ArrayLike, labels: ArrayLike) -> float:
     >>> round(brier([[0.5, 0.5], [0.1, 0.9]], [0, 1]), 4)
     0.26
     """
-    p, y = check_pair(probabilities, labels)
+    p, y = check_pair(probabilities, labels, "probabilities")
 
     def part(rows: slice) -> float:
-        block = columns(p, rows).astype(np.float64)
+        block = probability_columns(p, rows).astype(np.float64)
         block[y[rows], np.arange(block.shape[1])] -= 1.0
         return float(np.square(block).sum())
 

@@ -9,12 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_number
+from graphtemper._core.arrays import FloatArray, check_pair
+from graphtemper._core.checks import check_choice, check_count, check_level
 from graphtemper._core.random_streams import generator
 from graphtemper.errors import InputError
-from graphtemper.metrics._inputs import check_count, check_pair
-from graphtemper.metrics.binned import Closed, Scheme, bin_probabilities, check_choice
+from graphtemper.metrics.binned import Closed, Scheme, bin_probabilities
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +82,7 @@ def reliability_curve(
     """
     from scipy.special import betaincinv
 
-    tail = 0.5 * (1.0 - _check_level(level))
+    tail = 0.5 * (1.0 - check_level(level))
     statistics = bin_probabilities(probabilities, labels, bins, scheme=scheme, closed=closed)
     used = statistics.count > 0
     count, correct = statistics.count[used], statistics.correct_sum[used]
@@ -147,9 +146,9 @@ def bootstrap(
     >>> round(interval.value, 2), interval.low < 0.2 < interval.high
     (0.2, True)
     """
-    p, y = check_pair(probabilities, labels)
+    p, y = check_pair(probabilities, labels, "probabilities")
     check_choice(method, ("basic", "percentile"), "method")
-    tail = 0.5 * (1.0 - _check_level(level))
+    tail = 0.5 * (1.0 - check_level(level))
     rng = generator(seed)
     value = _finite(metric(p, y), "these nodes")
     samples = np.empty(check_count(resamples, "resamples"))
@@ -169,11 +168,4 @@ def _finite(value: float, where: str) -> float:
             f"the metric is {number} on {where}, so it has no bootstrap interval; "
             "use a metric that is finite there."
         )
-    return number
-
-
-def _check_level(level: float) -> float:
-    number = check_number(level, "level")
-    if not 0.0 < number < 1.0:
-        raise InputError(f"level must lie strictly between 0 and 1, not {level!r}.")
     return number

@@ -324,7 +324,7 @@ def _class_deviations(
 
     def part(block: slice) -> tuple[FloatArray, float]:
         deviation = features[block] - centre
-        sums = np.asarray(multiply(members[:, block], deviation))
+        sums = np.asarray(multiply(members[:, block], deviation), dtype=np.float64)
         return sums, float(np.vdot(deviation, deviation))
 
     parts = map_blocks(part, rows, width)

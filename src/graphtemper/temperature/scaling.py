@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, as_array, check_labels, check_matrix
+from graphtemper._core.arrays import FloatArray, as_array, check_matrix, check_pair
 from graphtemper._core.checks import check_number
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import GraphTemperWarning, InputError
@@ -223,7 +223,7 @@ def fit(logits: ArrayLike, labels: ArrayLike) -> float:
     >>> round(T, 6), round(float(apply([[0.0, 3.0]], T)[0, 1]), 6)
     (2.730718, 0.75)
     """
-    z, y = _check_pair(logits, labels)
+    z, y = check_pair(logits, labels, "logits")
     optimum = find_optimum(z, y)
     if optimum.status != "optimal":
         warnings.warn(_explain(optimum), GraphTemperWarning, stacklevel=2)
@@ -249,7 +249,7 @@ def solve(logits: ArrayLike, labels: ArrayLike) -> TemperatureFit:
     >>> solve([[0.0, 3.0], [1.0, 0.0]], [1, 0]).status
     'at lower bound'
     """
-    z, y = _check_pair(logits, labels)
+    z, y = check_pair(logits, labels, "logits")
     optimum = find_optimum(z, y)
     before, after = (
         mean_nll(z, optimum.mean_label_gap, beta) for beta in (1.0, 1.0 / optimum.temperature)
@@ -332,11 +332,6 @@ def _exponents(z: NDArray[Any], rows: slice, temperature: FloatArray) -> FloatAr
     u = gaps(z, rows)
     u /= temperature if temperature.ndim == 0 else temperature[rows]
     return u
-
-
-def _check_pair(logits: ArrayLike, labels: ArrayLike) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    z = check_matrix(logits, "logits")
-    return z, check_labels(labels, *z.shape)
 
 
 def _check_temperature(temperature: ArrayLike, rows: int) -> FloatArray:

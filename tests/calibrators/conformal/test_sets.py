@@ -217,7 +217,7 @@ def test_damaged_records_are_refused(change):
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda: ConformalSets("lac"), "unknown score"),
+        (lambda: ConformalSets("lac"), "score must be one of"),
         (lambda: ConformalSets(level=1.0), "level"),
         (lambda: ConformalSets(level=0.0), "level"),
         (lambda: ConformalSets(lam=-1), "lam"),
@@ -228,6 +228,7 @@ def test_damaged_records_are_refused(change):
         (lambda: ConformalSets().to_dict(), "call fit first"),
         (lambda: ConformalSets().for_shares([0.5, 0.5]), "call fit first"),
         (lambda: ConformalSets().fit(np.empty((0, 2)), []), "no rows"),
+        (lambda: ConformalSets().fit([[0.5, 0.5]], [0], [0]), "graph must be a Graph"),
         (lambda: ConformalSets().fit([[0.5, 0.5]], [0], nodes=[]), "no node"),
         (lambda: ConformalSets().fit([[np.nan, 0.5]], [0]), "finite"),
         (lambda: ConformalSets().fit([[0.5, 0.5]], [-1]), "unlabelled"),

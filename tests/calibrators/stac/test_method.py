@@ -47,7 +47,7 @@ def test_the_threshold_reproduces_the_source_accuracy(graph, model, threshold):
 @pytest.mark.parametrize("perturbation", ["feature", "edge", "both"])
 def test_algorithm_1_step_by_step(model, target, threshold, perturbation):
     nodes = np.arange(1000, 1500)
-    result = stac.recalibrate(
+    result = stac.stac(
         model, target, threshold, perturbation=perturbation, passes=6, seed=3, nodes=nodes
     )
     z = model(target)[nodes]
@@ -90,10 +90,10 @@ def test_labels_do_not_matter_bit_for_bit(model, target, threshold):
         seen = Observation(model, graph, seed=1)
         results.append(
             (
-                stac.recalibrate(model, graph, threshold, seed=1).temperature,
+                stac.stac(model, graph, threshold, seed=1).temperature,
                 stac.as_published(model, graph, seed=1).temperature,
                 stac.binned_proxy(seen, threshold).temperature,
-                stac_per_node.recalibrate(seen, threshold).temperature.tobytes(),
+                stac_per_node.node_temperatures(seen, threshold).temperature.tobytes(),
             )
         )
     assert results[0] == results[1] == results[2]
@@ -133,15 +133,15 @@ def test_unreachable_accuracies_give_the_nearest_defined_temperature(seen, accur
 
 
 def test_degenerate_predictors_still_get_an_answer(target, threshold):
-    constant = stac.recalibrate(lambda g: np.zeros((g.num_nodes, 3)), target, threshold)
+    constant = stac.stac(lambda g: np.zeros((g.num_nodes, 3)), target, threshold)
     assert constant.temperature == 1.0
     assert "equal" in constant.reason
     np.testing.assert_allclose(constant.probabilities, 1 / 3)
-    sure = stac.recalibrate(lambda g: np.tile([9.0, 0, 0], (g.num_nodes, 1)), target, threshold)
+    sure = stac.stac(lambda g: np.tile([9.0, 0, 0], (g.num_nodes, 1)), target, threshold)
     assert sure.accuracy == 1.0
     assert "lower bound" in sure.reason
     lonely = Graph(features=np.ones((1, 8)), edges=np.empty((0, 2), int))
-    single = stac.recalibrate(lambda g: np.array([[1.0, 2.0, 0.5]]), lonely, threshold)
+    single = stac.stac(lambda g: np.array([[1.0, 2.0, 0.5]]), lonely, threshold)
     assert np.isfinite(single.probabilities).all()
 
 
@@ -149,11 +149,11 @@ def test_threshold_needs_labels_and_stac_needs_a_model(graph, model, threshold):
     with pytest.raises(InputError, match="labels"):
         stac.threshold(model, graph.replace(labels=None))
     with pytest.raises(InputError, match="predictor"):
-        stac.recalibrate(model(graph), graph, threshold)
+        stac.stac(model(graph), graph, threshold)
 
 
 def per_node_loss(seen, threshold, names=stac_per_node.SIGNALS):
-    start = stac.solve(seen, threshold)
+    start = stac.from_observation(seen, threshold)
     columns = stac_per_node.node_signals(seen)
     return stac_per_node.PerNodeLoss(
         seen.logits,
@@ -215,20 +215,20 @@ def test_gradients_reach_at_least_as_low_as_powell(seen, threshold, names):
 
 
 def test_per_node_temperatures_are_the_formula(seen, threshold):
-    result = stac_per_node.recalibrate(seen, threshold)
+    result = stac_per_node.node_temperatures(seen, threshold)
     columns = np.column_stack(list(stac_per_node.node_signals(seen).values()))
     expected = result.global_stage.temperature * np.exp(
         0.5 * np.tanh(columns @ result.weights + result.bias)
     )
     np.testing.assert_allclose(result.temperature, expected)
     np.testing.assert_allclose(result.probabilities, temperature.apply(seen.logits, expected))
-    assert result.global_stage.temperature == stac.solve(seen, threshold).temperature
-    ablation = stac_per_node.recalibrate(seen, threshold, signals="logits")
+    assert result.global_stage.temperature == stac.from_observation(seen, threshold).temperature
+    ablation = stac_per_node.node_temperatures(seen, threshold, signals="logits")
     assert ablation.signals == ("entropy", "margin")
     assert ablation.weights.shape == (2,)
     assert ablation.loss >= result.loss
     with pytest.raises(InputError, match="signals"):
-        stac_per_node.recalibrate(seen, threshold, signals="structure")
+        stac_per_node.node_temperatures(seen, threshold, signals="structure")
 
 
 def test_constant_signals_are_zero(model, threshold, graph):
@@ -237,7 +237,7 @@ def test_constant_signals_are_zero(model, threshold, graph):
     assert not columns["log degree"].any()
     assert not columns["corrected agreement"].any()
     assert not columns["edge instability"].any()
-    result = stac_per_node.recalibrate(Observation(model, alone), threshold)
+    result = stac_per_node.node_temperatures(Observation(model, alone), threshold)
     assert np.isfinite(result.temperature).all()
 
 

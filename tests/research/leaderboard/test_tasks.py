@@ -102,7 +102,9 @@ def test_source_t_and_a_calibrator_are_what_they_would_be_by_hand(outcome, folde
     fitted = temperature.fit(model(home)[val], graph.labels[val])
     p = temperature.apply(model(graph)[test], fitted)
     assert known[SOURCE]["ece"] == pytest.approx(metrics.ece(p, graph.labels[test]), abs=1e-6)
-    by_hand = calibrators.VectorScaling().fit(model(home), home.labels, val).transform(model(graph))
+    by_hand = (
+        calibrators.VectorScaling().fit(model(home), home.labels, nodes=val).transform(model(graph))
+    )
     nll = metrics.nll(by_hand[test], graph.labels[test])
     assert known["VectorScaling"]["nll"] == pytest.approx(nll, abs=1e-9)
 

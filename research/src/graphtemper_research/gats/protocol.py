@@ -258,7 +258,7 @@ def run_split(
             p = temperature.apply(logits)
         else:
             known = {"train_nodes": parts.train, "embeddings": hidden}
-            calibrator.fit(logits, graph.labels, parts.calibration, graph, **known)
+            calibrator.fit(logits, graph.labels, graph, parts.calibration, **known)
             p = calibrator.transform(logits, graph, **known)
         p = p[parts.test]
         yield {

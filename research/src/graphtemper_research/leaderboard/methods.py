@@ -147,7 +147,7 @@ class Field:
         fitted: dict[str, Calibrator] = {}
         for name in chosen:
             fitted[name] = _make(name, seed).fit(
-                logits, graph.labels, val, graph=graph, train_nodes=train
+                logits, graph.labels, graph, val, train_nodes=train
             )
             done()
         source = Observation(predictor, graph, val, temperature=card.probe.temperature, seed=seed)
@@ -179,8 +179,10 @@ class Field:
     def _stac(self, raw: Observation) -> dict[str, Said]:
         """Return the paper's method as its real-graph tables used it, without and with nodes."""
         level = stac.REAL_FEATURE_LEVEL
-        start = stac.solve(raw, self.threshold, perturbation="both", level=level)
-        nodes = stac_per_node.recalibrate(raw, self.threshold, global_stage=start, level=level)
+        start = stac.from_observation(raw, self.threshold, perturbation="both", level=level)
+        nodes = stac_per_node.node_temperatures(
+            raw, self.threshold, global_stage=start, level=level
+        )
         return {
             "STAC": Said(start.probabilities, start.accuracy),
             "STACPerNode": Said(nodes.probabilities, start.accuracy),

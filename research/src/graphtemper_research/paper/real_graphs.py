@@ -173,7 +173,7 @@ def _stac(model: SIGN, graph: Graph, target: Graph, split: Split, mode: Mode, se
     if mode == "as-published":
         return stac.as_published(model, target, nodes=split.test, seed=seed).accuracy
     threshold = stac.threshold(model, graph, split.val)
-    return stac.recalibrate(
+    return stac.stac(
         model,
         target,
         threshold,

@@ -193,10 +193,10 @@ def recalibrated(source: Source, target: Graph, seed: int) -> tuple[float, dict[
     """
     seen = Observation(source.model, target, seed=seed)
     # One observation: the eight passes of each kind are shared by all variants.
-    printed = stac.solve(seen, source.threshold, passes=PASSES)
+    printed = stac.from_observation(seen, source.threshold, passes=PASSES)
     script = stac.binned_proxy(seen, source.threshold, passes=PASSES)
     without, full = (
-        stac_per_node.recalibrate(
+        stac_per_node.node_temperatures(
             seen, source.threshold, signals=signals, global_stage=script, passes=PASSES
         )
         for signals in ("logits", "all")

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import check_whole
-from graphtemper.calibrators.base import Calibrator, Labelled, Need, Seen, check_range, check_share
+from graphtemper._core.checks import check_fraction, check_non_negative, check_positive, check_whole
+from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import operator
@@ -55,9 +55,9 @@ class Retrained(Calibrator):
         seed: int,
     ) -> None:
         self.hidden = check_whole(hidden, "hidden", 1)
-        self.dropout = check_share(dropout, "dropout")
-        self.lr = check_range(lr, "lr", 0.0, open_end=True)
-        self.weight_decay = check_range(weight_decay, "weight_decay", 0.0)
+        self.dropout = check_fraction(dropout, "dropout")
+        self.lr = check_positive(lr, "lr")
+        self.weight_decay = check_non_negative(weight_decay, "weight_decay")
         self.epochs = check_whole(epochs, "epochs", 1)
         self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
 
@@ -75,7 +75,7 @@ class Retrained(Calibrator):
 
     def _train(
         self,
-        seen: Seen,
+        inputs: Inputs,
         labelled: Labelled,
         initial: Callable[[Generator], list[Tensor]],
         training_logits: Callable[[list[Tensor], Generator], Tensor],
@@ -96,7 +96,7 @@ class Retrained(Calibrator):
         schedule = Schedule(self.lr, self.weight_decay, self.epochs, self.epochs)
         watched = labelled.train_nodes is not None
         stop = Part.of(labelled.nodes, labelled.labels) if watched else None
-        with threads_for(len(seen.logits) * self.hidden):
+        with threads_for(len(inputs.logits) * self.hidden):
             self.parameters_, self.epoch_ = train_until(
                 problem, schedule, Part.of(*training_nodes(labelled)), stop, self.seed
             )

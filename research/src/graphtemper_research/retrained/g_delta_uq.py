@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_choice, check_whole
 from graphtemper._core.random_streams import stream
-from graphtemper.calibrators.base import Labelled, Seen, check_choice
+from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class GDeltaUQ(Retrained):
     --------
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
-    >>> model = GDeltaUQ(epochs=3).fit(np.zeros((200, 2)), g.labels, range(100), graph=g)
+    >>> model = GDeltaUQ(epochs=3).fit(np.zeros((200, 2)), g.labels, g, range(100))
     >>> model.transform(np.zeros((200, 2)), graph=g).shape
     (200, 2)
     """
@@ -75,12 +75,12 @@ class GDeltaUQ(Retrained):
         self.anchors = check_whole(anchors, "anchors", 1)
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         from graphtemper.calibrators._training import glorot, zeros
 
-        context = self._context(seen.network)
+        context = self._context(inputs.required_graph)
         rows, _ = training_nodes(labelled)
-        columns, classes = context.features.shape[1], seen.logits.shape[1]
+        columns, classes = context.features.shape[1], inputs.logits.shape[1]
         chosen = stream(self.seed, "anchors").choice(rows, self.anchors)
         self.anchors_ = sp.csr_matrix(context.features[chosen])
 
@@ -90,7 +90,7 @@ class GDeltaUQ(Retrained):
             return [*weights, zeros(self.hidden), second, zeros(classes)]
 
         self._train(
-            seen,
+            inputs,
             labelled,
             initial,
             lambda parameters, generator: self._training_logits(
@@ -149,14 +149,14 @@ class GDeltaUQ(Retrained):
         hidden = dropped(hidden, self.dropout, generator)
         return product(matrix, matrix, hidden @ second) + second_bias
 
-    def _transform(self, seen: Seen) -> FloatArray:
+    def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
         from graphtemper.models.torch_sparse import threads_for
 
         parameters = [torch.from_numpy(array) for array in self.parameters_]
-        context = self._context(seen.network)
-        with torch.no_grad(), threads_for(len(seen.logits) * self.hidden):
+        context = self._context(inputs.required_graph)
+        with torch.no_grad(), threads_for(len(inputs.logits) * self.hidden):
             passes = self._anchored(parameters, context).numpy().astype(np.float64)
         logits = passes.mean(axis=0)
         return temperature.apply(logits if self.rescale == "none" else damped(passes))

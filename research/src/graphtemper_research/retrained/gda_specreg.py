@@ -9,9 +9,9 @@ from scipy.sparse.linalg import eigsh
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_choice, check_non_negative, check_whole
 from graphtemper._core.random_streams import stream
-from graphtemper.calibrators.base import Labelled, Seen, check_choice, check_range
+from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import operator
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
@@ -72,7 +72,7 @@ class GDASpecReg(Retrained):
     --------
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
-    >>> model = GDASpecReg(epochs=2).fit(np.zeros((200, 2)), g.labels, range(100), graph=g)
+    >>> model = GDASpecReg(epochs=2).fit(np.zeros((200, 2)), g.labels, g, range(100))
     >>> model.transform(np.zeros((200, 2)), graph=g).shape
     (200, 2)
     """
@@ -94,26 +94,26 @@ class GDASpecReg(Retrained):
         epochs: int = 200,
         seed: int = 0,
     ) -> None:
-        self.adversarial = check_range(adversarial, "adversarial", 0.0)
-        self.regularisation = check_range(regularisation, "regularisation", 0.0)
+        self.adversarial = check_non_negative(adversarial, "adversarial")
+        self.regularisation = check_non_negative(regularisation, "regularisation")
         self.penalty: Penalty = check_choice(penalty, get_args(Penalty), "penalty")
-        self.threshold = check_range(threshold, "threshold", 0.0)
+        self.threshold = check_non_negative(threshold, "threshold")
         self.components = check_whole(components, "components", 2)
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        self._context(seen.network)  # notes the number of columns
-        self.source_ = seen.network
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        self._context(inputs.required_graph)  # notes the number of columns
+        self.source_ = inputs.required_graph
         self.source_nodes_, self.source_labels_ = training_nodes(labelled)
-        self.source_classes_ = seen.logits.shape[1]
+        self.source_classes_ = inputs.logits.shape[1]
 
-    def _transform(self, seen: Seen) -> FloatArray:
+    def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
         from graphtemper.models.torch_sparse import threads_for
 
-        source, target = self._domain(self.source_), self._domain(seen.network)
-        with threads_for(len(seen.logits) * self.hidden):
+        source, target = self._domain(self.source_), self._domain(inputs.required_graph)
+        with threads_for(len(inputs.logits) * self.hidden):
             parameters = self._adapted(source, target)
             with torch.no_grad():
                 hidden = self._encode(parameters, target.context, None)

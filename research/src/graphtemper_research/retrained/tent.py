@@ -8,8 +8,8 @@ import numpy as np
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
-from graphtemper.calibrators.base import Labelled, Seen, check_range
+from graphtemper._core.checks import check_positive, check_whole
+from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper_research.retrained.base import Context, Retrained
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Tent(Retrained):
     --------
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
-    >>> tent = Tent(epochs=5).fit(np.zeros((200, 2)), g.labels, range(100), graph=g)
+    >>> tent = Tent(epochs=5).fit(np.zeros((200, 2)), g.labels, g, range(100))
     >>> tent.transform(np.zeros((200, 2)), graph=g).shape
     (200, 2)
     """
@@ -66,14 +66,14 @@ class Tent(Retrained):
         seed: int = 0,
     ) -> None:
         self.steps = check_whole(steps, "steps", 0)
-        self.step_size = check_range(step_size, "step_size", 0.0, open_end=True)
+        self.step_size = check_positive(step_size, "step_size")
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         from graphtemper.calibrators._training import glorot, zeros
 
-        context = self._context(seen.network)
-        columns, classes = context.features.shape[1], seen.logits.shape[1]
+        context = self._context(inputs.required_graph)
+        columns, classes = context.features.shape[1], inputs.logits.shape[1]
 
         def initial(generator: Generator) -> list[Tensor]:
             import torch
@@ -84,7 +84,7 @@ class Tent(Retrained):
             return [first, gain, zeros(self.hidden), second, zeros(classes)]
 
         self._train(
-            seen,
+            inputs,
             labelled,
             initial,
             lambda parameters, generator: self._logits(parameters, context, generator),
@@ -105,16 +105,16 @@ class Tent(Retrained):
         hidden = dropped(hidden, self.dropout, generator)
         return product(matrix, matrix, hidden @ second) + bias
 
-    def _transform(self, seen: Seen) -> FloatArray:
+    def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
 
         from graphtemper.models.torch_sparse import threads_for
 
-        context = self._context(seen.network)
+        context = self._context(inputs.required_graph)
         parameters = [torch.from_numpy(array.copy()) for array in self.parameters_]
         moving = [parameters[1].requires_grad_(), parameters[2].requires_grad_()]
         optimiser = torch.optim.Adam(moving, lr=self.step_size)
-        with threads_for(seen.logits.shape[0] * self.hidden):
+        with threads_for(inputs.logits.shape[0] * self.hidden):
             for _ in range(self.steps):
                 optimiser.zero_grad()
                 log_p = self._logits(parameters, context, None).log_softmax(dim=1)

@@ -206,8 +206,10 @@ def _ask(
 
 def _stac(seen: Observation, threshold: float) -> FloatArray:
     level = stac.REAL_FEATURE_LEVEL
-    start = stac.solve(seen, threshold, perturbation="both", level=level)
-    return stac_per_node.recalibrate(seen, threshold, global_stage=start, level=level).temperature
+    start = stac.from_observation(seen, threshold, perturbation="both", level=level)
+    return stac_per_node.node_temperatures(
+        seen, threshold, global_stage=start, level=level
+    ).temperature
 
 
 def score(

@@ -153,7 +153,7 @@ class Peers:
         self, predictor: Predictor, target: Graph, nodes: Indices, seed: int
     ) -> dict[str, Answer]:
         """Return the answer of every peer on an unlabelled target, in the order of `PEERS`."""
-        printed = stac.recalibrate(
+        printed = stac.stac(
             predictor,
             target,
             self.threshold,

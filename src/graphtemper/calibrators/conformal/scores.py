@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, as_array, check_matrix
-from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.arrays import FloatArray, as_array, check_matrix, probability_columns
+from graphtemper._core.checks import check_non_negative, check_unit, check_whole
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.metrics._inputs import columns
 
 
 def aps(probabilities: ArrayLike, uniforms: ArrayLike | None = None) -> FloatArray:
@@ -79,7 +78,9 @@ def raps(
     >>> raps([[0.2, 0.5, 0.3]], lam=0.1).round(6).tolist()
     [[1.2, 0.5, 0.9]]
     """
-    return _ranked(probabilities, uniforms, check_lam(lam), check_whole(k_reg, "k_reg", 0))
+    return _ranked(
+        probabilities, uniforms, check_non_negative(lam, "lam"), check_whole(k_reg, "k_reg", 0)
+    )
 
 
 def diffuse(scores: ArrayLike, graph: Graph, delta: float = 0.5) -> FloatArray:
@@ -115,27 +116,11 @@ def diffuse(scores: ArrayLike, graph: Graph, delta: float = 0.5) -> FloatArray:
             f"there are {len(s)} rows but the graph has {graph.num_nodes} nodes; diffused scores "
             "need the probabilities of every node."
         )
-    share = check_delta(delta)
+    share = check_unit(delta, "delta")
     around = np.asarray(multiply(operator(graph, "mean"), s), dtype=np.float64)
     alone = graph.degrees == 0
     around[alone] = s[alone]
     return (1.0 - share) * s + share * around
-
-
-def check_lam(lam: float) -> float:
-    """Return a penalty of at least 0."""
-    penalty = check_number(lam, "lam")
-    if not 0.0 <= penalty < np.inf:
-        raise InputError(f"lam must be finite and at least 0, not {lam!r}.")
-    return penalty
-
-
-def check_delta(delta: float) -> float:
-    """Return a weight of the neighbours in [0, 1]."""
-    share = check_number(delta, "delta")
-    if not 0.0 <= share <= 1.0:
-        raise InputError(f"delta must lie in [0, 1], not {delta!r}.")
-    return share
 
 
 def _ranked(
@@ -147,7 +132,7 @@ def _ranked(
     steps = penalty * np.maximum(np.arange(1, p.shape[1] + 1) - k_reg, 0)
 
     def write(rows: slice) -> None:
-        values = columns(p, rows).T.astype(np.float64)
+        values = probability_columns(p, rows).T.astype(np.float64)
         order = np.argsort(-values, axis=1, kind="stable")
         sorted_values = np.take_along_axis(values, order, axis=1)
         above = np.cumsum(sorted_values, axis=1) - sorted_values

@@ -8,17 +8,26 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, as_array, check_labels, check_matrix, check_shares
-from graphtemper._core.checks import check_whole
+from graphtemper._core.arrays import (
+    FloatArray,
+    as_array,
+    check_labels,
+    check_matrix,
+    check_shares,
+    check_vector,
+)
+from graphtemper._core.checks import (
+    check_choice,
+    check_instance,
+    check_level,
+    check_non_negative,
+    check_unit,
+    check_whole,
+)
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.random_streams import stream
-from graphtemper.calibrators.conformal.scores import aps, check_delta, check_lam, diffuse, raps
-from graphtemper.calibrators.conformal.threshold import (
-    check_level,
-    check_numbers,
-    ladder,
-    threshold,
-)
+from graphtemper.calibrators.conformal.scores import aps, diffuse, raps
+from graphtemper.calibrators.conformal.threshold import ladder, threshold
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
@@ -94,13 +103,11 @@ class ConformalSets(HasParameters):
         delta: float = 0.5,
         seed: int | None = 0,
     ) -> None:
-        if score not in get_args(Score):
-            raise InputError(f"unknown score {score!r}; use one of {', '.join(get_args(Score))}.")
-        self.score: Score = score
+        self.score: Score = check_choice(score, get_args(Score), "score")
         self.level = check_level(level)
-        self.lam = check_lam(lam)
+        self.lam = check_non_negative(lam, "lam")
         self.k_reg = check_whole(k_reg, "k_reg", 0)
-        self.delta = check_delta(delta)
+        self.delta = check_unit(delta, "delta")
         self.seed = None if seed is None else check_whole(seed, "seed", 0)
 
     def scores(
@@ -147,6 +154,8 @@ class ConformalSets(HasParameters):
             as the largest of them, which is safe for all new nodes up to that weight. For changed
             class shares use `for_shares`.
         """
+        if graph is not None:
+            check_instance(graph, Graph, "graph", "fit(probabilities, labels, graph, nodes)")
         p = check_matrix(probabilities, "probabilities")
         rows = select_nodes(nodes, len(p))
         y = _chosen(labels, rows, len(p), "labels")
@@ -155,7 +164,7 @@ class ConformalSets(HasParameters):
         if weights is None:
             found = threshold(scores, self.level)
         else:
-            chosen = check_numbers(_chosen(weights, rows, len(p), "weights"), "weights")
+            chosen = check_vector(_chosen(weights, rows, len(p), "weights"), "weights")
             found = threshold(scores, self.level, chosen, chosen.max())
         self.threshold_ = np.full(p.shape[1], float(found))
         self.counts_ = np.bincount(truth, minlength=p.shape[1])

@@ -5,40 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._core.arrays import FloatArray, as_array
-from graphtemper._core.checks import check_number
+from graphtemper._core.arrays import FloatArray, as_array, check_vector
+from graphtemper._core.checks import check_level
 from graphtemper.errors import InputError
 
 # 0.07 * 100 is 7.000000000000001: a whole number must not be missed by rounding.
 _ROUNDING = 1e-12
-
-
-def check_level(level: float) -> float:
-    """Return a level strictly between 0 and 1.
-
-    Examples
-    --------
-    >>> check_level(90)
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: level must lie strictly between 0 and 1, not 90.
-    """
-    value = check_number(level, "level")
-    if not 0.0 < value < 1.0:
-        raise InputError(f"level must lie strictly between 0 and 1, not {level!r}.")
-    return value
-
-
-def check_numbers(values: ArrayLike, name: str) -> FloatArray:
-    """Return (n,) finite numbers."""
-    array = as_array(values, name)
-    if array.ndim != 1:
-        raise InputError(f"{name} must be one-dimensional, not of shape {array.shape}.")
-    if array.dtype.kind not in "fiu" and array.size:
-        raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
-    numbers: FloatArray = array.astype(np.float64)
-    if not np.isfinite(numbers).all():
-        raise InputError(f"{name} holds {numbers[~np.isfinite(numbers)][0]}; it must be finite.")
-    return numbers
 
 
 def threshold(
@@ -87,11 +59,11 @@ def threshold(
     >>> threshold([1.0, 2.0, 3.0], 0.5, [1.0, 1.0, 6.0], [1.0, 100.0]).tolist()
     [3.0, inf]
     """
-    values = check_numbers(scores, "scores")
+    values = check_vector(scores, "scores")
     wanted = check_level(level)
     if values.size == 0:
         raise InputError("scores is empty; pass at least one labelled node.")
-    counts = np.ones(values.size) if weights is None else check_numbers(weights, "weights")
+    counts = np.ones(values.size) if weights is None else check_vector(weights, "weights")
     if counts.shape != values.shape:
         raise InputError(f"weights must have shape {values.shape}, not {counts.shape}.")
     added = np.asarray(as_array(new_weight, "new_weight"), dtype=np.float64)

@@ -7,9 +7,9 @@ from graphtemper.calibrators.stac.method import (
     as_published,
     binned_loss,
     binned_proxy,
+    from_observation,
     node_proxy,
-    recalibrate,
-    solve,
+    stac,
     threshold,
 )
 
@@ -18,8 +18,8 @@ __all__ = [
     "as_published",
     "binned_loss",
     "binned_proxy",
+    "from_observation",
     "node_proxy",
-    "recalibrate",
-    "solve",
+    "stac",
     "threshold",
 ]

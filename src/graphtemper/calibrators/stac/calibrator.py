@@ -7,22 +7,16 @@ from typing import Self
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
-from graphtemper.calibrators.base import (
-    Labelled,
-    Seen,
-    TemperatureCalibrator,
-    check_range,
-    check_share,
-)
+from graphtemper._core.checks import check_fraction, check_non_negative, check_whole
+from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 from graphtemper.calibrators.stac import method as stac
-from graphtemper.calibrators.stac import per_node as stac_per_node
+from graphtemper.calibrators.stac import per_node
 from graphtemper.errors import InputError
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Kind
 
-# Logits computed twice, perhaps in float32 and float64, differ by less than this share.
+# Relative difference below which logits computed twice, perhaps in float32 and float64, agree.
 _TOLERANCE = 1e-3
 
 
@@ -38,7 +32,7 @@ class STAC(TemperatureCalibrator):
     predictor : callable ``graph -> logits (N, K)``
         The frozen model; the logits given to `fit` and `transform` must be its own.
     passes, perturbation, level, share, seed
-        See `graphtemper.stac.recalibrate`.
+        See `graphtemper.stac.stac`.
 
     References
     ----------
@@ -50,7 +44,7 @@ class STAC(TemperatureCalibrator):
     >>> from graphtemper.models import SIGN
     >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0, seed=0)
     >>> model = SIGN().fit(g, range(150))
-    >>> calibrator = STAC(model).fit(model(g), g.labels, range(150, 300), graph=g)
+    >>> calibrator = STAC(model).fit(model(g), g.labels, g, range(150, 300))
     >>> calibrator.transform(model(g), graph=g).shape
     (300, 2)
     """
@@ -72,35 +66,35 @@ class STAC(TemperatureCalibrator):
         self.predictor = predictor
         self.passes = check_whole(passes, "passes", 2)
         self.perturbation: Kind = perturbation
-        self.level = check_range(level, "level", 0.0)
-        self.share = check_share(share, "share")
+        self.level = check_non_negative(level, "level")
+        self.share = check_fraction(share, "share")
         self.seed = check_whole(seed, "seed", 0)
 
     def __sklearn_clone__(self) -> Self:
         # The model is frozen: scikit-learn would copy it, or replace it by one that is not fitted.
         return type(self)(**self.get_params(deep=False))
 
-    def _fit(self, seen: Seen, labelled: Labelled) -> None:
-        labels = np.full(len(seen.logits), -1)
+    def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
+        labels = np.full(len(inputs.logits), -1)
         labels[labelled.nodes] = labelled.labels
-        graph = seen.network.replace(labels=labels)
-        self.threshold_ = stac.threshold(seen.logits, graph, labelled.nodes)
+        graph = inputs.required_graph.replace(labels=labels)
+        self.threshold_ = stac.threshold(inputs.logits, graph, labelled.nodes)
 
-    def _temperatures(self, seen: Seen) -> FloatArray:
-        result = stac.solve(
-            self._observation(seen),
+    def _temperatures(self, inputs: Inputs) -> FloatArray:
+        result = stac.from_observation(
+            self._observation(inputs),
             self.threshold_,
             passes=self.passes,
             perturbation=self.perturbation,
             level=self.level,
             share=self.share,
         )
-        return np.full(len(seen.logits), result.temperature)
+        return np.full(len(inputs.logits), result.temperature)
 
-    def _observation(self, seen: Seen) -> Observation:
-        observed = Observation(self.predictor, seen.network, seed=self.seed)
-        if observed.all_logits.shape != seen.logits.shape or not np.allclose(
-            observed.all_logits, seen.logits, rtol=_TOLERANCE, atol=_TOLERANCE
+    def _observation(self, inputs: Inputs) -> Observation:
+        observed = Observation(self.predictor, inputs.required_graph, seed=self.seed)
+        if observed.all_logits.shape != inputs.logits.shape or not np.allclose(
+            observed.all_logits, inputs.logits, rtol=_TOLERANCE, atol=_TOLERANCE
         ):
             raise InputError(
                 "the logits are not those of the predictor on this graph; pass predictor(graph)."
@@ -112,7 +106,7 @@ class STACPerNode(STAC):
     """STAC with its optional second stage, a temperature for each node around the global one.
 
     Everything is as in `STAC`; the second stage is
-    `graphtemper.calibrators.stac.per_node.recalibrate`, which uses passes of both kinds.
+    `graphtemper.calibrators.stac.per_node.node_temperatures`, which uses passes of both kinds.
 
     Examples
     --------
@@ -120,7 +114,7 @@ class STACPerNode(STAC):
     >>> from graphtemper.models import SIGN
     >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0, seed=0)
     >>> model = SIGN().fit(g, range(150))
-    >>> calibrator = STACPerNode(model).fit(model(g), g.labels, range(150, 300), graph=g)
+    >>> calibrator = STACPerNode(model).fit(model(g), g.labels, g, range(150, 300))
     >>> calibrator.temperatures(model(g), graph=g).shape
     (300,)
     """
@@ -129,9 +123,9 @@ class STACPerNode(STAC):
     reference = "the paper of this package, per-node stage"
     differs = "soft bins and gradients; the paper's script searches without derivatives"
 
-    def _temperatures(self, seen: Seen) -> FloatArray:
-        result = stac_per_node.recalibrate(
-            self._observation(seen),
+    def _temperatures(self, inputs: Inputs) -> FloatArray:
+        result = per_node.node_temperatures(
+            self._observation(inputs),
             self.threshold_,
             passes=self.passes,
             level=self.level,

@@ -1,7 +1,7 @@
 r"""STAC, the paper's label-free recalibration: exactly as printed, and as its tables used it.
 
 ============================  ==================================================================
-`recalibrate`                 Algorithm 1: min(ATC, disagreement), then match mean confidence
+`stac`                        Algorithm 1: min(ATC, disagreement), then match mean confidence
 `as_published`                the paper's real-graph tables: disagreement under feature noise only
 `binned_proxy`                the global stage of the paper's synthetic figures
 `graphtemper.calibrators.stac.per_node`   the optional per-node stage
@@ -35,18 +35,18 @@ EDGE_SHARE = 0.3
 REAL_FEATURE_LEVEL = 0.3
 
 BINS = 15
-# Shares of feature and edge instability in the per-node proxy, and weight of the mean match.
-PROXY_SHARES = (0.7, 0.3)
+# Weights of feature and edge instability in the per-node proxy, and of the mean match.
+PROXY_WEIGHTS = (0.7, 0.3)
 MEAN_WEIGHT = 2.0
 PROXY_RANGE = (1e-3, 1.0 - 1e-3)
-# The synthetic script looks for log T here; a grid, then ever finer ones around the best.
+# Range of log T in the synthetic script; a grid, then finer ones around its best point.
 _LOG_RANGE = (-4.0, 4.0)
 _GRID, _ZOOMS = 161, 4
 
 
 @dataclass(frozen=True, eq=False)
 class StacResult:
-    """What STAC says about a target graph.
+    """STAC's answer on a target graph.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class StacResult:
     accuracy : float
         The estimate a that T was matched to: the smaller of the next two.
     atc : float or None
-        Share of nodes with confidence at or above the threshold; None where it was not used.
+        Fraction of nodes with confidence at or above the threshold; None if not used.
     gde : float
         One minus the mean pairwise disagreement.
     probabilities : (n, K) array
@@ -73,10 +73,10 @@ class StacResult:
 
 
 def threshold(predictor: Predictor | ArrayLike, graph: Graph, nodes: Nodes = None) -> float:
-    """Return the confidence above which a share of source nodes equal to the accuracy lies.
+    """Return the confidence that a fraction of source nodes equal to the accuracy reaches.
 
-    The one number that travels. ``nodes`` should be labelled and not used for training (default:
-    all labelled nodes).
+    The only number carried from the source. ``nodes`` should be labelled and not used for training
+    (default: all labelled nodes).
 
     Examples
     --------
@@ -92,7 +92,7 @@ def threshold(predictor: Predictor | ArrayLike, graph: Graph, nodes: Nodes = Non
     return float(np.asarray(ATC().fit(source, graph.labels[source.nodes]).carries["threshold"]))
 
 
-def recalibrate(
+def stac(
     predictor: Predictor,
     graph: Graph,
     threshold: float,
@@ -106,7 +106,7 @@ def recalibrate(
 ) -> StacResult:
     r"""Recalibrate on an unlabelled graph: Algorithm 1 as printed.
 
-    1. logits z of the frozen model; :math:`\hat a_{ATC}` = share of max softmax(z) >= threshold
+    1. logits z of the frozen model; :math:`\hat a_{ATC}` = fraction of max softmax(z) >= threshold
     2. M perturbed passes; :math:`\hat a_{GDE}` = 1 - mean pairwise disagreement
     3. :math:`\hat a = \min(\hat a_{ATC}, \hat a_{GDE})`
     4. T such that the mean confidence of softmax(z / T) is :math:`\hat a`
@@ -139,20 +139,20 @@ def recalibrate(
     >>> g = csbm.sample(2000, degree=8, homophily=0.8, snr=1.0, num_classes=3)
     >>> model = SIGN().fit(g, range(1000))
     >>> tau = threshold(model, g, range(1000, 2000))
-    >>> result = recalibrate(model, shifts.noise(1.0)(g), tau)
+    >>> result = stac(model, shifts.noise(1.0)(g), tau)
     >>> result.accuracy == min(result.atc, result.gde)
     True
     >>> bool(abs(result.probabilities.max(axis=1).mean() - result.accuracy) < 1e-9)
     True
     """
-    seen = Observation(predictor, graph, nodes, seed=seed)
-    return solve(
-        seen, threshold, passes=passes, perturbation=perturbation, level=level, share=share
+    observation = Observation(predictor, graph, nodes, seed=seed)
+    return from_observation(
+        observation, threshold, passes=passes, perturbation=perturbation, level=level, share=share
     )
 
 
-def solve(
-    seen: Observation,
+def from_observation(
+    observation: Observation,
     threshold: float,
     *,
     passes: int = 8,
@@ -160,11 +160,11 @@ def solve(
     level: float = FEATURE_LEVEL,
     share: float = EDGE_SHARE,
 ) -> StacResult:
-    """Do what `recalibrate` does for an observation, whose passes are shared between variants."""
-    atc = signals.atc_share(signals.confidence(seen.probabilities), threshold)
-    votes = seen.votes(perturbation, passes, level=level, share=share)
+    """Return what `stac` returns, for an observation whose passes several variants share."""
+    atc = signals.atc_share(signals.confidence(observation.probabilities), threshold)
+    votes = observation.votes(perturbation, passes, level=level, share=share)
     gde = 1.0 - signals.pairwise_disagreement(votes)
-    return _matched(seen, min(atc, gde), atc, gde)
+    return _matched(observation, min(atc, gde), atc, gde)
 
 
 def as_published(
@@ -179,7 +179,7 @@ def as_published(
     """Return what the paper's real-graph tables call STAC: disagreement alone, without ATC.
 
     Six passes of feature noise at 0.3 column standard deviations, then the mean match. The tables
-    also stack a binary score g as [-g, g], which doubles it; that is the predictor's business, and
+    also stack a binary score g as [-g, g], which doubles it; the predictor decides that, and
     since T absorbs the factor it changes T but not these probabilities.
 
     Examples
@@ -191,13 +191,13 @@ def as_published(
     >>> result.atc is None, result.accuracy == result.gde
     (True, True)
     """
-    seen = Observation(predictor, graph, nodes, seed=seed)
-    gde = 1.0 - signals.pairwise_disagreement(seen.votes("feature", passes, level=level))
-    return _matched(seen, gde, None, gde)
+    observation = Observation(predictor, graph, nodes, seed=seed)
+    gde = 1.0 - signals.pairwise_disagreement(observation.votes("feature", passes, level=level))
+    return _matched(observation, gde, None, gde)
 
 
 def binned_proxy(
-    seen: Observation,
+    observation: Observation,
     threshold: float,
     *,
     passes: int = 8,
@@ -211,14 +211,16 @@ def binned_proxy(
 
     .. math:: \sum_b \frac{n_b}{n} (\bar c_b - \bar q_b)^2 + 2\,(\bar c - \hat a)^2.
 
-    Bins jump as T moves, so the minimum over log T in [-4, 4] is found on a grid that is refined
-    around its best point: within a cell of 1e-6 in log T unless a jump hides a better one.
+    The loss jumps where nodes change bins, so the minimum over log T in [-4, 4] is searched on a
+    grid that is refined around its best point: to 1e-6 in log T, unless a jump hides a better one.
     """
-    start = solve(seen, threshold, passes=passes, perturbation="edge", share=share)
-    proxy = node_proxy(seen, start.accuracy, passes=passes, level=level, share=share)
+    start = from_observation(
+        observation, threshold, passes=passes, perturbation="edge", share=share
+    )
+    proxy = node_proxy(observation, start.accuracy, passes=passes, level=level, share=share)
 
     def loss(log_temperature: float) -> float:
-        p = temperatures.apply(seen.logits, float(np.exp(log_temperature)))
+        p = temperatures.apply(observation.logits, float(np.exp(log_temperature)))
         return binned_loss(signals.confidence(p), proxy, start.accuracy)
 
     low, high = _LOG_RANGE
@@ -229,28 +231,32 @@ def binned_proxy(
         cell = grid[1] - grid[0]
         low, high = best - 2 * cell, best + 2 * cell
     temperature = float(np.exp(best))
-    probabilities = temperatures.apply(seen.logits, temperature)
+    probabilities = temperatures.apply(observation.logits, temperature)
     return StacResult(temperature, start.accuracy, start.atc, start.gde, probabilities)
 
 
 def node_proxy(
-    seen: Observation,
+    observation: Observation,
     accuracy: float,
     *,
     passes: int = 8,
     level: float = FEATURE_LEVEL,
     share: float = EDGE_SHARE,
 ) -> FloatArray:
-    r"""Return a stand-in for each node's chance of being right, (n,).
+    r"""Return a proxy for each node's probability of being correct, (n,).
 
     .. math:: q_i = \hat a + \bar u - u_i, \qquad u_i = 0.7\,u^{feature}_i + 0.3\,u^{edge}_i
 
-    One minus the flip rate, moved so that its mean is the estimated accuracy, then kept in
-    [0.001, 0.999] as the paper's script does.
+    One minus the flip rate, shifted so that its mean is the estimated accuracy, then clipped to
+    [0.001, 0.999] as in the paper's script.
     """
-    feature = signals.flip_rate(seen.votes("feature", passes, level=level), seen.predictions)
-    edge = signals.flip_rate(seen.votes("edge", passes, share=share), seen.predictions)
-    unstable = PROXY_SHARES[0] * feature + PROXY_SHARES[1] * edge
+    feature = signals.flip_rate(
+        observation.votes("feature", passes, level=level), observation.predictions
+    )
+    edge = signals.flip_rate(
+        observation.votes("edge", passes, share=share), observation.predictions
+    )
+    unstable = PROXY_WEIGHTS[0] * feature + PROXY_WEIGHTS[1] * edge
     return np.asarray(np.clip(accuracy + unstable.mean() - unstable, *PROXY_RANGE))
 
 
@@ -270,7 +276,9 @@ def binned_loss(confidence: FloatArray, proxy: FloatArray, accuracy: float) -> f
     return binned + MEAN_WEIGHT * (float(confidence.mean()) - accuracy) ** 2
 
 
-def _matched(seen: Observation, accuracy: float, atc: float | None, gde: float) -> StacResult:
-    temperature, reason = nearest_temperature(seen.logits, accuracy)
-    probabilities = temperatures.apply(seen.logits, temperature)
+def _matched(
+    observation: Observation, accuracy: float, atc: float | None, gde: float
+) -> StacResult:
+    temperature, reason = nearest_temperature(observation.logits, accuracy)
+    probabilities = temperatures.apply(observation.logits, temperature)
     return StacResult(temperature, accuracy, atc, gde, probabilities, reason)

@@ -4,9 +4,9 @@ r"""STAC's optional per-node stage.
 
 w and b minimise the label-free loss of `graphtemper.stac.binned_proxy` plus a ridge on w. With hard
 bins that loss jumps whenever a node crosses a bin's edge, which is why the paper's script searches
-without derivatives. Here each node is shared between its bin and the two next to it by a quadratic
-B-spline of its confidence: the weights sum to 1, the loss has a continuous gradient, and L-BFGS
-finds the minimum in a few dozen evaluations.
+without derivatives. Here a quadratic B-spline of its confidence divides each node among its bin and
+the two adjacent ones: the weights sum to 1, the loss has a continuous gradient, and L-BFGS finds
+the minimum in a few dozen evaluations.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from scipy.optimize import minimize
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_choice
 from graphtemper.calibrators.stac import method as stac
-from graphtemper.errors import InputError
 from graphtemper.signals import pointwise as measure
 from graphtemper.signals.observation import Observation
 
@@ -34,19 +34,19 @@ SIGNALS = (
     "margin",
     "log degree",
 )
-# The ablation: what can be read off the logits alone.
+# The ablation: signals of the logits alone.
 LOGIT_SIGNALS = ("entropy", "margin")
 
 REACH = 0.5
 """c: temperatures stay within a factor exp(c) of the global one."""
 RIDGE = 1e-2
-# Starts in b, as the tanh flattens far from zero and hides the way back.
+# Starting values of b: far from zero the tanh is flat and its gradient vanishes.
 _STARTS = (0.0, -1.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class PerNodeResult:
-    """Per-node temperatures (n,), the probabilities they give, and how they were found.
+    """Per-node temperatures (n,), the probabilities they give, and the fitted parameters.
 
     ``weights`` belong to the standardised ``signals``; ``loss`` includes the ridge.
     """
@@ -60,8 +60,8 @@ class PerNodeResult:
     loss: float
 
 
-def recalibrate(
-    seen: Observation,
+def node_temperatures(
+    observation: Observation,
     threshold: float,
     *,
     signals: Signals = "all",
@@ -74,7 +74,7 @@ def recalibrate(
 
     Parameters
     ----------
-    seen
+    observation
         The frozen model on the target.
     threshold
         From `graphtemper.stac.threshold`.
@@ -82,7 +82,7 @@ def recalibrate(
         ``"all"`` six, or ``"logits"`` for the ablation without structure. The proxy accuracies that
         the loss compares with are the same in both.
     global_stage
-        A result of `graphtemper.stac.solve` (the default) or `binned_proxy`.
+        A result of `graphtemper.stac.from_observation` (the default) or `binned_proxy`.
     passes, level, share
         Perturbed passes of each kind, and their strengths.
 
@@ -92,20 +92,19 @@ def recalibrate(
     >>> from graphtemper.models import SIGN
     >>> g = csbm.sample(500, degree=8, homophily=0.8, snr=1.0, num_classes=3)
     >>> model = SIGN().fit(g, range(250))
-    >>> result = recalibrate(Observation(model, g), stac.threshold(model, g, range(250, 500)))
+    >>> result = node_temperatures(Observation(model, g), stac.threshold(model, g, range(250, 500)))
     >>> ratio = result.temperature / result.global_stage.temperature
     >>> bool((np.abs(np.log(ratio)) <= REACH).all())
     True
     """
-    if signals not in get_args(Signals):
-        raise InputError(f"unknown signals {signals!r}; use one of {', '.join(get_args(Signals))}.")
-    start = stac.solve(seen, threshold, passes=passes, share=share)
+    check_choice(signals, get_args(Signals), "signals")
+    start = stac.from_observation(observation, threshold, passes=passes, share=share)
     chosen = start if global_stage is None else global_stage
-    proxy = stac.node_proxy(seen, chosen.accuracy, passes=passes, level=level, share=share)
+    proxy = stac.node_proxy(observation, chosen.accuracy, passes=passes, level=level, share=share)
     names = SIGNALS if signals == "all" else LOGIT_SIGNALS
-    columns = node_signals(seen, passes=passes, level=level, share=share)
+    columns = node_signals(observation, passes=passes, level=level, share=share)
     loss = PerNodeLoss(
-        logits=seen.logits,
+        logits=observation.logits,
         signals=np.column_stack([columns[name] for name in names]),
         proxy=proxy,
         accuracy=chosen.accuracy,
@@ -115,7 +114,7 @@ def recalibrate(
     temperature = loss.temperatures(parameters)
     return PerNodeResult(
         temperature=temperature,
-        probabilities=temperatures.apply(seen.logits, temperature),
+        probabilities=temperatures.apply(observation.logits, temperature),
         global_stage=chosen,
         signals=names,
         weights=parameters[:-1],
@@ -125,7 +124,7 @@ def recalibrate(
 
 
 def node_signals(
-    seen: Observation,
+    observation: Observation,
     *,
     passes: int = 8,
     level: float = stac.FEATURE_LEVEL,
@@ -133,16 +132,18 @@ def node_signals(
 ) -> dict[str, FloatArray]:
     """Return the six signals of the observed nodes, each with mean 0 and standard deviation 1.
 
-    A signal that is the same at all nodes is zero.
+    A signal that is equal at all nodes becomes zero.
     """
-    graph, p = seen.graph, seen.probabilities
+    graph, p = observation.graph, observation.probabilities
     raw = (
-        measure.flip_rate(seen.votes("feature", passes, level=level), seen.predictions),
-        measure.flip_rate(seen.votes("edge", passes, share=share), seen.predictions),
-        measure.corrected_agreement(seen.all_predictions, graph.edges)[seen.nodes],
+        measure.flip_rate(
+            observation.votes("feature", passes, level=level), observation.predictions
+        ),
+        measure.flip_rate(observation.votes("edge", passes, share=share), observation.predictions),
+        measure.corrected_agreement(observation.all_predictions, graph.edges)[observation.nodes],
         measure.entropy(p, normalised=True),
         measure.margin(p),
-        measure.log_degree(graph.degrees[seen.nodes]),
+        measure.log_degree(graph.degrees[observation.nodes]),
     )
     return {name: _standardised(values) for name, values in zip(SIGNALS, raw, strict=True)}
 
@@ -150,7 +151,7 @@ def node_signals(
 def _standardised(values: FloatArray) -> FloatArray:
     centred = values - values.mean()
     spread = float(centred.std())
-    # Rounding of the mean must not be blown up to a signal.
+    # Rounding of the mean must not be amplified to a signal.
     if spread <= 1e-12 * max(float(np.abs(values).max()), 1.0):
         return np.zeros_like(values)
     return np.asarray(centred / spread)
@@ -189,15 +190,15 @@ class PerNodeLoss:
 
     def minimum(self) -> tuple[FloatArray, float]:
         """Return the best (w, b) of L-BFGS from three values of b, and its loss."""
-        found = []
+        minima = []
         for bias in _STARTS:
             start = np.append(np.zeros(self.signals.shape[1]), bias)
             # The loss is of order 1e-3 or less: scipy's default tolerances would stop early.
             end = minimize(
                 self, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-14, "gtol": 1e-9}
             )
-            found.append((np.asarray(end.x, dtype=np.float64), float(end.fun)))
-        return min(found, key=lambda pair: pair[1])
+            minima.append((np.asarray(end.x, dtype=np.float64), float(end.fun)))
+        return min(minima, key=lambda pair: pair[1])
 
 
 def soft_binned_loss(
@@ -232,7 +233,7 @@ def soft_binned_loss(
 
 
 def _spline(position: FloatArray, bins: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Bins (3, n), quadratic B-spline weights and their slopes; the end bins keep what spills."""
+    """Return bins (3, n), B-spline weights and their slopes; the end bins take the overflow."""
     own = np.minimum(position.astype(np.intp), bins - 1)
     t = position - own - 0.5
     index = np.clip(np.stack([own - 1, own, own + 1]), 0, bins - 1)

@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
-from graphtemper._core.arrays import FloatArray, check_matrix, check_shares
+from graphtemper._core.arrays import FloatArray, check_matrix, check_shares, probability_columns
 from graphtemper._core.checks import check_non_negative, check_positive, check_whole
 from graphtemper._core.threads import map_blocks, one_blas_thread
 from graphtemper.errors import GraphTemperWarning, IllConditionedWarning, InputError
-from graphtemper.metrics._inputs import columns
 from graphtemper.recalibration.class_shares._checks import check_start
 
 # Every share is compatible with the data when its standard error reaches half the unit interval.
@@ -182,7 +181,7 @@ def _sample(p: NDArray[np.floating], source: FloatArray, prior: float) -> _Sampl
     ratios = np.empty((int(known.sum()), len(p)))
 
     def write(rows: slice) -> None:
-        block = columns(p, rows)[known] / source[known][:, None]
+        block = probability_columns(p, rows)[known] / source[known][:, None]
         top = block.max(axis=0)
         if not top.all():
             node = rows.start + int(np.argmin(top))
