@@ -14,9 +14,9 @@ from graphtemper.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from graphtemper.calibrators._linear_map import fit_full, full_hessian, full_objective
 from graphtemper.calibrators.ensemble_temperature import components, mixture_weights
 from graphtemper.calibrators.histogram_binning import inner_edges
+from graphtemper.calibrators.linear_map import fit_full, full_hessian, full_objective
 from graphtemper.calibrators.vector_scaling import vector_loss
 from graphtemper.errors import InputError
 

@@ -12,9 +12,9 @@ from graphtemper.graph.graph import Graph
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
 from graphtemper.calibrators import GATS, GETS, WATS, CaGCN, SimCalib  # noqa: E402
-from graphtemper.calibrators._linear_map import fold_numbers  # noqa: E402
 from graphtemper.calibrators.gats import confidence_gap, unit_sorted  # noqa: E402
 from graphtemper.calibrators.gets import Gate, expected_load  # noqa: E402
+from graphtemper.calibrators.linear_map import fold_numbers  # noqa: E402
 from graphtemper.calibrators.simcalib import neighbourhood, prototypes  # noqa: E402
 from graphtemper.calibrators.wats import wavelet_features  # noqa: E402
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from graphtemper.calibrators import REGISTRY
-from graphtemper.calibrators._table import markdown_table
+from graphtemper.calibrators.table import markdown_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "calibrators.md"
 

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from graphtemper._core.checks import check_at_least, check_fraction, check_non_negative, check_whole
-from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Inputs
+from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.graph.operators import multiply, operator
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class CaGCN(NetworkCalibrator):
         return Context(matrix, torch.from_numpy(multiply(matrix, inputs.logits.astype(np.float32))))
 
     def _initial(self, context: Context, generator: Generator) -> list[Tensor]:
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
 
         classes = context.aggregated.shape[1]
         first = glorot((classes, self.hidden), generator)
@@ -100,7 +100,7 @@ class CaGCN(NetworkCalibrator):
     def _multipliers(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
-        from graphtemper.calibrators._training import dropped
+        from graphtemper.calibrators.training import dropped
         from graphtemper.models.torch_sparse import product
 
         first, first_bias, second, second_bias = parameters

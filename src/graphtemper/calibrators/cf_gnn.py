@@ -168,7 +168,7 @@ class CFGNN(Calibrator):
     ) -> tuple[list[NDArray[np.float32]], int]:
         import torch
 
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
         from graphtemper.models.losses import cross_entropy
 
         generator = torch.Generator().manual_seed(self.seed)
@@ -206,7 +206,7 @@ class CFGNN(Calibrator):
     def _logits(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
-        from graphtemper.calibrators._training import dropped
+        from graphtemper.calibrators.training import dropped
         from graphtemper.models.torch_sparse import product
 
         first, first_bias, second, second_bias = parameters

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_non_negative, check_whole
-from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Inputs
+from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, multiply, operator
 
@@ -114,7 +114,7 @@ class GATS(NetworkCalibrator):
     def _initial(self, context: Context, generator: Generator) -> list[Tensor]:
         import torch
 
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
 
         theta = glorot((context.sorted_logits.shape[1], self.heads), generator)
         gamma = torch.ones(2, requires_grad=True)

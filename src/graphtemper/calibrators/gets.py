@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_choice, check_fraction, check_non_negative, check_whole
-from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Inputs, Labelled
+from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.errors import InputError
 from graphtemper.graph.operators import operator
 
@@ -153,7 +153,7 @@ class GETS(NetworkCalibrator):
         """Gate: projection, scores, noise. Each expert: projection, embedding, two layers."""
         import torch
 
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
 
         classes = context.logits.shape[1]
         count, columns = len(self.experts), context.features.shape[1]
@@ -193,7 +193,7 @@ class GETS(NetworkCalibrator):
     ) -> Tensor:
         import torch
 
-        from graphtemper.calibrators._training import dropped
+        from graphtemper.calibrators.training import dropped
         from graphtemper.models.torch_sparse import product
 
         projection, table, first, first_bias, second, second_bias = own

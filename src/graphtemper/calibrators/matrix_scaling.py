@@ -6,8 +6,8 @@ from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_non_negative, check_whole
 from graphtemper._core.threads import one_blas_thread
-from graphtemper.calibrators._linear_map import chosen_strength, fit_full
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
+from graphtemper.calibrators.linear_map import chosen_strength, fit_full
 
 
 class MatrixScaling(Calibrator):

@@ -8,7 +8,6 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_non_negative, check_whole
-from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.gats import (
     LEAST_TEMPERATURE,
@@ -20,6 +19,7 @@ from graphtemper.calibrators.gats import (
     looped_edges,
     unit_sorted,
 )
+from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
@@ -134,7 +134,7 @@ class SimCalib(NetworkCalibrator):
     def _initial(self, context: Context, generator: Generator) -> list[Tensor]:
         import torch
 
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
 
         theta = glorot((context.sorted_logits.shape[1], self.heads), generator)
         return [theta, zeros(1), torch.tensor([self.bias], requires_grad=True)]

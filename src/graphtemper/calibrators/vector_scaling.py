@@ -7,8 +7,8 @@ import numpy as np
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_non_negative
-from graphtemper.calibrators._linear_map import Labels, likelihood, minimum, start_temperature
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
+from graphtemper.calibrators.linear_map import Labels, likelihood, minimum, start_temperature
 
 
 class VectorScaling(Calibrator):

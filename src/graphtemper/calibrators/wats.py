@@ -9,8 +9,8 @@ from scipy.special import ive
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_choice, check_fraction, check_positive, check_whole
-from graphtemper.calibrators._network import NetworkCalibrator, Stop, Training
 from graphtemper.calibrators.base import Inputs
+from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 
@@ -100,7 +100,7 @@ class WATS(NetworkCalibrator):
         return torch.from_numpy(features.astype(np.float32))
 
     def _initial(self, context: Tensor, generator: Generator) -> list[Tensor]:
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
 
         first = glorot((context.shape[1], self.hidden), generator)
         return [first, zeros(self.hidden), glorot((self.hidden, 1), generator), zeros(1)]
@@ -110,7 +110,7 @@ class WATS(NetworkCalibrator):
     ) -> Tensor:
         import torch
 
-        from graphtemper.calibrators._training import dropped
+        from graphtemper.calibrators.training import dropped
 
         first, first_bias, second, second_bias = parameters
         hidden = dropped((context @ first + first_bias).relu(), self.dropout, generator)

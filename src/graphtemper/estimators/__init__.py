@@ -22,8 +22,8 @@ from graphtemper.estimators.atc import ATC
 from graphtemper.estimators.base import Estimator
 from graphtemper.estimators.confidence import AverageConfidence, DoC
 from graphtemper.estimators.gde import GDE, MinimumATCGDE
+from graphtemper.estimators.matrix_norms import MaNo, NuclearNorm
 from graphtemper.estimators.mixture_slope import MixtureSlope
-from graphtemper.estimators.scores import MaNo, NuclearNorm
 from graphtemper.estimators.transport import COT
 
 __all__ = [

@@ -16,9 +16,14 @@ from graphtemper.metrics.calibration_error import (
     mce,
     noise_floor,
 )
+from graphtemper.metrics.prediction_sets import (
+    classwise_coverage,
+    coverage,
+    mean_set_size,
+    singleton_share,
+)
 from graphtemper.metrics.proper import BrierDecomposition, brier, brier_decomposition, nll
 from graphtemper.metrics.selective import aurc, error_auroc, risk_at_coverage
-from graphtemper.metrics.sets import classwise_coverage, coverage, mean_set_size, singleton_share
 from graphtemper.metrics.smooth import smooth_ece
 from graphtemper.metrics.streaming import accumulate
 from graphtemper.metrics.uncertainty import Interval, ReliabilityCurve, bootstrap, reliability_curve

@@ -26,7 +26,7 @@ from graphtemper._core.arrays import FloatArray, as_array, check_pair, probabili
 from graphtemper._core.checks import check_choice, check_count
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
-from graphtemper.metrics._inputs import confidence_and_correct, top_label
+from graphtemper.metrics.top_label import confidence_and_correct, top_label
 
 Closed = Literal["right", "left"]
 Scheme = Literal["width", "mass"]

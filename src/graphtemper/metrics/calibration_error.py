@@ -12,7 +12,6 @@ from graphtemper._core.arrays import as_array, check_matrix, check_pair, probabi
 from graphtemper._core.checks import check_choice, check_count
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
-from graphtemper.metrics._inputs import top_label
 from graphtemper.metrics.binned import (
     BinnedStatistics,
     Closed,
@@ -21,6 +20,7 @@ from graphtemper.metrics.binned import (
     bin_probabilities,
     equal_width_edges,
 )
+from graphtemper.metrics.top_label import top_label
 
 
 def ece(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_number
 from graphtemper.errors import InputError, NotIdentifiableError
-from graphtemper.metrics._inputs import top_label
+from graphtemper.metrics.top_label import top_label
 
 
 def error_auroc(probabilities: ArrayLike, labels: ArrayLike) -> float:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper.metrics._inputs import top_label
 from graphtemper.metrics.binned import weighted_count
+from graphtemper.metrics.top_label import top_label
 
 # Cells of the grid that carries the residuals; far finer than any bandwidth the fixed point
 # takes on data that fit in memory.

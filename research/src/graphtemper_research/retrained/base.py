@@ -82,7 +82,7 @@ class Retrained(Calibrator):
         logits: Callable[[list[Tensor]], Tensor],
     ) -> None:
         """Minimise the NLL of the training nodes; keep the weights as ``parameters_``."""
-        from graphtemper.calibrators._training import Part, Problem, Schedule, train_until
+        from graphtemper.calibrators.training import Part, Problem, Schedule, train_until
         from graphtemper.models.losses import cross_entropy
         from graphtemper.models.torch_sparse import threads_for
 

@@ -76,7 +76,7 @@ class GDeltaUQ(Retrained):
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
 
         context = self._context(inputs.required_graph)
         rows, _ = training_nodes(labelled)
@@ -140,7 +140,7 @@ class GDeltaUQ(Retrained):
         projected: Tensor,
         generator: Generator | None,
     ) -> Tensor:
-        from graphtemper.calibrators._training import dropped
+        from graphtemper.calibrators.training import dropped
         from graphtemper.models.torch_sparse import product
 
         _, _, first_bias, second, second_bias = parameters

@@ -129,7 +129,7 @@ class GDASpecReg(Retrained):
     def _adapted(self, source: Domain, target: Domain) -> list[Tensor]:
         import torch
 
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
         from graphtemper.models.losses import cross_entropy
 
         generator = torch.Generator().manual_seed(self.seed)
@@ -167,7 +167,7 @@ class GDASpecReg(Retrained):
     def _encode(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
-        from graphtemper.calibrators._training import dropped
+        from graphtemper.calibrators.training import dropped
         from graphtemper.models.torch_sparse import product
 
         first, first_bias, second, second_bias = parameters[:4]
@@ -186,7 +186,7 @@ class Critic:
     def __init__(self, generator: Generator) -> None:
         import torch
 
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
 
         self.parameters: list[Tensor] = []
         for shape in ((_WIDTH, _WIDTH), (_WIDTH, _WIDTH), (_WIDTH, 1)):

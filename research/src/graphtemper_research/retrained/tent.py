@@ -70,7 +70,7 @@ class Tent(Retrained):
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
-        from graphtemper.calibrators._training import glorot, zeros
+        from graphtemper.calibrators.training import glorot, zeros
 
         context = self._context(inputs.required_graph)
         columns, classes = context.features.shape[1], inputs.logits.shape[1]
@@ -94,7 +94,7 @@ class Tent(Retrained):
     def _logits(
         self, parameters: list[Tensor], context: Context, generator: Generator | None
     ) -> Tensor:
-        from graphtemper.calibrators._training import dropped
+        from graphtemper.calibrators.training import dropped
         from graphtemper.models.torch_sparse import product
 
         first, gain, shift, second, bias = parameters

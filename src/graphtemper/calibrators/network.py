@@ -17,7 +17,7 @@ from graphtemper.errors import InputError
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-    from graphtemper.calibrators._training import Problem, Schedule
+    from graphtemper.calibrators.training import Problem, Schedule
 
 Stop = Literal["train", "calibration", "folds"]
 # A multiplier this small already makes every probability uniform.
@@ -88,19 +88,19 @@ class NetworkCalibrator(TemperatureCalibrator):
         return 0.0
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
-        from graphtemper.calibrators import _training
+        from graphtemper.calibrators import training
         from graphtemper.models.torch_sparse import threads_for
 
         context = self._context(inputs)
         problem = self._problem(inputs, context)
-        schedule = _training.Schedule(self.lr, self.weight_decay, self.epochs, self.patience)
+        schedule = training.Schedule(self.lr, self.weight_decay, self.epochs, self.patience)
         with threads_for(inputs.logits.size):
             self.parameters_, self.epoch_ = self._trained(problem, schedule, labelled)
 
     def _trained(
         self, problem: Problem, schedule: Schedule, labelled: Labelled
     ) -> tuple[list[NDArray[np.float32]], int]:
-        from graphtemper.calibrators._training import Part, train_in_folds, train_until
+        from graphtemper.calibrators.training import Part, train_in_folds, train_until
 
         stop = self.stop or ("folds" if labelled.train_labels is None else "train")
         if stop == "folds":
@@ -118,7 +118,7 @@ class NetworkCalibrator(TemperatureCalibrator):
     def _problem(self, inputs: Inputs, context: Any) -> Problem:
         import torch
 
-        from graphtemper.calibrators._training import Problem
+        from graphtemper.calibrators.training import Problem
         from graphtemper.models.losses import cross_entropy
 
         logits = torch.from_numpy(inputs.logits.astype(np.float32))
