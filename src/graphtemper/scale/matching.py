@@ -8,12 +8,11 @@ from math import exp, log
 from typing import NamedTuple
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.roots import Derivatives, bounded_root
 from graphtemper.scale.engine import Engine
 from graphtemper.temperature.inverse import (
     LOG_LIMIT,
-    Derivatives,
     confidence_derivatives,
-    find_root,
     smallest_contribution,
     summarise,
 )
@@ -93,7 +92,7 @@ def match_confidence(
         return Derivatives(value - accuracy, slope, bend)
 
     bounds = (-LOG_LIMIT, LOG_LIMIT)
-    return exp(-find_root(residual, -log(logit_range.spread), bounds, _TOLERANCE)[0])
+    return exp(-bounded_root(residual, -log(logit_range.spread), bounds, _TOLERANCE)[0])
 
 
 def nearest_temperature(

@@ -6,7 +6,6 @@ each quantity is a sum over blocks of rows, so a pass costs O(n K) and needs no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import exp, inf, log
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.roots import Derivatives, bounded_root
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
 
@@ -37,7 +37,6 @@ TOLERANCE = 1e-9
 LOG_LIMIT = 700.0
 # e^x is exactly 0 in float64 below this, so smaller exponents only overflow when multiplied.
 EXPONENT_FLOOR = -750.0
-MAX_STEPS = 200
 # Every 64th, then every 8th row give the start for all rows: most steps cost little.
 WARM_START_STRIDES = (64, 8)
 MIN_WARM_START_ROWS = 4096
@@ -127,14 +126,6 @@ def exponents(z: NDArray[Any], rows: slice, beta: float) -> FloatArray:
     return np.maximum(u, EXPONENT_FLOOR, out=u)
 
 
-class Derivatives(NamedTuple):
-    """A function of log(beta) and its first two derivatives, times one common positive factor."""
-
-    value: float
-    slope: float
-    bend: float
-
-
 def nll_derivatives(z: NDArray[Any], mean_label_gap: float, beta: float) -> Derivatives:
     # With u = beta d and moments under p: dNLL/dbeta = (E u - u_y) / beta, its derivative is
     # Var u / beta^2, the next is the third cumulant / beta^3. As functions of log(beta), and
@@ -214,7 +205,7 @@ def find_optimum(z: NDArray[Any], y: NDArray[np.intp]) -> Optimum:
 
     bounds = (-log(high), LOG_LIMIT)
     start = _warm_start(z, y, -log(-summary.mean_gap), bounds)
-    log_beta, steps, inside = find_root(
+    log_beta, steps, inside = bounded_root(
         lambda x: nll_derivatives(z, label_gap, exp(x)), start, bounds, TOLERANCE
     )
     if inside:
@@ -241,68 +232,7 @@ def _warm_start(
         ) -> Derivatives:
             return nll_derivatives(part, label_gap, exp(x))
 
-        root, _, inside = find_root(derivatives, start, bounds, tolerance=1e-5)
+        root, _, inside = bounded_root(derivatives, start, bounds, tolerance=1e-5)
         if inside:
             start = root
     return start
-
-
-def find_root(
-    function: Callable[[float], Derivatives],
-    start: float,
-    bounds: tuple[float, float],
-    tolerance: float,
-) -> tuple[float, int, bool]:
-    """Find the zero of an increasing function: Halley steps, kept inside a shrinking bracket.
-
-    Returns the point, the number of evaluations, and False if the function keeps one sign up to
-    a bound (then the point is that bound). ``tolerance`` bounds the error in x, estimated from
-    the difference between the second-order and the third-order step.
-    """
-    low, high = bounds
-    x = min(max(start, low), high)
-    previous, stride = inf, 2.0
-    for step_count in range(1, MAX_STEPS + 1):
-        value, slope, bend = function(x)
-        if value == 0.0:
-            return x, step_count, True
-        if (value < 0.0 and x == bounds[1]) or (value > 0.0 and x == bounds[0]):
-            return x, step_count, False
-        if value < 0.0:
-            low = x
-        else:
-            high = x
-        newton, halley = _steps(value, slope, bend)
-        # Products, not powers: a float power that overflows raises, a product is inf.
-        error = (newton - halley) * (newton - halley) / max(abs(halley), 1e-300)
-        if max(error, abs(halley * halley * halley)) < tolerance and low <= x + halley <= high:
-            return x + halley, step_count, True
-        # A step that leaves the bracket, or does not at least halve, earns no trust: stride
-        # towards a bound that was never evaluated, ever longer, otherwise halve the bracket.
-        step = halley
-        if not (low < x + step < high) or abs(step) > 0.5 * previous:
-            step = _safe_step(x, low, high, bounds, stride)
-            stride *= 2.0
-        previous = abs(step)
-        if x + step == x:
-            return x, step_count, True
-        x += step
-    return x, MAX_STEPS, True
-
-
-def _steps(value: float, slope: float, bend: float) -> tuple[float, float]:
-    if not slope > 0.0:  # flat to rounding: no information, let the bracket decide
-        return (inf, inf) if value < 0.0 else (-inf, -inf)
-    newton = -value / slope
-    denominator = 1.0 + 0.5 * newton * bend / slope
-    return newton, newton / denominator if denominator > 0.5 else newton
-
-
-def _safe_step(
-    x: float, low: float, high: float, bounds: tuple[float, float], stride: float
-) -> float:
-    if x == low and high == bounds[1]:
-        return min(stride, high - x)
-    if x == high and low == bounds[0]:
-        return max(-stride, low - x)
-    return 0.5 * (low + high) - x

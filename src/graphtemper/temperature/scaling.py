@@ -23,17 +23,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import FloatArray, as_array, check_matrix, check_pair
 from graphtemper._core.checks import check_number
+from graphtemper._core.roots import Derivatives, bounded_root
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.temperature.inverse import (
     LOG_LIMIT,
     RELATIVE_BOUNDS,
-    Derivatives,
     Optimum,
     Status,
     confidence_derivatives,
     find_optimum,
-    find_root,
     gaps,
     mean_nll,
     summarise,
@@ -311,7 +310,7 @@ def match_confidence(logits: ArrayLike, accuracy: float) -> float:
         return Derivatives(confidence - target, slope, bend)
 
     bounds = (-LOG_LIMIT, LOG_LIMIT)
-    log_beta, _, _ = find_root(residual, -log(summary.spread), bounds, tolerance=1e-15)
+    log_beta, _, _ = bounded_root(residual, -log(summary.spread), bounds, tolerance=1e-15)
     if not abs(residual(log_beta).value) < MATCH_TOLERANCE:
         # Only logits that differ by less than the smallest temperature get here.
         raise _out_of_reach(target, low, residual(LOG_LIMIT).value + target)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphtemper.temperature.inverse import Derivatives, find_root
+from graphtemper._core.roots import Derivatives, bounded_root
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ def test_the_root_of_a_known_function(function, zero):
         calls.append(x)
         return Derivatives(*function(x))
 
-    root, steps, inside = find_root(counted, -2.0, (-700.0, 700.0), 1e-9)
+    root, steps, inside = bounded_root(counted, -2.0, (-700.0, 700.0), 1e-9)
     assert (steps, inside) == (len(calls), True)
     assert root == pytest.approx(zero, abs=1e-9)
     for bounds in ((-5.0, -1.0), (4.0, 9.0)):  # the function keeps one sign up to a bound
         end = min(bounds, key=lambda x: abs(x - zero))
-        found = find_root(counted, -2.0, bounds, 1e-9)
+        found = bounded_root(counted, -2.0, bounds, 1e-9)
         assert found[::2] == (end, False)
