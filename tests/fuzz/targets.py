@@ -29,7 +29,7 @@ from graphtemper.scale.clean_pass import Run, clean_pass
 from graphtemper.scale.conversion.tables import read_edges, read_features
 from graphtemper.scale.evidence.measure import measure
 from graphtemper.scale.logits.logit_tables import LogitTables
-from graphtemper.scale.storage.workspace import workspace
+from graphtemper.scale.storage.workspace import open_workspace
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.outcome import Comparison, Outcome, render_results
@@ -92,20 +92,23 @@ def read_shards(path):
     graph = ShardedGraph.open(path)
     if graph.num_features != 3:
         return
-    with TemporaryDirectory() as place, workspace(Path(place) / "room", graph.num_nodes) as room:
-        clean = clean_pass(Serial(), graph, MODEL, 1.0, room)
-        measure(Run(Serial(), room, clean), PROBE, 0)
+    with (
+        TemporaryDirectory() as place,
+        open_workspace(Path(place) / "stages", graph.num_nodes) as workspace,
+    ):
+        clean = clean_pass(Serial(), graph, MODEL, 1.0, workspace)
+        measure(Run(Serial(), workspace, clean), PROBE, 0)
 
 
 def read_stages(path):
     """A finished stage is the one that was written, or is done again."""
     with TemporaryDirectory() as place:
-        kept = Path(place) / "room"
-        shutil.copytree(path, kept)
-        with workspace(kept, 4) as room:
-            columns = room.lasting("x", 2, np.float32)
-            found = room.stage("x", lambda: _fill(columns), columns)
-            assert found == [0.1 + 0.2]
+        stages = Path(place) / "stages"
+        shutil.copytree(path, stages)
+        with open_workspace(stages, 4) as workspace:
+            columns = workspace.stage_columns("x", 2, np.float32)
+            result = workspace.stage("x", lambda: _fill(columns), columns)
+            assert result == [0.1 + 0.2]
             assert columns.open().shape == (4, 2)
 
 
@@ -115,11 +118,11 @@ def _fill(columns):
 
 
 def write_stages(path):
-    with TemporaryDirectory() as place, workspace(Path(place) / "room", 4) as room:
-        columns = room.lasting("x", 2, np.float32)
-        room.stage("x", lambda: _fill(columns), columns)
+    with TemporaryDirectory() as place, open_workspace(Path(place) / "stages", 4) as workspace:
+        columns = workspace.stage_columns("x", 2, np.float32)
+        workspace.stage("x", lambda: _fill(columns), columns)
         path.mkdir()
-        for item in room.folder.glob("x.*"):
+        for item in workspace.folder.glob("x.*"):
             shutil.copy(item, path)
 
 

@@ -14,11 +14,11 @@ def sample(num_nodes, homophily, seed):
 
 @pytest.fixture(scope="session")
 def problem(tmp_path_factory):
-    """A model, its card, a shifted target in memory and the same in three shards."""
+    """A model, its card, and a shifted target in memory and in three shards."""
     source = sample(1500, 0.7, 1)
     model = SIGN(hops=2).fit(source, range(700))
     card = SourceCard.build(model, source, range(700, 1500), compositions=0)
-    # Two passes of each kind in place of six: every stage runs, in less time.
+    # Two passes of each kind instead of six, to save time; every stage still runs.
     card = replace(card, probe=replace(card.probe, passes=2))
     target = shifts.noise(0.5)(sample(2000, 0.6, 2), 3).replace(name="target")
     folder = tmp_path_factory.mktemp("shards") / "target"
@@ -28,10 +28,10 @@ def problem(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def serial(problem, tmp_path_factory):
-    """The answer of one process, the bytes it wrote, and how to read them."""
+    """The answer of one process, the bytes it wrote, and a function that reads such bytes."""
     out = tmp_path_factory.mktemp("serial") / "answer"
-    found = recalibrate_shards(problem.model, problem.sharded, problem.card, out)
-    return SimpleNamespace(answer=found, written=written(out), read=written)
+    answer = recalibrate_shards(problem.model, problem.sharded, problem.card, out)
+    return SimpleNamespace(answer=answer, written=written(out), read=written)
 
 
 def written(folder):

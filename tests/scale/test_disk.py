@@ -1,4 +1,4 @@
-"""A disk that is full: one sentence, nothing that looks complete, and nothing lost."""
+"""A full disk gives one sentence, leaves no result that looks complete, and loses no stage."""
 
 import os
 import subprocess
@@ -17,9 +17,9 @@ from graphtemper.scale import ShardedGraph, recalibrate_shards
 import pyarrow.parquet
 
 model, card = load(sys.argv[1] + "/model.npz"), SourceCard.load(sys.argv[1] + "/card.json")
-graph, most = ShardedGraph.open(sys.argv[2]), int(sys.argv[3])
+graph, limit = ShardedGraph.open(sys.argv[2]), int(sys.argv[3])
 # Files beyond this size fail as they do on a full disk.
-resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
     recalibrate_shards(model, graph, card, sys.argv[1] + "/out")
 except FileError as error:
@@ -27,26 +27,26 @@ except FileError as error:
 """
 
 
-@pytest.mark.parametrize("most", [10_000, 20_000, 150_000], ids=["at once", "early", "late"])
-def test_a_full_disk_keeps_what_was_finished(problem, serial, tmp_path, most):
+@pytest.mark.parametrize("limit", [10_000, 20_000, 150_000], ids=["at once", "early", "late"])
+def test_a_full_disk_keeps_finished_stages(problem, serial, tmp_path, limit):
     problem.model.save(tmp_path / "model.npz")
     problem.card.save(tmp_path / "card.json")
-    arguments = [tmp_path, problem.sharded.path, most]
-    found = subprocess.run(
+    arguments = [tmp_path, problem.sharded.path, limit]
+    result = subprocess.run(
         [sys.executable, "-c", JOB, *map(str, arguments)], capture_output=True, text=True
     )
-    assert found.returncode == 0, found.stderr
-    assert found.stdout.count("\n") == 1
-    assert "cannot reserve" in found.stdout
-    assert "free some disk" in found.stdout
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("\n") == 1
+    assert "cannot reserve" in result.stdout
+    assert "free disk space" in result.stdout
     stages = {path.stem for path in tmp_path.glob(".out.graphtemper/stages-*/*.stage")}
-    assert ("finished stages are kept in" in found.stdout) == bool(stages)
-    # The first stage leaves 8 bytes a node, the next one 48, the one after it 20.
-    assert stages >= {10_000: set(), 20_000: {"scale"}, 150_000: {"scale", "terms"}}[most]
+    assert ("finished stages are kept in" in result.stdout) == bool(stages)
+    # The first three stages write 8, 48 and 20 bytes per node.
+    assert stages >= {10_000: set(), 20_000: {"scale"}, 150_000: {"scale", "terms"}}[limit]
     assert not list(tmp_path.rglob("scratch-*")) + list(tmp_path.rglob("draft-*"))
     assert sorted(set(os.listdir(tmp_path)) - {".out.graphtemper"}) == ["card.json", "model.npz"]
     assert bool(stages) == (tmp_path / ".out.graphtemper").exists()
-    # With room again the same run ends well.
+    # With enough space the same run succeeds.
     recalibrate_shards(problem.model, problem.sharded, problem.card, tmp_path / "out")
     assert serial.read(tmp_path / "out") == serial.written
     assert sorted(os.listdir(tmp_path)) == ["card.json", "model.npz", "out"]

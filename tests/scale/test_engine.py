@@ -1,4 +1,4 @@
-"""The same bytes on a real cluster of processes, also when it loses some of them."""
+"""A cluster of processes writes the same bytes as one process, also when it loses workers."""
 
 import os
 import shutil
@@ -35,8 +35,8 @@ def cluster(workers):
 
 @pytest.fixture(scope="module")
 def client():
-    with cluster(2) as made, distributed.Client(made) as found:
-        yield found
+    with cluster(2) as local, distributed.Client(local) as client:
+        yield client
 
 
 def pids(client):
@@ -44,7 +44,7 @@ def pids(client):
 
 
 class Killing(OnDask):
-    """Kills a worker while the tasks of one stage run."""
+    """Kills a worker while the tasks of one list run."""
 
     def __init__(self, client, stage):
         super().__init__(client)
@@ -81,16 +81,16 @@ def test_logits_on_workers(problem, serial, client, tmp_path):
     assert serial.read(one) == serial.read(other)
 
 
-def test_errors_of_tasks_come_back_as_they_are(problem, client, tmp_path):
+def test_errors_of_tasks_are_raised_unchanged(problem, client, tmp_path):
     (tmp_path / "logits.parquet").write_bytes(b"PAR1 but no more")
     with pytest.raises(FileError, match="not Parquet"):
         OnDask(client).map(_open, [tmp_path / "logits.parquet"])
 
 
 def _open(path):
-    from graphtemper.scale.conversion.tables import parquet_file
+    from graphtemper.scale.storage.parquet import open_parquet
 
-    return parquet_file(path)
+    return open_parquet(path)
 
 
 def test_a_killed_worker_loses_nothing(problem, serial, client, tmp_path):
@@ -105,11 +105,11 @@ def test_a_killed_worker_loses_nothing(problem, serial, client, tmp_path):
 
 
 def test_a_cluster_that_loses_all_workers_is_given_up():
-    with cluster(1) as made, distributed.Client(made) as found:
-        leave = threading.Timer(1.0, made.scale, [0])
+    with cluster(1) as local, distributed.Client(local) as client:
+        leave = threading.Timer(1.0, local.scale, [0])
         leave.start()
-        with pytest.raises(ClusterError, match="no worker for 1 seconds; start workers"):
-            OnDask(found, patience=1.0).map(time.sleep, [0.2] * 200)
+        with pytest.raises(ClusterError, match="no worker for 1 seconds"):
+            OnDask(client, patience=1.0).map(time.sleep, [0.2] * 200)
         leave.join()
 
 
@@ -117,22 +117,23 @@ def test_the_command_line_at_a_scheduler(problem, serial, client, tmp_path):
     problem.model.save(tmp_path / "model.npz")
     problem.card.save(tmp_path / "card.json")
     shutil.copytree(problem.sharded.path, tmp_path / "graph")
-    told = ("--predict", "model.npz", "--card", "card.json", "--out", "out", "--workspace", "room")
-    place = ("--scheduler", client.scheduler.address)
-    command = ("-m", "graphtemper", "scale", "recalibrate", "graph", *told, *place)
-    # Paths are those of the one who calls, whose folder is not that of the workers.
+    inputs = ("--predict", "model.npz", "--card", "card.json")
+    outputs = ("--out", "out", "--workspace", "workspace")
+    scheduler = ("--scheduler", client.scheduler.address)
+    command = ("-m", "graphtemper", "scale", "recalibrate", "graph", *inputs, *outputs, *scheduler)
+    # Relative paths are those of the caller, whose working directory is not that of the workers.
     subprocess.run([sys.executable, *command], check=True, capture_output=True, cwd=tmp_path)
     assert serial.read(tmp_path / "out") == serial.written
 
 
-def test_no_scheduler_at_all():
-    told = r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"
-    with pytest.raises(ClusterError, match=told), connected("tcp://127.0.0.1:9", timeout=1.0):
+def test_a_missing_scheduler_is_reported():
+    message = r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"
+    with pytest.raises(ClusterError, match=message), connected("tcp://127.0.0.1:9", timeout=1.0):
         pass
 
 
 def test_environments_of_an_atlas(problem, client):
-    """A card that was surveyed on workers is the one that was surveyed here."""
+    """A card that is built on workers equals the one that is built in this process."""
     most = set(atlas.LEVELS) - {"noise", "rewire", "drop", "scale"}
     one, other = (
         SourceCard.build(
@@ -144,7 +145,7 @@ def test_environments_of_an_atlas(problem, client):
 
 
 class Heavy:
-    """What tasks need, of a megabyte; notes down where it is unpacked."""
+    """A function of one megabyte that records the process in which it is unpickled."""
 
     def __init__(self, notes):
         self.notes, self.ballast = notes, os.urandom(1 << 20)
@@ -158,21 +159,21 @@ class Heavy:
         return number + len(self.ballast) - (1 << 20)
 
 
-def test_what_is_large_travels_once_a_worker(client, tmp_path):
-    """Not once a task, nor once a list of tasks."""
+def test_a_large_function_is_sent_once_per_worker(client, tmp_path):
+    """Neither once per task nor once per list of tasks."""
     engine, heavy = OnDask(client), Heavy(tmp_path / "notes")
     for start in (0, 40):
         items = range(start, start + 40)
         assert engine.map(partial(_applied, function=heavy), items) == list(items)
-    unpacked = (tmp_path / "notes").read_text().split()
-    assert len(unpacked) == len(set(unpacked)) <= 2
+    processes = (tmp_path / "notes").read_text().split()
+    assert len(processes) == len(set(processes)) <= 2
 
 
 def _applied(number, *, function):
     return function(number)
 
 
-def test_a_killed_worker_does_not_take_along_what_is_large(client, tmp_path):
+def test_a_large_function_survives_its_worker(client, tmp_path):
     engine, heavy = OnDask(client), Heavy(tmp_path / "notes")
     engine.map(heavy, range(4))
     for victim in pids(client).values():
@@ -181,8 +182,8 @@ def test_a_killed_worker_does_not_take_along_what_is_large(client, tmp_path):
 
 
 def test_cells_of_the_leaderboard(client, tmp_path, monkeypatch):
-    """Workers are handed the tasks and the folder; the summary gets the cells in their order."""
-    monkeypatch.setattr(bench, "known", lambda *names, **told: ["b", "a"])
+    """Workers receive the tasks and the folder; the summary receives the cells in order."""
+    monkeypatch.setattr(bench, "known", lambda *names, **options: ["b", "a"])
     monkeypatch.setattr(bench, "cell", _cell)
     monkeypatch.setattr(bench.summary, "outcome", lambda cells, missing: cells)
     address = client.scheduler.address
@@ -197,8 +198,8 @@ def _cell(task, folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 7])
 def test_any_number_of_workers(problem, serial, workers, tmp_path):
-    with cluster(workers) as made, distributed.Client(made) as found:
+    with cluster(workers) as local, distributed.Client(local) as client:
         out = Path(tmp_path / "out")
-        engine = OnDask(found)
+        engine = OnDask(client)
         recalibrate_shards(problem.model, problem.sharded, problem.card, out, engine=engine)
     assert serial.read(out) == serial.written

@@ -1,4 +1,4 @@
-"""Limits that the system sets: memory half as large as the features."""
+"""Recalibration within half the memory that the features would take."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from graphtemper import csbm
 from graphtemper.models import SIGN
 
 LIMIT = 336 << 20
-"""Bytes of private memory; an idle interpreter with NumPy, SciPy and pyarrow has half of that."""
+"""Bytes of private memory; an idle interpreter with NumPy, SciPy and pyarrow uses half of it."""
 NODES, COLUMNS = 10_752, 16_384
 
 JOB = """
@@ -23,23 +23,23 @@ from graphtemper.models import load
 from graphtemper.scale import Serial, convert_tables
 from graphtemper.scale.evidence.measure import measure
 from graphtemper.scale.clean_pass import Run, clean_pass
-from graphtemper.scale.storage.workspace import workspace
+from graphtemper.scale.storage.workspace import open_workspace
 
-what, limit, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+action, limit, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-if what == "load":
+if action == "load":
     np.load(folder + "/x.npy")
 graph = convert_tables(folder + "/edges.csv", folder + "/x.npy", folder + "/g", rows_per_shard=2000)
 probe = Probe(1.0, 0.3, np.ones(graph.num_features), 0.8, -0.5, seed=0, splits=2, passes=2)
-with workspace(Path(folder) / "room", graph.num_nodes) as room:
-    clean = clean_pass(Serial(), graph, load(folder + "/model.npz"), 1.0, room)
-    seen = measure(Run(Serial(), room, clean), probe, 0).evidence
-    print(seen.confidence, seen.feature.value)
+with open_workspace(Path(folder) / "stages", graph.num_nodes) as workspace:
+    clean = clean_pass(Serial(), graph, load(folder + "/model.npz"), 1.0, workspace)
+    evidence = measure(Run(Serial(), workspace, clean), probe, 0).evidence
+    print(evidence.confidence, evidence.feature.value)
 """
 
 
 def run(*arguments):
-    # Arrow's own allocator reserves a gigabyte of addresses that it does not use.
+    # Arrow's allocator reserves a gigabyte of addresses that it does not use.
     environment = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "PATH": ""}
     return subprocess.run(
         [sys.executable, "-c", JOB, *map(str, arguments)],
@@ -51,7 +51,7 @@ def run(*arguments):
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    """Dense features of twice the limit, on disk and never whole in memory."""
+    """Dense features of twice the limit, on disk and never completely in memory."""
     folder = tmp_path_factory.mktemp("wide")
     shape = (NODES, COLUMNS)
     features = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, shape)
@@ -61,7 +61,7 @@ def wide(tmp_path_factory):
     model.weights_ = np.zeros((2, COLUMNS, 2))
     model.weights_[:, ::4096, 1] = 0.7
     model.intercept_, model.converged_ = np.zeros(2), True
-    # Four columns say something and the rest are zeros: what matters is that all are there.
+    # Four columns are informative and the others zero; only the size matters.
     features[:, ::4096] = graph.features
     del features
     np.savetxt(folder / "edges.csv", graph.edges, "%d", ",")
@@ -72,13 +72,13 @@ def wide(tmp_path_factory):
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA counts mapped memory on Linux")
 def test_features_of_twice_the_memory(wide):
     folder, graph = wide
-    told = run("load", LIMIT, folder)
-    assert told.returncode != 0
-    assert "MemoryError" in told.stderr  # the limit is real
-    found = run("shards", LIMIT, folder)
-    assert found.returncode == 0, found.stderr
+    loaded = run("load", LIMIT, folder)
+    assert loaded.returncode != 0
+    assert "MemoryError" in loaded.stderr  # the limit is effective
+    sharded = run("shards", LIMIT, folder)
+    assert sharded.returncode == 0, sharded.stderr
     small = SIGN(hops=1)
     small.weights_ = np.zeros((2, 4, 2))
     small.weights_[:, :, 1], small.intercept_ = 0.7, np.zeros(2)
     logit = np.abs(small(graph)[:, 1].astype(np.float64))
-    assert float(found.stdout.split()[0]) == pytest.approx((1 / (1 + np.exp(-logit))).mean())
+    assert float(sharded.stdout.split()[0]) == pytest.approx((1 / (1 + np.exp(-logit))).mean())

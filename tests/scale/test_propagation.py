@@ -1,4 +1,4 @@
-"""Sharded propagation against the in-memory path, and the randomness it draws."""
+"""Sharded propagation compared with the in-memory path, and its random draws."""
 
 import numpy as np
 import pytest
@@ -9,36 +9,36 @@ from graphtemper.models import SGC, SIGN
 from graphtemper.scale import Serial, convert_graph
 from graphtemper.scale.clean_pass import clean_pass
 from graphtemper.scale.propagation import (
-    EdgeChoice,
-    Kept,
+    ColumnSink,
+    EdgeSample,
     Noise,
     Projected,
     ShardedOperator,
     propagate,
 )
 from graphtemper.scale.storage import shards
-from graphtemper.scale.storage.workspace import workspace
+from graphtemper.scale.storage.workspace import open_workspace
 
 
-def sharded_logits(graph, model, folder, choice=None):
+def sharded_logits(graph, model, folder, sample=None):
     count = model.intercept_.size
     weights = [None] * (model.hops + 1)
     for position, hop in enumerate(model.hops_used):
         weights[hop] = model.weights_[position].astype(np.float32)
     terms = Projected(graph, weights, [np.zeros(count, np.float32)] * len(weights), count)
-    with workspace(folder / "room", graph.num_nodes) as room:
-        scale = room.columns("scale", 1, np.float64)
-        operator = ShardedOperator(graph, model.operator, scale, choice)
-        operator.measure(Serial())
-        out = room.columns("logits", count, np.float32)
-        propagate(Serial(), graph, operator, terms, model.hops, room, Kept(out))
+    with open_workspace(folder / "stages", graph.num_nodes) as workspace:
+        scale = workspace.scratch_columns("scale", 1, np.float64)
+        operator = ShardedOperator(graph, model.operator, scale, sample)
+        operator.write_scale(Serial())
+        out = workspace.scratch_columns("logits", count, np.float32)
+        propagate(Serial(), graph, operator, terms, model.hops, workspace, ColumnSink(out))
         return np.array(out.open()) + model.intercept_.astype(np.float32)
 
 
 @pytest.mark.parametrize("kind", ["self-loop", "symmetric", "mean"])
 @pytest.mark.parametrize("model", [SIGN(hops=2), SGC(hops=2), SIGN(hops=0)])
 def test_logits_are_those_of_the_model(problem, tmp_path, kind, model, monkeypatch):
-    monkeypatch.setattr(shards, "ENTRIES_AT_ONCE", 500)  # many blocks a shard
+    monkeypatch.setattr(shards, "ENTRIES_AT_ONCE", 500)  # many blocks per shard
     fitted = type(model)(hops=model.hops, operator=kind)
     fitted.weights_ = np.random.default_rng(0).standard_normal((len(fitted.hops_used), 12, 4))
     fitted.intercept_ = np.array([0.1, -0.2, 0.3, 0.0])
@@ -58,8 +58,8 @@ def test_sparse_features(problem, tmp_path):
 
 
 def test_clean_pass_writes_logits_and_classes(problem, tmp_path):
-    with workspace(tmp_path / "room", 2000) as room:
-        clean = clean_pass(Serial(), problem.sharded, problem.model, 2.0, room)
+    with open_workspace(tmp_path / "stages", 2000) as workspace:
+        clean = clean_pass(Serial(), problem.sharded, problem.model, 2.0, workspace)
         expected = problem.model(problem.target)
         np.testing.assert_allclose(clean.values.open(), expected, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(clean.classes.open()[:, 0], expected.argmax(axis=1))
@@ -68,28 +68,28 @@ def test_clean_pass_writes_logits_and_classes(problem, tmp_path):
 
 
 def test_dropped_edges_are_renormalised(problem, tmp_path):
-    """The same mask in memory: both ends of an edge agree that it is gone."""
-    choice = EdgeChoice.draw(3, "test", 0, 0.4)
+    """The same edges are left out in memory; both shards of an edge agree."""
+    sample = EdgeSample.draw(3, "test", 0, 0.4)
     edges = problem.target.edges
-    keep = choice.kept(edges[:, 0], edges[:, 1])
+    keep = sample.includes(edges[:, 0], edges[:, 1])
     assert abs(keep.mean() - 0.6) < 4 * np.sqrt(0.24 / len(edges))
     terms = problem.model.fast_passes().project(problem.target.features)
     operator = EdgeSubsets(problem.target, "self-loop").operator(keep)
     expected = horner(operator, terms) + problem.model.intercept_
-    found = sharded_logits(problem.sharded, problem.model, tmp_path, choice)
+    found = sharded_logits(problem.sharded, problem.model, tmp_path, sample)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
 
 
 def test_draws_of_edges_are_independent():
     first = np.repeat(np.arange(300), 300)
     second = 300 + np.tile(np.arange(300), 300)
-    draws = [EdgeChoice.draw(0, "test", n, 0.5).kept(first, second) for n in range(4)]
+    draws = [EdgeSample.draw(0, "test", n, 0.5).includes(first, second) for n in range(4)]
     table = np.corrcoef(draws) - np.eye(4)
     assert np.abs(table).max() < 4 / np.sqrt(first.size)
-    kept = draws[0].reshape(300, 300) - 0.5
-    assert np.abs(kept.mean(axis=0)).max() < 4.5 * 0.5 / np.sqrt(300)
-    assert abs((kept[:, 1:] * kept[:, :-1]).mean()) < 4 * 0.25 / 300
-    assert abs((kept[1:] * kept[:-1]).mean()) < 4 * 0.25 / 300
+    included = draws[0].reshape(300, 300) - 0.5
+    assert np.abs(included.mean(axis=0)).max() < 4.5 * 0.5 / np.sqrt(300)
+    assert abs((included[:, 1:] * included[:, :-1]).mean()) < 4 * 0.25 / 300
+    assert abs((included[1:] * included[:-1]).mean()) < 4 * 0.25 / 300
 
 
 def test_noise_has_the_covariance_of_projected_feature_noise(problem):

@@ -1,4 +1,4 @@
-"""Tables of edges as text: every edge is read, or the table is refused."""
+"""Tables of edges: every edge is read, or the table is refused."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_every_edge_is_read(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("-1 2\n1 2\n", "names the node -1; number nodes from 0"),
         ("source,target\n0,1\n1,-7\n", "names the node -7"),
@@ -46,25 +46,25 @@ def test_every_edge_is_read(tmp_path, text):
         (" 0 1\n 1 2\n", "a space at the start"),
         ("  0  1\n 10  2\n", "a space at the start"),
         ("source target\n0  1\n", "two between numbers"),
-        ("1e0 2e0\n1 2\n", "must hold whole numbers"),
-        ("0.5,1\n1,2\n", "must hold whole numbers"),
-        ("0,a\n1,2\n", "must hold whole numbers"),
-        ("1st,2nd\n1,2\n", "must hold whole numbers"),
+        ("1e0 2e0\n1 2\n", "must hold integers"),
+        ("0.5,1\n1,2\n", "must hold integers"),
+        ("0,a\n1,2\n", "must hold integers"),
+        ("1st,2nd\n1,2\n", "must hold integers"),
         (",1\n1,2\n", "without gaps"),
-        ("0\n1\n", "two numbers a line"),
+        ("0\n1\n", "two numbers per line"),
         ("# nothing\n", "holds no edges"),
         ("0,1,first\n1,2,second\n", "has 3 columns, none of which are named source and target"),
         ("time,a,b\n9,0,1\n", "name the two ends of an edge"),
     ],
 )
-def test_no_line_is_dropped_in_silence(tmp_path, text, told):
+def test_no_line_is_dropped_silently(tmp_path, text, message):
     path = tmp_path / "edges.txt"
     path.write_bytes(text.encode())
-    with pytest.raises(FileError, match=told):
+    with pytest.raises(FileError, match=message):
         list(read_edges(path))
 
 
-def test_ends_in_parquet_go_by_their_names(tmp_path):
+def test_ends_in_parquet_are_chosen_by_name(tmp_path):
     path = tmp_path / "edges.parquet"
     columns = {"time": [9, 9], "dst": [1, 2], "src": [0, 1]}
     parquet.write_table(pyarrow.table(columns), path)

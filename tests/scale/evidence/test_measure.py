@@ -1,4 +1,4 @@
-"""Evidence from shards against evidence in memory."""
+"""Evidence from shards compared with evidence in memory."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from graphtemper.models import SIGN
 from graphtemper.scale import Serial, convert_graph, recalibrate_shards
 from graphtemper.scale.clean_pass import Run, clean_pass
 from graphtemper.scale.evidence.measure import measure
-from graphtemper.scale.storage.workspace import workspace
+from graphtemper.scale.storage.workspace import open_workspace
 from graphtemper.signals.evidence import measure as measure_in_memory
 from graphtemper.signals.observation import Observation
 
@@ -23,18 +23,19 @@ SEEDS = range(4)
 
 
 def on_shards(problem, graph, folder, seed):
-    with workspace(folder / "room", graph.num_nodes) as room:
-        clean = clean_pass(Serial(), graph, problem.model, problem.card.probe.temperature, room)
-        return measure(Run(Serial(), room, clean), problem.card.probe, seed)
+    probe = problem.card.probe
+    with open_workspace(folder / "stages", graph.num_nodes) as workspace:
+        clean = clean_pass(Serial(), graph, problem.model, probe.temperature, workspace)
+        return measure(Run(Serial(), workspace, clean), probe, seed)
 
 
 def in_memory(problem, graph, seed):
     probe = problem.card.probe
-    seen = Observation(problem.model, graph, temperature=probe.temperature, seed=seed)
-    return measure_in_memory(seen, probe)
+    observation = Observation(problem.model, graph, temperature=probe.temperature, seed=seed)
+    return measure_in_memory(observation, probe)
 
 
-def test_numbers_without_randomness_are_the_same(problem, tmp_path):
+def test_deterministic_evidence_equals_that_in_memory(problem, tmp_path):
     found = on_shards(problem, problem.sharded, tmp_path, 0)
     expected = in_memory(problem, problem.target, 0).to_dict()
     for name, value in found.evidence.to_dict().items():
@@ -44,8 +45,8 @@ def test_numbers_without_randomness_are_the_same(problem, tmp_path):
     np.testing.assert_allclose(found.column_std, problem.target.features.std(axis=0), rtol=1e-5)
 
 
-def test_drawn_numbers_have_the_same_distribution(problem, tmp_path):
-    """Means over seeds agree to within their error."""
+def test_random_evidence_has_the_same_distribution(problem, tmp_path):
+    """Means over seeds agree within their error."""
     shards = [on_shards(problem, problem.sharded, tmp_path, seed).evidence for seed in SEEDS]
     memory = [in_memory(problem, problem.target, seed) for seed in SEEDS]
     for name in DRAWN:
@@ -83,8 +84,8 @@ def test_probabilities_are_softmax_at_that_temperature(problem, serial):
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(p, expected, atol=1e-6)
     np.testing.assert_array_equal(p.argmax(axis=1), z.argmax(axis=1))
-    told = json.loads((serial.answer.out / "_answer.json").read_text())
-    assert told == serial.answer.to_dict()
+    stored = json.loads((serial.answer.out / "_answer.json").read_text())
+    assert stored == serial.answer.to_dict()
 
 
 def test_the_same_seed_gives_the_same_bytes(problem, serial, tmp_path):
@@ -97,10 +98,11 @@ def test_sparse_bags_of_words(problem, tmp_path):
     graph = datasets.load("cora")
     model = SIGN(hops=2, tol=1e-2).fit(graph, graph.train_masks[0])
     probe = replace(problem.card.probe, column_std=column_moments(graph.features)[1])
-    told = SimpleNamespace(model=model, card=SimpleNamespace(probe=probe))
+    sparse = SimpleNamespace(model=model, card=SimpleNamespace(probe=probe))
     target = shifts.rewire(0.3)(graph, 5)
-    found = on_shards(told, convert_graph(target, tmp_path / "g", rows_per_shard=900), tmp_path, 0)
-    expected = in_memory(told, target, 0).to_dict()
+    graph = convert_graph(target, tmp_path / "g", rows_per_shard=900)
+    found = on_shards(sparse, graph, tmp_path, 0)
+    expected = in_memory(sparse, target, 0).to_dict()
     for name, value in found.evidence.to_dict().items():
         if name not in DRAWN:
             np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
@@ -121,7 +123,7 @@ def test_other_models_and_other_columns_are_refused(problem, tmp_path):
     narrow = convert_graph(Graph(features=np.ones((3, 2)), edges=[[0, 1]]), tmp_path / "narrow")
     with pytest.raises(InputError, match="12 feature columns but this one has 2"):
         recalibrate_shards(problem.model, narrow, problem.card, tmp_path / "out")
-    with pytest.raises(FileError, match="already there"):
+    with pytest.raises(FileError, match="exists already"):
         recalibrate_shards(problem.model, problem.sharded, problem.card, tmp_path / "narrow")
     assert [path.name for path in tmp_path.iterdir()] == ["narrow"]
 

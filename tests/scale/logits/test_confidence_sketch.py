@@ -1,4 +1,4 @@
-"""The sketch against the exact solver, and its stated bound against the truth."""
+"""The sketch compared with the exact solver, and its error bound with the exact error."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from graphtemper.scale.logits.confidence_sketch import ERROR, REACH, TOLERANCE, 
 
 
 def logits(num_classes, scale, seed, count=3000):
-    """Heavy-tailed sizes a node: spreads of very different size in one table."""
+    """Return logits whose spread differs much between nodes."""
     rng = np.random.default_rng(seed)
     size = scale * np.exp(rng.standard_normal((count, 1)))
     return size * rng.standard_normal((count, num_classes))
@@ -25,8 +25,8 @@ def test_mean_confidence_is_within_the_bound_at_every_temperature(num_classes, s
         assert abs(sketch.mean_confidence(t) - temperature.mean_confidence(z, t)) < ERROR + 1e-12
 
 
-def test_the_bound_holds_where_all_classes_are_alike():
-    """The hardest case: K - 1 equal gaps put the nearest poles closest to the real axis."""
+def test_the_bound_holds_if_all_gaps_are_equal():
+    """The hardest case: K - 1 equal gaps move the nearest poles closest to the real axis."""
     for num_classes in (3, 30):
         z = np.zeros((1, num_classes))
         z[0, 0] = np.log(num_classes - 1)
@@ -38,17 +38,17 @@ def test_the_bound_holds_where_all_classes_are_alike():
 
 @given(st.integers(2, 12), st.floats(0.2, 5.0), st.floats(0.05, 0.95), st.integers(0, 2**31))
 @settings(max_examples=40, deadline=None)
-def test_temperatures_are_within_the_stated_interval(num_classes, scale, place, seed):
+def test_temperatures_are_within_the_stated_interval(num_classes, scale, position, seed):
     z = logits(num_classes, scale, seed, count=300)
     low, high = (temperature.mean_confidence(z, t) for t in np.exp((REACH, -REACH)))
-    accuracy = low + place * (high - low)
-    found = ConfidenceSketch.of(z).match(accuracy)
+    accuracy = low + position * (high - low)
+    matched = ConfidenceSketch.of(z).match(accuracy)
     exact = temperature.match_confidence(z, accuracy)
-    assert found.low <= exact <= found.high
-    assert abs(found.temperature / exact - 1.0) < TOLERANCE
+    assert matched.low <= exact <= matched.high
+    assert abs(matched.temperature / exact - 1.0) < TOLERANCE
 
 
-def test_merging_parts_gives_the_whole():
+def test_sketches_of_parts_add_up():
     z = logits(5, 2.0, 3)
     parts = [ConfidenceSketch.of(part) for part in np.split(z, [10, 700, 2999])]
     merged = parts[0] + parts[1] + parts[2] + parts[3]
@@ -56,7 +56,7 @@ def test_merging_parts_gives_the_whole():
     assert merged.count == 3000
 
 
-def test_out_of_reach_is_none_and_not_a_guess():
+def test_a_temperature_out_of_reach_is_none():
     z = logits(3, 1.0, 4)
     sketch = ConfidenceSketch.of(z)
     assert sketch.match(0.3) is None
@@ -64,5 +64,5 @@ def test_out_of_reach_is_none_and_not_a_guess():
 
 
 def test_a_flat_curve_is_none():
-    """Confidence that hardly changes with T leaves T unknown to the sketch."""
+    """If confidence hardly changes with T, the sketch cannot determine T."""
     assert ConfidenceSketch.of(np.array([[0.0, 1e-7], [0.0, 1e-7]])).match(0.5 + 2.5e-8) is None

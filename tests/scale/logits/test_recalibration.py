@@ -1,4 +1,4 @@
-"""Logits that live as Parquet: one pass for statistics, one for probabilities."""
+"""Recalibration of logits in Parquet: one pass for statistics, one for probabilities."""
 
 import tracemalloc
 
@@ -8,7 +8,7 @@ import pytest
 from graphtemper import recalibrate
 from graphtemper.errors import FileError
 from graphtemper.scale import recalibrate_logits
-from graphtemper.scale.logits import logit_tables
+from graphtemper.scale.logits import logit_tables, recalibration
 from graphtemper.signals.evidence import LOGIT_SIGNALS
 
 pa = pytest.importorskip("pyarrow")
@@ -40,34 +40,34 @@ def moments(problem):
     return features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
 
 
-def test_with_column_moments_the_answer_is_that_of_recalibrate(problem, logits, folder, tmp_path):
-    found = recalibrate_logits(
+def test_with_feature_moments_the_answer_is_that_of_recalibrate(problem, logits, folder, tmp_path):
+    result = recalibrate_logits(
         folder, problem.card, tmp_path / "out", moments=moments(problem)
     ).to_dict()
     expected = recalibrate(logits, problem.target, problem.card).to_dict()
     for name in LOGIT_SIGNALS:
-        assert found["signals"][name] == pytest.approx(expected["signals"][name], rel=1e-9)
+        assert result["signals"][name] == pytest.approx(expected["signals"][name], rel=1e-9)
     for key in ("value", "low", "high"):
-        assert found["accuracy"][key] == pytest.approx(expected["accuracy"][key], rel=1e-6)
-    assert found["temperature"] == pytest.approx(expected["temperature"], rel=1e-4)
-    assert (found["verdict"], found["num_nodes"]) == (expected["verdict"], 2000)
+        assert result["accuracy"][key] == pytest.approx(expected["accuracy"][key], rel=1e-6)
+    assert result["temperature"] == pytest.approx(expected["temperature"], rel=1e-4)
+    assert (result["verdict"], result["num_nodes"]) == (expected["verdict"], 2000)
 
 
-def test_without_them_the_answer_says_so(problem, folder, tmp_path):
-    found = recalibrate_logits(folder, problem.card, tmp_path / "out")
-    assert found.verdict != "trust"
-    assert found.reasons[-1].code == "features_unknown"
-    assert "log_degree" not in found.signals
+def test_without_feature_moments_the_verdict_is_at_most_caution(problem, folder, tmp_path):
+    result = recalibrate_logits(folder, problem.card, tmp_path / "out")
+    assert result.verdict != "trust"
+    assert result.reasons[-1].code == "features_unknown"
+    assert "log_degree" not in result.signals
 
 
 def test_probabilities(problem, logits, folder, tmp_path):
-    found = recalibrate_logits(folder, problem.card, tmp_path / "out")
-    table = pq.read_table(found.out)
+    result = recalibrate_logits(folder, problem.card, tmp_path / "out")
+    table = pq.read_table(result.out)
     p = np.column_stack([table[f"probability_{k}"].to_numpy() for k in range(4)])
-    z = logits / found.temperature
+    z = logits / result.temperature
     np.testing.assert_allclose(p, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9)
     np.testing.assert_array_equal(table["node"].to_numpy(), np.arange(2000))
-    assert found.mean_confidence[1] == pytest.approx(p.max(axis=1).mean(), rel=1e-12)
+    assert result.mean_confidence[1] == pytest.approx(p.max(axis=1).mean(), rel=1e-12)
 
 
 def test_files_are_read_twice(problem, folder, tmp_path, monkeypatch):
@@ -83,16 +83,16 @@ def test_files_are_read_twice(problem, folder, tmp_path, monkeypatch):
     assert opened == [0, 1, 2, 0, 1, 2]
 
 
-def test_where_the_sketch_cannot_tell_logits_are_read_again(problem, folder, tmp_path, monkeypatch):
+def test_logits_are_read_again_if_the_sketch_is_too_coarse(problem, folder, tmp_path, monkeypatch):
     by_sketch = recalibrate_logits(folder, problem.card, tmp_path / "one")
-    monkeypatch.setattr(logit_tables.ConfidenceSketch, "match", lambda self, accuracy: None)
+    monkeypatch.setattr(recalibration.ConfidenceSketch, "match", lambda self, accuracy: None)
     exact = recalibrate_logits(folder, problem.card, tmp_path / "other")
     assert by_sketch.temperature == pytest.approx(exact.temperature, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["columns", "list"])
-def test_one_large_file_is_never_whole_in_memory(problem, tmp_path, monkeypatch, kind):
-    """Where the sketch does not apply either, and in one row group."""
+def test_a_large_file_is_read_in_batches(problem, tmp_path, monkeypatch, kind):
+    """Also if the sketch does not apply, and with a single row group."""
     logits = np.random.default_rng(0).standard_normal((200_000, 4))
     columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
     if kind == "list":
@@ -102,7 +102,7 @@ def test_one_large_file_is_never_whole_in_memory(problem, tmp_path, monkeypatch,
     size = logits.nbytes
     del logits, columns
     monkeypatch.setattr(logit_tables, "VALUES_AT_ONCE", 20_000)
-    monkeypatch.setattr(logit_tables.ConfidenceSketch, "match", lambda self, accuracy: None)
+    monkeypatch.setattr(recalibration.ConfidenceSketch, "match", lambda self, accuracy: None)
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(pool)
     tracemalloc.start()
@@ -117,20 +117,20 @@ def test_one_large_file_is_never_whole_in_memory(problem, tmp_path, monkeypatch,
 
 
 def test_lists_and_names(problem, logits, folder, tmp_path):
-    """One list a row, as Spark writes it, and nodes with names; batches smaller than files."""
+    """One list per row, as Spark writes it, and named nodes; batches smaller than files."""
     other = tmp_path / "lists"
     other.mkdir()
     names = [f"user {row}" for row in range(2000)]
     table = pa.table({"node": names, "logits": list(logits)})
     pq.write_table(table, other / "all.parquet", row_group_size=130)
-    found = recalibrate_logits(other, problem.card, tmp_path / "one")
+    result = recalibrate_logits(other, problem.card, tmp_path / "one")
     plain = recalibrate_logits(folder, problem.card, tmp_path / "other")
-    assert found.temperature == pytest.approx(plain.temperature, rel=1e-9)
-    assert pq.read_table(found.out)["node"].to_pylist() == names
+    assert result.temperature == pytest.approx(plain.temperature, rel=1e-9)
+    assert pq.read_table(result.out)["node"].to_pylist() == names
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
         ({"logit_0": [0.0], "logit_1": [1.0]}, "2.parquet does not have the columns"),
         ({f"logit_{k}": ["a"] for k in range(4)}, "must hold real numbers"),
@@ -139,9 +139,9 @@ def test_lists_and_names(problem, logits, folder, tmp_path):
         ({f"logit_{k}": [float(k), np.inf] for k in range(4)}, "must be finite"),
     ],
 )
-def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, columns, told):
+def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, columns, message):
     pq.write_table(pa.table(columns), folder / "part-2.parquet")
-    with pytest.raises(FileError, match=told) as error:
+    with pytest.raises(FileError, match=message) as error:
         recalibrate_logits(folder, problem.card, tmp_path / "out")
     assert "part-2.parquet" in str(error.value)
     assert [path.name for path in tmp_path.iterdir()] == ["logits"]
@@ -156,38 +156,38 @@ def test_a_truncated_file_is_named(problem, folder, tmp_path):
 
 @pytest.mark.parametrize("names", [None, [f"user {row}" for row in range(2000)]])
 def test_an_empty_file_gives_an_empty_table(problem, logits, tmp_path, names):
-    """Spark leaves them; first, in the middle and last."""
+    """Spark writes them: first, in the middle and last."""
     folder = write(tmp_path / "logits", logits, (0, 300, 300, 2000), names)
-    for path in folder.iterdir():  # an empty list has no type of its own
+    for path in folder.iterdir():  # an empty list has no type
         table = pq.read_table(path)
         if names is not None and not table.num_rows:
             pq.write_table(table.set_column(0, "node", pa.array([], pa.string())), path)
-    found = recalibrate_logits(folder, problem.card, tmp_path / "out")
-    tables = [pq.read_table(path) for path in sorted(found.out.glob("*.parquet"))]
+    result = recalibrate_logits(folder, problem.card, tmp_path / "out")
+    tables = [pq.read_table(path) for path in sorted(result.out.glob("*.parquet"))]
     assert [table.num_rows for table in tables] == [0, 300, 0, 1700, 0]
     assert len({str(table.schema) for table in tables}) == 1
-    whole = pq.read_table(found.out)["node"].to_pylist()
+    whole = pq.read_table(result.out)["node"].to_pylist()
     assert whole == (list(range(2000)) if names is None else names)
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "message"),
     [
-        ({"logits": [0.5, 1.0]}, "one list of 4 numbers a row, not double"),
-        ({"logits": [["a", "b", "c", "d"]]}, "one list of 4 numbers a row, not list<"),
+        ({"logits": [0.5, 1.0]}, "one list of 4 numbers per row, not double"),
+        ({"logits": [["a", "b", "c", "d"]]}, "one list of 4 numbers per row, not list<"),
         ({"logits": [[0.0, 1.0, 2.0]]}, "every list must hold 4 logits"),
         ({f"logit_{k}": [0.0] for k in (1, 2, 3, 4)}, "name them logit_0 to logit_3"),
         ({f"logit_{k}": [0.0] for k in range(5)}, "has 5 columns of logits"),
         ({f"logit_{k}": [0.0] for k in (0, 1, 2, 3, 17)}, "has 5 columns of logits"),
     ],
 )
-def test_columns_that_are_not_the_logits(problem, tmp_path, columns, told):
+def test_columns_that_are_not_the_logits(problem, tmp_path, columns, message):
     pq.write_table(pa.table(columns), tmp_path / "z.parquet")
-    with pytest.raises(FileError, match=told):
+    with pytest.raises(FileError, match=message):
         recalibrate_logits(tmp_path / "z.parquet", problem.card, tmp_path / "out")
 
 
-def test_what_arrow_cannot_read_is_one_sentence(problem, folder, tmp_path, monkeypatch):
+def test_a_codec_that_arrow_lacks_is_reported(problem, folder, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise pa.ArrowNotImplementedError("no such codec")
 

@@ -1,4 +1,4 @@
-"""A directory gets its name when it is whole and on the disk, and keeps to its place."""
+"""A directory gets its name only once it is complete and on disk."""
 
 import os
 
@@ -7,14 +7,14 @@ import pytest
 
 from graphtemper.errors import WriteError
 from graphtemper.scale import convert_graph
-from graphtemper.scale.probability_files import write_part
+from graphtemper.scale.probability_files import write_probabilities
 from graphtemper.scale.storage.output_directory import atomic_directory
 
 pytest.importorskip("pyarrow")
 PART = [(np.arange(1), np.full((1, 2), 0.5))]
 
 
-def test_a_graph_is_on_the_disk_before_it_has_its_name(problem, tmp_path, monkeypatch):
+def test_contents_reach_the_disk_before_the_name(problem, tmp_path, monkeypatch):
     steps, sync, rename = [], os.fsync, os.rename
 
     def synced(handle):
@@ -28,28 +28,28 @@ def test_a_graph_is_on_the_disk_before_it_has_its_name(problem, tmp_path, monkey
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "rename", renamed)
     convert_graph(problem.target, tmp_path / "g", rows_per_shard=700)
-    at = steps.index("named")
-    made = [tmp_path / "g", *(tmp_path / "g").rglob("*")]
-    assert len(made) == 1 + 1 + 3 * (1 + 3)
-    assert {path.stat().st_ino for path in made} <= set(steps[:at])
-    assert tmp_path.stat().st_ino in steps[at:]
+    position = steps.index("named")
+    paths = [tmp_path / "g", *(tmp_path / "g").rglob("*")]
+    assert len(paths) == 1 + 1 + 3 * (1 + 3)
+    assert {path.stat().st_ino for path in paths} <= set(steps[:position])
+    assert tmp_path.stat().st_ino in steps[position:]
 
 
-def test_the_name_of_a_file_is_on_the_disk_too(tmp_path, monkeypatch):
-    seen, sync = [], os.fsync
-    monkeypatch.setattr(os, "fsync", lambda handle: (seen.append(os.fstat(handle)), sync(handle)))
-    write_part(tmp_path / "part.parquet", PART)
-    assert [found.st_ino for found in seen] == [
+def test_a_file_and_its_name_are_flushed(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle)), sync(handle)))
+    write_probabilities(tmp_path / "part.parquet", PART)
+    assert [status.st_ino for status in synced] == [
         (tmp_path / "part.parquet").stat().st_ino,
         tmp_path.stat().st_ino,
     ]
 
 
-def test_a_task_that_outlives_its_run_makes_no_folder(tmp_path):
+def test_a_task_that_outlives_its_run_creates_no_directory(tmp_path):
     with pytest.raises(KeyboardInterrupt), atomic_directory(tmp_path / "out") as folder:
         raise KeyboardInterrupt
     with pytest.raises(WriteError, match="No such file"):
-        write_part(folder / "part-00001.parquet", PART)
+        write_probabilities(folder / "part-00001.parquet", PART)
     assert not list(tmp_path.iterdir())
 
 
@@ -59,20 +59,23 @@ def test_permissions_are_those_of_the_umask(tmp_path, mask):
     try:
         with atomic_directory(tmp_path / "out") as folder:
             assert folder.stat().st_mode & 0o777 == 0o777 & ~mask
-            write_part(folder / "x", PART)
+            write_probabilities(folder / "x", PART)
     finally:
         os.umask(before)
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o777 & ~mask
     assert (tmp_path / "out" / "x").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-@pytest.mark.parametrize("note", ["victim", ".out.graphtemper-00000000-x", ""])
-def test_a_damaged_note_about_a_room_removes_nothing(tmp_path, note):
-    victim, hidden = tmp_path / (note or "victim"), tmp_path / ".out.graphtemper"
-    victim.mkdir()
-    hidden.mkdir()
-    (hidden / "elsewhere").write_text(str(victim) if note else "")
-    with atomic_directory(tmp_path / "out"):
-        pass
-    assert victim.is_dir()
-    assert not hidden.exists()
+def test_leftovers_of_a_killed_conversion_are_removed(problem, tmp_path):
+    left = tmp_path / ".g.graphtemper" / "draft-x"
+    left.mkdir(parents=True)
+    (left / "indptr.npy").write_bytes(b"half")
+    convert_graph(problem.target, tmp_path / "g")
+    assert [path.name for path in tmp_path.iterdir()] == ["g"]
+
+
+def test_the_partial_file_of_a_dead_worker_is_not_in_the_result(tmp_path):
+    with atomic_directory(tmp_path / "out") as folder:
+        (folder / "part.parquet").write_bytes(b"complete")
+        (folder / ".part.parquet.x1").write_bytes(b"ha")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["part.parquet"]
