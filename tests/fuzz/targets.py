@@ -96,7 +96,7 @@ def read_shards(path):
         TemporaryDirectory() as place,
         open_workspace(Path(place) / "stages", graph.num_nodes) as workspace,
     ):
-        clean = clean_pass(Serial(), graph, MODEL, 1.0, workspace)
+        clean = clean_pass(Serial(), graph, MODEL.fast_passes(), 1.0, workspace)
         measure(Run(Serial(), workspace, clean), PROBE, 0)
 
 

@@ -31,8 +31,9 @@ if action == "load":
     np.load(folder + "/x.npy")
 graph = convert_tables(folder + "/edges.csv", folder + "/x.npy", folder + "/g", rows_per_shard=2000)
 probe = Probe(1.0, 0.3, np.ones(graph.num_features), 0.8, -0.5, seed=0, splits=2, passes=2)
+model = load(folder + "/model.npz")
 with open_workspace(Path(folder) / "stages", graph.num_nodes) as workspace:
-    clean = clean_pass(Serial(), graph, load(folder + "/model.npz"), 1.0, workspace)
+    clean = clean_pass(Serial(), graph, model.fast_passes(), 1.0, workspace)
     evidence = measure(Run(Serial(), workspace, clean), probe, 0).evidence
     print(evidence.confidence, evidence.feature.value)
 """

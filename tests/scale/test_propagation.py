@@ -59,7 +59,8 @@ def test_sparse_features(problem, tmp_path):
 
 def test_clean_pass_writes_logits_and_classes(problem, tmp_path):
     with open_workspace(tmp_path / "stages", 2000) as workspace:
-        clean = clean_pass(Serial(), problem.sharded, problem.model, 2.0, workspace)
+        model = problem.model.fast_passes()
+        clean = clean_pass(Serial(), problem.sharded, model, 2.0, workspace)
         expected = problem.model(problem.target)
         np.testing.assert_allclose(clean.values.open(), expected, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(clean.classes.open()[:, 0], expected.argmax(axis=1))

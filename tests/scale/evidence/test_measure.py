@@ -23,9 +23,9 @@ SEEDS = range(4)
 
 
 def on_shards(problem, graph, folder, seed):
-    probe = problem.card.probe
+    probe, model = problem.card.probe, problem.model.fast_passes()
     with open_workspace(folder / "stages", graph.num_nodes) as workspace:
-        clean = clean_pass(Serial(), graph, problem.model, probe.temperature, workspace)
+        clean = clean_pass(Serial(), graph, model, probe.temperature, workspace)
         return measure(Run(Serial(), workspace, clean), probe, seed)
 
 
@@ -118,7 +118,7 @@ def test_a_graph_without_edges(problem, tmp_path):
 
 
 def test_other_models_and_other_columns_are_refused(problem, tmp_path):
-    with pytest.raises(InputError, match="write its logits as Parquet"):
+    with pytest.raises(InputError, match="as Parquet and recalibrate"):
         recalibrate_shards(lambda graph: None, problem.sharded, problem.card, tmp_path / "out")
     narrow = convert_graph(Graph(features=np.ones((3, 2)), edges=[[0, 1]]), tmp_path / "narrow")
     with pytest.raises(InputError, match="12 feature columns but this one has 2"):
