@@ -10,7 +10,7 @@ from graphtemper.monitor.change import Change, capital, changes
 from graphtemper.monitor.entry import Entry, Missed
 from graphtemper.monitor.gates import Gate
 from graphtemper.monitor.log import Log
-from graphtemper.monitor.logits import LogitArray, LogitSnapshot, find_logits
+from graphtemper.monitor.logit_snapshots import LogitArray, LogitSnapshot, find_logits
 from graphtemper.monitor.prometheus import exposition
 from graphtemper.monitor.snapshots import Snapshot, find_snapshots, windows
 from graphtemper.monitor.watch import alarms, check_model, fingerprint, follow, follow_logits

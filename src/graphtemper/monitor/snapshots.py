@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import check_whole
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.monitor.content import Stamp, digest, stamp
+from graphtemper.monitor.stamps import Stamp, digest, stamp
 from graphtemper.scale.storage.shards import MANIFEST
 
 Content = TypeVar("Content", covariant=True)

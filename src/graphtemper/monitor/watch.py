@@ -19,7 +19,7 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.change import Change, changes
 from graphtemper.monitor.entry import Entry, Missed
 from graphtemper.monitor.log import Kind, Known, Log
-from graphtemper.monitor.logits import LogitSnapshot
+from graphtemper.monitor.logit_snapshots import LogitSnapshot
 from graphtemper.monitor.snapshots import Snapshot, Stored
 from graphtemper.recalibration.job import Recalibration, recalibrate
 from graphtemper.scale.answering import ShardedAnswer

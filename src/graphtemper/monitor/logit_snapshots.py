@@ -15,8 +15,8 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import open_array, read_npz
 from graphtemper.errors import FileError, InputError
 from graphtemper.models.predictor import checked_logits
-from graphtemper.monitor.content import Stamp, digest, stamp
 from graphtemper.monitor.snapshots import Stored, is_sharded_graph, listed, named, refuse_shards
+from graphtemper.monitor.stamps import Stamp, digest, stamp
 from graphtemper.scale.logits.logit_tables import LogitParts, LogitTables
 from graphtemper.scale.storage.parquet import parquet_files
 from graphtemper.scale.storage.shards import VALUES_AT_ONCE

@@ -20,7 +20,7 @@ from graphtemper.monitor import (
     follow,
     follow_logits,
 )
-from graphtemper.monitor import logits as room
+from graphtemper.monitor import logit_snapshots as room
 from graphtemper.scale.logits.logit_tables import LogitTables, recalibrate_logits
 
 pa = pytest.importorskip("pyarrow")

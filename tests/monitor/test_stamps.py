@@ -6,8 +6,8 @@ import pytest
 
 from graphtemper.errors import FileError
 from graphtemper.monitor import Log, find_snapshots, follow
-from graphtemper.monitor import content as room
-from graphtemper.monitor.content import digest, stamp
+from graphtemper.monitor import stamps as room
+from graphtemper.monitor.stamps import digest, stamp
 from graphtemper.monitor.watch import fingerprint
 
 
