@@ -2,6 +2,9 @@
 
 import importlib
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -61,3 +64,30 @@ def block_model(
 def answer_bytes(result):
     """Return everything that a recalibration answers, as bytes."""
     return json.dumps(result.to_dict()).encode() + result.probabilities.tobytes()
+
+
+def command_environment(**variables):
+    """Return the environment of a command: 80 columns, no colours, one thread."""
+    plain = {"NO_COLOR": "1", "COLUMNS": "80", "OPENBLAS_NUM_THREADS": "1"}
+    return os.environ | plain | variables
+
+
+def run_command(*arguments, cwd=None, **variables):
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "graphtemper", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=command_environment(**variables),
+    )
+
+
+def check_refusal(result):
+    """Check for one sentence on standard error, no standard output and exit code 2."""
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("graphtemper: ")
+    assert "Traceback" not in result.stderr

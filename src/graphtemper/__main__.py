@@ -4,11 +4,11 @@ import sys
 
 
 def main() -> None:
-    """Load the commands and run one; Ctrl-C while they load ends as quietly as later on."""
+    """Load the commands and run one; an interruption while they load gives no traceback."""
     try:
         from graphtemper import cli
     except KeyboardInterrupt:
-        print("graphtemper: interrupted before it began.", file=sys.stderr)
+        print("graphtemper: interrupted before it started.", file=sys.stderr)
         sys.exit(130)
     cli.main()
 

@@ -77,7 +77,7 @@ def test_a_packaged_model_in_user_code_keeps_its_quick_passes(module):
     [
         ("{0}:nothing", "has no 'nothing'"),
         ("{0}:number", "int, which cannot be called"),
-        ("{0}:make", "not a function that makes one"),
+        ("{0}:make", "not a function that returns one"),
         ("{0}:Holder", "is a class"),
         ("{0}", "write package.module:callable"),
         (":predict", "write package.module:callable"),

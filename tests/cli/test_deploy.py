@@ -1,71 +1,182 @@
-"""`graphtemper recalibrate --report`, from files."""
+"""`graphtemper recalibrate`, `diagnose` and `suggest-labels`."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
+from helpers import check_refusal
 
-from graphtemper import csbm
-from graphtemper.cli import main
-from graphtemper.recalibration.report.page import read_report
+from graphtemper import Graph
 
-pytest.importorskip("vl_convert")
-
-
-@pytest.fixture
-def run(reported, tmp_path, monkeypatch, capsys):
-    graph = csbm.sample(300, 6, 0.8, 1.0, num_classes=3, num_features=10, seed=4)
-    graph.replace(name="").save(tmp_path / "<b>target.npz")
-    logits = np.random.default_rng(0).normal(size=(300, 3)) + 3.0 * np.eye(3)[graph.labels]
-    np.save(tmp_path / "logits.npy", logits)
-    reported["plain"].background.card.save(tmp_path / "card.json")
-    monkeypatch.chdir(tmp_path)
-
-    def inner(*arguments):
-        files = ("<b>target.npz", "--logits", "logits.npy", "--card", "card.json")
-        monkeypatch.setattr(sys, "argv", ["graphtemper", "recalibrate", *files, *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code
-        return code, capsys.readouterr()
-
-    return inner
+GOOD = ("--predict", "model.npz", "--card", "model.card.json", "--out", "never.npz")
 
 
-def test_the_report_is_written_and_named(run):
-    code, shown = run("--report", "report.html")
-    assert code == 0
-    assert "Report: report.html" in shown.out
-    # A graph without a name of its own goes by that of its file.
-    assert read_report("report.html")["target"]["name"] == "<b>target"
+def test_recalibrate_writes_and_explains(call, deployed):
+    folder, _ = deployed
+    result = call(
+        *("recalibrate", "target.npz", "--predict", "model.npz", "--card", "model.card.json"),
+        *("--nodes", "nodes.txt", "--out", "out[/b].npz"),
+        cwd=folder,
+    )
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] in ("Verdict: trust", "Verdict: caution", "Verdict: abstain")
+    assert max(map(len, lines)) <= 80
+    assert "\x1b" not in result.stdout
+    for word in ("Accuracy", "90 % interval", "Confidence", "Temperature", "Written: out[/b].npz"):
+        assert word in result.stdout
+    with np.load(folder / "out[/b].npz") as found:
+        assert found["nodes"].tolist() == list(range(320, 400))
+        assert np.allclose(found["probabilities"].sum(axis=1), 1.0)
+        assert str(found["verdict"]) == lines[0].removeprefix("Verdict: ")
+        assert found["temperature"] > 0
+        value, low, high = found["accuracy"]
+        assert low <= value <= high
 
 
-def test_machines_are_told_where_it_is(run):
-    code, shown = run("--report", "report.html", "--json")
-    told = json.loads(shown.out)
-    assert (code, told["report"]) == (0, "report.html")
-    found = read_report("report.html")
-    assert found["accuracy"]["value"] == pytest.approx(told["accuracy"]["value"], rel=1e-5)
-    assert found["verdict"]["word"] == told["verdict"]
+def test_recalibrate_from_code_and_from_logits(call, deployed):
+    folder, _ = deployed
+    found = {}
+    for source in (("--predict", "mine.code:predict"), ("--logits", "logits.npz")):
+        result = call(
+            *("recalibrate", "target.npz", *source, "--card", "model.card.json", "--json"),
+            *("--out", "r.npz"),
+            cwd=folder,
+        )
+        assert result.returncode == 0, result.stderr
+        found[source[0]] = json.loads(result.stdout)
+    assert found["--predict"]["num_nodes"] == found["--logits"]["num_nodes"] == 400
+    assert "noise agreement" not in found["--logits"]["signals"]
+    assert found["--predict"]["out"] == "r.npz"
+
+
+def test_one_temperature_per_node(call, deployed):
+    folder, _ = deployed
+    arguments = ("recalibrate", "target.npz", "--predict", "model.npz", "--card", "model.card.json")
+    result = call(*arguments, "--per-node", "--out", "each.npz", "--json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    with np.load(folder / "each.npz") as arrays:
+        assert arrays["node_temperatures"].shape == (400,)
+        assert arrays["temperature"].shape == ()
+        median, graph = float(np.median(arrays["node_temperatures"])), float(arrays["temperature"])
+    facts = json.loads(result.stdout)
+    assert facts["temperature"] == pytest.approx(graph)
+    assert facts["node_temperatures"]["0.5"] == pytest.approx(median)
+    shown = call(*arguments, "--per-node", "--out", "each.npz", cwd=folder)
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_target_labels_change_nothing(call, deployed, tmp_path):
+    folder, _ = deployed
+    Graph.load(folder / "target.npz").replace(labels=None).save(tmp_path / "target.npz")
+    for name in (folder / "target.npz", tmp_path / "target.npz"):
+        out = tmp_path / f"{name.parent.name}.npz"
+        call(
+            *("recalibrate", name, "--predict", "model.npz", "--card", "model.card.json"),
+            *("--out", out),
+            cwd=folder,
+        )
+    one, other = (tmp_path / f"{parent.name}.npz" for parent in (folder, tmp_path))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_diagnose(call, deployed):
+    folder, _ = deployed
+    arguments = ("diagnose", "target.npz", "--predict", "model.npz", "--card", "model.card.json")
+    before = sorted(folder.iterdir())
+    text = call(*arguments, cwd=folder)
+    assert text.returncode == 0, text.stderr
+    assert max(len(line) for line in text.stdout.splitlines()) <= 80
+    for word in ("Slope", "theory", "Direction", "Severity", "Looks like", "Homophily", "SNR"):
+        assert word in text.stdout
+    facts = json.loads(call(*arguments, "--json", cwd=folder).stdout)
+    assert facts["direction"] in ("over-confident", "under-confident", "calibrated within error")
+    assert facts["target"]["homophily"] < facts["source"]["homophily"]
+    assert 0 < facts["theory"]["slope"] < 1.5
+    assert facts["nearest"][0]["distance"] <= facts["nearest"][1]["distance"]
+    assert sorted(folder.iterdir()) == before
+
+
+def test_labels_are_suggested_filled_in_and_used(call, deployed, tmp_path):
+    folder, _ = deployed
+    model = ("--predict", "model.npz", "--card", "model.card.json", "--nodes", "nodes.txt")
+    table = tmp_path / "labels.csv"
+    asked = ("suggest-labels", "target.npz", *model, "--count", "30", "--out", table)
+    result = call(*asked, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert "(30 nodes)" in result.stdout
+    check_refusal(call(*asked, cwd=folder))  # a table that may hold labels is not overwritten
+    answers = ("recalibrate", "target.npz", *model, "--out", tmp_path / "r.npz", "--json")
+    empty = call(*answers, "--labels", table, cwd=folder)
+    check_refusal(empty)
+    assert "line 2: the class of node" in empty.stderr
+    truth = Graph.load(folder / "target.npz").labels
+    head, *lines = table.read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    assert {int(node) for node, _, _ in rows} <= set(range(320, 400))
+    filled = [f"{node},{truth[int(node)]},{weight}" for node, _, weight in rows]
+    table.write_text("\n".join([head, *filled]))
+    plain = json.loads(call(*answers, cwd=folder).stdout)
+    found = json.loads(call(*answers, "--labels", table, cwd=folder).stdout)
+    assert (plain["num_labels"], found["num_labels"]) == (0, 30)
+    widths = [x["accuracy"]["high"] - x["accuracy"]["low"] for x in (plain, found)]
+    assert widths[1] < widths[0]
+    text = call(*answers[:-1], "--labels", table, cwd=folder)
+    assert "of 30 labelled nodes" in " ".join(text.stdout.split())
+    assert max(len(line) for line in text.stdout.split("Written")[0].splitlines()) <= 80
+    listed = call(*asked[:-1], tmp_path / "other.csv", "--json", cwd=folder)
+    assert [str(node) for node in json.loads(listed.stdout)["nodes"]] == [row[0] for row in rows]
+
+
+def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):
+    folder, _ = deployed
+    (tmp_path / "labels.csv").write_text("node,class\n3,0\n")
+    result = call(
+        *("recalibrate", "target.npz", *GOOD, "--nodes", "nodes.txt"),
+        *("--labels", tmp_path / "labels.csv"),
+        cwd=folder,
+    )
+    check_refusal(result)
+    assert "node 3, which is not among the chosen nodes" in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("missing", "name", "sentence"),
+    ("arguments", "message"),
     [
-        (None, "report.pdf", "the report is an .html file"),
-        ("vl_convert", "report.html", "pip install 'graphtemper[report]'"),
+        (("target.npz", *GOOD[2:]), "--predict or its logits with --logits"),
+        (("target.npz", *GOOD, "--logits", "logits.npz"), "--predict or its logits"),
+        (("target.npz", "--predict", "nobody:x", *GOOD[2:]), "there is no module 'nobody'"),
+        (("target.npz", "--predict", "mine.code:number", *GOOD[2:]), "cannot be called"),
+        (("target.npz", "--predict", "mine.broken:x", *GOOD[2:]), "RuntimeError: boom"),
+        (("target.npz", "--predict", "mine.code:fails", *GOOD[2:]), "made for another model"),
+        (("target.npz", "--predict", "other.npz", *GOOD[2:]), "build a card for this one"),
+        (("target.npz", *GOOD[:2], "--card", "truncated.card.json"), "not JSON"),
+        (("target.npz", *GOOD[:2], "--card", "nowhere.json"), "nowhere.json"),
+        (("target.npz", "--logits", "short.npy", *GOOD[2:]), "short.npy: the logits must have"),
+        (("target.npz", *GOOD, "--nodes", "junk.txt"), "junk.txt, line 2: 'abc' is not a node"),
+        (("target.npz", *GOOD, "--split", "test:0"), "0 test splits"),
+        (("target.npz", *GOOD[:4], "--out", "never.csv"), ".npz or a .parquet"),
+        (("nowhere.npz", *GOOD), "nowhere.npz does not exist"),
     ],
 )
-def test_what_cannot_be_written_is_refused_before_work(
-    run, tmp_path, monkeypatch, missing, name, sentence
-):
-    if missing:
-        monkeypatch.setitem(sys.modules, missing, None)
-    code, shown = run("--report", name)
-    assert code == 2
-    assert sentence in shown.err
-    assert shown.err.count("\n") == 1
-    assert not (tmp_path / "recalibrated.npz").exists()
+def test_bad_deployments_are_one_sentence(call, deployed, arguments, message):
+    folder, _ = deployed
+    result = call("recalibrate", *arguments, cwd=folder)
+    check_refusal(result)
+    assert message in result.stderr
+    assert not list(folder.glob("never*"))
+
+
+def test_parquet_needs_pyarrow(call, deployed):
+    folder, _ = deployed
+    arguments = ("recalibrate", "target.npz", *GOOD[:4], "--out", "result.parquet")
+    result = call(*arguments, cwd=folder)
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        check_refusal(result)
+        assert "pip install pyarrow" in result.stderr
+    else:
+        table = parquet.read_table(folder / "result.parquet")
+        assert table.column_names == ["node", "probability_0", "probability_1"]
+        assert table.num_rows == 400

@@ -225,7 +225,7 @@ def test_spans_that_moved_are_refused(folder, watched, day):
     common = ["--predict", "model.npz", "--card", "model.card.json", "--log", "spans.sqlite"]
     told = {"exit_on_error": False, "result_action": "return_value"}
     app(["monitor", "years.npz", "--windows", "4", *common], **told)
-    with pytest.raises(InputError, match="begin a new log"):
+    with pytest.raises(InputError, match="a new log"):
         app(["monitor", "years.npz", "--windows", "5", *common], **told)
 
 

@@ -285,7 +285,7 @@ def test_the_command(folder, said, day, capsys):
 
 
 def test_the_command_says_what_it_needs(folder, day):
-    with pytest.raises(InputError, match="name it by --predict"):
+    with pytest.raises(InputError, match="--predict"):
         run("days", "--windows", "3")
     with pytest.raises(FileError, match="Logits are watched without --predict"):
         run("days", "--predict", "model.npz")

@@ -6,15 +6,19 @@ import io
 import os
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Group
 
 from graphtemper._core.version import __version__
+from graphtemper.cli.card import card
 from graphtemper.cli.data import data
 from graphtemper.cli.demo import demo
-from graphtemper.cli.deploy import card, diagnose, recalibrate, suggest_labels
+from graphtemper.cli.deploy import diagnose, recalibrate, suggest_labels
 from graphtemper.cli.monitor import monitor
-from graphtemper.cli.research import research_commands
+from graphtemper.cli.output import console
+from graphtemper.cli.research import research_command
 from graphtemper.cli.scale import scale
 from graphtemper.errors import GraphTemperError
 
@@ -25,22 +29,34 @@ app = App(
     name="graphtemper",
     help="Honest confidence for graph neural networks on graphs that changed.",
     version=__version__,
+    version_flags=("--version", "-V"),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # `main` says what was kept
 )
-COMMANDS = (
-    demo,
-    card,
-    recalibrate,
-    diagnose,
-    suggest_labels,
-    monitor,
-    scale,
-    *research_commands(),
-    data,
-)
-for command in COMMANDS:
-    app.command(command)
+# How `graphtemper --help` groups the commands.
+COMMANDS: dict[str, tuple[App | Callable[..., Any], ...]] = {
+    "Use": (card, recalibrate, diagnose, suggest_labels, monitor, scale),
+    "Evidence": (demo, data, research_command("bench")),
+    "Research": (research_command("paper"), research_command("explore")),
+}
+
+
+def _register() -> None:
+    """Add the commands in their order; the program's own options come last."""
+    for place, (title, commands) in enumerate(COMMANDS.items()):
+        group = Group(title, sort_key=place)
+        for position, command in enumerate(commands):
+            if isinstance(command, App):
+                command.group, command.sort_key = (group,), position
+                app.command(command)
+            else:
+                app.command(command, group=group, sort_key=position)
+    options = Group("Options", sort_key=len(COMMANDS))
+    for flag in ("--help", "--version"):
+        app[flag].group = (options,)
+
+
+_register()
 
 
 def main() -> None:
@@ -49,11 +65,16 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        app(sys.argv[1:], exit_on_error=False, print_error=False, result_action="return_value")
+        app(
+            sys.argv[1:],
+            console=console(),
+            exit_on_error=False,
+            print_error=False,
+            result_action="return_value",
+        )
+        sys.stdout.flush()
     except (GraphTemperError, CycloptsError) as error:
-        sentence = " ".join(str(error).split())
-        print(f"graphtemper: {sentence}", file=sys.stderr)
-        sys.exit(BAD_INPUT)
+        _fail(str(error), BAD_INPUT)
     except KeyboardInterrupt as error:
         print(f"graphtemper: {str(error) or STOPPED}", file=sys.stderr)
         if threading.active_count() > 1:
@@ -63,11 +84,16 @@ def main() -> None:
             os._exit(INTERRUPTED)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        sys.stderr.close()
+        # The reader has left, as `head` does. Python flushes once more at exit; let that succeed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (OSError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
         if os.environ.get("GRAPHTEMPER_DEBUG"):
             raise
-        sentence = " ".join(str(error).split()) or type(error).__name__
-        print(f"graphtemper: {sentence} (set GRAPHTEMPER_DEBUG=1 to see where).", file=sys.stderr)
-        sys.exit(BAD_INPUT)
+        text = str(error) or type(error).__name__
+        _fail(f"{text} (set GRAPHTEMPER_DEBUG=1 to see where).", BAD_INPUT)
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"graphtemper: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(code)

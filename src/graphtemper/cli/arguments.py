@@ -1,4 +1,4 @@
-"""What people name on a command line: a graph, a predictor, a file of logits, a choice of nodes."""
+"""Turn command-line arguments into graphs, predictors, logits and nodes."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def load_graph(source: str) -> Graph:
     if source in datasets.CATALOGUE:
         return datasets.load(source)
     if not Path(source).suffix and not Path(source).exists():
-        datasets.find(source)  # neither a name nor a path: say that the name is unknown
+        datasets.find(source)  # raises an error that lists the known names
     return Graph.load(source)
 
 
 def resolve(spec: str) -> Predictor:
-    """Return the predictor that a text names.
+    """Return the predictor that a specification names.
 
     Parameters
     ----------
     spec
-        The path of a saved model (``.npz``), or ``package.module:callable``, looked up from the
-        working directory as well. The callable is the predictor itself, ``graph -> logits (N, K)``;
-        a class, or a function that makes a predictor, is refused.
+        The path of a saved model (``.npz``), or ``package.module:callable``, which may be in the
+        working directory. The callable is the predictor itself, ``graph -> logits (N, K)``; a
+        class, or a function that returns a predictor, is refused.
 
     Examples
     --------
@@ -59,9 +59,9 @@ def resolve(spec: str) -> Predictor:
             f"cannot read the predictor {spec!r}; write package.module:callable, or the path of a "
             "saved model (.npz)."
         )
-    found = _attribute(_import(module), module, name)
-    _check_callable(found, spec)
-    return _guarded(found, spec) if declared_passes(found) is None else found
+    predictor = _attribute(_import(module), module, name)
+    _check_callable(predictor, spec)
+    return _guarded(predictor, spec) if declared_passes(predictor) is None else predictor
 
 
 def _import(module: str) -> Any:
@@ -88,34 +88,34 @@ def _attribute(value: Any, module: str, name: str) -> Any:
     return value
 
 
-def _check_callable(found: Any, spec: str) -> None:
-    if isinstance(found, type):
+def _check_callable(value: Any, spec: str) -> None:
+    if isinstance(value, type):
         raise InputError(f"{spec} is a class; name a trained instance, a callable graph -> logits.")
-    if not callable(found):
+    if not callable(value):
         raise InputError(
-            f"{spec} is a {type(found).__name__}, which cannot be called; name a callable "
+            f"{spec} is a {type(value).__name__}, which cannot be called; name a callable "
             "graph -> logits."
         )
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(found, torch.nn.Module):
+    if torch is not None and isinstance(value, torch.nn.Module):
         raise InputError(f"{spec} is a torch module; wrap it with graphtemper.pyg.predictor.")
     try:
-        inspect.signature(found).bind(None)
+        inspect.signature(value).bind(None)
     except TypeError as error:
         raise InputError(
             f"{spec} does not take one graph; name the predictor itself, a callable "
-            "graph -> logits, not a function that makes one."
+            "graph -> logits, not a function that returns one."
         ) from error
     except ValueError:
-        return  # a builtin that does not tell its arguments
+        return  # a builtin without a signature
 
 
-def _guarded(found: Any, spec: str) -> Predictor:
-    """Let the predictor's own errors end in one sentence that names it."""
+def _guarded(predictor: Any, spec: str) -> Predictor:
+    """Wrap a predictor so that its own errors become one sentence that names it."""
 
     def run(graph: Graph) -> Any:
         try:
-            return found(graph)
+            return predictor(graph)
         except GraphTemperError:
             raise
         except Exception as error:
@@ -158,16 +158,16 @@ def choose_nodes(
     *,
     labelled: bool = False,
 ) -> NDArray[np.int64] | None:
-    """Return the nodes that a file or a stored split names; None where neither is given.
+    """Return the nodes that a file or a stored split names, or None if neither is given.
 
     Parameters
     ----------
     graph
         The graph they belong to.
     nodes
-        A text file with one node index a line.
+        A text file with one node index per line.
     split
-        ``train``, ``val`` or ``test`` and the number of the stored split: ``val:0``.
+        ``train``, ``val`` or ``test`` and the number of the stored split, such as ``val:0``.
     labelled
         Keep only the nodes of the split that have a label.
     """
@@ -179,7 +179,9 @@ def choose_nodes(
         return None
     part, _, number = split.partition(":")
     if part not in SPLITS or not (number or "0").isdecimal():
-        raise InputError(f"cannot read the split {split!r}; write train, val or test, as in val:0.")
+        raise InputError(
+            f"cannot read the split {split!r}; write train, val or test, such as val:0."
+        )
     masks = getattr(graph, f"{part}_masks")
     count, index = 0 if masks is None else len(masks), int(number or "0")
     if index >= count:
@@ -191,12 +193,12 @@ def choose_nodes(
 
 
 def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
-    """Read one node a line; memory is for each node of the graph and not for each line."""
-    found, line_of = array("q"), np.zeros(num_nodes, np.int64)
-    for number, text in _texts(path):
+    """Read one node per line, in memory that depends on the graph and not on the file."""
+    nodes, line_of = array("q"), np.zeros(num_nodes, np.int64)
+    for number, text in _lines(path):
         if not (text.isascii() and text.isdecimal()) or len(text) > 18:
             raise FileError(
-                f"{path}, line {number}: {text[:40]!r} is not a node; write one index a line."
+                f"{path}, line {number}: {text[:40]!r} is not a node; write one index per line."
             )
         node = int(text)
         if node >= num_nodes:
@@ -206,21 +208,21 @@ def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
                 f"{path}, line {number}: node {node} is already on line {line_of[node]}."
             )
         line_of[node] = number
-        found.append(node)
-    if not found:
-        raise FileError(f"{path} names no node; write one index a line.")
-    return np.array(found, dtype=np.int64)
+        nodes.append(node)
+    if not nodes:
+        raise FileError(f"{path} names no node; write one index per line.")
+    return np.array(nodes, dtype=np.int64)
 
 
-def _texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not empty, with their numbers."""
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbers and the text of the lines that are not empty."""
     try:
         with path.open(encoding="utf-8") as stream:
             for number, line in enumerate(stream, start=1):
                 if text := line.strip():
                     yield number, text
     except UnicodeDecodeError as error:
-        raise FileError(f"{path} is not a text file; write one node index a line.") from error
+        raise FileError(f"{path} is not a text file; write one node index per line.") from error
     except OSError as error:
         raise FileError(
             f"the list of nodes {path} cannot be read: {error.strerror or error}."

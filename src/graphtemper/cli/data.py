@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from cyclopts import App
 
-from graphtemper.cli.output import Json, console, print_json, say, table
+from graphtemper.cli.output import console, print_json, print_line, table
+from graphtemper.cli.parameters import GraphName, Json
 
 data = App(name="data", help="List, fetch and inspect graphs.")
 
 
 @data.command(name="list")
 def list_data(*, as_json: Json = False) -> None:
-    """List the known graphs, their licences, and which of them are on this machine.
-
-    Parameters
-    ----------
-    as_json
-        Print JSON for machines.
-    """
+    """List the known graphs, their licences, and which of them are on this machine."""
     from dataclasses import asdict
 
     from graphtemper.graph import datasets
@@ -36,19 +31,17 @@ def list_data(*, as_json: Json = False) -> None:
         | {"here": "yes" if entry["path"] else "no"}
         for entry in entries
     ]
-    console().print(table("Graphs (what they are, credits, paths: --json)", rows))
+    console().print(table("Graphs (descriptions, credits, paths: --json)", rows))
 
 
 @data.command(name="fetch")
 def fetch_data(name: str, *, as_json: Json = False) -> None:
-    """Download a graph of the paper into the user's cache, verified by its git blob id.
+    """Download a public graph into the user's cache and verify its checksum.
 
     Parameters
     ----------
     name
         roman_empire, amazon_ratings, questions, minesweeper or tolokers.
-    as_json
-        Print JSON for machines.
     """
     from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
 
@@ -65,29 +58,23 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                "interrupted; what has arrived is kept: run the same command again to go on."
+                "interrupted; the downloaded part is kept: run the same command again to resume."
             ) from None
     if as_json:
         print_json({"name": name, "path": str(path)})
     else:
-        say(f"{name}: {path}")
+        print_line(f"{name}: {path}")
 
 
 @data.command(name="inspect")
-def inspect_data(graph: str, *, as_json: Json = False) -> None:
-    """Say what is in a graph: sizes, class shares, homophily, splits.
-
-    Parameters
-    ----------
-    graph
-        A name from `data list`, or the path of an .npz file.
-    as_json
-        Print JSON for machines.
-    """
+def inspect_data(graph: GraphName, *, as_json: Json = False) -> None:
+    """Describe a graph: sizes, class shares, homophily, splits."""
     from graphtemper.graph import datasets
 
-    found = datasets.inspect(graph)
+    facts = datasets.inspect(graph)
     if as_json:
-        print_json(found)
+        print_json(facts)
         return
-    console().print(table(str(graph), [{"what": k, "value": v} for k, v in found.items()]))
+    console().print(
+        table(str(graph), [{"property": name, "value": value} for name, value in facts.items()])
+    )

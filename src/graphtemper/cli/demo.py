@@ -1,53 +1,69 @@
-"""`graphtemper demo`: the main job end to end on an embedded graph."""
+"""`graphtemper demo`: the main job end to end on a built-in graph."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from graphtemper.cli.output import (
     STYLES,
-    Json,
     console,
     print_json,
+    print_line,
     print_reasons,
+    print_sentence,
     progress,
-    say,
     table,
-    tell,
 )
+from graphtemper.cli.parameters import Json
+from graphtemper.errors import MissingExtraError
 
 
 def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = False) -> None:
-    """Run the main job end to end on an embedded graph: train, card, shift, recalibrate, report.
+    """Run the main job end to end on a built-in graph: train, card, shift, recalibrate, report.
+
+    The picture needs the extra [plots] and the report the extra [report]; without them the demo
+    prints its results only.
 
     Parameters
     ----------
     out
         Folder for the picture and the report.
     seed
-        Seed of everything that is drawn.
-    as_json
-        Print JSON for machines.
+        Seed of all random draws.
     """
     from graphtemper.cli import demo_job as job
-    from graphtemper.recalibration.report.html import check_extra
-    from graphtemper.recalibration.report.style import draw
+    from graphtemper.recalibration.report import html, style
 
-    check_extra()
+    no_picture, no_report = _missing(style.check_extra), _missing(html.check_extra)
     with progress(as_json) as show:
         result = job.run(seed, progress=lambda done, total: show("source card", done, total))
-    picture = draw(out / "demo.png", lambda figure: job.draw(figure, result))
-    page = out / "report.html"
-    result.answer.report(page)
+    picture = report = None
+    if no_picture is None:
+        picture = style.draw(out / "demo.png", lambda figure: job.draw(figure, result))
+    if no_report is None:
+        report = out / "report.html"
+        result.answer.report(report)
     if as_json:
-        print_json(result.to_dict() | {"picture": str(picture), "report": str(page)})
+        paths = {"picture": picture, "report": report}
+        written = {name: None if path is None else str(path) for name, path in paths.items()}
+        print_json(result.to_dict() | written)
         return
     console().print(table("The same predictions at three temperatures", result.scores))
-    accuracy = result.accuracy
-    tell(
+    answer, accuracy = result.answer, result.answer.accuracy
+    print_sentence(
         f"Accuracy: estimated {accuracy.value:.3f} ({accuracy.low:.3f} to {accuracy.high:.3f}), "
         f"true {result.true_accuracy:.3f}"
     )
-    tell(f"Verdict: {result.verdict}", STYLES[result.verdict])
-    print_reasons(result.reasons)
-    say(f"Picture: {picture}\nReport: {page}")
+    print_sentence(f"Verdict: {answer.verdict}", STYLES[answer.verdict])
+    print_reasons(answer.reasons)
+    print_line(f"Picture: {picture or no_picture}\nReport: {report or no_report}")
+
+
+def _missing(check: Callable[[], None]) -> str | None:
+    """Return why an output cannot be written, or None if it can."""
+    try:
+        check()
+    except MissingExtraError as error:
+        return f"none; {error}"
+    return None

@@ -1,4 +1,4 @@
-"""The main job end to end on an embedded graph: train, card, shift, recalibrate, score."""
+"""The main job end to end on a built-in graph: train, card, shift, recalibrate, score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from graphtemper import SourceCard, metrics, recalibrate, shifts, temperature
 from graphtemper._core.random_streams import stream
 from graphtemper.card.atlas import Progress
 from graphtemper.errors import InputError
-from graphtemper.estimators import Estimate
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.recalibration.job import Recalibration
@@ -31,24 +30,22 @@ COMPOSITIONS = 30
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demonstration found; labels of the target are used only for the scores."""
+    """An answer and its scores, which are the only use of the target's labels."""
 
-    verdict: str
-    reasons: list[str]
-    accuracy: Estimate
+    answer: Recalibration
     true_accuracy: float
     scores: list[dict[str, Any]]
     probabilities: dict[str, NDArray[np.float64]]
     labels: NDArray[np.int64]
-    answer: Recalibration
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the verdict and the table as plain values."""
+        """Return the verdict and the scores as plain values."""
+        accuracy = self.answer.accuracy
         return {
-            "verdict": self.verdict,
-            "reasons": self.reasons,
-            "estimated_accuracy": self.accuracy.value,
-            "accuracy_interval": [self.accuracy.low, self.accuracy.high],
+            "verdict": self.answer.verdict,
+            "reasons": [str(reason) for reason in self.answer.reasons],
+            "estimated_accuracy": accuracy.value,
+            "accuracy_interval": [accuracy.low, accuracy.high],
             "true_accuracy": self.true_accuracy,
             "scores": self.scores,
         }
@@ -70,14 +67,14 @@ def source_graph(seed: int) -> Graph:
 
 
 def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
-    """Train and make a card on one graph, meet a noisier, less homophilous one, repair it.
+    """Train and build a card on one graph, and recalibrate on a noisier, less homophilous one.
 
     Parameters
     ----------
     seed
-        Seed of everything that is drawn.
+        Seed of all random draws.
     progress
-        Called with the card's (environments done, environments in all).
+        Called with the numbers of finished and of all environments of the card.
     """
     if seed < 0:
         raise InputError(f"seed must be 0 or more, not {seed}.")
@@ -85,20 +82,20 @@ def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
     order = stream(seed, "demo split").permutation(NUM_NODES)
     train, val, test = np.split(order, [NUM_NODES // 2, 3 * NUM_NODES // 4])
     assert graph.labels is not None
-    known = graph.labels.copy()
-    known[test] = -1  # a shift of homophily reads every label that it sees
-    source = graph.replace(labels=known)
+    labels = graph.labels.copy()
+    labels[test] = -1  # a shift of homophily reads all labels of a graph
+    source = graph.replace(labels=labels)
     model = SIGN(hops=2, C=1.0).fit(source, train)
     card = SourceCard.build(
         model, source, val, seed=seed, compositions=COMPOSITIONS, progress=progress
     )
     target = SHIFT(graph, TARGET_SEED + seed)
     result = recalibrate(model, target.replace(labels=None), card, test, seed=seed)
-    labels, logits = graph.labels[test], model(target)[test].astype(np.float64)
+    truth, logits = graph.labels[test], model(target)[test].astype(np.float64)
     candidates = {
         "source": card.probe.temperature,
         "atlas (label-free)": result.temperature,
-        "oracle (uses labels)": temperature.solve(logits, labels).temperature,
+        "oracle (uses labels)": temperature.solve(logits, truth).temperature,
     }
     probabilities = {name: temperature.apply(logits, t) for name, t in candidates.items()}
     scores = [
@@ -106,29 +103,26 @@ def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
             "temperature of": name,
             "T": candidates[name],
             "mean confidence": float(p.max(axis=1).mean()),
-            "ECE": metrics.ece(p, labels),
-            "NLL": metrics.nll(p, labels),
+            "ECE": metrics.ece(p, truth),
+            "NLL": metrics.nll(p, truth),
         }
         for name, p in probabilities.items()
     ]
     return Demo(
-        verdict=result.verdict,
-        reasons=[str(reason) for reason in result.reasons],
-        accuracy=result.accuracy,
-        true_accuracy=float((logits.argmax(axis=1) == labels).mean()),
+        answer=result,
+        true_accuracy=float((logits.argmax(axis=1) == truth).mean()),
         scores=scores,
         probabilities=probabilities,
-        labels=labels,
-        answer=result,
+        labels=truth,
     )
 
 
 def draw(figure: Figure, demo: Demo) -> None:
     """Draw the reliability diagram before and after."""
     panels = figure.subplots(1, 2, sharey=True)
-    shown = {"source": (style.RED, "before"), "atlas (label-free)": (style.GREEN, "after")}
+    curves = {"source": (style.RED, "before"), "atlas (label-free)": (style.GREEN, "after")}
     lowest = 1.0 / NUM_CLASSES
-    for axes, (name, (colour, word)) in zip(panels, shown.items(), strict=True):
+    for axes, (name, (colour, word)) in zip(panels, curves.items(), strict=True):
         curve = metrics.reliability_curve(demo.probabilities[name], demo.labels, bins=10)
         axes.plot([lowest, 1], [lowest, 1], color=style.GREY, linewidth=0.8)
         axes.errorbar(

@@ -1,4 +1,4 @@
-"""How the command line prints: for people on a terminal, quietly or as JSON for machines."""
+"""How the command line prints: text for people, JSON for programs, progress on a terminal."""
 
 from __future__ import annotations
 
@@ -6,35 +6,46 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 # 0.25, +152%, 13/3/0, 0.45-0.63, inf, or a dash or nothing where there is no number.
 _NUMBER = re.compile(r"[-+]?[\d.]+[\d.%/e+-]*|[-+]?inf|-|")
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON for machines.")]
+# Columns of text are not made narrower than this; the rows are printed as paragraphs instead.
+_NARROWEST_TEXT = 8
 
 STYLES = {"trust": "bold green", "caution": "bold yellow", "abstain": "bold red"}
-"""How verdicts look."""
+"""Terminal styles of the verdicts."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console; it knows about NO_COLOR, pipes and the width of the terminal."""
+    """Return a console, which respects NO_COLOR, pipes and the width of the terminal."""
+    return _console_class()(stderr=stderr)
+
+
+@cache
+def _console_class() -> type[Console]:
     from rich.console import Console
 
-    return Console(stderr=stderr)
+    class PipeConsole(Console):
+        """A console that leaves a closed pipe to `main`, which exits with 0."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return PipeConsole
 
 
-def say(text: str) -> None:
-    """Print text that may hold a path: no markup, no wrapping."""
+def print_line(text: str) -> None:
+    """Print text that may contain a path, without markup and without wrapping."""
     console().print(text, soft_wrap=True, markup=False, highlight=False)
 
 
-def tell(text: str, style: str | None = None) -> None:
-    """Print a sentence, wrapped to the terminal, as it is."""
+def print_sentence(text: str, style: str | None = None) -> None:
+    """Print a sentence without markup, wrapped to the terminal."""
     console().print(text, markup=False, highlight=False, style=style)
 
 
@@ -44,14 +55,14 @@ def print_json(value: Any) -> None:
 
 
 def working(what: str, quiet: bool) -> Any:
-    """Show a spinner on the terminal; nothing where a machine reads."""
+    """Return a context that shows a spinner, unless ``quiet`` or not on a terminal."""
     errors = console(stderr=True)
     return nullcontext() if quiet or not errors.is_terminal else errors.status(what)
 
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Give a function that shows (what, done, total) as a bar on the terminal, or nowhere."""
+    """Yield a function that shows (task, done, total) as a progress bar on a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
     from rich.progress import TextColumn as Column
 
@@ -66,18 +77,18 @@ def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*columns, console=errors, disable=off, transient=True) as bar:
         tasks: dict[str, Any] = {}
 
-        def show(what: str, done: int, total: int) -> None:
-            if what not in tasks:
+        def show(name: str, done: int, total: int) -> None:
+            if name not in tasks:
                 for task in tasks.values():
                     bar.update(task, visible=False)
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
+                tasks[name] = bar.add_task(name, total=total)
+            bar.update(tasks[name], completed=done, total=total)
 
         yield show
 
 
 def print_rows(rows: dict[str, str]) -> None:
-    """Print names and values in two columns, the second wrapped."""
+    """Print names and values in two columns, the second one wrapped."""
     from rich.table import Table
     from rich.text import Text
 
@@ -88,51 +99,95 @@ def print_rows(rows: dict[str, str]) -> None:
 
 
 def print_reasons(reasons: Iterable[object]) -> None:
-    """Print sentences as a list, each wrapped to the terminal under its own first word."""
+    """Print sentences as a list, each wrapped to the terminal and indented."""
     from textwrap import fill
 
+    width = max(console().width, 20)
     for reason in reasons:
-        width = max(console().width, 20)
-        say(fill(str(reason), width, initial_indent="- ", subsequent_indent="  "))
+        print_line(fill(str(reason), width, initial_indent="- ", subsequent_indent="  "))
 
 
 def table(title: str, rows: list[dict[str, Any]]) -> Any:
-    """Return a table of rows: numbers whole and to the right, texts folded where they must be.
+    """Return rows as a table in which numbers are never cut and text is wrapped.
 
-    Nothing is cut off. Where a table is wider than the terminal, headings of numbers take a line a
-    word before texts are folded.
+    Where the table is wider than the terminal, headings of numbers take one line per word and text
+    is folded. Where that is not enough, each row becomes a paragraph.
     """
+    from rich.text import Text
+
+    cells = {name: [_cell(row.get(name)) for row in rows] for name in rows[0]}
+    numbers = {name for name, values in cells.items() if all(map(_NUMBER.fullmatch, values))}
+    heading = Text(title, style="bold not italic")
+    width = console().width
+    if _widths(cells, dict.fromkeys(cells, 0)) <= width:
+        return _grid(heading, cells, numbers, {name: name for name in cells})
+    heads = {name: name.replace(" ", "\n") if name in numbers else name for name in cells}
+    least = {name: 0 if name in numbers or name in _UNBROKEN else _NARROWEST_TEXT for name in cells}
+    if _widths(cells, least, heads) <= width:
+        return _grid(heading, cells, numbers, heads)
+    return _paragraphs(heading, cells, width)
+
+
+# Short columns of text that are not folded.
+_UNBROKEN = ("name", "here", "graph")
+
+
+def _widths(
+    cells: dict[str, list[str]], least: dict[str, int], heads: dict[str, str] | None = None
+) -> int:
+    """Return the width of a table whose foldable columns (``least`` > 0) are that narrow."""
+    total = 2 * (len(cells) - 1)
+    for name, values in cells.items():
+        words = (heads or {}).get(name, name).split("\n")
+        natural = max(map(len, (*words, *values)))
+        total += min(natural, least[name]) if least[name] else natural
+    return total
+
+
+def _grid(title: Any, cells: dict[str, list[str]], numbers: set[str], heads: dict[str, str]) -> Any:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    cells = {name: [_cell(row.get(name)) for row in rows] for name in rows[0]}
-    widths = (max(map(len, (name, *texts))) + 2 for name, texts in cells.items())
-    narrow = sum(widths) > console().width
-    found = Table(
-        title=Text(title, style="bold not italic"),
+    grid = Table(
+        title=title,
         title_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         collapse_padding=True,
     )
-    numbers = {name for name, texts in cells.items() if all(map(_NUMBER.fullmatch, texts))}
-    heads = {
-        name: name.replace(" ", "\n") if narrow and name in numbers else name for name in cells
-    }
     tallest = max(head.count("\n") for head in heads.values())
     for name, head in heads.items():
-        number = name in numbers
-        found.add_column(
-            Text("\n" * (tallest - head.count("\n")) + head),  # headings stand on the line
-            justify="right" if number else "left",
-            no_wrap=number or name in ("name", "here", "graph"),
+        grid.add_column(
+            Text("\n" * (tallest - head.count("\n")) + head),  # align headings at the bottom
+            justify="right" if name in numbers else "left",
+            no_wrap=name in numbers or name in _UNBROKEN,
             overflow="fold",
         )
     for row in zip(*cells.values(), strict=True):
-        found.add_row(*map(Text, row))
-    return found
+        grid.add_row(*map(Text, row))
+    return grid
+
+
+def _paragraphs(title: Any, cells: dict[str, list[str]], width: int) -> Any:
+    """Return one paragraph per row: its first cell, then the named values of the others."""
+    from textwrap import TextWrapper
+
+    from rich.console import Group
+    from rich.text import Text
+
+    wrapper = TextWrapper(
+        max(width, 20), initial_indent="  ", subsequent_indent="  ", break_long_words=False
+    )
+    first, *others = cells
+    parts = [title]
+    for number, label in enumerate(cells[first]):
+        # A no-break space keeps each value on the line of its name while the line is wrapped.
+        pairs = (f"{name}\u00a0{cells[name][number]}" for name in others if cells[name][number])
+        lines = wrapper.fill(", ".join(pairs))
+        parts += [Text(label), Text(lines.replace("\u00a0", " "))]
+    return Group(*parts)
 
 
 def _cell(value: Any) -> str:

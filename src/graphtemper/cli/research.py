@@ -10,25 +10,24 @@ from cyclopts import App, Parameter
 
 from graphtemper.errors import MissingExtraError
 
-GROUP = "graphtemper.commands"
-# What the research package offers, with the first line of help where it is not installed.
-COMMANDS = {
-    "paper": "Reproduce one figure of the paper, or all: published beside measured.",
+ENTRY_POINTS = "graphtemper.commands"
+# The commands of the research package, with their help where it is not installed.
+HELP = {
+    "paper": "Reproduce one figure of the paper, or all, with published and measured values.",
     "bench": "Compare calibrators and estimators under shift.",
-    "explore": "Serve the theory with sliders, in a browser.",
+    "explore": "Show the theory with sliders in a browser.",
 }
 
 
-def research_commands() -> list[App | Callable[..., Any]]:
-    """Return the installed research commands, and stand-ins for those that are not installed."""
-    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
-    return [
-        installed[name].load() if name in installed else _stand_in(name, help_text)
-        for name, help_text in COMMANDS.items()
-    ]
+def research_command(name: str) -> App | Callable[..., Any]:
+    """Return a command of the research package, or a stand-in that says how to install it."""
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        command: App | Callable[..., Any] = entry.load()
+        return command
+    return _stand_in(name)
 
 
-def _stand_in(name: str, help_text: str) -> Callable[..., Any]:
+def _stand_in(name: str) -> Callable[..., Any]:
     def command(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> None:
         raise MissingExtraError(
             f"graphtemper {name} is part of the research package; install it with "
@@ -36,5 +35,5 @@ def _stand_in(name: str, help_text: str) -> Callable[..., Any]:
         )
 
     command.__name__ = name
-    command.__doc__ = f"{help_text} (needs graphtemper-research)"
+    command.__doc__ = f"{HELP[name]} (needs graphtemper-research)"
     return command

@@ -1,4 +1,4 @@
-"""The result of `graphtemper recalibrate` as files: .npz or .parquet, and .html for people."""
+"""Write the result of `graphtemper recalibrate` as .npz or .parquet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_path(out: Path) -> None:
-    """Refuse a path that no result can be written to, before anything is measured."""
+    """Raise an error if no result can be written to ``out``, before anything is measured."""
     if out.suffix not in (".npz", ".parquet"):
         raise InputError(f"cannot write {out}; the result is an .npz or a .parquet file.")
     if out.suffix == ".parquet":
@@ -20,7 +20,7 @@ def check_path(out: Path) -> None:
 
 
 def check_report(report: Path) -> None:
-    """Refuse a report that could not be written, before anything is measured."""
+    """Raise an error if no report can be written, before anything is measured."""
     from graphtemper.recalibration.report.html import check_extra
 
     if report.suffix not in (".html", ".htm"):
@@ -41,7 +41,7 @@ def _pyarrow() -> Any:
 
 
 def write(out: Path, result: Recalibration) -> None:
-    """Write probabilities, nodes and what is known of them."""
+    """Write the probabilities, their nodes and the answer."""
     import numpy as np
 
     from graphtemper._core.files import atomic_write, write_npz
@@ -71,6 +71,6 @@ def write(out: Path, result: Recalibration) -> None:
     if result.node_temperatures is not None:
         columns["temperature"] = result.node_temperatures
     facts = {"graphtemper": json.dumps(result.to_dict())}
-    made = pyarrow.table(columns).replace_schema_metadata(facts)
+    table = pyarrow.table(columns).replace_schema_metadata(facts)
     with atomic_write(out) as stream:
-        pyarrow.parquet.write_table(made, stream)
+        pyarrow.parquet.write_table(table, stream)

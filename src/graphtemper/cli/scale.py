@@ -1,36 +1,21 @@
-"""`graphtemper scale`: graphs larger than memory, and larger than one machine."""
+"""`graphtemper scale`: graphs larger than memory or than one machine."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
-from graphtemper.cli.output import (
-    STYLES,
-    Json,
-    print_json,
-    print_reasons,
-    print_rows,
-    progress,
-    say,
-    tell,
-    working,
-)
+from graphtemper.cli.answers import print_answer
+from graphtemper.cli.output import print_json, print_line, print_rows, progress, working
+from graphtemper.cli.parameters import CardPath, Json, PassSeed, Predict, Scheduler
 from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
     from graphtemper.scale import ShardedGraph, ShardedRecalibration
-
-Scheduler = Annotated[
-    str | None,
-    Parameter(
-        help="Address of a Dask scheduler, as in tcp://host:8786; this process unless given."
-    ),
-]
 
 scale = App(
     name="scale", help="Graphs larger than memory or one machine: convert, check, recalibrate."
@@ -46,22 +31,20 @@ def convert(
     rows_per_shard: int | None = None,
     as_json: Json = False,
 ) -> None:
-    """Write a graph as a directory of shards that are mapped into memory, never loaded whole.
+    """Write a graph as a directory of shards, which are memory-mapped and never loaded whole.
 
     Parameters
     ----------
     source
         A name from `data list` or the path of an .npz; or, with --features, a table of edges: text
-        with two node numbers a line, or Parquet.
+        with two node numbers per line, or Parquet.
     out
         The new directory.
     features
-        A table of features that goes with a table of edges: .npy (N, F), or Parquet. Row i belongs
-        to node i.
+        The features that belong to a table of edges: .npy (N, F), or Parquet. Row i belongs to
+        node i.
     rows_per_shard
-        Nodes a shard; 250,000 unless given.
-    as_json
-        Print JSON for machines.
+        Nodes per shard. Default: 250,000.
     """
     from graphtemper.cli.arguments import load_graph
     from graphtemper.scale import convert_graph, convert_tables
@@ -70,72 +53,62 @@ def convert(
     rows = ROWS_PER_SHARD if rows_per_shard is None else rows_per_shard
     suffix = Path(source).suffix
     if features is None and suffix in (".csv", ".tsv", ".txt", ".parquet"):
-        raise InputError(f"{source} is a table of edges; name its features with --features.")
+        raise InputError(f"{source} is a table of edges; give its features with --features.")
     if features is not None and suffix == ".npz":
-        raise InputError(f"{source} brings its own features; leave --features out.")
+        raise InputError(f"{source} contains features; omit --features.")
     with _starting_over(out), working("converting", as_json):
         if features is None:
-            made = convert_graph(load_graph(source), out, rows_per_shard=rows)
+            graph = convert_graph(load_graph(source), out, rows_per_shard=rows)
         else:
-            made = convert_tables(source, features, out, rows_per_shard=rows)
-    _describe(made, as_json)
+            graph = convert_tables(source, features, out, rows_per_shard=rows)
+    _describe(graph, as_json)
 
 
 @scale.command
 def check(graph: Path, *, as_json: Json = False) -> None:
-    """Read every shard of a graph and compare it with the checksums that were written with it.
+    """Read every shard of a graph and compare it with its stored checksum.
 
     Parameters
     ----------
     graph
         The directory.
-    as_json
-        Print JSON for machines.
     """
     from graphtemper.scale import ShardedGraph
 
-    found = ShardedGraph.open(graph)
+    shards = ShardedGraph.open(graph)
     with working("reading", as_json):
-        found.verify()
-    _describe(found, as_json)
+        shards.verify()
+    _describe(shards, as_json)
     if not as_json:
-        say("Every file has the checksum that was written with it.")
+        print_line("All checksums match.")
 
 
 @scale.command
 def recalibrate(
     graph: Path,
     *,
-    card: Path,
-    predict: str,
+    card: CardPath,
+    predict: Predict,
     out: Path,
     scheduler: Scheduler = None,
-    seed: int = 0,
+    seed: PassSeed = 0,
     workspace: Path | None = None,
     as_json: Json = False,
 ) -> None:
-    """Make a linear model's probabilities on a sharded graph honest, within bounded memory.
+    """Correct a linear model's probabilities on a sharded graph, within bounded memory.
 
-    After an interruption, a kill or a full disk, the same command goes on from the stages that were
-    finished.
+    The model is a SIGN or SGC. After an interruption, a kill or a full disk, the same command
+    resumes from the finished stages.
 
     Parameters
     ----------
     graph
-        The target: a directory that `scale convert` made.
-    card
-        The model's source card.
-    predict
-        The model: a saved SIGN or SGC (.npz), or package.module:model.
+        The target: a directory written by `scale convert`.
     out
-        A new directory: Parquet with one row a node, and _answer.json.
-    seed
-        Seed of the perturbed passes.
+        A new directory: Parquet with one row per node, and _answer.json.
     workspace
-        Directory for finished stages and intermediate columns, which every worker must see; beside
-        OUT unless given.
-    as_json
-        Print JSON for machines.
+        Directory for finished stages and intermediate columns, which every worker must be able to
+        reach. Default: next to OUT.
     """
     from graphtemper import SourceCard
     from graphtemper.cli.arguments import resolve
@@ -144,7 +117,7 @@ def recalibrate(
     source, target, model = SourceCard.load(card), ShardedGraph.open(graph), resolve(predict)
     try:
         with connected(scheduler) as engine, progress(as_json) as show:
-            found = recalibrate_shards(
+            result = recalibrate_shards(
                 model,
                 target,
                 source,
@@ -157,28 +130,24 @@ def recalibrate(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; finished stages are kept in {workspace or out.absolute().parent}: run "
-            "the same command again to go on."
+            "the same command again to resume."
         ) from None
-    _print_answer(found, source.probe.temperature, as_json)
+    _print_answer(result, source.probe.temperature, as_json)
 
 
 @scale.command
 def recalibrate_logits(
-    logits: Path, *, card: Path, out: Path, scheduler: Scheduler = None, as_json: Json = False
+    logits: Path, *, card: CardPath, out: Path, scheduler: Scheduler = None, as_json: Json = False
 ) -> None:
-    """Recalibrate logits that another job left as Parquet, without graph and model.
+    """Recalibrate logits that another job wrote as Parquet, without graph and model.
 
     Parameters
     ----------
     logits
         A Parquet file or a directory of them: columns logit_0, logit_1, ... or one list column
-        logits, and node if nodes have names.
-    card
-        The model's source card.
+        logits, and optionally node.
     out
         A new directory: files of the same names with probabilities, and _answer.json.
-    as_json
-        Print JSON for machines.
     """
     from graphtemper import SourceCard
     from graphtemper.scale import connected
@@ -186,8 +155,8 @@ def recalibrate_logits(
 
     source = SourceCard.load(card)
     with _starting_over(out), connected(scheduler) as engine, working("measuring", as_json):
-        found = job(logits, source, out, engine=engine)
-    _print_answer(found, source.probe.temperature, as_json)
+        result = job(logits, source, out, engine=engine)
+    _print_answer(result, source.probe.temperature, as_json)
 
 
 @contextmanager
@@ -197,7 +166,7 @@ def _starting_over(out: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"interrupted; the temporary folders beside {out} were removed: the same command "
+            f"interrupted; the temporary folders next to {out} were removed: the same command "
             "starts over."
         ) from None
 
@@ -218,22 +187,12 @@ def _describe(graph: ShardedGraph, as_json: bool) -> None:
     print_rows(
         {k: f"{v:,}" if isinstance(v, int) else str(v) for k, v in facts.items() if k != "graph"}
     )
-    say(f"Graph: {graph.path}")
+    print_line(f"Graph: {graph.path}")
 
 
-def _print_answer(found: ShardedRecalibration, source: float, as_json: bool) -> None:
+def _print_answer(result: ShardedRecalibration, source_temperature: float, as_json: bool) -> None:
     if as_json:
-        print_json(found.to_dict() | {"out": str(found.out)})
+        print_json(result.to_dict() | {"out": str(result.out)})
         return
-    accuracy, (before, after) = found.accuracy, found.mean_confidence
-    tell(f"Verdict: {found.verdict}", STYLES[found.verdict])
-    print_rows(
-        {
-            "Accuracy": f"{accuracy.value:.1%} (90 % interval {accuracy.low:.1%} to "
-            f"{accuracy.high:.1%})",
-            "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
-            "Temperature": f"{found.temperature:.3g} (source {source:.3g})",
-        }
-    )
-    print_reasons(found.reasons)
-    say(f"Written: {found.out} ({found.num_nodes} nodes)")
+    print_answer(result, source_temperature)
+    print_line(f"Written: {result.out} ({result.num_nodes} nodes)")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from graphtemper.cli.output import Json, console, print_json, progress, say, table
+from graphtemper.cli.output import console, print_json, print_line, progress, table
+from graphtemper.cli.parameters import Json
 
 if TYPE_CHECKING:
     from graphtemper_research.harness.outcome import Outcome
@@ -267,7 +268,7 @@ def _leave(found: Outcome, pages: ModuleType, out: Path, as_json: bool) -> None:
     # The notes are long; they are in the files.
     asked = [dict(list(row.items())[:4]) for row in bars(found.comparisons)]
     console().print(table("What was asked for", asked))
-    say(f"Files: {out}")
+    print_line(f"Files: {out}")
 
 
 def _listed(text: str) -> list[str]:

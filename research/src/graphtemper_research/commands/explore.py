@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphtemper.cli.output import Json, print_json, say, working
+from graphtemper.cli.output import print_json, print_line, working
+from graphtemper.cli.parameters import Json
 
 
 def explore(*, port: int = 8417, out: Path | None = None, as_json: Json = False) -> None:
@@ -32,7 +33,7 @@ def explore(*, port: int = 8417, out: Path | None = None, as_json: Json = False)
         if as_json:
             print_json({"page": str(out), "bytes": size})
         else:
-            say(f"Page: {out}")
+            print_line(f"Page: {out}")
         return
     _serve(page, port, as_json)
 
@@ -45,10 +46,10 @@ def _serve(page: str, port: int, as_json: bool) -> None:
             # One line, at once: a program that started this waits for the address.
             print(f'{{"url": "{server.url}"}}', flush=True)
         else:
-            say(f"Open {server.url} (Ctrl-C ends the server)")
+            print_line(f"Open {server.url} (Ctrl-C ends the server)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             # The usual end of a server, not a job that was cut short.
             if not as_json:
-                say("Stopped.")
+                print_line("Stopped.")

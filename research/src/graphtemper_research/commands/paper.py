@@ -5,14 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from graphtemper.cli.output import (
-    Json,
-    console,
-    print_json,
-    say,
-    table,
-    working,
-)
+from graphtemper.cli.output import console, print_json, print_line, table, working
+from graphtemper.cli.parameters import Json
 
 
 def paper(
@@ -75,7 +69,7 @@ def paper(
     if as_json:
         print_json(list(outcomes.values()))
     else:
-        say(f"Files: {out}\nPage: {page}")
+        print_line(f"Files: {out}\nPage: {page}")
 
 
 def _comparison_row(item: dict[str, Any]) -> dict[str, Any]:

@@ -46,17 +46,24 @@ _SETTINGS: dict[Any, Any] = {
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
 
-def draw(
-    path: Path, content: Callable[[Figure], None], *, width: float = 7.0, height: float = 3.2
-) -> Path:
-    """Let ``content`` fill a figure and write it as PNG, atomically, without any display."""
+def check_extra() -> None:
+    """Raise `MissingExtraError` if matplotlib is not installed."""
     try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
             "figures need matplotlib; run pip install 'graphtemper[plots]'."
         ) from error
+
+
+def draw(
+    path: Path, content: Callable[[Figure], None], *, width: float = 7.0, height: float = 3.2
+) -> Path:
+    """Let ``content`` fill a figure and write it as PNG, atomically, without any display."""
+    check_extra()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(_SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained")
         content(figure)

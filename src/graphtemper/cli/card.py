@@ -1,0 +1,111 @@
+"""`graphtemper card`: build a source card, or show one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from graphtemper.cli.output import print_json, print_line, print_sentence, progress
+from graphtemper.cli.parameters import GraphName, Json, Predict, Repeated
+
+if TYPE_CHECKING:
+    from graphtemper.card.card import SourceCard
+
+card = App(name="card", help="Build a source card from a labelled graph, or show one.")
+
+
+@card.command(name="build")
+def build_card(
+    graph: GraphName,
+    *,
+    predict: Predict,
+    out: Path = Path("model.card.json"),
+    nodes: Path | None = None,
+    split: Annotated[
+        str | None, Parameter(help="A split stored in the graph instead, such as val:0.")
+    ] = None,
+    seed: int = 0,
+    exclude: Repeated | None = None,
+    resume: Path | None = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a frozen model on its labelled source graph under known shifts.
+
+    Parameters
+    ----------
+    out
+        The card.
+    nodes
+        File with one node index per line: labelled nodes that were not used for training.
+    seed
+        Seed of the shifts.
+    exclude
+        A family of shifts to leave out; may be repeated.
+    resume
+        File for finished environments, kept after the run. Default: OUT.part, removed at the end.
+    """
+    from graphtemper import SourceCard
+    from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
+
+    source = load_graph(graph)
+    chosen = choose_nodes(source, nodes, split, labelled=True)
+    predictor = resolve(predict)
+    journal = out.with_name(f"{out.name}.part") if resume is None else resume
+    try:
+        with progress(as_json) as show:
+            built = SourceCard.build(
+                predictor,
+                source,
+                chosen,
+                seed=seed,
+                exclude=tuple(exclude or ()),
+                resume=journal,
+                progress=lambda done, total: show("environments", done, total),
+            )
+        built.save(out)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; finished environments are kept in {journal}: run the same command again "
+            "to resume."
+        ) from None
+    if resume is None:
+        journal.unlink(missing_ok=True)
+    if as_json:
+        print_json(_facts(built) | {"card": str(out)})
+        return
+    print_sentence(built.summary())
+    print_line(f"Card: {out}")
+
+
+@card.command(name="show")
+def show_card(path: Path, *, as_json: Json = False) -> None:
+    """Summarise a source card.
+
+    Parameters
+    ----------
+    path
+        The card.
+    """
+    from graphtemper import SourceCard
+
+    loaded = SourceCard.load(path)
+    if as_json:
+        print_json(_facts(loaded))
+    else:
+        print_sentence(loaded.summary())
+
+
+def _facts(card: SourceCard) -> dict[str, Any]:
+    return {
+        "predictor": card.predictor,
+        "num_classes": card.num_classes,
+        "num_features": card.num_features,
+        "num_nodes": card.num_nodes,
+        "accuracy": card.reference.accuracy,
+        "temperature": card.probe.temperature,
+        "environments": len(card.environments),
+        "families": sorted(frozenset().union(*(item.families for item in card.environments))),
+        "excluded": list(card.excluded),
+    }

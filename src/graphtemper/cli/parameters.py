@@ -1,0 +1,58 @@
+"""Parameters that several commands share, with their help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
+Flag = Annotated[bool, Parameter(negative="")]
+Repeated = Annotated[list[str], Parameter(negative="")]
+
+CardPath = Annotated[Path, Parameter(help="The model's source card.")]
+GraphName = Annotated[
+    str, Parameter(help="The graph: a name from `data list`, or the path of an .npz file.")
+]
+Target = Annotated[
+    str,
+    Parameter(
+        help="The target: a name from `data list`, or the path of an .npz file. Its labels are "
+        "not read."
+    ),
+]
+Predict = Annotated[
+    str,
+    Parameter(
+        help="The model: package.module:callable (the predictor itself, graph -> logits), or the "
+        "path of a saved model (.npz)."
+    ),
+]
+Logits = Annotated[
+    Path | None,
+    Parameter(
+        help="The model's logits instead: .npz with the key `logits`, or .npy. Fewer signals are "
+        "available, so the interval is wider."
+    ),
+]
+Labels = Annotated[
+    Path | None,
+    Parameter(
+        help="A few labels of the target: CSV with the columns node,class, or node,class,weight "
+        "as written by `suggest-labels`."
+    ),
+]
+NodesFile = Annotated[
+    Path | None, Parameter(help="File with one node index per line. Default: all nodes.")
+]
+Split = Annotated[
+    str | None, Parameter(help="A split stored in the graph instead, such as test:0.")
+]
+PassSeed = Annotated[int, Parameter(help="Seed of the perturbed passes.")]
+Scheduler = Annotated[
+    str | None,
+    Parameter(
+        help="Address of a Dask scheduler, such as tcp://host:8786. Default: run in this process."
+    ),
+]

@@ -1,0 +1,75 @@
+"""`graphtemper card build` and `show`."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from helpers import check_refusal, command_environment, run_command
+
+
+def test_card_build_and_show(call, deployed):
+    folder, built = deployed
+    assert built.returncode == 0, built.stderr
+    assert built.stderr == ""
+    assert "mine.code:predict: 2 classes, 6 feature columns" in built.stdout
+    assert "left out: offset, shuffle" in built.stdout
+    assert built.stdout.endswith("Card: model.card.json\n")
+    assert not (folder / "model.card.json.part").exists()
+    shown = call("card", "show", "model.card.json", cwd=folder)
+    assert built.stdout.startswith(shown.stdout)
+    facts = json.loads(call("card", "show", "model.card.json", "--json", cwd=folder).stdout)
+    assert facts["num_nodes"] == 120
+    assert facts["excluded"] == ["offset", "shuffle"]
+
+
+def test_an_interrupted_build_resumes(deployed):
+    folder, _ = deployed
+    arguments = ("card", "build", "source.npz", "--predict", "model.npz", "--split", "val:0")
+    arguments = (*arguments, "--out", "again.card.json")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graphtemper", *arguments],
+        cwd=folder,
+        env=command_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A background job inherits "ignore" for this signal; a person's terminal does not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    part = folder / "again.card.json.part"
+    while not (part.exists() and part.stat().st_size):
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert errors.strip() == (
+        "graphtemper: interrupted; finished environments are kept in again.card.json.part: run the "
+        "same command again to resume."
+    )
+    assert not (folder / "again.card.json").exists()
+    facts = json.loads(run_command(*arguments, "--json", cwd=folder).stdout)
+    assert facts["environments"] == 132
+    assert not part.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("source.npz",), "--predict"),
+        (("source.npz", "--predict", "model.npz", "--split", "val:7"), "no val:7"),
+        (("source.npz", "--predict", "model.npz", "--exclude", "magic"), "unknown family 'magic'"),
+        (("source.npz", "--predict", "model.npz", "--seed", "-1"), "seed"),
+        (("source.npz", "--predict", "mine.code:narrow"), "must have shape (400, K)"),
+        (("source.npz", "--predict", "mine.code:fails"), "mine.code:fails failed: KeyError"),
+    ],
+)
+def test_bad_cards_are_one_sentence(call, deployed, arguments, message):
+    folder, _ = deployed
+    result = call("card", "build", *arguments, "--out", "never.card.json", cwd=folder)
+    check_refusal(result)
+    assert message in result.stderr
+    assert not list(folder.glob("never*"))
