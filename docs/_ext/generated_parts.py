@@ -1,4 +1,4 @@
-"""What pages include and no one writes: tables and a picture, made before pages are read."""
+"""Generate the tables and pictures that pages include, before the pages are read."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import report_fields
 
 
 def setup(app):
-    """Register the work."""
+    """Connect the generators."""
     app.connect("builder-inited", _load_lazy_names)
     app.connect("builder-inited", _write)
     return {"parallel_read_safe": True}
@@ -32,8 +32,17 @@ def _write(app):
     folder.mkdir(exist_ok=True)
     _put(folder / "equations.md", equations.markdown(Path(app.srcdir).parent / "tests"))
     _put(folder / "report_fields.md", report_fields.markdown(schema()))
+    _put(folder / "reason_codes.md", _reason_codes())
     draw(folder / "data_flow.png", data_flow.draw, width=9.2, height=3.1)
     _draw_demo(folder / "demo.png", Path(app.srcdir).parent / "src")
+
+
+def _reason_codes():
+    """Return a table of the codes of reasons and when each is given."""
+    from graphtemper import ReasonCode
+
+    rows = [f"| `{code.value}` | {code.meaning} |" for code in ReasonCode]
+    return "\n".join(["| code | given when |", "| --- | --- |", *rows]) + "\n"
 
 
 def _draw_demo(path, sources):
@@ -43,11 +52,11 @@ def _draw_demo(path, sources):
 
     newest = max(file.stat().st_mtime for file in sources.rglob("*.py"))
     if not path.is_file() or path.stat().st_mtime < newest:
-        found = demo.run()
-        draw(path, lambda figure: demo.draw(figure, found))
+        result = demo.run()
+        draw(path, lambda figure: demo.draw(figure, result))
 
 
 def _put(path, text):
-    """Write a part if it is new, so that pages which include it are not read again for nothing."""
+    """Write a part only if it changed, so that pages which include it are not rebuilt in vain."""
     if not path.is_file() or path.read_text("utf-8") != text:
         path.write_text(text, "utf-8")

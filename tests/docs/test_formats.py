@@ -5,10 +5,17 @@ import re
 
 import pytest
 
-from graphtemper import SourceCard, csbm
+from graphtemper import ReasonCode, SourceCard, csbm
 from graphtemper.card import atlas
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report.content import schema
+from graphtemper.recalibration.verdict import (
+    ABSTAIN_NOVELTY,
+    ABSTAIN_WIDTH,
+    CAUTION_NOVELTY,
+    CAUTION_WIDTH,
+    labels_needed,
+)
 
 FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 
@@ -62,3 +69,19 @@ def test_the_report_page_names_every_field_of_the_schema(extension):
 
     last = {re.split(r"[.\]]+", field)[-1] for field in fields}
     assert set(names(schema())) == last
+
+
+def test_the_labelling_page_states_the_needed_labels(docs):
+    page = (docs / "howto" / "labelling.md").read_text("utf-8")
+    numbers = {int(number) for number in re.findall(r"needs (\d+)(?: labels)?", page)}
+    assert numbers == {labels_needed(0.8, 0.06), labels_needed(0.8, 0.1)}
+
+
+def test_the_verdict_page_states_the_limits(docs):
+    page = (docs / "howto" / "reading_a_verdict.md").read_text("utf-8")
+    assert f"known to within {100 * CAUTION_WIDTH:.0f} points" in page
+    assert f"within {100 * CAUTION_WIDTH:.0f} to {100 * ABSTAIN_WIDTH:.0f} points" in page
+    novelty = rf"{CAUTION_NOVELTY:g} times .*? `caution`, {ABSTAIN_NOVELTY:g} times for `abstain`"
+    assert re.search(novelty, page, flags=re.S)
+    for code in re.findall(r"^- `(\w+)`:", page, flags=re.M):
+        assert code in set(ReasonCode)
