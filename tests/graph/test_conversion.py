@@ -17,18 +17,18 @@ def test_networkx_nodes_keep_their_order_and_edges_lose_direction(kind):
     graph.add_nodes_from([("c", {"x": [3.0, 0.0], "y": 1}), ("a", {"x": [1.0, 2.0]})])
     graph.add_nodes_from([(7, {"x": (5.0, 5.0), "y": 0})])
     graph.add_edges_from([("a", "c"), ("c", "a"), ("c", "c"), (7, "a"), (7, "a")])
-    found = Graph.from_networkx(graph, features="x", labels="y", name="three")
-    assert found.features.tolist() == [[3, 0], [1, 2], [5, 5]]
-    assert found.edges.tolist() == [[0, 1], [1, 2]]
-    assert found.labels.tolist() == [1, -1, 0]
-    assert found.name == "three"
+    converted = Graph.from_networkx(graph, features="x", labels="y", name="three")
+    assert converted.features.tolist() == [[3, 0], [1, 2], [5, 5]]
+    assert converted.edges.tolist() == [[0, 1], [1, 2]]
+    assert converted.labels.tolist() == [1, -1, 0]
+    assert converted.name == "three"
 
 
 def test_networkx_against_its_own_matrix():
     graph = nx.gnp_random_graph(60, 0.1, seed=0)
-    found = Graph.from_networkx(graph, features=np.ones((60, 1)))
-    assert (adjacency(found) != nx.to_scipy_sparse_array(graph)).nnz == 0
-    assert found.labels is None
+    converted = Graph.from_networkx(graph, features=np.ones((60, 1)))
+    assert (adjacency(converted) != nx.to_scipy_sparse_array(graph)).nnz == 0
+    assert converted.labels is None
     assert Graph.from_scipy(nx.to_scipy_sparse_array(graph), np.ones((60, 1))).num_edges == (
         graph.number_of_edges()
     )
@@ -49,9 +49,9 @@ def test_networkx_attributes_that_are_not_there():
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil"])
 def test_scipy_formats(form):
     matrix = sp.csr_matrix(np.array([[5, 1, 0], [1, 0, 0], [0, -2, 0]])).asformat(form)
-    found = Graph.from_scipy(matrix, sp.identity(3, format="csr"), labels=[0, 1, 0])
-    assert found.edges.tolist() == [[0, 1], [1, 2]]
-    assert sp.issparse(found.features)
+    converted = Graph.from_scipy(matrix, sp.identity(3, format="csr"), labels=[0, 1, 0])
+    assert converted.edges.tolist() == [[0, 1], [1, 2]]
+    assert sp.issparse(converted.features)
 
 
 def test_scipy_stored_zeros_and_cancelling_entries_are_no_edges():
@@ -68,6 +68,6 @@ def test_scipy_stored_zeros_and_cancelling_entries_are_no_edges():
         (sp.csr_matrix(np.diag([1.0, np.nan, 0.0])), "not finite"),
     ],
 )
-def test_scipy_matrices_that_are_none(matrix, says):
+def test_bad_scipy_matrices(matrix, says):
     with pytest.raises(InputError, match=says):
         Graph.from_scipy(matrix, np.ones((3, 1)))

@@ -53,14 +53,14 @@ def test_adjusted_homophily_is_the_published_one(name, published):
 
 def test_the_lookup_order(tmp_path, monkeypatch, graph_file):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("GRAPHTEMPER_DATA", str(tmp_path / "mine"))
-    assert datasets.folders()[0] == tmp_path / "mine"
+    monkeypatch.setenv("GRAPHTEMPER_DATA", str(tmp_path / "data"))
+    assert datasets.folders()[0] == tmp_path / "data"
     assert datasets.folders()[-1] == tmp_path / "home" / "graphtemper"
-    mine = tmp_path / "mine" / "cora.npz"
-    mine.parent.mkdir()
-    mine.write_bytes(graph_file.read_bytes())
-    assert datasets.find("cora") == mine
-    assert datasets.fetch("cora") == mine
+    path = tmp_path / "data" / "cora.npz"
+    path.parent.mkdir()
+    path.write_bytes(graph_file.read_bytes())
+    assert datasets.find("cora") == path
+    assert datasets.fetch("cora") == path
     assert datasets.load("cora").name == "cora"
 
 

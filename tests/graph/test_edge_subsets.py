@@ -36,7 +36,7 @@ def test_a_node_that_loses_all_its_edges_is_isolated(graph, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_subsets_do_not_disturb_one_another(graph, kind):
+def test_subsets_share_no_memory(graph, kind):
     subsets = EdgeSubsets(graph, kind)
     everything = np.ones(graph.num_edges, bool)
     first = subsets.operator(everything)
@@ -48,5 +48,5 @@ def test_subsets_do_not_disturb_one_another(graph, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_graph_without_edges_has_one_subset(kind):
     g = Graph(features=[[1.0], [2.0]], edges=np.empty((0, 2), int))
-    found = EdgeSubsets(g, kind).operator(np.empty(0, bool)).toarray()
-    assert (found == operator(g, kind).toarray()).all()
+    matrix = EdgeSubsets(g, kind).operator(np.empty(0, bool)).toarray()
+    assert (matrix == operator(g, kind).toarray()).all()

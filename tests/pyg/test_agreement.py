@@ -307,9 +307,9 @@ def test_an_error_inside_the_module_is_reported_as_that_error():
 def test_a_graph_shares_no_memory_with_the_data():
     data = plain()
     graph = Graph.from_pyg(data)
-    kept = graph.features.copy()
+    before = graph.features.copy()
     data.x.relu_()
-    assert np.array_equal(graph.features, kept)
+    assert np.array_equal(graph.features, before)
 
 
 def test_fields_that_cost_nothing_to_lose():

@@ -1,4 +1,4 @@
-"""Inference in parts gives the answers of one pass, from fewer nodes at a time."""
+"""Inference in batches gives the logits of one pass."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_batches_give_the_logits_of_one_pass(lattice, size):
         np.testing.assert_allclose(parts, whole, atol=1e-5)
 
 
-def test_one_hop_fewer_would_not_do(lattice):
+def test_one_hop_fewer_gives_other_logits(lattice):
     net = models.GCN(5, 8, num_layers=2, out_channels=3)
     short = predictor(net, batches=Batches(hops=1, size=37))(lattice)
     assert np.abs(short - predictor(net)(lattice)).max() > 1e-3
@@ -52,23 +52,23 @@ def test_one_hop_fewer_would_not_do(lattice):
 class Counts(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.seen = []
+        self.sizes = []
 
     def forward(self, x, edge_index):
-        self.seen.append(len(x))
+        self.sizes.append(len(x))
         return torch.stack([x[:, 0], x[:, 1] - 3.0], dim=1)
 
 
-def test_a_batch_holds_only_its_neighbourhood_and_sparse_rows_become_dense_by_parts(lattice):
+def test_batches_hold_only_their_neighbourhood_also_of_sparse_features(lattice):
     net = Counts()
     sparse = lattice.replace(features=sp.csr_matrix(lattice.features))
     logits = predictor(net, batches=Batches(hops=1, size=50))(sparse)
-    assert len(net.seen) == 6
-    assert max(net.seen) < 80
+    assert len(net.sizes) == 6
+    assert max(net.sizes) < 80
     np.testing.assert_array_equal(logits[:, 0], lattice.features[:, 0])
 
 
-def test_every_node_is_answered_once_and_isolated_ones_too():
+def test_every_node_gets_logits_even_without_neighbours():
     empty = Graph(features=np.eye(7, 2), edges=np.empty((0, 2), int))
     logits = predictor(Counts(), batches=Batches(hops=3, size=2))(empty)
     np.testing.assert_array_equal(logits[:, 0], empty.features[:, 0])

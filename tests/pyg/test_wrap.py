@@ -99,7 +99,7 @@ def test_mixed_training_flags_come_back_even_after_an_error(graph):
 
 
 class Spy(Module):
-    """Keeps what it was called with."""
+    """Record the inputs of each call."""
 
     def answer(self, x):
         return torch.stack([x[:, 0], -x[:, 0], x[:, 1]], dim=1)
@@ -107,13 +107,13 @@ class Spy(Module):
 
 class TakesWeight(Spy):
     def forward(self, x, edge_index, edge_weight):
-        self.seen = edge_index, edge_weight
+        self.inputs = edge_index, edge_weight
         return self.answer(x)
 
 
 class TakesData(Spy):
     def forward(self, data):
-        self.seen = data
+        self.inputs = data
         return self.answer(data.x)
 
 
@@ -124,7 +124,7 @@ class TakesAnnotated(Spy):
 
 class OptionalEdges(Spy):
     def forward(self, x, edge_index=None, edge_weight=None):
-        self.seen = edge_index, edge_weight
+        self.inputs = edge_index, edge_weight
         return self.answer(x)
 
 
@@ -136,7 +136,7 @@ class KeywordOnly(Spy):
 def test_every_edge_comes_in_both_directions_once_and_sorted(graph):
     module = TakesWeight()
     predictor(module)(graph)
-    edge_index, edge_weight = module.seen
+    edge_index, edge_weight = module.inputs
     pairs = edge_index.T.numpy()
     both = np.concatenate([graph.edges, graph.edges[:, ::-1]])
     assert np.array_equal(pairs, np.unique(both, axis=0))
@@ -148,9 +148,9 @@ def test_data_has_features_and_edges_and_never_labels(graph):
     module = TakesData()
     masked = graph.replace(train_masks=np.ones((1, 250), bool))
     predictor(module)(masked)
-    assert set(module.seen.keys()) == {"x", "edge_index"}
-    assert module.seen.is_undirected()
-    assert module.seen.is_coalesced()
+    assert set(module.inputs.keys()) == {"x", "edge_index"}
+    assert module.inputs.is_undirected()
+    assert module.inputs.is_coalesced()
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_signatures(graph, kind):
 def test_optional_edges_are_passed(graph):
     module = OptionalEdges()
     predictor(module)(graph)
-    assert module.seen[0] is not None
-    assert module.seen[1] is None
+    assert module.inputs[0] is not None
+    assert module.inputs[1] is None
 
 
 def test_an_adapter_says_how_the_module_is_called(graph):
@@ -209,14 +209,14 @@ def test_a_layer_that_cached_the_source_graph_sees_the_target(graph, layer):
         250, degree=3, homophily=0.2, snr=1.0, num_classes=3, num_features=FEATURES, seed=9
     )
     data = source.to_pyg()
-    kept = module(data.x, data.edge_index).detach()
+    cached = module(data.x, data.edge_index).detach()
     fresh = layer(FEATURES, CLASSES)
     fresh.load_state_dict(module.state_dict())
     np.testing.assert_allclose(predictor(module)(graph), predictor(fresh)(graph), atol=1e-6)
-    # The caches are back: the module answers for the source graph whatever it is given.
+    # The caches are restored: the module returns the source's logits for any graph.
     target = graph.to_pyg()
     assert module.cached
-    assert torch.equal(module(target.x, target.edge_index), kept) == (layer is nn.SGConv)
+    assert torch.equal(module(target.x, target.edge_index), cached) == (layer is nn.SGConv)
 
 
 def test_sparse_features_and_double_weights(graph):
@@ -226,7 +226,7 @@ def test_sparse_features_and_double_weights(graph):
     assert np.array_equal(dense, sparse)
 
 
-def test_probabilities_are_named_and_converted_only_when_told_to(graph):
+def test_probabilities_are_named_and_converted_on_request(graph):
     module = mlp()
     honest = apply(predictor(module)(graph))
     for last, kind in (
@@ -260,8 +260,8 @@ def test_a_probability_of_zero_stays_finite(graph):
         (lambda x: (x, x), "returned tuple, not a tensor"),
         (lambda x: x.numpy(), "returned ndarray, not a tensor"),
         (lambda x: x[:-1], r"shape \(249, 6\) for 250 nodes"),
-        (lambda x: x[:, 0], r"shape \(250,\), one number a node"),
-        (lambda x: x[:, :1], r"shape \(250, 1\), one number a node"),
+        (lambda x: x[:, 0], r"shape \(250,\), one number per node"),
+        (lambda x: x[:, :1], r"shape \(250, 1\), one number per node"),
         (lambda x: x[None], r"shape \(1, 250, 6\)"),
         (lambda x: x.argmax(1, keepdim=True).expand(-1, 3), "not real numbers"),
         (lambda x: x.index_fill(0, torch.tensor([7]), torch.inf), "not finite at node 7"),
@@ -349,7 +349,7 @@ def test_params_as_in_scikit_learn(graph):
 
 
 def lightning_like():
-    """A LightningModule, or one in all but name: hooks and a trainer beside forward."""
+    """A LightningModule, or one in all but name: hooks and a trainer next to forward."""
     try:
         from pytorch_lightning import LightningModule as Base
     except ImportError:

@@ -49,8 +49,8 @@ def test_mask_stays_sparse_while_that_is_smaller():
 
 def test_shuffle_moves_rows_among_the_chosen_share(graph):
     out = shifts.shuffle(0.4)(graph).features
-    moved = (out != graph.features).any(axis=1).sum()
-    assert 0.4 * 2000 - 20 <= moved <= 0.4 * 2000
+    changed = (out != graph.features).any(axis=1).sum()
+    assert 0.4 * 2000 - 20 <= changed <= 0.4 * 2000
     np.testing.assert_array_equal(np.sort(out, axis=0), np.sort(graph.features, axis=0))
     # Whole rows move, so the columns stay together.
     rows = {row.tobytes() for row in np.asarray(graph.features)}

@@ -5,19 +5,19 @@ from graphtemper.errors import InputError
 from graphtemper.shifts import resample_classes, subpopulation
 
 
-def test_class_shares_are_the_ones_asked_for():
+def test_class_shares_are_the_requested_ones():
     rng = np.random.default_rng(0)
     labels = rng.integers(-1, 3, 4000)
     nodes = np.arange(500, 4000)
-    kept = resample_classes(labels, nodes, [0.6, 0.3, 0.1], seed=1)
-    share = np.bincount(labels[kept]) / kept.size
+    subset = resample_classes(labels, nodes, [0.6, 0.3, 0.1], seed=1)
+    share = np.bincount(labels[subset]) / subset.size
     np.testing.assert_allclose(share, [0.6, 0.3, 0.1], atol=1e-3)
-    assert np.isin(kept, nodes).all()
-    assert np.unique(kept).size == kept.size
+    assert np.isin(subset, nodes).all()
+    assert np.unique(subset).size == subset.size
     # As large as possible: the class that binds keeps all of its nodes.
-    assert (labels[kept] == 0).sum() == (labels[nodes] == 0).sum()
-    assert (kept == resample_classes(labels, nodes, [0.6, 0.3, 0.1], seed=1)).all()
-    assert not np.array_equal(kept, resample_classes(labels, nodes, [0.6, 0.3, 0.1], seed=2))
+    assert (labels[subset] == 0).sum() == (labels[nodes] == 0).sum()
+    assert (subset == resample_classes(labels, nodes, [0.6, 0.3, 0.1], seed=1)).all()
+    assert not np.array_equal(subset, resample_classes(labels, nodes, [0.6, 0.3, 0.1], seed=2))
 
 
 def test_every_node_of_a_class_is_equally_likely():

@@ -20,8 +20,8 @@ def same_class(graph):
 
 def test_rewire_keeps_the_rest_and_one_end_of_each(graph):
     out = shifts.rewire(0.25)(graph)
-    kept = len(edge_set(graph) & edge_set(out)) / graph.num_edges
-    assert kept == pytest.approx(0.75, abs=0.005)
+    common = len(edge_set(graph) & edge_set(out)) / graph.num_edges
+    assert common == pytest.approx(0.75, abs=0.005)
     assert out.num_edges > 0.99 * graph.num_edges
     # A rewired edge joins classes at random: homophily 0.75 h + 0.25 / K.
     assert same_class(out) == pytest.approx(0.75 * same_class(graph) + 0.25 / 3, abs=0.01)

@@ -1,4 +1,4 @@
-"""What a graph must satisfy: each check names the key and the first bad entry in one sentence."""
+"""Checks of a graph's arrays: each error names the field and the first bad entry."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def checked_sparse(features: Any) -> sp.csr_matrix:
         raise InputError(
             f"features is empty, shape {features.shape}; a graph needs a node and a column."
         )
-    with np.errstate(over="ignore"):  # what does not fit float32 is named below
+    with np.errstate(over="ignore"):  # numbers too large for float32 are reported below
         matrix = sp.csr_matrix(features, dtype=np.float32)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
@@ -73,7 +73,7 @@ def checked_sparse(features: Any) -> sp.csr_matrix:
             f"features[{row}, {matrix.indices[bad[0]]}] is {matrix.data[bad[0]]}; "
             "replace non-finite entries."
         )
-    # The CSR wrapper stays a plain scipy matrix; only its buffers are protected.
+    # The matrix stays a plain SciPy one; only its buffers are read-only.
     matrix = sp.csr_matrix(
         (read_only(matrix.data), read_only(matrix.indices), read_only(matrix.indptr)),
         shape=matrix.shape,
@@ -101,7 +101,7 @@ def checked_pairs(edges: Any, num_nodes: int) -> NDArray[np.integer[Any]]:
 
 
 def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
-    """Check that each undirected edge stands once, and put its smaller end first."""
+    """Check that each undirected edge occurs once, and put its smaller end first."""
     pairs = checked_pairs(edges, num_nodes)
     low, high = pairs.min(axis=1, initial=num_nodes), pairs.max(axis=1, initial=0)
     loops = np.flatnonzero(low == high)
@@ -131,13 +131,13 @@ def tidy_edges(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.in
 
 
 def checked_integers(values: Any, key: str, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Check for an integer array of the given shape."""
+    """Check for an integer array of this shape."""
     array = as_array(values, key)
     if array.shape != shape:
         raise InputError(f"{key} must have shape {shape}, but has shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer):
         raise InputError(f"{key} must be integers, not {array.dtype}.")
-    large = np.flatnonzero(array > np.iinfo(np.int64).max)  # only unsigned integers can be
+    large = np.flatnonzero(array > np.iinfo(np.int64).max)  # possible for unsigned integers only
     if large.size:
         raise InputError(f"{key}[{large[0]}] is {array[large[0]]}, which does not fit int64.")
     return array.astype(np.int64)
@@ -146,7 +146,7 @@ def checked_integers(values: Any, key: str, shape: tuple[int, ...]) -> NDArray[n
 def checked_labels(labels: Any, num_nodes: int) -> NDArray[np.int64]:
     """Check class indices; -1 means unlabelled."""
     array = checked_integers(labels, "labels", (num_nodes,))
-    # More classes than nodes cannot be meant, and would make every (N, K) array huge.
+    # More classes than nodes would be an error, and would make every (N, K) array huge.
     bad = np.flatnonzero((array < -1) | (array >= max(num_nodes, 2)))
     if bad.size:
         raise InputError(
@@ -177,7 +177,7 @@ def checked_names(values: Sequence[str], key: str, num_features: int) -> tuple[s
 
 
 def check_labels_are_named(labels: NDArray[np.int64] | None, names: Sequence[str] | None) -> None:
-    """Check that every label has a class name, where there are names."""
+    """Check that every label has a class name, if classes are named."""
     if labels is None or names is None:
         return
     bad = np.flatnonzero(labels >= len(names))

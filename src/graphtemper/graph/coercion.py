@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def as_graph(source: Graph | Data, predictor: object = None) -> Graph:
-    """Return a `Graph` as it is, or a PyG ``Data`` as the `Graph` that the predictor shall run on.
+    """Return ``source`` itself if it is a `Graph`, and convert it if it is a PyG ``Data``.
 
-    A predictor with a method ``check``, as `graphtemper.pyg.predictor` makes, compares its logits
-    on the graph with the module's own on the ``Data``, so what the module does not read may be
-    dropped. Without one nothing may be.
+    A predictor with a method ``check`` (`graphtemper.pyg.Predictor`) compares its logits on the
+    graph with those of its module on the ``Data``, so fields that the module does not read are
+    dropped. Without that method, a ``Data`` that a `Graph` cannot hold is refused.
 
     Examples
     --------

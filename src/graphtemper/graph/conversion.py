@@ -1,6 +1,6 @@
-"""Graphs of other libraries: PyTorch Geometric, networkx and SciPy.
+"""Conversion of graphs of PyTorch Geometric, networkx and SciPy.
 
-Nothing here imports these libraries to read their objects; only writing for PyG needs torch.
+Reading their objects does not import these libraries; only writing for PyG needs torch.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def write_pyg(fields: Mapping[str, Any]) -> Data:
 
 
 def read_networkx(graph: nx.Graph, features: str | ArrayLike, labels: str | None) -> dict[str, Any]:
-    """Return the fields of a ``networkx`` graph; `Graph.from_networkx` says how they are named.
+    """Return the fields of a ``networkx`` graph (see `Graph.from_networkx`).
 
     Examples
     --------
@@ -205,30 +205,29 @@ def read_networkx(graph: nx.Graph, features: str | ArrayLike, labels: str | None
     >>> read_networkx(nx.path_graph(3), [[1.0], [2.0], [3.0]], None)["edges"].tolist()
     [[0, 1], [1, 2]]
     """
-    place = {node: index for index, node in enumerate(graph.nodes)}
-    pairs = [(place[edge[0]], place[edge[1]]) for edge in graph.edges]
-    found: dict[str, Any] = {"edges": np.array(pairs, dtype=np.int64).reshape(-1, 2)}
-    if isinstance(features, str):
-        found["features"] = _attributes(graph, features)
-    else:
-        found["features"] = features
+    index = {node: number for number, node in enumerate(graph.nodes)}
+    pairs = [(index[edge[0]], index[edge[1]]) for edge in graph.edges]
+    fields: dict[str, Any] = {
+        "features": _attributes(graph, features) if isinstance(features, str) else features,
+        "edges": np.array(pairs, dtype=np.int64).reshape(-1, 2),
+    }
     if labels is not None:
-        known = graph.nodes(data=labels, default=-1)
-        found["labels"] = as_array([label for _, label in known], "labels")
-    return found
+        classes = [label for _, label in graph.nodes(data=labels, default=-1)]
+        fields["labels"] = as_array(classes, "labels")
+    return fields
 
 
 def _attributes(graph: nx.Graph, name: str) -> NDArray[Any]:
     rows = []
     for node, value in graph.nodes(data=name):
         if value is None:
-            raise InputError(f"node {node!r} has no attribute {name!r}; give every node its own.")
+            raise InputError(f"node {node!r} has no attribute {name!r}; every node needs it.")
         rows.append(np.atleast_1d(value))
     return as_array(rows, f"the attribute {name!r}")
 
 
 def read_scipy(adjacency: sp.spmatrix, num_nodes: int) -> NDArray[np.int64]:
-    """Return the places (E, 2) of the entries of an adjacency matrix that are not zero.
+    """Return row and column (E, 2) of each non-zero entry of an adjacency matrix.
 
     Examples
     --------
@@ -244,11 +243,11 @@ def read_scipy(adjacency: sp.spmatrix, num_nodes: int) -> NDArray[np.int64]:
     if rows != num_nodes:
         raise InputError(
             f"the adjacency has {rows} rows but the features have {num_nodes}; pass one row of "
-            "features a node."
+            "features per node."
         )
-    given: Any = adjacency  # the stubs give spmatrix no conversions
-    matrix = given.tocsr().tocoo()  # entries at one place are summed
+    untyped: Any = adjacency  # the stubs give spmatrix no conversions
+    matrix = untyped.tocsr().tocoo()  # repeated entries are summed
     if matrix.data.dtype.kind == "f" and not np.isfinite(matrix.data).all():
-        raise InputError("the adjacency holds a number that is not finite; repair it first.")
-    kept = matrix.data != 0
-    return np.column_stack([matrix.row[kept], matrix.col[kept]]).astype(np.int64)
+        raise InputError("the adjacency holds a number that is not finite; replace it first.")
+    non_zero = matrix.data != 0
+    return np.column_stack([matrix.row[non_zero], matrix.col[non_zero]]).astype(np.int64)

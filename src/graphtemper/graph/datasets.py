@@ -119,7 +119,7 @@ def find(name: str) -> Path | None:
 
 
 def load(name: str, *, download: bool = False, progress: Progress | None = None) -> Graph:
-    """Load a graph of the catalogue by name; ``download=True`` fetches it where it is missing."""
+    """Load a graph of the catalogue by name; ``download=True`` fetches it if it is missing."""
     path = fetch(name, progress) if download else find(name)
     if path is None:
         raise FileError(f"the graph {name!r} is not on this machine; {_remedy(name)}")
@@ -127,7 +127,7 @@ def load(name: str, *, download: bool = False, progress: Progress | None = None)
 
 
 def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | None = None) -> Path:
-    """Return the path of a graph, downloading it into the user's cache where it is missing.
+    """Return the path of a graph, after downloading it into the user's cache if it is missing.
 
     The authors' file is checked by its git blob id and then converted to the package's format;
     the order of the nodes is kept. An interrupted download is resumed. Two processes may fetch the

@@ -1,4 +1,4 @@
-"""What a graph shows of itself in a console and in a notebook."""
+"""How a graph is displayed in a console and in a notebook."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def as_string(fields: Mapping[str, Any]) -> str:
     >>> Graph(features=[[1.0], [0.0]], edges=[[0, 1]], labels=[0, -1], name="pair")
     Graph(name='pair', nodes=2, edges=1, features='1, dense', classes=1, labelled=1, degree=1.0)
     """
-    shown = ", ".join(f"{key}={value!r}" for key, value in _facts(fields).items())
-    return f"Graph({shown})"
+    listed = ", ".join(f"{key}={value!r}" for key, value in _facts(fields).items())
+    return f"Graph({listed})"
 
 
 def as_html(fields: Mapping[str, Any]) -> str:
@@ -38,7 +38,7 @@ def _in_words(value: Any) -> str:
 
 
 def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what matters about a graph: sizes, storage, labels, splits."""
+    """Return sizes, storage, labels, mean degree, splits and times of a graph."""
     features, labels, names = fields["features"], fields["labels"], fields["class_names"]
     num_nodes, num_edges = int(features.shape[0]), len(fields["edges"])
     facts: dict[str, Any] = {"name": _shortened(fields["name"])} if fields["name"] else {}

@@ -1,8 +1,8 @@
-"""Operators of a graph's edge subsets, re-normalised without building a matrix anew.
+"""Normalised operators of edge subsets, without building a matrix for each subset.
 
-Edge dropout and neighbour views ask for many subsets of one graph. The CSR structure is built once
-with the number of its edge at every entry; a subset only changes the weights, and entries of edges
-that are left out get weight zero.
+Edge dropout and neighbour views need many subsets of one graph. The CSR structure is built once,
+with the index of the edge at each entry; a subset changes the weights only, and edges outside it
+have weight zero.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class EdgeSubsets:
         self._graph, self._kind = graph, kind
         low, high = graph.edges[:, 0], graph.edges[:, 1]
         own = np.arange(graph.num_nodes) if kind == "self-loop" else np.empty(0, np.int64)
-        # Edge numbers count from 1, as SciPy may drop stored zeros; self-loops come last.
-        whole = np.int32 if graph.num_edges < np.iinfo(np.int32).max else np.int64
-        edge = np.arange(1, graph.num_edges + 1, dtype=whole)
-        number = np.concatenate([edge, edge, np.full(own.size, graph.num_edges + 1, whole)])
+        # Edges are numbered from 1, as SciPy may drop stored zeros; self-loops come last.
+        dtype = np.int32 if graph.num_edges < np.iinfo(np.int32).max else np.int64
+        edge = np.arange(1, graph.num_edges + 1, dtype=dtype)
+        number = np.concatenate([edge, edge, np.full(own.size, graph.num_edges + 1, dtype)])
         rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
         shape = (graph.num_nodes, graph.num_nodes)
         matrix = sp.csr_matrix((number, (rows, columns)), shape=shape)

@@ -51,15 +51,15 @@ class Graph:
     features : (N, F) array or scipy sparse
         Node features; kept as float32, sparse input as CSR.
     edges : (E, 2) int array
-        Undirected edges, each once, no self-loops. `from_edges` cleans an untidy list.
+        Undirected edges, each once, without self-loops; `from_edges` accepts any list.
     labels : (N,) int array, optional
         Class indices from 0; -1 means unlabelled.
     train_masks, val_masks, test_masks : (S, N) bool arrays, optional
-        The data set's own splits, one a row.
+        Splits, one per row.
     time : (N,) int array, optional
         An order in time.
     name, class_names, feature_names : optional
-        What people call the graph, its classes and its columns. Class names cover every label.
+        Names of the graph, its classes (every label must have one) and its columns.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class Graph:
         return features
 
     def keep_edges(self, keep: NDArray[np.bool_]) -> Graph:
-        """Return the graph with the edges where ``keep`` is true; nothing needs checking again.
+        """Return the graph with the edges where ``keep`` is true, without validating it again.
 
         Examples
         --------
@@ -229,7 +229,7 @@ class Graph:
 
     @classmethod
     def from_edges(cls, features: ArrayLike | sp.spmatrix, edges: ArrayLike, **other: Any) -> Graph:
-        """Build a graph from any edge list: both directions, duplicates and self-loops allowed.
+        """Build a graph from any edge list: directions are merged, duplicates and loops dropped.
 
         Examples
         --------
@@ -242,7 +242,7 @@ class Graph:
 
     @classmethod
     def _from_valid(cls, **values: Any) -> Graph:
-        """Build from arrays that are right by construction, skipping the checks."""
+        """Build from arrays that are valid by construction, without checks."""
         new = object.__new__(cls)
         for field in fields(cls):
             value = values.get(field.name, field.default)
@@ -284,8 +284,8 @@ class Graph:
         data
             The data; its tensors may be on any device and are copied.
         drop
-            What to lose knowingly: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of
-            fields, or ``"all"``. `graphtemper.pyg.Predictor.check` says whether a model minds.
+            What to drop: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of fields, or
+            ``"all"``. `graphtemper.pyg.Predictor.check` finds out whether a model reads it.
         """
         graph = cls.from_edges(**conversion.read_pyg(data))
         conversion.check_losses(data, drop)
@@ -299,16 +299,16 @@ class Graph:
     def from_networkx(
         cls, graph: nx.Graph, features: str | ArrayLike, labels: str | None = None, **other: Any
     ) -> Graph:
-        """Convert a ``networkx`` graph, directed or not; node i is the i-th of ``graph.nodes``.
+        """Convert a ``networkx`` graph; node i is the i-th of ``graph.nodes``.
 
         Parameters
         ----------
         graph
             Directions are merged, self-loops and parallel edges dropped.
         features
-            The node attribute that holds a node's numbers, or an (N, F) array in the nodes' order.
+            Name of the node attribute with the features, or an (N, F) array.
         labels
-            The node attribute that holds a node's class, if any; nodes without it are unlabelled.
+            Name of the node attribute with the class, if any; nodes without it are unlabelled.
         other
             Further fields of the `Graph`.
 
@@ -328,7 +328,7 @@ class Graph:
     def from_scipy(
         cls, adjacency: sp.spmatrix, features: ArrayLike | sp.spmatrix, **other: Any
     ) -> Graph:
-        """Convert a SciPy adjacency matrix (N, N): an entry that is not zero is an edge.
+        """Convert a SciPy adjacency matrix (N, N): each non-zero entry is an edge.
 
         Directions are merged; the diagonal and weights are dropped.
 

@@ -28,7 +28,7 @@ def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
         mean = np.bincount(column, values, minlength=width) / count
         stored = np.bincount(column, minlength=width)
         squares = np.bincount(column, (values - mean[column]) ** 2, minlength=width)
-        # The zeros that are not stored deviate by the mean.
+        # Zeros that are not stored deviate by the mean.
         return mean, np.sqrt((squares + (count - stored) * mean**2) / count)
     mean = np.asarray(features.mean(axis=0, dtype=np.float64))
     total = np.zeros(width)
@@ -36,7 +36,7 @@ def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
     for rows in row_blocks(count, width):
         deviation = features[rows] - near
         total += np.square(deviation, dtype=np.float64).sum(axis=0)
-    # Deviations were taken from the mean as rounded to the features' own precision.
+    # The deviations are from the mean rounded to the precision of the features.
     return mean, np.sqrt(np.maximum(total / count - (mean - near) ** 2, 0.0))
 
 

@@ -1,9 +1,9 @@
 """Normalised operators S and products S^k X: the package's only sparse-product code.
 
-The kernel is SciPy's CSR product, run in row blocks on as many threads as there are cores
-(SciPy releases the interpreter lock inside it). ``benchmarks/run.py`` compares it with one thread
-and with torch. Each output row is computed by one thread in one order, so the bytes do not depend
-on the threads.
+The kernel is SciPy's CSR product, run on blocks of rows with one thread per core (SciPy releases
+the interpreter lock inside it). ``benchmarks/run.py`` compares it with one thread and with torch.
+Each output row is computed by one thread in a fixed order, so the bytes do not depend on the number
+of threads.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Dense = NDArray[np.floating]
 
 # Below this many multiply-adds, starting threads costs more than it saves.
 _WORTH_THREADS = 4_000_000
-# Single-precision sums of more terms than this may lose the third digit: a hub of two million
-# equal neighbours came out 2 % off.
+# Single-precision sums of more terms than this may lose the third digit: the mean of two million
+# equal neighbours was 2 % off.
 _LONG_ROW = 16_384
 COLUMNS_AT_ONCE = 64
-"""So many columns of several passes are worth propagating together: edges are read once."""
+"""Number of columns, of several passes together, to propagate at once: edges are read once."""
 
 
 def adjacency(graph: Graph) -> sp.csr_matrix:
@@ -42,7 +42,7 @@ def adjacency(graph: Graph) -> sp.csr_matrix:
     >>> adjacency(g).toarray().astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
-    return _kept(graph, "adjacency", _adjacency)
+    return _cached(graph, "adjacency", _adjacency)
 
 
 def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
@@ -66,20 +66,20 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     """
     if kind not in get_args(Operator):
         raise InputError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
-    return _kept(graph, kind, lambda graph: _normalised(graph, kind))
+    return _cached(graph, kind, lambda graph: _normalised(graph, kind))
 
 
-# The matrices of graphs that are in use: a dozen passes over one graph build them once.
-_made: WeakKeyDictionary[Graph, dict[str, sp.csr_matrix]] = WeakKeyDictionary()
+# Matrices of the graphs in use: a dozen passes over one graph build them once.
+_matrices: WeakKeyDictionary[Graph, dict[str, sp.csr_matrix]] = WeakKeyDictionary()
 
 
-def _kept(graph: Graph, name: str, make: Callable[[Graph], sp.csr_matrix]) -> sp.csr_matrix:
-    known = _made.setdefault(graph, {})
-    if name not in known:
+def _cached(graph: Graph, name: str, make: Callable[[Graph], sp.csr_matrix]) -> sp.csr_matrix:
+    matrices = _matrices.setdefault(graph, {})
+    if name not in matrices:
         matrix = make(graph)
-        matrix.data.setflags(write=False)  # shared by all who ask for it
-        known[name] = matrix
-    return known[name]
+        matrix.data.setflags(write=False)  # the matrix is shared between callers
+        matrices[name] = matrix
+    return matrices[name]
 
 
 def _adjacency(graph: Graph) -> sp.csr_matrix:
@@ -117,7 +117,7 @@ def normalised_weights(
 
 
 def row_scale(degrees: NDArray[np.integer], kind: Operator) -> NDArray[np.float64]:
-    """Return what an operator multiplies each row with, and each column unless it is the mean.
+    """Return the factor of each row of an operator, and of each column unless it is the mean.
 
     Examples
     --------
@@ -133,8 +133,8 @@ def row_scale(degrees: NDArray[np.integer], kind: Operator) -> NDArray[np.float6
 def project(features: Dense | sp.csr_matrix, weights: Dense) -> Dense:
     """Return ``features @ weights`` as a dense array, the same bytes on any number of threads.
 
-    Rows are taken in blocks that depend on the shape alone, each by one thread: a library's own
-    threads would sum in an order that depends on how many there are.
+    Rows are computed in blocks that depend on the shape alone, each by one thread: the threads of a
+    BLAS library would sum in an order that depends on their number.
 
     Examples
     --------
@@ -180,21 +180,21 @@ def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | s
 
 
 def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float64]:
-    """Return one row of the product summed in float64, a piece of the neighbours at a time."""
+    """Return one row of the product, summed in float64 over blocks of neighbours."""
     total = np.zeros(dense.shape[1:])
     start, stop = int(matrix.indptr[row]), int(matrix.indptr[row + 1])
     for first in range(start, stop, _LONG_ROW):
-        piece = slice(first, min(first + _LONG_ROW, stop))
-        values = dense[matrix.indices[piece]].astype(np.float64)
-        # No matrix product: its order of summation may change with the number of threads.
-        total += (values.T * matrix.data[piece]).sum(axis=-1)
+        block = slice(first, min(first + _LONG_ROW, stop))
+        values = dense[matrix.indices[block]].astype(np.float64)
+        # No matrix product: its order of summation may depend on the number of threads.
+        total += (values.T * matrix.data[block]).sum(axis=-1)
     return total
 
 
 def _multiply_in_blocks(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:
     num_rows = matrix.shape[0]
     out = np.empty((num_rows, *dense.shape[1:]), np.result_type(matrix.dtype, dense.dtype))
-    # Cut where the non-zeros balance, several blocks a thread, so that hubs do not hold one back.
+    # Several blocks per thread, with equal numbers of non-zeros, so that hubs delay no thread.
     targets = np.linspace(0, matrix.nnz, 4 * threads + 1)[1:-1]
     cuts = [0, *np.searchsorted(matrix.indptr, targets).tolist(), num_rows]
 
@@ -237,11 +237,11 @@ def powers(
 def horner(
     matrix: sp.csr_matrix, terms: list[Dense], rows: NDArray[np.int64] | None = None
 ) -> Dense:
-    r"""Return :math:`\sum_k S^k B_k` with one product a hop: :math:`B_0 + S(B_1 + S(B_2 + \dots))`.
+    r"""Return :math:`\sum_k S^k B_k` with one product per hop.
 
-    For a linear model :math:`B_k = X W_k` has K columns, so prediction propagates K columns
-    instead of the F columns of X. Where only some ``rows`` are wanted, the last product, and what
-    is added to it, are taken there alone.
+    The sum is computed as :math:`B_0 + S(B_1 + S(B_2 + \dots))`. For a linear model :math:`B_k = X W_k` has K columns, so prediction propagates K columns
+    instead of the F columns of X. With ``rows``, the last product and sum are computed for these
+    rows only.
 
     Examples
     --------
@@ -257,6 +257,6 @@ def horner(
         return terms[0] + multiply(matrix, total) if len(terms) > 1 else total
     if len(terms) == 1:
         return total[rows]
-    # A term of one row stands for the same values everywhere.
+    # A term with one row has the same values at every node.
     first = terms[0][rows] if len(terms[0]) > 1 else terms[0]
     return first + multiply(sp.csr_matrix(matrix[rows]), total)

@@ -1,8 +1,8 @@
 """Wrap any torch or PyTorch Geometric module as a predictor: ``graph -> logits (N, K)``.
 
-The module sees features and edges, never labels or masks. Every undirected edge is passed in both
-directions, sorted and once; sparse features are made dense, which takes N x F numbers of memory
-unless the graph is run in `Batches`. ``docs/any_model.md`` shows it at work.
+The module gets features and edges, never labels or masks. Every undirected edge is passed once in
+each direction, sorted; sparse features are made dense, which takes N x F numbers of memory unless
+the graph is run in `Batches`. ``docs/any_model.md`` has examples.
 """
 
 from __future__ import annotations

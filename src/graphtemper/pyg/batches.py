@@ -1,4 +1,4 @@
-"""Inference in parts, for graphs that do not fit into one pass."""
+"""Inference in batches, for graphs that do not fit into one pass."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Batches:
     """Run a module on the neighbourhoods of a few nodes at a time.
 
     Every batch is the induced subgraph of all nodes within ``hops + 1`` edges of ``size`` nodes.
-    No neighbour is sampled away, and one hop more than the module reads keeps the degrees of all
-    nodes it reads whole, so the answers are those of one pass: for layers whose messages depend
-    on their two ends and the degrees of these, in evaluation mode. That holds for GCN, GAT,
-    GraphSAGE, GIN, SGC, APPNP and their like; not for layers that average over the whole graph
-    (PairNorm, GraphNorm, virtual nodes), nor for modules that know a fixed set of nodes (LINKX).
+    Neighbours are not sampled, and the extra hop keeps the degrees of all nodes that the module
+    reads, so the logits are those of one pass if messages depend only on their two ends and the
+    degrees of these. That holds for GCN, GAT, GraphSAGE, GIN, SGC and APPNP in evaluation mode; not
+    for layers that average over the whole graph (PairNorm, GraphNorm, virtual nodes), nor for
+    modules with weights per node (LINKX).
 
     Parameters
     ----------
     hops : int
-        How many edges away the module reads: its layers, or K of SGConv and APPNP.
+        Number of edges over which the module reads: its layers, or K of SGConv and APPNP.
     size : int
-        Nodes in a batch. Around hubs a neighbourhood may be most of the graph whatever the size.
+        Nodes per batch. Around hubs a neighbourhood may be most of the graph at any size.
 
     Examples
     --------
@@ -46,13 +46,13 @@ class Batches:
         check_whole(self.size, "size", 1)
 
     def parts(self, adjacency: sp.csr_matrix) -> Iterator[tuple[Rows, Rows]]:
-        """Yield the nodes to run on, sorted, and which of them are the batch's own.
+        """Yield the nodes of each part, sorted, and the positions of the batch among them.
 
         Examples
         --------
         >>> path = sp.diags([1.0, 1.0], [-1, 1], shape=(6, 6), format="csr")
-        >>> for nodes, own in Batches(hops=0, size=3).parts(path):
-        ...     print(nodes.tolist(), own.tolist())
+        >>> for nodes, positions in Batches(hops=0, size=3).parts(path):
+        ...     print(nodes.tolist(), positions.tolist())
         [0, 1, 2, 3] [0, 1, 2]
         [2, 3, 4, 5] [1, 2, 3]
         """
@@ -64,12 +64,12 @@ class Batches:
 
 
 def _ball(adjacency: sp.csr_matrix, centre: Rows, radius: int) -> Rows:
-    """Return all nodes within so many edges of the centre, sorted."""
+    """Return all nodes within ``radius`` edges of the centre, sorted."""
     inside = np.zeros(adjacency.shape[0], dtype=bool)
     inside[centre] = True
-    rim = centre
+    boundary = centre
     for _ in range(radius):
-        touched = np.unique(adjacency[rim].indices).astype(np.int64)
-        rim = touched[~inside[touched]]
-        inside[rim] = True
+        neighbours = np.unique(adjacency[boundary].indices).astype(np.int64)
+        boundary = neighbours[~inside[neighbours]]
+        inside[boundary] = True
     return np.flatnonzero(inside)

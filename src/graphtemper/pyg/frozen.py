@@ -15,7 +15,7 @@ from graphtemper.pyg.signature import ADVICE
 
 @contextlib.contextmanager
 def frozen(module: torch.nn.Module) -> Iterator[None]:
-    """Hold a module in evaluation mode without gradients or caches, then restore it.
+    """Put a module into evaluation mode, without gradients or caches, and restore it afterwards.
 
     Examples
     --------
@@ -59,10 +59,10 @@ def home(module: torch.nn.Module) -> tuple[torch.device, torch.dtype]:
 
 
 def check_weights(module: torch.nn.Module) -> None:
-    """Refuse weights that are not finite, by name."""
+    """Refuse weights that are NaN or have no values, by name."""
     named = [*module.named_parameters(), *module.named_buffers()]
     for name, tensor in named:
-        # Lazy weights have no values before the first call, and no call may give them some here.
+        # Lazy weights have no values before the first call, which must not set them here.
         if torch.nn.parameter.is_lazy(tensor):
             raise InputError(f"the weight {name!r} has no values yet; train the module first.")
         if tensor.is_meta:

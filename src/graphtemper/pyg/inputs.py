@@ -1,4 +1,4 @@
-"""What a module is called with: tensors of a `Graph`, or the fields of the user's own ``Data``."""
+"""The inputs of a module: tensors of a `Graph`, or the fields of the user's own ``Data``."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ def from_graph(
 def from_data(
     data: Data, optional: Collection[str], device: torch.device, dtype: torch.dtype
 ) -> Inputs:
-    """Return what a user would call a module with: the fields of ``data``, as copies.
+    """Return the inputs with which a user would call a module: copies of the fields of ``data``.
 
-    ``optional`` are the optional arguments of the module; those that ``data`` has a field for are
-    filled.
+    ``optional`` names the optional arguments of the module; those that are fields of ``data`` are
+    passed.
     """
 
-    def moved(tensor: torch.Tensor) -> torch.Tensor:
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.to(device, dtype) if tensor.is_floating_point() else tensor.to(device)
 
-    own = data.clone().apply(moved)
+    own = data.clone().apply(convert)
     fields = {key: own[key] for key in own.keys() if isinstance(own[key], torch.Tensor)}  # noqa: SIM118
     weight = fields.get("edge_weight")
     attributes = fields.get("edge_attr")

@@ -1,4 +1,4 @@
-"""What a module returns: class logits, or what can be turned into them when told to."""
+"""What a module returns: class logits, or probabilities that ``returns`` says to convert."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def checked_output(output: Any, num_nodes: int, name: str) -> NDArray[np.float64
     shape = tuple(output.shape)
     if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
         raise InputError(
-            f"{name} returned shape {shape}, one number a node; write a binary score g as two "
+            f"{name} returned shape {shape}, one number per node; write a binary score g as two "
             "columns, logits [0, g], in an adapter."
         )
     if len(shape) != 2 or shape[0] != num_nodes:
         raise InputError(
             f"{name} returned shape {shape} for {num_nodes} nodes; a predictor returns one row of "
-            "class logits a node."
+            "class logits per node."
         )
     if not output.is_floating_point():
         raise InputError(f"{name} returned {output.dtype}, not real numbers; return the logits.")
@@ -65,9 +65,9 @@ def as_logits(output: NDArray[np.float64], returns: Returns, name: str) -> NDArr
 
 
 def _kind(output: NDArray[np.float64]) -> Returns:
-    """Tell probabilities and log-probabilities from logits by the sums of all rows.
+    """Distinguish logits, probabilities and log-probabilities by the sums of all rows.
 
-    The tolerance is that of half precision: real logits have no reason to sum to one everywhere.
+    The tolerance is that of half precision: rows of logits do not all sum to one.
     """
     tolerance = 5e-3
     if (output >= 0).all() and np.abs(output.sum(axis=1) - 1.0).max() < tolerance:

@@ -1,4 +1,4 @@
-"""How a module is called: the arguments of its ``forward``, recognised by name."""
+"""The arguments of a module's ``forward``, recognised by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from graphtemper.errors import InputError
 
-# What people call the arguments of forward; any other required argument needs an adapter.
+# Common names of the arguments of forward; any other required argument needs an adapter.
 _ROLES = {
     "x": ("x", "input", "inputs", "feat", "feats", "features", "h"),
     "edge_index": ("edge_index", "edges"),
@@ -21,7 +21,7 @@ ADVICE = "pass adapter=lambda module, data: ... to say how it is called"
 
 
 class Argument(NamedTuple):
-    """An argument of ``forward``: what it is called, what it means, how it is passed."""
+    """An argument of ``forward``: its name, its role, and whether it is passed by keyword."""
 
     name: str
     role: str
@@ -29,7 +29,7 @@ class Argument(NamedTuple):
 
 
 def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
-    """Return the arguments to pass to ``forward``, in their order.
+    """Return the arguments to pass to ``forward``, in order.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.default is not parameter.empty:
-            # Without its edges a graph network would quietly be something else.
+            # Without edges a graph network would silently be another model.
             if role == "edge_index":
                 passed.append(Argument(parameter.name, role, True))
             continue

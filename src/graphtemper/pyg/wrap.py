@@ -1,4 +1,4 @@
-"""Wrap a module as a predictor, in one pass or in parts."""
+"""Wrap a module as a predictor, in one pass or in batches."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def predictor(
     has ``x`` and ``edge_index``. Optional arguments other than ``edge_index`` keep their defaults.
     `Predictor.check` compares the wrapped module with the module itself on a ``Data``.
 
-    Every call runs in evaluation mode without gradients on the module's device, and leaves the
-    module as it was. What layers keep from another graph (PyG's ``cached=True``) is set aside for
-    the call and recomputed for the graph at hand.
+    Every call runs in evaluation mode without gradients on the module's device, and restores the
+    module's state. Values that layers have cached for another graph (PyG's ``cached=True``) are not
+    used.
 
     Parameters
     ----------
@@ -64,17 +64,17 @@ def predictor(
         What the module returns. Probabilities become logits by their logarithm, where a zero
         counts as the smallest normal float32; log-probabilities already are logits.
     batches : Batches, optional
-        For a graph that does not fit into one pass: how far the module reads, and how many nodes
-        to answer at a time.
+        For a graph that does not fit into one pass: the number of hops that the module reads, and
+        of nodes per batch.
 
     Raises
     ------
     InputError
-        Here where the signature is not one of those above; in a call where the output is not
-        what ``returns`` says, has a wrong shape, is not finite or changes from call to call, or a
-        weight is not finite.
+        Here if the signature is not one of those above; in a call if the output is not what
+        ``returns`` says, has a wrong shape, is not finite or changes from call to call, or a weight
+        is NaN.
     ModelError
-        In a call where the module itself fails.
+        In a call if the module itself fails.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Predictor:
 
     @property
     def __name__(self) -> str:
-        """What a source card calls the model."""
+        """The name of the model in a source card."""
         return type(self.module).__name__
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class Predictor:
         if self.batches is None:
             return self._logits([(partial(from_graph, graph, None), slice(None))])
         parts = self.batches.parts(adjacency(graph))
-        return self._logits((partial(from_graph, graph, nodes), own) for nodes, own in parts)
+        return self._logits((partial(from_graph, graph, nodes), rows) for nodes, rows in parts)
 
     def check(self, data: Data, logits: ArrayLike | torch.Tensor | None = None) -> Agreement:
         """Compare the logits of the wrapped module with the module's own on a PyG ``Data``.
@@ -158,8 +158,8 @@ class Predictor:
         data
             A graph as the module gets it in training or deployment.
         logits
-            What the module returns for ``data`` in evaluation mode, where it is called in a way
-            that cannot be guessed.
+            What the module returns for ``data`` in evaluation mode, if it is called in a way that
+            its signature does not tell.
 
         Returns
         -------
@@ -169,10 +169,10 @@ class Predictor:
         Raises
         ------
         InputError
-            Where the logits differ by more than rounding: the wrapped module would be another
-            model. The message names what the module reads and the graph lacks.
+            If the logits differ by more than rounding: the wrapped module would be another model.
+            The message names what the module reads and the graph lacks.
         ModelError
-            Where the module itself fails on ``data``.
+            If the module itself fails on ``data``.
 
         Examples
         --------
@@ -224,14 +224,14 @@ class Predictor:
         )
 
     def _own_logits(self, data: Data) -> NDArray[np.float32]:
-        """Return the logits of the module as a user would call it on the data."""
+        """Return the logits of the module, called on the data as a user would call it."""
         roles = {argument.role for argument in self.arguments}
         by_name = self.adapter is None and "data" not in roles
         optional = optional_fields(self.module) if by_name else ()
         return self._logits([(partial(from_data, data, optional), slice(None))])
 
     def _logits(self, parts: Iterable[tuple[MakeInputs, Rows | slice]]) -> NDArray[np.float32]:
-        """Run the module on each part and join the rows that are kept of each."""
+        """Run the module on each part and concatenate the selected rows."""
         check_weights(self.module)
         device, dtype = home(self.module)
         outputs = []

@@ -1,24 +1,24 @@
 """Shifts: seeded functions ``graph -> graph`` with a strength.
 
-A shift changes features or edges. Labels, masks and the order of the nodes never change, so
-``shift(graph, seed)`` stands beside ``graph`` node by node.
+A shift changes features or edges. Labels, masks and the order of the nodes never change, so node i
+of ``shift(graph, seed)`` is node i of ``graph``.
 
 =================  ==============================================================================
 ``noise(l)``       adds l x column std x N(0, 1) to every entry
-``mask(l)``        replaces a share l of the entries by the column mean
-``shuffle(l)``     permutes whole feature rows among a random share l of the nodes
-``blend(l)``       mixes a share l of a random other node's features into each node's
-``smooth(l)``      mixes a share l of the neighbours' mean into each node's features
+``mask(l)``        replaces a fraction l of the entries by the column mean
+``shuffle(l)``     permutes whole feature rows among a random fraction l of the nodes
+``blend(l)``       (1 - l) x own features + l x those of a random node
+``smooth(l)``      (1 - l) x own features + l x the neighbours' mean
 ``scale(l)``       multiplies the deviation from the column mean by l
-``offset(l)``      adds l x column std x N(0, 1), one number a column, to all nodes alike
-``drop_columns``   sets a random share l of the columns to zero
+``offset(l)``      adds l x column std x N(0, 1), one draw per column, to all nodes
+``drop_columns``   sets a random fraction l of the columns to zero
 ``heterogeneous``  ``noise(l)`` on half of the nodes: random, a connected region, or low degree
-``rewire(l)``      gives a share l of the edges a uniformly random second end
-``drop(l)``        removes a share l of the edges
+``rewire(l)``      gives a fraction l of the edges a uniformly random second end
+``drop(l)``        removes a fraction l of the edges
 ``add(l)``         adds l x E uniformly random edges
-``drop_hubs(l)``   removes a share l of the edges, those at high-degree nodes more often
-``homophily(l)``   re-draws a share abs(l) of the edges within (l > 0) or between classes
-``compose``        one shift after the other
+``drop_hubs(l)``   removes a fraction l of the edges, more often at nodes of high degree
+``homophily(l)``   redraws a fraction abs(l) of the edges within (l > 0) or between classes
+``compose``        applies one shift after the other
 =================  ==============================================================================
 
 `resample_classes` and `subpopulation` change *which nodes are evaluated*, so they return indices.

@@ -1,4 +1,4 @@
-"""What a shift is: a family, a level, and a seeded change of a graph."""
+"""The class of all shifts: a family, a level, and a seeded change of a graph."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Change = Callable[[Graph, float, np.random.Generator], Graph]
 class Shift:
     """A seeded function ``graph -> graph`` with a strength; made by `noise`, `drop`, ...
 
-    Random numbers belong to (seed, family) and not to the level, so one seed at two levels makes
-    the same draw, once weaker and once stronger.
+    Random numbers depend on the seed and the family, not on the level: one seed at two levels gives
+    the same draw at two strengths.
 
     Attributes
     ----------
     family : str
-        What kind of change this is; for a composition the parts' families joined by ``+``.
+        Name of the kind of change; for a composition the families of its parts joined by ``+``.
     level : float or tuple of float
-        Its strength; for a composition one number a part.
+        Its strength; for a composition one number per part.
     variant : str
-        Which form of the family, where there are several.
+        Name of the form, in a family with several.
     parts : tuple of Shift
-        The shifts of a composition, in the order in which they act; empty otherwise.
+        The shifts of a composition, in order; empty otherwise.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class Shift:
         """Return the shifted graph; the same integer seed gives the same bytes."""
         if self.change is not None:
             return self._apply(graph, seed, 0)
-        seen: Counter[str] = Counter()
+        repeats: Counter[str] = Counter()
         for part in self.parts:
-            # A family that acts twice must not draw the same numbers twice.
-            graph = part._apply(graph, seed, seen[part.family])
-            seen[part.family] += 1
+            # A family that occurs twice must not draw the same numbers twice.
+            graph = part._apply(graph, seed, repeats[part.family])
+            repeats[part.family] += 1
         return graph
 
     def _apply(self, graph: Graph, seed: Seed, repeat: int) -> Graph:
@@ -68,7 +68,7 @@ class Shift:
 
     @property
     def families(self) -> frozenset[str]:
-        """The families that act in this shift; one unless it is a composition."""
+        """The families of this shift; one unless it is a composition."""
         return frozenset(part.family for part in self.parts) or frozenset({self.family})
 
     def __repr__(self) -> str:
@@ -78,10 +78,10 @@ class Shift:
 
 
 def compose(*shifts: Shift) -> Shift:
-    """Return the shift that applies the given ones from left to right.
+    """Return the shift that applies several shifts from left to right.
 
-    ``compose(a, b)(graph, seed)`` equals ``b(a(graph, seed), seed)`` when a and b are of different
-    families; a family that occurs again draws fresh numbers.
+    ``compose(a, b)(graph, seed)`` equals ``b(a(graph, seed), seed)`` if a and b are of different
+    families; a family that occurs again draws new numbers.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def compose(*shifts: Shift) -> Shift:
 
 
 def checked_level(family: str, level: float, low: float, high: float = math.inf) -> float:
-    """Return the level as a float inside [low, high], or say which levels the family takes."""
+    """Return the level as a float in [low, high]."""
     try:
         value = float(level)
     except (TypeError, ValueError) as error:

@@ -1,9 +1,9 @@
-"""Shifts of the features. Column mean and std are always those of the graph being shifted.
+"""Shifts of the features. Column means and deviations are those of the graph being shifted.
 
 Sparse features stay sparse under `shuffle` and `drop_columns`, and under `mask` while the result
-is less than half full. `noise`, `heterogeneous`, `scale` and `offset` touch every entry: they
-return a dense (N, F) float32 array (4 N F bytes), as nothing smaller would be exact. All work runs
-in blocks of rows, so nothing beyond the result is ever held.
+is less than half full. `noise`, `heterogeneous`, `scale` and `offset` change every entry and return
+a dense (N, F) float32 array (4 N F bytes). They work on blocks of rows, so that memory is needed
+for the result only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Generator = np.random.Generator
 
 
 def noise(level: float) -> Shift:
-    r"""Gaussian noise: :math:`x_{ij} \leftarrow x_{ij} + l\,s_j\,\varepsilon_{ij}`.
+    r"""Add Gaussian noise: :math:`x_{ij} \leftarrow x_{ij} + l\,s_j\,\varepsilon_{ij}`.
 
     :math:`s_j` is the standard deviation of column j (divisor N) and :math:`\varepsilon` is
     standard normal. The result is dense.
@@ -42,11 +42,11 @@ def noise(level: float) -> Shift:
 
 
 def heterogeneous(level: float, where: Where = "random") -> Shift:
-    """``noise(level)`` on half of the nodes (N // 2 of them); the others stay as they are.
+    """Apply ``noise(level)`` to N // 2 of the nodes.
 
-    ``where`` says which half: ``"random"``; ``"region"``, a breadth-first ball around a random node
-    (continued in other components where its own is too small); or ``"low-degree"``, the nodes with
-    the fewest neighbours, ties in random order. The result is dense.
+    ``where`` selects them: ``"random"``; ``"region"``, a breadth-first ball around a random node
+    (continued in other components if its own is too small); or ``"low-degree"``, the nodes with the
+    fewest neighbours, ties in random order. The result is dense.
 
     Examples
     --------
@@ -64,10 +64,10 @@ def heterogeneous(level: float, where: Where = "random") -> Shift:
 
 
 def mask(level: float) -> Shift:
-    """Masking: each entry is replaced by its column's mean with probability ``level``.
+    """Replace each entry by its column mean with probability ``level``.
 
-    Masked entries are not zero (unless the column is), so sparse features fill in to a share
-    ``level``; they stay CSR while less than half full and become dense beyond.
+    Masked entries are not zero (unless the column mean is), so sparse features fill up; they stay
+    CSR while less than half full and become dense beyond.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def mask(level: float) -> Shift:
 
 
 def shuffle(level: float) -> Shift:
-    """Permute whole feature rows among a random share ``level`` of the nodes; keeps sparsity.
+    """Permute whole feature rows among a random fraction ``level`` of the nodes; keeps sparsity.
 
     Examples
     --------
@@ -91,9 +91,9 @@ def shuffle(level: float) -> Shift:
 
 
 def scale(level: float) -> Shift:
-    r"""Contrast: :math:`x_{ij} \leftarrow m_j + l\,(x_{ij} - m_j)` with the column mean m.
+    r"""Change the contrast: :math:`x_{ij} \leftarrow m_j + l\,(x_{ij} - m_j)`.
 
-    Not random. Dense unless l = 1, as every zero becomes :math:`(1 - l) m_j`.
+    :math:`m_j` is the mean of column j. Not random. Dense unless l = 1, as every zero becomes :math:`(1 - l) m_j`.
 
     Examples
     --------
@@ -105,9 +105,9 @@ def scale(level: float) -> Shift:
 
 
 def offset(level: float) -> Shift:
-    r"""Mean offset: :math:`x_{ij} \leftarrow x_{ij} + l\,s_j\,\varepsilon_j`.
+    r"""Move the column means: :math:`x_{ij} \leftarrow x_{ij} + l\,s_j\,\varepsilon_j`.
 
-    All nodes get the same, as when a sensor drifts. The result is dense.
+    The change is the same at all nodes, like the drift of a sensor. The result is dense.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def offset(level: float) -> Shift:
 
 
 def drop_columns(level: float) -> Shift:
-    """Set a random share ``level`` of the columns to zero, as when a field is missing.
+    """Set a random fraction ``level`` of the columns to zero, like fields that are missing.
 
     Keeps sparsity.
 
@@ -133,7 +133,7 @@ def drop_columns(level: float) -> Shift:
 
 
 def _dense(features: Features) -> NDArray[np.float32]:
-    """Return a fresh, writable dense copy."""
+    """Return a writable dense copy."""
     return features.copy() if isinstance(features, np.ndarray) else features.toarray()
 
 
@@ -179,22 +179,22 @@ def _half(graph: Graph) -> slice:
 
 def _region(graph: Graph, rng: Generator) -> NDArray[np.intp]:
     """Return N // 2 nodes, connected as far as the components allow, in increasing order."""
-    wanted = graph.num_nodes // 2
+    size = graph.num_nodes // 2
     matrix = adjacency(graph)
     count, component = connected_components(matrix, directed=False)
     centre = int(rng.integers(graph.num_nodes))
-    # Whole components in random order, that of the centre first; the one that does not fit any
-    # more gives a breadth-first ball.
+    # Whole components in random order, that of the centre first; of the first component that does
+    # not fit, a breadth-first ball.
     rank = rng.permutation(count) + 1
     rank[component[centre]] = 0
     order = np.argsort(rank[component], kind="stable")
     ends = np.cumsum(np.bincount(rank[component], minlength=count + 1))
-    last = int(np.searchsorted(ends, wanted))
+    last = int(np.searchsorted(ends, size))
     before = int(ends[last - 1]) if last else 0
     members = order[before : int(ends[last])]
     start = centre if last == 0 else int(rng.choice(members))
     ball = breadth_first_order(matrix, start, directed=False, return_predecessors=False)
-    return np.sort(np.concatenate([order[:before], ball[: wanted - before]]))
+    return np.sort(np.concatenate([order[:before], ball[: size - before]]))
 
 
 def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
@@ -242,12 +242,12 @@ def _offset(graph: Graph, level: float, rng: Generator) -> Graph:
 
 def _drop_columns(graph: Graph, level: float, rng: Generator) -> Graph:
     width = graph.num_features
-    gone = np.zeros(width, dtype=bool)
-    gone[rng.permutation(width)[: round(level * width)]] = True
+    dropped = np.zeros(width, dtype=bool)
+    dropped[rng.permutation(width)[: round(level * width)]] = True
     features = graph.features
     if not isinstance(features, np.ndarray):
-        kept = features.copy()
-        kept.data = np.where(gone[kept.indices], np.float32(0), kept.data)
-        kept.eliminate_zeros()
-        return graph.replace(features=kept)
-    return graph.replace(features=np.where(gone, np.float32(0), features))
+        sparse = features.copy()
+        sparse.data = np.where(dropped[sparse.indices], np.float32(0), sparse.data)
+        sparse.eliminate_zeros()
+        return graph.replace(features=sparse)
+    return graph.replace(features=np.where(dropped, np.float32(0), features))

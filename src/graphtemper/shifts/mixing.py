@@ -1,4 +1,4 @@
-"""Shifts that mix the features of nodes with each other: records that leak into one another.
+"""Shifts that mix the features of nodes.
 
 Sparse features stay sparse; a mixed row holds the entries of all rows it was mixed from.
 """
@@ -16,9 +16,9 @@ Generator = np.random.Generator
 
 
 def blend(level: float) -> Shift:
-    r"""Blend with strangers: :math:`x_i \leftarrow (1-l)\,x_i + l\,x_{\sigma(i)}`.
+    r"""Blend features with those of a random node.
 
-    :math:`\sigma` is one random permutation of the nodes.
+    :math:`x_i \leftarrow (1-l)\,x_i + l\,x_{\sigma(i)}`, where :math:`\sigma` is one random permutation of the nodes.
 
     Examples
     --------
@@ -30,10 +30,10 @@ def blend(level: float) -> Shift:
 
 
 def smooth(level: float) -> Shift:
-    r"""Blend with neighbours: :math:`x_i \leftarrow (1-l)\,x_i + l\,\bar x_{N(i)}`; not random.
+    r"""Blend features with the mean of the neighbours.
 
-    Nodes without neighbours stay as they are. Noise is then shared between neighbours, as when
-    missing records are filled in from those next to them.
+    :math:`x_i \leftarrow (1-l)\,x_i + l\,\bar x_{N(i)}`; not random. Nodes without neighbours do
+    not change. Noise is then shared between neighbours, as after imputation from them.
 
     Examples
     --------
@@ -52,10 +52,10 @@ def _blend(graph: Graph, level: float, rng: Generator) -> Graph:
 
 
 def _smooth(graph: Graph, level: float, rng: Generator) -> Graph:
-    # A node without neighbours keeps its whole weight.
-    share = np.where(graph.degrees > 0, level, 0.0).astype(np.float32)
-    around = multiply(operator(graph, "mean"), graph.features)
+    weight = np.where(graph.degrees > 0, level, 0.0).astype(np.float32)
+    means = multiply(operator(graph, "mean"), graph.features)
     if not isinstance(graph.features, np.ndarray):
-        own, other = (sp.diags(part, format="csr") for part in (1.0 - share, share))
-        return graph.replace(features=multiply(own, graph.features) + multiply(other, around))
-    return graph.replace(features=graph.features * (1.0 - share)[:, None] + share[:, None] * around)
+        own, other = (sp.diags(part, format="csr") for part in (1.0 - weight, weight))
+        return graph.replace(features=multiply(own, graph.features) + multiply(other, means))
+    mixed = graph.features * (1.0 - weight)[:, None] + weight[:, None] * means
+    return graph.replace(features=mixed)

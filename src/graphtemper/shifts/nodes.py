@@ -1,4 +1,4 @@
-"""Shifts of *which* nodes are evaluated: the graph stays, the node indices change."""
+"""Shifts of the nodes that are evaluated; the graph itself does not change."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def resample_classes(
 ) -> NDArray[np.int64]:
     """Return the largest random subset of ``nodes`` whose class shares are ``shares``.
 
-    Without replacement: class k keeps round(n s_k) of its nodes, with the largest n that every
-    class can serve. Uses labels, so it is for the source graph only.
+    Nodes are drawn without replacement: class k keeps round(n s_k) of its nodes, with the largest
+    possible n. Uses labels, so it is for the source graph only.
 
     Parameters
     ----------
     labels : (N,) int array
-        Class of every node of the graph; -1 = unlabelled, such nodes are left out.
+        Class of every node of the graph; unlabelled nodes (-1) are left out.
     nodes : mask, indices or None
     shares : (K,) array
         Non-negative weights, normalised here.
@@ -30,29 +30,29 @@ def resample_classes(
     Examples
     --------
     >>> labels = np.array([0] * 50 + [1] * 50)
-    >>> kept = resample_classes(labels, None, [0.8, 0.2])
-    >>> np.bincount(labels[kept]).tolist()
+    >>> subset = resample_classes(labels, None, [0.8, 0.2])
+    >>> np.bincount(labels[subset]).tolist()
     [50, 12]
     """
     y = np.asarray(labels)
     rows = select_nodes(nodes, y.size)
     rows = rows[y[rows] >= 0]
-    wanted = np.asarray(shares, dtype=np.float64)
-    if wanted.ndim != 1 or not np.isfinite(wanted).all() or wanted.min(initial=0.0) < 0.0:
+    target = np.asarray(shares, dtype=np.float64)
+    if target.ndim != 1 or not np.isfinite(target).all() or target.min(initial=0.0) < 0.0:
         raise InputError("shares must be one-dimensional, finite and non-negative.")
-    if not wanted.sum() > 0.0:
+    if not target.sum() > 0.0:
         raise InputError("shares are all zero; at least one class must stay.")
-    if rows.size and y[rows].max() >= wanted.size:
-        raise InputError(f"shares has {wanted.size} entries but class {y[rows].max()} occurs.")
-    wanted = wanted / wanted.sum()
-    counts = np.bincount(y[rows], minlength=wanted.size)
-    asked = wanted > 0
-    total = float((counts[asked] / wanted[asked]).min())
-    keep = np.minimum(np.round(total * wanted).astype(np.int64), counts)
+    if rows.size and y[rows].max() >= target.size:
+        raise InputError(f"shares has {target.size} entries but class {y[rows].max()} occurs.")
+    target = target / target.sum()
+    counts = np.bincount(y[rows], minlength=target.size)
+    needed = target > 0
+    total = float((counts[needed] / target[needed]).min())
+    keep = np.minimum(np.round(total * target).astype(np.int64), counts)
     if keep.sum() == 0:
         raise InputError(
-            f"class {int(np.flatnonzero(asked & (counts == 0))[0])} has no labelled node among "
-            "those given; set its share to zero."
+            f"class {int(np.flatnonzero(needed & (counts == 0))[0])} has no labelled node among "
+            "the nodes; set its share to zero."
         )
     shuffled = stream(seed, "resample_classes").permutation(rows)
     # Rank of each node within its class, in the shuffled order.
@@ -65,9 +65,10 @@ def resample_classes(
 def subpopulation(
     values: ArrayLike, nodes: Nodes, share: float, seed: Seed = 0, *, largest: bool = True
 ) -> NDArray[np.int64]:
-    """Return the ``share`` of ``nodes`` with the largest (or smallest) value, ties at random.
+    """Return the fraction ``share`` of ``nodes`` with the largest or smallest values.
 
-    ``values`` is any number a node: its degree, a feature, a predicted probability, its time.
+    ``values`` has one number per node: its degree, a feature, a predicted probability, its time.
+    Ties are broken at random.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def subpopulation(
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or not np.isfinite(x).all():
-        raise InputError("values must be one finite number a node.")
+        raise InputError("values must be one finite number per node.")
     if not 0.0 < share <= 1.0:
         raise InputError(f"share must be above 0 and at most 1, not {share!r}.")
     rows = select_nodes(nodes, x.size)

@@ -1,4 +1,4 @@
-"""Shifts of the edges. Self-loops and duplicates that a draw creates are dropped."""
+"""Shifts of the edges. Self-loops and duplicates among drawn edges are dropped."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Generator = np.random.Generator
 
 
 def rewire(level: float) -> Shift:
-    """Give a share ``level`` of the edges a uniformly random second end.
+    """Give a fraction ``level`` of the edges a uniformly random second end.
 
-    Which of the two ends is replaced is a fair coin toss: an undirected edge has no second end of
-    its own, and replacing always the larger index would favour nodes by their number.
+    A fair coin toss chooses the end to replace: always replacing the larger index would depend on
+    how nodes are numbered.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def rewire(level: float) -> Shift:
 
 
 def drop(level: float) -> Shift:
-    """Remove a random share ``level`` of the edges.
+    """Remove a random fraction ``level`` of the edges.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def drop(level: float) -> Shift:
 
 
 def add(level: float) -> Shift:
-    """Add ``level`` x E uniformly random edges; those that exist already add nothing.
+    """Add ``level`` x E uniformly random edges; drawn edges that already exist are dropped.
 
     Examples
     --------
@@ -56,9 +56,9 @@ def add(level: float) -> Shift:
 
 
 def drop_hubs(level: float) -> Shift:
-    """Remove a share ``level`` of the edges, each next one with odds max(degree of its ends).
+    """Remove a fraction ``level`` of the edges, with odds proportional to max(degree of the ends).
 
-    Hubs lose most, as when stored neighbour lists are capped.
+    Hubs lose most, as when stored neighbour lists are truncated.
 
     Examples
     --------
@@ -71,11 +71,11 @@ def drop_hubs(level: float) -> Shift:
 
 
 def homophily(level: float) -> Shift:
-    """Re-draw a share abs(level) of the edges within classes (> 0) or between classes (< 0).
+    """Redraw a fraction abs(level) of the edges within classes (> 0) or between classes (< 0).
 
-    One end of the edge (a coin toss) stays; the other becomes a uniformly random other node of the
-    same class, or a uniformly random node of another class. Uses labels, so it is for the source
-    graph only. Edges whose staying end is unlabelled, or has no such partner, are left alone.
+    One end of the edge, chosen by a coin toss, stays; the other becomes a uniformly random other
+    node of the same class, or a uniformly random node of another class. Uses labels, so it is for
+    the source graph only. Edges whose fixed end is unlabelled or has no such partner do not change.
 
     Examples
     --------
@@ -92,10 +92,10 @@ def _chosen(graph: Graph, level: float, rng: Generator) -> NDArray[np.intp]:
     return rng.permutation(graph.num_edges)[: round(level * graph.num_edges)]
 
 
-def _keep(graph: Graph, gone: NDArray[np.intp]) -> Graph:
-    stays = np.ones(graph.num_edges, dtype=bool)
-    stays[gone] = False
-    return graph.keep_edges(stays)
+def _without(graph: Graph, removed: NDArray[np.intp]) -> Graph:
+    keep = np.ones(graph.num_edges, dtype=bool)
+    keep[removed] = False
+    return graph.keep_edges(keep)
 
 
 def _rewire(graph: Graph, level: float, rng: Generator) -> Graph:
@@ -107,7 +107,7 @@ def _rewire(graph: Graph, level: float, rng: Generator) -> Graph:
 
 
 def _drop(graph: Graph, level: float, rng: Generator) -> Graph:
-    return _keep(graph, _chosen(graph, level, rng))
+    return _without(graph, _chosen(graph, level, rng))
 
 
 def _add(graph: Graph, level: float, rng: Generator) -> Graph:
@@ -117,9 +117,9 @@ def _add(graph: Graph, level: float, rng: Generator) -> Graph:
 
 def _drop_hubs(graph: Graph, level: float, rng: Generator) -> Graph:
     weight = graph.degrees[graph.edges].max(axis=1, initial=1)
-    # The smallest of exponential waiting times with rate w: weighted sampling without replacement.
+    # The smallest exponential waiting times with rates w: weighted sampling without replacement.
     waiting = rng.standard_exponential(graph.num_edges) / weight
-    return _keep(graph, np.argsort(waiting, kind="stable")[: round(level * graph.num_edges)])
+    return _without(graph, np.argsort(waiting, kind="stable")[: round(level * graph.num_edges)])
 
 
 def _homophily(graph: Graph, level: float, rng: Generator) -> Graph:
@@ -129,17 +129,17 @@ def _homophily(graph: Graph, level: float, rng: Generator) -> Graph:
     chosen = _chosen(graph, abs(level), rng)
     moving = rng.integers(2, size=chosen.size)
     draw = rng.random(chosen.size)
-    kept = edges[chosen, 1 - moving]
-    partner = _partner(graph.labels, kept, draw, same=level > 0)
-    found = partner >= 0
-    edges[chosen[found], moving[found]] = partner[found]
+    fixed = edges[chosen, 1 - moving]
+    partner = _partner(graph.labels, fixed, draw, same=level > 0)
+    exists = partner >= 0
+    edges[chosen[exists], moving[exists]] = partner[exists]
     return graph.replace(edges=tidy_edges(edges, graph.num_nodes))
 
 
 def _partner(
     labels: NDArray[np.int64], nodes: NDArray[np.int32], draw: NDArray[np.float64], *, same: bool
 ) -> NDArray[np.int64]:
-    """Return for each node the partner that ``draw`` in [0, 1) picks, or -1 where there is none."""
+    """Return the partner of each node that ``draw`` in [0, 1) selects, or -1 if there is none."""
     labelled = np.flatnonzero(labels >= 0)
     order = labelled[np.argsort(labels[labelled], kind="stable")]
     sizes = np.bincount(labels[labelled], minlength=1)
@@ -147,7 +147,7 @@ def _partner(
     position = np.zeros(labels.size, dtype=np.int64)
     position[order] = np.arange(order.size)
     own = np.maximum(labels[nodes], 0)
-    # The excluded stretch of `order`: the node itself, or its whole class.
+    # The part of `order` to exclude: the node itself, or its whole class.
     first = position[nodes] if same else starts[own]
     length = np.ones_like(own) if same else sizes[own]
     available = (sizes[own] if same else order.size) - length
