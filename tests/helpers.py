@@ -8,8 +8,9 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from graphtemper import csbm
+from graphtemper import Graph, csbm
 
 # The package that an extra brings, if it is not called like the extra.
 EXTRAS = {
@@ -59,6 +60,15 @@ def block_model(
     square = np.random.default_rng(7).standard_normal((num_features, num_features))
     rotation = np.linalg.qr(square)[0]
     return graph.replace(features=(graph.features @ rotation).astype(np.float32))
+
+
+def disjoint_copies(graph, count):
+    """Return a graph of ``count`` copies of a graph side by side, without labels."""
+    stack = np.vstack if isinstance(graph.features, np.ndarray) else sp.vstack
+    starts = np.arange(count)[:, None, None] * graph.num_nodes
+    return Graph(
+        features=stack([graph.features] * count), edges=(graph.edges + starts).reshape(-1, 2)
+    )
 
 
 def answer_bytes(result):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.helpers import needs
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.errors import InputError
@@ -45,43 +46,58 @@ class Fast(Slow):
         return LinearPasses(np.stack([self.first, self.second]), self.bias, hops_used=(0, 1))
 
 
-def _build(model, graph):
-    return SourceCard.build(model, graph, range(200, 400), compositions=0)
+def _gcn(graph, kind=GCN):
+    """Return a GCN with some weights; training one takes torch."""
+    rng = np.random.default_rng(0)
+    model = kind(hidden=4, layers=2)
+    model.layers_ = [
+        (rng.standard_normal(shape, np.float32), np.ones(shape[1], np.float32))
+        for shape in ((graph.num_features, 4), (4, 2))
+    ]
+    return model
 
 
-def test_a_users_own_linear_model_runs_once_per_graph(graph, sign):
+def _linear(graph, kind=SIGN):
+    return kind(hops=1).fit(graph, range(200))
+
+
+@pytest.fixture(scope="module")
+def built(graph, sign):
+    """The card of a fast model of a user, and how often building it called the model."""
+    model = Fast(sign)
+    card = SourceCard.build(model, graph, range(200, 400), compositions=0)
+    return card, model.calls
+
+
+def test_building_a_card_calls_a_fast_model_once_per_environment(built):
+    card, calls = built
+    # And a few times for the source and the fingerprint.
+    assert calls <= len(card.environments) + 10
+
+
+def test_a_fast_model_answers_like_the_same_model_with_real_passes(graph, sign, built):
+    card, _ = built
     slow, fast = Slow(sign), Fast(sign)
-    card = _build(fast, graph)
-    environments = len(card.environments)
-    # At most two runs per environment, and a few of the source and of the fingerprint.
-    assert fast.calls <= environments + 10
-    _build(slow, graph)
-    assert slow.calls > 20 * environments
-    fast.calls = 0
-    result = recalibrate(fast, graph, card)
+    results = [recalibrate(model, graph, card) for model in (fast, slow, sign)]
     assert fast.calls <= 3
-    assert result.accuracy.value == pytest.approx(card.reference.accuracy, abs=0.1)
+    assert slow.calls > 30
+    own, real, bundled = results
+    assert own.temperature == pytest.approx(bundled.temperature, rel=1e-4)
+    # Real passes draw other noise, so their estimate differs within its error.
+    assert own.accuracy.low < real.accuracy.value < own.accuracy.high
 
 
-def test_a_users_own_linear_model_answers_like_the_bundled_one(graph, sign):
+def test_a_fast_linear_model_runs_on_shards(graph, sign, built, tmp_path):
+    needs("pyarrow")
+    card, _ = built
     fast = Fast(sign)
-    own, bundled = (recalibrate(model, graph, _build(model, graph)) for model in (fast, sign))
-    assert own.temperature == pytest.approx(bundled.temperature, rel=1e-3)
-    assert own.accuracy.value == pytest.approx(bundled.accuracy.value, abs=1e-3)
-
-
-def test_a_users_own_linear_model_runs_on_shards(graph, sign, tmp_path):
-    pytest.importorskip("pyarrow")
-    fast = Fast(sign)
-    card = _build(fast, graph)
     shards = convert_graph(graph, tmp_path / "graph", rows_per_shard=150)
-    fast.calls = 0
-    answers = [
+    own, bundled = (
         recalibrate_shards(model, shards, card, tmp_path / name)
         for model, name in ((fast, "own"), (sign, "bundled"))
-    ]
+    )
     assert fast.calls <= 1  # the fingerprint
-    assert answers[0].temperature == pytest.approx(answers[1].temperature, rel=1e-3)
+    assert own.temperature == pytest.approx(bundled.temperature, rel=1e-4)
     with pytest.raises(InputError, match="linear model"):
         recalibrate_shards(Slow(sign), shards, card, tmp_path / "slow")
 
@@ -122,16 +138,16 @@ def test_passes_of_a_users_own_class_are_used(graph):
     assert run[0, 0] == graph.num_edges - round(0.5 * graph.num_edges)
 
 
-def test_bundled_models_declare_their_passes(graph, sign):
-    assert isinstance(passes_of(sign), LinearPasses)
-    assert isinstance(passes_of(SGC(hops=1).fit(graph)), LinearPasses)
-    assert isinstance(passes_of(GCN(hidden=2, epochs=1).fit(graph)), FirstLayerPasses)
-    assert all(passes_of(model).thread_safe for model in (sign,))
+def test_bundled_models_declare_their_passes(graph):
+    models = _linear(graph), _linear(graph, SGC), _gcn(graph)
+    kinds = [type(passes_of(model)) for model in models]
+    assert kinds == [LinearPasses, LinearPasses, FirstLayerPasses]
+    assert all(passes_of(model).thread_safe for model in models)
     assert not passes_of(lambda graph: graph.features).thread_safe
 
 
-@pytest.mark.parametrize("base", [SIGN, GCN])
-def test_a_subclass_that_predicts_in_its_own_way_is_really_run(graph, base):
+@pytest.mark.parametrize(("base", "make"), [(SIGN, _linear), (GCN, _gcn)])
+def test_a_subclass_that_predicts_in_its_own_way_is_really_run(graph, base, make):
     class Clipped(base):
         def __call__(self, graph):
             return np.clip(super().__call__(graph), -0.1, 0.1)
@@ -139,11 +155,9 @@ def test_a_subclass_that_predicts_in_its_own_way_is_really_run(graph, base):
     class Renamed(base):
         pass
 
-    for model, own in ((Clipped(), False), (Renamed(), True)):
-        model.fit(graph)
-        assert (declared_passes(model) is not None) == own
-        assert isinstance(passes_of(model), ForwardPasses) != own
-    clipped = Clipped().fit(graph)
+    assert declared_passes(make(graph, Renamed)) is not None
+    clipped = make(graph, Clipped)
+    assert declared_passes(clipped) is None
     std = column_moments(graph.features)[1]
     runs = passes_of(clipped).noisy(graph, std, 3, np.random.default_rng(0))
     assert all(np.abs(logits).max() <= 0.11 for logits in runs)
@@ -220,6 +234,6 @@ def test_a_model_that_needs_an_edge_has_an_own_view_of_zeros(graph, sign):
 
 def test_an_own_view_depends_on_no_neighbour(graph, sign):
     few_edges = graph.replace(edges=graph.edges[:3])
-    for model in (sign, GCN(hidden=4, epochs=3).fit(graph), Slow(sign)):
+    for model in (sign, _gcn(graph), Slow(sign)):
         own, other = (passes_of(model).own_view(g) for g in (graph, few_edges))
         np.testing.assert_allclose(own, other, atol=1e-5)

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.helpers import disjoint_copies
 
 from graphtemper import csbm
 from graphtemper.graph.moments import column_moments
@@ -12,7 +13,8 @@ from graphtemper.models import GCN
 from graphtemper.models.fast_passes import ForwardPasses
 from graphtemper.signals.split_views import column_halves
 
-DRAWS = 1500
+COPIES, PASSES = 50, 30
+DRAWS = COPIES * PASSES
 
 
 def _graph(sparse):
@@ -65,8 +67,8 @@ def test_noise_has_the_moments_of_real_noise(case):
     std = column_moments(graph.features)[1] * 0.9
     samples = []
     for passes in (model.fast_passes(), ForwardPasses(model)):
-        runs = passes.noisy(graph, std, DRAWS, np.random.default_rng(1))
-        samples.append(np.stack([logits.ravel() for logits in runs]))
+        runs = passes.noisy(disjoint_copies(graph, COPIES), std, PASSES, np.random.default_rng(1))
+        samples.append(np.vstack([logits.reshape(COPIES, -1) for logits in runs]))
     fast, slow = samples
     # 120 logits: 5 standard errors are exceeded with probability 1e-4.
     error = np.sqrt((fast.var(axis=0) + slow.var(axis=0)) / DRAWS)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.helpers import disjoint_copies
 
 from graphtemper import csbm
 from graphtemper.errors import InputError
@@ -12,7 +13,7 @@ from graphtemper.models import SGC, SIGN, LinearPasses
 from graphtemper.models.fast_passes import ForwardPasses, passes_of, without_edges
 from graphtemper.signals.split_views import column_halves
 
-DRAWS = 3000
+COPIES, PASSES = 100, 30
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +76,10 @@ def _deviation(sample, mean, covariance):
 
 
 def _noisy_sample(passes, graph, level):
+    """Return 3000 draws of vec(logits): passes over a graph of disjoint copies."""
     std = level * column_moments(graph.features)[1]
-    runs = passes.noisy(graph, std, DRAWS, np.random.default_rng(1))
-    return np.stack([logits.ravel() for logits in runs])
+    runs = passes.noisy(disjoint_copies(graph, COPIES), std, PASSES, np.random.default_rng(1))
+    return np.vstack([logits.reshape(COPIES, -1) for logits in runs])
 
 
 @pytest.mark.parametrize("model", [SIGN(hops=2), SGC(hops=2, operator="mean"), SIGN(hops=0)])

@@ -47,11 +47,12 @@ class FirstLayerPasses:
     Examples
     --------
     >>> from graphtemper import csbm
-    >>> from graphtemper.models import GCN
     >>> g = csbm.sample(300, degree=10, homophily=0.9, snr=1.0, num_features=6, seed=1)
-    >>> passes = GCN(hidden=8, epochs=5).fit(g).fast_passes()
-    >>> passes.weights.shape, passes.own_view(g).shape
-    ((6, 8), (300, 2))
+    >>> inner, outer = np.ones((6, 8), np.float32), np.eye(8, 2, dtype=np.float32)
+    >>> def finish(projected, matrix):
+    ...     return matrix @ np.maximum(matrix @ projected, 0.0) @ outer
+    >>> FirstLayerPasses(inner, finish).own_view(g).shape
+    (300, 2)
     """
 
     weights: Hidden
