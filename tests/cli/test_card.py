@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+
 from helpers import check_refusal, command_environment, run_command
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from helpers import check_refusal, command_environment, run_command
 
 
