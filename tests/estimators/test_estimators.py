@@ -169,9 +169,9 @@ def test_mixture_slope_finds_the_accuracy_without_any_source():
     result = MixtureSlope(degrees=True).estimate(seen)
     assert result.value == pytest.approx((seen.predictions == g.labels).mean(), abs=0.02)
     assert result.low < result.value < result.high
-    one_hump = Observation(np.random.default_rng(0).normal(size=(6000, 2)), g)
+    one_mode = Observation(np.random.default_rng(0).normal(size=(6000, 2)), g)
     with pytest.raises(NotIdentifiableError):
-        MixtureSlope().estimate(one_hump)
+        MixtureSlope().estimate(one_mode)
 
 
 def test_the_sampling_interval_covers():

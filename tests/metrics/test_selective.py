@@ -66,7 +66,7 @@ def test_coverage_rounds_up_but_not_past_a_whole_number(sample):
     assert metrics.risk_at_coverage(p, labels, 0.071) == pytest.approx(wrong_at[7])
 
 
-@pytest.mark.parametrize(("labels", "word"), [([1, 1], "right"), ([0, 0], "wrong")])
+@pytest.mark.parametrize(("labels", "word"), [([1, 1], "correct"), ([0, 0], "wrong")])
 def test_error_auroc_needs_both_kinds(labels, word):
     with pytest.raises(NotIdentifiableError, match=f"all 2 are {word}"):
         metrics.error_auroc([[0.1, 0.9], [0.2, 0.8]], labels)

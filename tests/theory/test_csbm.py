@@ -91,11 +91,11 @@ def test_same_seed_same_bytes():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"homophily": 1.2}, "homophily must be in"),
+        ({"homophily": 1.2}, "homophily must be between 0 and 1"),
         ({"degree": -1}, "degree must be"),
         ({"degree": 2000}, "edge probability above 1"),
-        ({"snr": 0}, "snr must be a positive"),
-        ({"noise": 0}, "noise must be a positive"),
+        ({"snr": 0}, "snr must be positive"),
+        ({"noise": 0}, "noise must be positive"),
         ({"num_classes": 1}, "num_classes must be at least 2"),
         ({"num_classes": 4, "num_features": 2}, "num_features must be at least"),
         ({"num_nodes": 1}, "num_nodes must be at least"),

@@ -1,4 +1,4 @@
-"""An estimated accuracy with an interval, the result type of every estimator and answer."""
+"""An estimated accuracy with an interval: the result of every estimator and recalibration."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ DEVIATIONS = 1.6448536269514722
 class Estimate:
     """An accuracy with an interval.
 
-    ``low`` and ``high`` hold sampling error only (90 %): how far the estimate would move with other
-    nodes of the same graph. What the method gets wrong about a shift is not in it.
+    For an estimator, ``low`` and ``high`` reflect sampling error only (90 %): how much the estimate
+    would vary with other nodes of the same graph. They exclude the method's error about a shift.
 
     Examples
     --------

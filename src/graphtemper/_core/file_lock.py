@@ -1,4 +1,4 @@
-"""A lock on an open file, which the end of its holder frees; standard library only."""
+"""Advisory file lock, released when the process exits; standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def try_lock(stream: IO[bytes]) -> bool:
-        """Lock an open file against other processes; False where one has it."""
+        """Lock an open file against other processes; return False if one holds the lock."""
         try:
             stream.seek(0)
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)
@@ -20,9 +20,9 @@ else:
     import fcntl
 
     def try_lock(stream: IO[bytes]) -> bool:
-        """Lock an open file against other processes; False where one has it.
+        """Lock an open file against other processes; return False if one holds the lock.
 
-        Closing the file, or the end of the process, releases the lock.
+        The lock is released when the file is closed or the process ends.
         """
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Files are checked before they are used and written whole or not at all."""
+"""Atomic writes, and checked reads of ``.npy`` and ``.npz`` files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from graphtemper.errors import FileError, WriteError
 
 # A .npy header is a short Python literal; anything longer is an attack or damage.
 _MAX_HEADER = 10_000
-# Real arrays beyond this size do not shrink by more than this factor; bombs do.
+# Real arrays beyond this size are not compressed by more than this factor; zip bombs are.
 _BOMB_BYTES, _BOMB_RATIO = 256_000_000, 200
-# Archives are unpacked by pieces of this many bytes, so that nothing is held twice.
+# Archives are unpacked in pieces of this many bytes, so that nothing is in memory twice.
 _CHUNK = 1 << 20
 # What zipfile, zlib and NumPy's header parser raise on a file that is not what it claims to be.
 _DAMAGE = (
@@ -40,19 +40,19 @@ _DAMAGE = (
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside ``path`` and rename it into place on success.
+    """Open a temporary file next to ``path`` and rename it into place on success.
 
-    A reader sees the old file or the new one, never a part of it, and so does one after the machine
-    went down. Folders that are missing are made.
+    A reader sees the old file or the new one, never a part of it, also after a crash of the
+    machine. Missing folders are created.
 
     Examples
     --------
     >>> import tempfile, pathlib
     >>> target = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
     >>> with atomic_write(target) as stream:
-    ...     _ = stream.write(b"whole")
+    ...     _ = stream.write(b"complete")
     >>> target.read_bytes()
-    b'whole'
+    b'complete'
     """
     target = Path(path)
     try:
@@ -65,13 +65,13 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def atomic_write_in_place(target: Path) -> Iterator[IO[bytes]]:
-    """Do what `atomic_write` does in a folder that is there; one that is missing is an error.
+    """Write like `atomic_write`, but raise if the folder does not exist.
 
-    For tasks of a run: what outlives it is not to make the folders again that it removed.
+    For the tasks of a run: one that outlives the run must not recreate folders that it removed.
     """
     temporary = target.with_name(f".{target.name}.{secrets.token_urlsafe(6)}")
     try:
-        # As any other new file and not as `tempfile` does, so that it has the usual permissions.
+        # Opened like any other new file, not by `tempfile`, so that it has the usual permissions.
         stream = temporary.open("xb")
     except OSError as error:
         raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
@@ -93,9 +93,9 @@ def atomic_write_in_place(target: Path) -> Iterator[IO[bytes]]:
 
 
 def flush(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk itself: they outlast the machine's end.
+    """Flush a file, or the entries of a folder, to disk so that they survive a crash.
 
-    Not every system or file system can do this with a folder; there its own order must do.
+    Systems and file systems that cannot flush a folder are left to their own order of writes.
     """
     if not path.is_dir():
         with path.open("rb") as stream:
@@ -127,7 +127,7 @@ def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> 
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
-    """Read every array of a ``.npz`` after checking that its headers are truthful.
+    """Read every array of a ``.npz`` after checking its headers against the archive's directory.
 
     Each member's header must claim exactly the bytes that the archive's directory lists for it,
     so a header that claims 1e12 elements is refused before anything is allocated, and so is an
@@ -155,7 +155,6 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
 
     Examples
     --------
-    >>> import tempfile
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> np.save(folder / "x.npy", np.asfortranarray([[1, 2], [3, 4]]))
@@ -192,7 +191,7 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
 
 
 class NpyHeader(NamedTuple):
-    """What an ``.npy`` says about the array that follows at ``offset``."""
+    """The header of an ``.npy``: the array follows at ``offset``."""
 
     shape: tuple[int, ...]
     fortran: bool
@@ -201,12 +200,12 @@ class NpyHeader(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the array takes, which may be more than there are."""
+        """Bytes that the array needs, which may be more than the file has."""
         return prod(self.shape) * self.dtype.itemsize
 
 
 def read_npy_header(stream: IO[bytes]) -> NpyHeader:
-    """Read the header of an ``.npy`` and nothing else; ValueError where it is none.
+    """Read the header of an ``.npy`` and nothing else; raise ValueError if it is not valid.
 
     Examples
     --------
@@ -234,12 +233,12 @@ def _check_members(members: list[zipfile.ZipInfo], source: Path) -> None:
     names = [member.filename for member in members]
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
-        raise FileError(f"{source} holds {double!r} twice; which one is meant cannot be known.")
+        raise FileError(f"{source} holds {double!r} twice; remove one of the two.")
     total = sum(member.file_size for member in members)
     if total > max(_BOMB_BYTES, _BOMB_RATIO * source.stat().st_size):
         raise FileError(
-            f"{source} would unpack from {source.stat().st_size} to {total} bytes, which no real "
-            "graph does; it is not read."
+            f"{source} would unpack from {source.stat().st_size} to {total} bytes, more than any "
+            "real graph; it is not read."
         )
 
 

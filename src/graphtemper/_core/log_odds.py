@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-# Log-odds are taken of accuracies inside this range; beyond, a finite sample says nothing more.
+# Fractions are clipped to this range; a finite sample does not distinguish values beyond it.
 RANGE = (0.005, 0.995)
 
 
-def log_odds(share: float | None) -> float:
-    """Return log(a / (1 - a)) of a share, kept finite; a share that is missing counts as 1/2.
+def log_odds(fraction: float | None) -> float:
+    """Return log(a / (1 - a)) of a fraction clipped to `RANGE`; None counts as 1/2.
 
     Examples
     --------
     >>> log_odds(0.5)
     0.0
     """
-    value = float(np.clip(0.5 if share is None else share, *RANGE))
+    value = float(np.clip(0.5 if fraction is None else fraction, *RANGE))
     return float(np.log(value / (1.0 - value)))
 
 
 def to_share(log_odds: float) -> float:
-    """Return the share with these log-odds.
+    """Return the fraction with these log-odds.
 
     Examples
     --------

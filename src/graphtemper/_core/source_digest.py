@@ -1,4 +1,4 @@
-"""A digest of the library's source, which says which code made a number."""
+"""A digest of the library's source, which identifies the code that computed a number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-# Parts of the package that choose what is run or how it is shown, but change no number.
+# Parts of the package that choose what is run or how it is displayed, but change no number.
 NOT_MEASURING = ("cli", "recalibration/report")
 
 

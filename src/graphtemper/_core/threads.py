@@ -48,11 +48,11 @@ def one_blas_thread(also_openmp: bool = True) -> Iterator[None]:
     """Keep linear algebra to one thread: small matrices, or work that already runs on all cores.
 
     On busy cores a library's own threads wait for each other 10 to 40 times as long as they work,
-    and the order in which they sum, so the last bits, depends on how many there are. A model that
-    runs on OpenMP, as torch does, keeps its threads where ``also_openmp`` is false.
+    and their number changes the order of summation and so the last bits. A model that runs on
+    OpenMP, as torch does, keeps its threads if ``also_openmp`` is false.
 
-    The limit is one of the process. Calls may overlap, also on several threads: the first sets it
-    and the last to end puts back what was there.
+    The limit applies to the process. Calls may overlap, also on several threads: the first sets it
+    and the last to end restores what was there.
     """
     api = None if also_openmp else "blas"
     with _limits_lock:
@@ -72,6 +72,6 @@ def one_blas_thread(also_openmp: bool = True) -> Iterator[None]:
                 limits.restore_original_limits()
 
 
-# How many calls hold each limit on threads, and what it replaced.
+# Number of calls that hold each limit on threads, and the limit it replaced.
 _limits: dict[str | None, tuple[int, Any]] = {}
 _limits_lock = Lock()

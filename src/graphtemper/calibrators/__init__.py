@@ -1,8 +1,8 @@
 """Published calibrators behind one protocol: fit on a labelled source, apply to any graph.
 
 ``fit(logits, labels, graph, nodes)`` and ``transform(logits, graph) -> probabilities``;
-`Calibrator` says what each argument means. What a method needs and whether it keeps predictions
-are data: ``needs``, ``granularity``, ``preserves_argmax``. `REGISTRY` holds them all by name, and
+`Calibrator` explains each argument. What a method needs and whether it preserves predictions are
+data: ``needs``, ``granularity``, ``preserves_argmax``. `REGISTRY` holds them all by name, and
 ``docs/calibrators.md`` shows it as a table.
 
 No module here imports torch before a method that needs it is used.

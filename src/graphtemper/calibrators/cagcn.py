@@ -29,8 +29,8 @@ class CaGCN(NetworkCalibrator):
     .. math:: t = S\,\mathrm{relu}(S z W_1 + b_1) W_2 + b_2, \qquad
        p_i = \mathrm{softmax}(z_i \log(e^{t_i} + f))
 
-    trained on NLL + :math:`\lambda R`, where R is the mean of 1 - p(1) + p(2) at right nodes and of
-    p(1) - p(2) at wrong ones, p(1) and p(2) being the two largest probabilities.
+    trained on NLL + :math:`\lambda R`, where R is the mean of 1 - p(1) + p(2) at correct nodes and
+    of p(1) - p(2) at wrong ones, p(1) and p(2) being the two largest probabilities.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class CaGCN(NetworkCalibrator):
     margin : float
         :math:`\lambda`: 0.5 is the authors', 0 that of the version in GATS and GETS.
     dropout : float
-        Share of hidden units dropped in training.
+        Fraction of hidden units dropped in training.
     lr, weight_decay, epochs, patience, seed
         Adam, its L2 penalty, the limits, and the seed of weights and dropout.
     stop : {"calibration", "train", "folds"}
@@ -129,7 +129,7 @@ def soft_scale(output: Tensor, floor: float) -> Tensor:
 
 
 def margin_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return the mean of 1 - p(1) + p(2) at right nodes and p(1) - p(2) at wrong ones.
+    """Return the mean of 1 - p(1) + p(2) at correct nodes and p(1) - p(2) at wrong ones.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from graphtemper.graph.operators import multiply, operator
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-# How often the size of sets is looked at, to keep the best epoch.
+# Epochs between measurements of the set size, which choose the best epoch.
 _EVERY = 10
 
 
@@ -34,7 +34,7 @@ class Context(NamedTuple):
 
 
 class Roles(NamedTuple):
-    """Calibration nodes: half sets the threshold, a quarter each imitates that and is measured."""
+    """Calibration nodes: half set the threshold; a quarter imitates that, a quarter is measured."""
 
     threshold: NDArray[np.int64]
     imitate: NDArray[np.int64]
@@ -48,15 +48,15 @@ class CFGNN(Calibrator):
        L = \mathrm{NLL} + w\,\overline{\mathrm{relu}\Big(\sum_k
        \sigma\big((p'_k - q)/\tau\big) - s\Big)}
 
-    q is the quantile of the true classes' probabilities that a conformal threshold would take, on
-    one quarter of the calibration nodes, and the size is measured on another. The remaining half
-    was not looked at and sets the threshold of `sets` (APS, `graphtemper.conformal`), so that
-    coverage is guaranteed there where nodes are exchangeable: not on a shifted graph.
+    q is the quantile of the true classes' probabilities that a conformal threshold would use, on
+    one quarter of the calibration nodes, and the size is measured on another quarter. The remaining
+    half is not used in training and sets the threshold of `sets` (APS, `graphtemper.conformal`), so
+    that coverage is guaranteed if nodes are exchangeable, which they are not on a shifted graph.
 
     Parameters
     ----------
     level : float
-        The coverage asked for.
+        The target coverage.
     weight, target, smoothing : float
         w, s and :math:`\tau`; the authors tune them by data set.
     warm : int
@@ -65,7 +65,7 @@ class CFGNN(Calibrator):
         Width of the hidden layer.
     dropout, lr, weight_decay, epochs, seed
         Dropout, Adam, its L2 penalty, the number of epochs, and the seed. Every tenth epoch after
-        ``warm`` is tried, and the one with the smallest sets on the second half is kept.
+        ``warm`` is a candidate, and the one with the smallest sets is used.
 
     References
     ----------
@@ -193,9 +193,9 @@ class CFGNN(Calibrator):
             last = epoch == self.epochs
             if last or (epoch > self.warm and epoch % _EVERY == 0):
                 arrays = [parameter.detach().numpy().copy() for parameter in parameters]
-                found = self._set_size(self._corrected(arrays, context), labels, roles)
-                if found < smallest:
-                    best, best_epoch, smallest = arrays, epoch, found
+                size_now = self._set_size(self._corrected(arrays, context), labels, roles)
+                if size_now < smallest:
+                    best, best_epoch, smallest = arrays, epoch, size_now
         return best, best_epoch
 
     def _set_size(self, p: FloatArray, labels: NDArray[np.int64], roles: Roles) -> float:
@@ -228,7 +228,7 @@ def soft_size(p: Tensor, hits: Tensor, level: float, smoothing: float) -> Tensor
     r"""Return a differentiable number of classes in each set, (n,).
 
     A class is in if its probability reaches the quantile of the true classes' probabilities
-    ``hits`` that leaves a share ``level`` (with the conformal correction) above it.
+    ``hits`` that leaves a fraction ``level`` (with the conformal correction) above it.
 
     Examples
     --------

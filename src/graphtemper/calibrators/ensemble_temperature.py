@@ -107,7 +107,7 @@ def mixture_weights(parts: FloatArray, truth: FloatArray, loss: Loss) -> FloatAr
         return -float(np.log(mixed).mean()), -(of_truth / mixed).mean(axis=1)
 
     # From inside the simplex: at a corner a component that is zero at a label has no finite slope.
-    found = minimize(
+    solution = minimize(
         objective,
         np.array([0.8, 0.1, 0.1]),
         jac=True,
@@ -116,7 +116,7 @@ def mixture_weights(parts: FloatArray, truth: FloatArray, loss: Loss) -> FloatAr
         constraints=[LinearConstraint(np.ones((1, 3)), 1.0, 1.0)],
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    weights = np.clip(found.x, (_LEAST_WEIGHT, 0.0, 0.0), 1.0)
+    weights = np.clip(solution.x, (_LEAST_WEIGHT, 0.0, 0.0), 1.0)
     return np.asarray(weights / weights.sum())
 
 

@@ -60,8 +60,8 @@ class GATS(NetworkCalibrator):
         Adam, its L2 penalty (the authors: 0 to 0.2 by data set, 0.005 for a GCN on cora), the
         limits, and the seed.
     stop : {"train", "calibration", "folds"}, optional
-        Which nodes end the training; None is the authors' ``"train"`` where ``train_nodes`` are
-        given and ``"folds"`` where not.
+        Which nodes end the training; None is the authors' ``"train"`` with ``train_nodes`` and
+        ``"folds"`` without.
 
     References
     ----------
@@ -151,7 +151,7 @@ def attend(context: Context, values: Tensor, factor: Tensor) -> Tensor:
 
 
 def looped_edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return both ends of every edge in both directions and of a self-loop a node.
+    """Return the ends of every edge in both directions and of one self-loop per node.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def edge_products(
 
 
 def unit_sorted(logits: FloatArray) -> FloatArray:
-    """Return each row scaled to [0, 1] and sorted upwards; a row of equal logits becomes zero.
+    """Return each row scaled to [0, 1] and sorted ascending; a row of equal logits becomes zero.
 
     Examples
     --------

@@ -48,7 +48,7 @@ class Gate(NamedTuple):
 
 
 class GETS(NetworkCalibrator):
-    r"""Graph convolutions of logits, features and degrees, mixed node by node by a noisy gate.
+    r"""Graph convolutions of logits, features and degrees, mixed at each node by a noisy gate.
 
     .. math:: p_i = \mathrm{softmax}\big(z_i\,\mathrm{softplus}(\textstyle\sum_e g_{ie} t_{ie})\big)
 
@@ -56,22 +56,22 @@ class GETS(NetworkCalibrator):
     degree embedding}; the gate keeps the k largest of its scores, which in training carry noise,
     and adds CV\ :sup:`2` of the experts' importance and load to the loss.
 
-    Degrees are looked up among those seen at the source: a degree that was not seen takes the
+    Degrees are looked up among those of the source: a degree that is not among them uses the
     embedding of the largest smaller one.
 
     Parameters
     ----------
     scale : {"node", "node_class"}
-        One multiplier a node, as the paper says, or one a node and class, as the released code
-        does; the second changes predictions.
+        One multiplier per node, as in the paper, or one per node and class, as in the released
+        code; the second changes predictions.
     experts : tuple of str
         Subsets of ``logits``, ``features`` and ``degree``, joined by plus signs.
     active : int
-        k, the experts kept for a node.
+        k, the number of experts per node.
     hidden, feature_width, degree_width : int
         Widths of the hidden layer, the projected features and the embedding.
     dropout, balance : float
-        Share of hidden units dropped in training; weight of the load loss.
+        Fraction of hidden units dropped in training; weight of the load loss.
     lr, weight_decay, epochs, patience, seed
         Adam, its L2 penalty, the limits, and the seed. Defaults are the authors' for cora.
     stop : {"train", "calibration", "folds"}, optional
@@ -93,7 +93,7 @@ class GETS(NetworkCalibrator):
 
     needs = ("labels", "graph", "features")
     reference = "Zhuang et al., ICLR 2025"
-    differs = 'one multiplier a node (released code: scale="node_class"); embeddings are trained'
+    differs = 'one multiplier per node (released code: scale="node_class"); embeddings are trained'
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class GETS(NetworkCalibrator):
             torch.from_numpy(inputs.logits.astype(np.float32)),
             features,
             sp.csr_matrix(features.T),
-            torch.from_numpy(known_degree(graph.degrees, self.degrees_)),
+            torch.from_numpy(nearest_degree(graph.degrees, self.degrees_)),
         )
 
     def _initial(self, context: Context, generator: Generator) -> list[Tensor]:
@@ -224,8 +224,8 @@ class GETS(NetworkCalibrator):
         noisy = clean
         if generator is not None:
             noisy = clean + deviation * torch.randn(clean.shape, generator=generator)
-        kept, index = noisy.topk(self.active, dim=1)
-        gates = torch.zeros_like(noisy).scatter(1, index, kept.softmax(dim=1))
+        largest, index = noisy.topk(self.active, dim=1)
+        gates = torch.zeros_like(noisy).scatter(1, index, largest.softmax(dim=1))
         return Gate(gates, clean, noisy, deviation)
 
     def _load(
@@ -239,7 +239,7 @@ class GETS(NetworkCalibrator):
 
     def _temperatures(self, inputs: Inputs) -> FloatArray:
         if self.scale == "node_class":
-            raise InputError('GETS(scale="node_class") has a scale a class; use transform.')
+            raise InputError('GETS(scale="node_class") has one scale per class; use transform.')
         return super()._temperatures(inputs)
 
     def _transform(self, inputs: Inputs) -> FloatArray:
@@ -248,15 +248,15 @@ class GETS(NetworkCalibrator):
         return temperature.apply(inputs.logits * self._scales(inputs))
 
 
-def known_degree(degrees: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the index of each degree among the known ones, or of the largest smaller one.
+def nearest_degree(degrees: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the index of each degree among sorted ones, or of the largest smaller one.
 
     Examples
     --------
-    >>> known_degree(np.array([0, 2, 3, 9]), np.array([1, 2, 5])).tolist()
+    >>> nearest_degree(np.array([0, 2, 3, 9]), np.array([1, 2, 5])).tolist()
     [0, 1, 1, 2]
     """
-    return np.maximum(np.searchsorted(known, degrees, side="right") - 1, 0).astype(np.int64)
+    return np.maximum(np.searchsorted(among, degrees, side="right") - 1, 0).astype(np.int64)
 
 
 def squared_variation(values: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ class HistogramBinning(Calibrator):
     Parameters
     ----------
     bins : int
-        Bins a class; fewer where probabilities repeat.
+        Bins per class; fewer where probabilities repeat.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ class HistogramBinning(Calibrator):
 
 
 def inner_edges(values: FloatArray, bins: int) -> FloatArray:
-    """Return edges that cut the values into up to ``bins`` parts, none of them empty.
+    """Return inner edges of up to ``bins`` bins (edge, next edge], none of them empty.
 
-    A part is (edge, next edge]; equal values stay together.
+    Equal values are in the same bin.
 
     Examples
     --------
@@ -82,5 +82,5 @@ def inner_edges(values: FloatArray, bins: int) -> FloatArray:
     ordered = np.sort(values)
     ends = (np.arange(1, bins) * values.size) // bins
     edges = np.unique(ordered[ends[ends > 0] - 1])
-    # The last part must hold something: nothing lies above the largest value.
+    # The last bin must not be empty: no value is above the largest one.
     return np.asarray(edges[edges < ordered[-1]])

@@ -16,13 +16,13 @@ _TIE_BREAK = 1e-9
 
 
 class Isotonic(Calibrator):
-    r"""One increasing curve a class, from its probability to the frequency of its label.
+    r"""One increasing curve per class, from its probability to the frequency of its label.
 
     .. math:: p'_{ik} \propto f_k(p_{ik}) + 10^{-9} p_{ik}
 
-    Fitted by scikit-learn's ``IsotonicRegression`` (pool adjacent violators), clipped outside the
-    range inputs, rows then divided by their sum. With few labels the curves are coarse, and labels
-    whose curve is at zero make the NLL large.
+    Fitted by scikit-learn's ``IsotonicRegression`` (pool adjacent violators), constant outside
+    the fitted range; rows are then divided by their sum. With few labels the curves are coarse, and
+    labels whose curve is zero make the NLL large.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class IsotonicShared(Calibrator):
     .. math:: p'_{ik} \propto f(p_{ik}) + 10^{-9} p_{ik}
 
     Fitted to all n K pairs of a probability and whether it was the label's. One strictly
-    increasing curve keeps the order of the classes.
+    increasing curve preserves the order of the classes.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class IsotonicShared(Calibrator):
 
     preserves_argmax = True
     reference = "Zhang et al., ICML 2020 (IRM)"
-    differs = "rows are divided by their sum; the authors' code leaves them as they are"
+    differs = "rows are divided by their sum; the authors' code does not normalise them"
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         p = temperature.apply(inputs.logits[labelled.nodes])
@@ -108,7 +108,7 @@ def increasing_curve(scores: FloatArray, hits: FloatArray) -> Curve:
 
 
 def bend(p: FloatArray, curves: list[Curve]) -> FloatArray:
-    """Put each column through its curve, break ties by the column itself, and normalise rows."""
+    """Apply each column's curve, break ties by the column itself, and normalise rows."""
     bent = np.column_stack([np.interp(p[:, k], *curve) for k, curve in enumerate(curves)])
     bent += _TIE_BREAK * p
     return np.asarray(bent / bent.sum(axis=1, keepdims=True))

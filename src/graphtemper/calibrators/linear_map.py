@@ -25,10 +25,10 @@ Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 # Strengths of the penalty that cross-validation chooses from, and its number of folds.
 STRENGTHS = tuple(10.0**power for power in range(-3, 4))
 FOLDS = 5
-# Beyond, the second derivatives take more memory than they save time.
+# With more classes, the second derivatives cost more memory than they save time.
 MOST_CLASSES_FOR_NEWTON = 36
 NEWTON_STEPS = 100
-# The fall of the loss that a last step would bring; the gradient is then about its root.
+# Stop when a step would lower the loss by less; the gradient is then about the root of this.
 NEWTON_PROMISE = 1e-16
 
 
@@ -146,25 +146,25 @@ def newton(
 
 def minimum(objective: Objective, start: FloatArray) -> FloatArray:
     """Return the minimum of a convex function by L-BFGS with its gradient."""
-    found = minimize(
+    solution = minimize(
         objective,
         start,
         jac=True,
         method="L-BFGS-B",
         options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000, "maxfun": 20000},
     )
-    return finite(np.asarray(found.x))
+    return finite(np.asarray(solution.x))
 
 
-def finite(end: FloatArray) -> FloatArray:
-    """Return the end of a search, or say that there is none."""
-    if not np.isfinite(end).all():
+def finite(result: FloatArray) -> FloatArray:
+    """Return the result of a minimisation, or raise if it is not finite."""
+    if not np.isfinite(result).all():
         raise NotIdentifiableError("the fit has no finite optimum; use more calibration nodes.")
-    return end
+    return result
 
 
 def start_temperature(inputs: FloatArray, labels: Labels) -> float:
-    """Return the temperature of the calibration nodes, or 1 where the labels fix none."""
+    """Return the temperature of the calibration nodes, or 1 if the labels determine none."""
     solved = temperature.solve(inputs, labels)
     return solved.temperature if solved.status == "optimal" else 1.0
 

@@ -39,11 +39,11 @@ class Training:
 class NetworkCalibrator(TemperatureCalibrator):
     """A network gives every node a multiplier 1/T, trained on the NLL of the calibration nodes.
 
-    ``stop`` says which nodes decide when training ends: ``"train"`` those of the base model (what
-    the code of GATS, GETS and WATS does; it needs ``train_nodes``), ``"calibration"`` the same
-    nodes that are fitted (what the code of CaGCN does), ``"folds"`` three folds of the calibration
-    nodes, then all of them for the median number of epochs. None is ``"train"`` where
-    ``train_nodes`` are given and ``"folds"`` where not.
+    ``stop`` chooses the nodes that decide when training ends: ``"train"`` those of the base model
+    (as in the code of GATS, GETS and WATS; it needs ``train_nodes``), ``"calibration"`` the fitted
+    nodes themselves (as in the code of CaGCN), ``"folds"`` three folds of the calibration nodes,
+    then all of them for the median number of epochs. None is ``"train"`` with ``train_nodes`` and
+    ``"folds"`` without.
     """
 
     extra = "pyg"
@@ -67,7 +67,7 @@ class NetworkCalibrator(TemperatureCalibrator):
 
     @abstractmethod
     def _context(self, inputs: Inputs) -> Any:
-        """Compute what the network reads of a graph; nothing of it is kept."""
+        """Compute the network's inputs on a graph; they are not stored."""
 
     @abstractmethod
     def _initial(self, context: Any, generator: Generator) -> list[Tensor]:

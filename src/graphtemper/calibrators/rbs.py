@@ -1,4 +1,4 @@
-"""Ratio-binned scaling: one temperature for nodes whose neighbours agree to a like degree."""
+"""Ratio-binned scaling: one temperature per degree of agreement with the neighbours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RBS(TemperatureCalibrator):
 
     Bins have equal widths on [0, 1]; a node without neighbours has r = 1. Each temperature is
     exact. A bin without calibration nodes, or whose likelihood has no optimum (all its nodes
-    right), takes the temperature of all of them.
+    correct), uses the temperature of all calibration nodes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A calibrator in the manner of SimCalib: similarity to class prototypes and among neighbours."""
+"""A calibrator after SimCalib: similarity to class prototypes and among neighbours."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 
 class SimCalib(NetworkCalibrator):
-    r"""Temperatures from distances to class prototypes and from the likeness of neighbours.
+    r"""Temperatures from distances to class prototypes and from the similarity of neighbours.
 
-    **A reading of the abstract, not the published equations, which are not public.** The paper
+    **Based on the abstract: the published equations are not public.** The paper
     names a global part, the Mahalanobis distance between a node's representation and the class
-    prototypes, and a local part, the likeness of neighbours described by homophily and relative
+    prototypes, and a local part, the similarity of neighbours in terms of homophily and relative
     degree. Here both enter the attention of `GATS` without its distance factor:
 
     .. math:: T_i = T_0 + \frac1H \sum_h \mathrm{softplus}\Big(\omega\,\delta_i
        + \sum_j \alpha_{ij}\,\theta_h^\top [\bar z_j, \bar m_j, \hat h_j, r_j]\Big)
 
     :math:`\bar m_j` are the node's sorted distances :math:`\sqrt{(h-\mu_c)^\top \Sigma^{-1}
-    (h-\mu_c)}` in units of their mean at the source, :math:`\hat h_j` the share of neighbours with
-    the same prediction, and :math:`r_j` the mean of :math:`\sqrt{(d_j+1)/(d_l+1)}` over them.
+    (h-\mu_c)}` in units of their mean at the source, :math:`\hat h_j` the fraction of neighbours
+    with the same prediction, and :math:`r_j` the mean of :math:`\sqrt{(d_j+1)/(d_l+1)}` over them.
     Prototypes and the pooled covariance (Ledoit and Wolf's shrinkage) are those of the training
-    nodes (of the calibration nodes where ``train_nodes`` are not given), learned at the source and
-    carried to a target.
+    nodes (without ``train_nodes``: of the calibration nodes), learned at the source and carried to
+    a target.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class SimCalib(NetworkCalibrator):
     Examples
     --------
     Representations come from ``embeddings=``, in `fit` and `transform`; without them the logits
-    stand in.
+    are used.
 
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
@@ -76,7 +76,7 @@ class SimCalib(NetworkCalibrator):
 
     needs = ("labels", "graph", "train_nodes", "embeddings")
     reference = "Tang et al., AAAI 2024"
-    differs = "a reading of the abstract: equations and code are not public"
+    differs = "based on the abstract: equations and code are not public"
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ def _representation(inputs: Inputs) -> FloatArray:
 def prototypes(
     hidden: FloatArray, labels: np.ndarray[tuple[int], np.dtype[np.intp]], num_classes: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return class means (classes inputs, D) and W such that |(h - mu) W| is Mahalanobis' distance.
+    """Return class means (K, D) and W such that |(h - mu) W| is the Mahalanobis distance.
 
     Examples
     --------
@@ -177,31 +177,31 @@ def prototypes(
     centred = hidden - means[np.searchsorted(present, labels)]
     covariance, _ = ledoit_wolf(centred, assume_centered=True)
     values, vectors = np.linalg.eigh(covariance)
-    # Constant columns have no variance; they count as the smallest that has one.
+    # Constant columns have no variance; they get a tiny one.
     values = np.maximum(values, max(float(values.max()), 1.0) * 1e-10)
-    # Classes without a training node have no prototype: every node is as far as from the mean.
+    # A class without a training node has no prototype: the overall mean takes its place.
     full = np.tile(hidden.mean(axis=0), (num_classes, 1))
     full[present] = means
     return full, np.asarray(vectors / np.sqrt(values))
 
 
 def neighbourhood(logits: FloatArray, graph: Graph) -> tuple[FloatArray, FloatArray]:
-    """Return the share of neighbours predicted alike and the mean relative degree, each (N,).
+    """Return the fraction of neighbours with equal prediction and the mean relative degree, (N,).
 
     A node without neighbours has 1 for both.
 
     Examples
     --------
     >>> g = Graph(features=[[0.0]] * 3, edges=[[0, 1], [1, 2]])
-    >>> alike, relative = neighbourhood(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), g)
-    >>> alike.tolist(), relative.round(3).tolist()
+    >>> equal, relative = neighbourhood(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), g)
+    >>> equal.tolist(), relative.round(3).tolist()
     ([1.0, 0.5, 0.0], [0.816, 1.225, 0.816])
     """
     mean = operator(graph, "mean")
     predicted = logits.argmax(axis=1)
     votes = np.eye(logits.shape[1])[predicted]
-    alike = multiply(mean, votes)[np.arange(len(votes)), predicted]
+    equal = multiply(mean, votes)[np.arange(len(votes)), predicted]
     size = graph.degrees + 1.0
     relative = np.sqrt(size) * multiply(mean, 1.0 / np.sqrt(size))
     some = graph.degrees > 0
-    return np.where(some, alike, 1.0), np.where(some, relative, 1.0)
+    return np.where(some, equal, 1.0), np.where(some, relative, 1.0)

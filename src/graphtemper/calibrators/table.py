@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from graphtemper.calibrators.base import Calibrator
 
 _HEAD = (
-    "| calibrator | published in | scale of its own | needs | keeps argmax | torch "
+    "| calibrator | published in | one scale per | needs | preserves argmax | torch "
     "| where it differs from what was published |\n| --- | --- | --- | --- | --- | --- | --- |"
 )
 
 
 def markdown_table(registry: Mapping[str, type[Calibrator]]) -> str:
-    """Return one row a calibrator, from its own data.
+    """Return one row per calibrator, from its class attributes.
 
     Examples
     --------

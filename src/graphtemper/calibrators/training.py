@@ -1,4 +1,4 @@
-"""How the networks of graph calibrators are trained: Adam, and when to stop."""
+"""Training of the networks of graph calibrators: Adam with early stopping."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from graphtemper.errors import InputError
 Parameters = list[Tensor]
 Rows = NDArray[np.int64]
 Labels = NDArray[np.intp]
-# Folds of the calibration nodes where they choose the number of epochs.
+# Number of folds of the calibration nodes that choose the number of epochs.
 FOLDS = 3
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Adam's settings and the largest number of epochs, without improvement and in all."""
+    """Adam's settings, the maximum number of epochs, and the patience."""
 
     lr: float
     weight_decay: float
@@ -89,7 +89,7 @@ def train_until(
 def train_in_folds(
     problem: Problem, schedule: Schedule, rows: Rows, labels: Labels, seed: int
 ) -> tuple[list[NDArray[np.float32]], int]:
-    """Minimise on all rows for as many epochs as served best, in the median, on held-out folds."""
+    """Minimise on all rows for the median of the best numbers of epochs on held-out folds."""
     folds = fold_numbers(rows.size, FOLDS, seed)
     epochs = []
     for fold in range(int(folds.max()) + 1):
@@ -104,23 +104,23 @@ def train_in_folds(
 
 
 def glorot(shape: tuple[int, int], generator: torch.Generator) -> Tensor:
-    """Draw Glorot-uniform weights that are to be trained."""
+    """Draw trainable Glorot-uniform weights."""
     bound = (6.0 / sum(shape)) ** 0.5
     weights: Tensor = (2.0 * torch.rand(*shape, generator=generator) - 1.0) * bound
     return weights.requires_grad_()
 
 
 def zeros(*shape: int) -> Tensor:
-    """Return zeros that are to be trained."""
+    """Return trainable zeros."""
     return torch.zeros(*shape, requires_grad=True)
 
 
-def dropped(hidden: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    """Drop a share of the units, in training (with a generator) only."""
-    if generator is None or share == 0.0:
+def dropped(hidden: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """Drop a fraction of the units, in training (with a generator) only."""
+    if generator is None or rate == 0.0:
         return hidden
-    kept = torch.empty_like(hidden).bernoulli_(1.0 - share, generator=generator)
-    return hidden * kept / (1.0 - share)
+    mask = torch.empty_like(hidden).bernoulli_(1.0 - rate, generator=generator)
+    return hidden * mask / (1.0 - rate)
 
 
 def _copied(parameters: Parameters) -> list[NDArray[np.float32]]:

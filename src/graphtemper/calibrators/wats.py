@@ -30,8 +30,8 @@ class WATS(NetworkCalibrator):
 
     with :math:`\hat L = -S` (the self-loop Laplacian minus the identity), Chebyshev polynomials
     :math:`T_l`, and rows of :math:`\phi` divided by the sum of their magnitudes. Only the
-    structure is read: feature noise never changes a temperature, and on a regular graph all
-    nodes have the same.
+    structure matters: feature noise never changes a temperature, and on a regular graph all nodes
+    have the same one.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class WATS(NetworkCalibrator):
     hidden : int
         Width of the hidden layer (the authors: 8 to 128 by data set).
     dropout : float
-        Share of hidden units dropped in training.
+        Fraction of hidden units dropped in training.
     lr, weight_decay, epochs, patience, seed
         Adam, its L2 penalty, the limits, and the seed.
     stop : {"train", "calibration", "folds"}, optional

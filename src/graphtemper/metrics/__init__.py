@@ -1,4 +1,4 @@
-"""How honest are these probabilities? Calibration, likelihood and selective prediction.
+"""Metrics of probabilities: calibration, likelihood, selective prediction, prediction sets.
 
 Every metric takes ``probabilities`` (n, K), rows summing to 1, and ``labels`` (n,) integers, and
 checks both. A binary score g becomes two columns with ``temperature.apply([[0, g]])``.

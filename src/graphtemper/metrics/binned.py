@@ -1,14 +1,14 @@
-r"""Binned calibration: sums of confidence and correctness in bins, and everything made from them.
+r"""Binned calibration: sums of confidence and correctness per bin, and the metrics they give.
 
 With :math:`n_b` nodes, mean confidence :math:`\bar c_b` and accuracy :math:`a_b` in bin b,
 
 .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{n} |\bar c_b - a_b|.
 
-The three sums a bin add up across arrays, chunks of a stream, and machines.
+The sums of each bin add up across arrays, chunks of a stream, and machines.
 
 Conventions. Equal-width edges are the float64 numbers b / bins, and a confidence, converted to
 float64, is compared with them exactly. ``closed="right"`` (default): bins (lo, hi], with 0 in the
-first bin. ``closed="left"``: bins [lo, hi), with 1 in the last bin. Both are in circulation; they
+first bin. ``closed="left"``: bins [lo, hi), with 1 in the last bin. Both are in use; they
 differ only for confidences that equal an edge.
 """
 
@@ -31,14 +31,14 @@ from graphtemper.metrics.top_label import confidence_and_correct, top_label
 Closed = Literal["right", "left"]
 Scheme = Literal["width", "mass"]
 
-# Products confidence * bins closer to a whole number than this are settled by comparing with the
-# edges themselves; rounding cannot move the others across an edge.
+# Products confidence * bins closer to an integer than this are compared with the edges themselves;
+# rounding cannot move the others across an edge.
 EDGE_GUARD = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinnedStatistics:
-    """Sums a bin; those with the same bins add up with ``+`` and ``sum``.
+    """Sums per bin; statistics with the same bins add up with ``+`` and ``sum``.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class BinnedStatistics:
     confidence_sum, correct_sum : (B,) float64 arrays
         Sums of confidence and of correctness (0 or 1).
     variance_sum : (B,) float64 array
-        Sum of c (1 - c): the variance of ``correct_sum`` if the confidences are honest.
+        Sum of c (1 - c): the variance of ``correct_sum`` if the confidences are calibrated.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class BinnedStatistics:
 
     @property
     def gap(self) -> FloatArray:
-        """Mean confidence minus accuracy a bin; 0 where a bin is empty."""
+        """Mean confidence minus accuracy per bin; 0 for an empty bin."""
         return (self.confidence_sum - self.correct_sum) / np.maximum(self.count, 1)
 
     @property
@@ -124,7 +124,7 @@ class BinnedStatistics:
 
     def _nodes(self) -> int:
         if self.total == 0:
-            raise InputError("binned statistics hold no nodes; add some before reading a metric.")
+            raise InputError("binned statistics hold no nodes; add some before computing a metric.")
         return self.total
 
 
@@ -137,7 +137,7 @@ def bin_probabilities(
     closed: Closed = "right",
     edges: ArrayLike | None = None,
 ) -> BinnedStatistics:
-    """Sort top-label confidences into bins and sum; the one kernel behind every binned metric.
+    """Sum top-label confidence and correctness per bin: the kernel of every binned metric.
 
     Parameters
     ----------
@@ -170,24 +170,25 @@ def bin_probabilities(
         grid = _check_edges(edges)
     elif scheme == "mass":
         confidence, correct = top_label(p, y)
-        return _sum_in_bins(confidence, correct, _equal_mass_edges(confidence, bins), closed)
+        return sum_in_bins(confidence, correct, _equal_mass_edges(confidence, bins), closed)
     else:
         grid = equal_width_edges(bins)
 
     def part(rows: slice) -> BinnedStatistics:
-        return _sum_in_bins(
+        return sum_in_bins(
             *confidence_and_correct(probability_columns(p, rows), y[rows]), grid, closed
         )
 
     return reduce(add, map_blocks(part, *p.shape))
 
 
-def _sum_in_bins(
+def sum_in_bins(
     confidence: FloatArray, correct: NDArray[np.bool_], edges: FloatArray, closed: Closed
 ) -> BinnedStatistics:
+    """Return the statistics of confidences (n,) and correctness (n,) for these bins."""
     bins = len(edges) - 1
     index = bin_index(confidence, edges, closed)
-    # Wrong nodes in the first half, right ones in the second: one count serves both sums.
+    # Wrong nodes in the first half, correct ones in the second: one count serves both sums.
     cell = index + bins * correct
     size = 2 * bins
     count = np.bincount(cell, minlength=size).reshape(2, bins)

@@ -1,4 +1,4 @@
-"""Calibration errors in circulation: top-label, maximum, debiased, class-wise, degree-binned."""
+"""Calibration errors: top-label, maximum, debiased, class-wise, degree-binned."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from graphtemper.metrics.binned import (
     BinnedStatistics,
     Closed,
     Scheme,
-    _sum_in_bins,
     bin_probabilities,
     equal_width_edges,
+    sum_in_bins,
 )
 from graphtemper.metrics.top_label import top_label
 
@@ -97,12 +97,12 @@ def debiased_ece(
               \Big[(\bar c_b - a_b)^2 - \frac{a_b (1 - a_b)}{n_b - 1}\Big]\Big)}
 
     The bracket is an unbiased estimate of the squared gap of a bin with at least two nodes if
-    the nodes of a bin are exchangeable: independent, each right with the same probability. Where
-    that probability varies inside a bin, given the confidences, :math:`a_b(1-a_b)/(n_b-1)` is
-    larger than the variance of :math:`a_b` by (variance of the probabilities) / :math:`(n_b-1)`
-    and a little too much is taken off; nodes that err together vary more, and too little is.
-    A calibrated model scores about 0 where `ece` scores its noise floor. The number is in
-    root-mean-square units: without noise it is at least as large as `ece`.
+    the nodes of a bin are exchangeable: independent, each correct with the same probability.
+    Where that probability varies inside a bin, given the confidences, :math:`a_b(1-a_b)/(n_b-1)`
+    exceeds the variance of :math:`a_b` by (variance of the probabilities) / :math:`(n_b-1)` and
+    slightly too much is subtracted; where errors are correlated, too little is. A calibrated model
+    scores about 0 where `ece` scores its noise floor. The number is in root-mean-square units:
+    without noise it is at least as large as `ece`.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def noise_floor(
 
     .. math:: \frac1n \sum_b \sqrt{\frac2\pi \sum_{i \in b} c_i (1 - c_i)}
 
-    Each bin's sum of errors is taken as normal, so the value is approximate where bins hold only
+    Each bin's sum of errors is treated as normal, so the value is approximate where bins hold only
     a few nodes. An ECE near this number is no evidence of miscalibration.
 
     Parameters
@@ -193,7 +193,7 @@ def class_statistics(
 
     def part(rows: slice) -> list[BinnedStatistics]:
         block = np.minimum(probability_columns(p, rows), 1.0).astype(np.float64, copy=False)
-        return [_sum_in_bins(column, y[rows] == k, grid, closed) for k, column in enumerate(block)]
+        return [sum_in_bins(column, y[rows] == k, grid, closed) for k, column in enumerate(block)]
 
     blocks = map_blocks(part, *p.shape)
     return [reduce(add, column) for column in zip(*blocks, strict=True)]
@@ -205,8 +205,8 @@ def degree_ece(
     r"""ECE over groups of nodes of similar degree, instead of similar confidence.
 
     Nodes are sorted by degree (ties keep their order) and cut into ``groups`` runs of equal
-    length, up to one node. Several published graph calibrators print this number as "ECE". It
-    cannot see miscalibration that depends on confidence inside a group, so never compare it
+    length, up to one node. Several published graph calibrators report this number as "ECE". It
+    cannot detect miscalibration that depends on confidence inside a group, so do not compare it
     with `ece`.
 
     Parameters
@@ -227,7 +227,7 @@ def degree_ece(
     values = as_array(degree, "degree")
     if values.shape != confidence.shape or values.dtype.kind not in "iuf":
         raise InputError(
-            f"degree must hold {len(confidence)} numbers, one a node, "
+            f"degree must hold {len(confidence)} numbers, one per node, "
             f"not an array of shape {values.shape} and type {values.dtype}."
         )
     if not np.isfinite(values).all():

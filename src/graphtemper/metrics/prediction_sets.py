@@ -1,4 +1,4 @@
-"""Prediction sets: how often they hold the true class, and how much they say."""
+"""Coverage and size of prediction sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphtemper.errors import InputError
 
 
 def coverage(sets: ArrayLike, labels: ArrayLike) -> float:
-    """Share of the nodes whose set holds the true class.
+    """Return the fraction of nodes whose set contains the true class.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def coverage(sets: ArrayLike, labels: ArrayLike) -> float:
 
 
 def classwise_coverage(sets: ArrayLike, labels: ArrayLike) -> FloatArray:
-    """Coverage among the nodes of each class, (K,); NaN for a class without nodes.
+    """Return the coverage among the nodes of each class, (K,); NaN for a class without nodes.
 
     Examples
     --------
@@ -37,13 +37,13 @@ def classwise_coverage(sets: ArrayLike, labels: ArrayLike) -> FloatArray:
     covered, truth, num_classes = _covered(sets, labels)
     counts = np.bincount(truth, minlength=num_classes).astype(np.float64)
     hits = np.bincount(truth, weights=covered, minlength=num_classes)
-    found = np.full(num_classes, np.nan)
-    np.divide(hits, counts, out=found, where=counts > 0)
-    return found
+    fractions = np.full(num_classes, np.nan)
+    np.divide(hits, counts, out=fractions, where=counts > 0)
+    return fractions
 
 
 def mean_set_size(sets: ArrayLike) -> float:
-    """Mean number of classes in a set; an empty set counts as 0.
+    """Return the mean number of classes per set; an empty set counts as 0.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def mean_set_size(sets: ArrayLike) -> float:
 
 
 def singleton_share(sets: ArrayLike) -> float:
-    """Share of the nodes whose set is one class.
+    """Return the fraction of nodes whose set is a single class.
 
     Examples
     --------
@@ -65,15 +65,15 @@ def singleton_share(sets: ArrayLike) -> float:
 
 
 def _covered(sets: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.intp], int]:
-    found = _checked(sets)
-    truth = check_labels(labels, *found.shape)
-    return found[np.arange(len(found)), truth], truth, found.shape[1]
+    members = _checked(sets)
+    truth = check_labels(labels, *members.shape)
+    return members[np.arange(len(members)), truth], truth, members.shape[1]
 
 
 def _checked(sets: ArrayLike) -> NDArray[np.bool_]:
     array = as_array(sets, "sets")
     if array.dtype != bool:
-        raise InputError(f"sets must be boolean, one column a class, but is {array.dtype}.")
+        raise InputError(f"sets must be boolean, one column per class, but is {array.dtype}.")
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
         raise InputError(f"sets must have shape (n, K) with n >= 1, K >= 2, not {array.shape}.")
     return array

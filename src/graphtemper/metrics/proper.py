@@ -19,13 +19,13 @@ class BrierDecomposition:
     Attributes
     ----------
     reliability : float
-        Squared gap between mean probability and frequency a bin; 0 is best.
+        Mean squared gap between mean probability and frequency per bin; 0 is best.
     resolution : float
         Variance of the frequencies between bins; larger is better.
     uncertainty : float
-        Variance of the labels, whatever the model says.
+        Variance of the labels, independent of the model.
     within_bin : float
-        What binning hides: variance of the probabilities inside a bin, minus twice their
+        The part hidden by binning: variance of the probabilities inside a bin, minus twice their
         covariance with the labels.
     """
 

@@ -1,4 +1,4 @@
-"""Selective prediction: how well confidence tells right answers from wrong ones.
+"""Selective prediction: how well confidence separates correct predictions from errors.
 
 Nodes with equal confidence are exchangeable: where an order is needed, every order of a tie
 counts equally, so no result depends on how the nodes are stored.
@@ -18,7 +18,7 @@ from graphtemper.metrics.top_label import top_label
 
 
 def error_auroc(probabilities: ArrayLike, labels: ArrayLike) -> float:
-    """Probability that a right node is more confident than a wrong one, ties counting half.
+    """Return the probability that a correct node is more confident than a wrong one (ties: 1/2).
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ def error_auroc(probabilities: ArrayLike, labels: ArrayLike) -> float:
     Returns
     -------
     float
-        1: confidence separates errors perfectly; 1/2: it says nothing.
+        1: confidence separates errors perfectly; 1/2: it is uninformative.
 
     Raises
     ------
     NotIdentifiableError
-        If every node is right, or every node is wrong.
+        If every node is correct, or every node is wrong.
 
     Examples
     --------
@@ -41,16 +41,17 @@ def error_auroc(probabilities: ArrayLike, labels: ArrayLike) -> float:
     1.0
     """
     ties = _ties(probabilities, labels)
-    right = ties.size - ties.errors
-    pairs = float(right.sum() * ties.errors.sum())
+    correct = ties.size - ties.errors
+    pairs = float(correct.sum() * ties.errors.sum())
     if pairs == 0.0:
-        state = "right" if ties.errors.sum() == 0 else "wrong"
+        state = "correct" if ties.errors.sum() == 0 else "wrong"
         raise NotIdentifiableError(
-            f"error AUROC needs right and wrong nodes, but all {int(ties.size.sum())} are {state}."
+            "error AUROC needs correct and wrong nodes, but all "
+            f"{int(ties.size.sum())} are {state}."
         )
-    # Groups run from most to least confident: errors in later groups are beaten outright.
+    # Groups run from most to least confident: errors in later groups are less confident.
     beaten = ties.errors.sum() - np.cumsum(ties.errors)
-    return float((right * (beaten + 0.5 * ties.errors)).sum() / pairs)
+    return float((correct * (beaten + 0.5 * ties.errors)).sum() / pairs)
 
 
 def aurc(probabilities: ArrayLike, labels: ArrayLike) -> float:
@@ -75,36 +76,36 @@ def aurc(probabilities: ArrayLike, labels: ArrayLike) -> float:
     0.1111
     """
     ties = _ties(probabilities, labels)
-    # The m-th node carries, on average over orders, its tie's share of errors.
+    # The m-th node carries, on average over orders, the error rate of its tie.
     errors = np.cumsum(np.repeat(ties.errors / ties.size, ties.size))
     return float(np.mean(errors / np.arange(1, len(errors) + 1)))
 
 
 def risk_at_coverage(probabilities: ArrayLike, labels: ArrayLike, coverage: float) -> float:
-    """Error rate among the most confident share ``coverage`` of the nodes.
+    """Return the error rate among the most confident fraction ``coverage`` of the nodes.
 
     Parameters
     ----------
     probabilities : (n, K) array
     labels : (n,) integer array
     coverage : float
-        In (0, 1]; ceil(coverage n) nodes are kept, at least one, and a tie at the cut counts in
-        proportion.
+        In (0, 1]; the first ceil(coverage n) nodes are selected, at least one, and a tie at the
+        cut counts in proportion.
 
     Examples
     --------
     >>> risk_at_coverage([[0.1, 0.9], [0.3, 0.7], [0.2, 0.8]], [1, 0, 1], coverage=0.5)
     0.0
     """
-    share = check_number(coverage, "coverage")
-    if not 0.0 < share <= 1.0:
+    fraction = check_number(coverage, "coverage")
+    if not 0.0 < fraction <= 1.0:
         raise InputError(f"coverage must lie in (0, 1], not {coverage!r}.")
     ties = _ties(probabilities, labels)
-    # Rounding first: 0.07 * 100 is 7.000000000000001, and keeping 8 nodes would be wrong.
-    kept = max(int(np.ceil(np.round(share * ties.size.sum(), 9))), 1)
+    # Rounding first: 0.07 * 100 is 7.000000000000001, and selecting 8 nodes would be wrong.
+    selected = max(int(np.ceil(np.round(fraction * ties.size.sum(), 9))), 1)
     before = np.cumsum(ties.size) - ties.size
-    taken = np.clip(kept - before, 0, ties.size) / ties.size
-    return float((taken * ties.errors).sum() / kept)
+    weight = np.clip(selected - before, 0, ties.size) / ties.size
+    return float((weight * ties.errors).sum() / selected)
 
 
 class _Ties(NamedTuple):

@@ -9,8 +9,8 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper.metrics.binned import weighted_count
 from graphtemper.metrics.top_label import top_label
 
-# Cells of the grid that carries the residuals; far finer than any bandwidth the fixed point
-# takes on data that fit in memory.
+# Cells of the grid of residuals: far finer than the bandwidth at the fixed point for any data that
+# fit in memory.
 GRID_CELLS = 16_384
 BANDWIDTH_TOLERANCE = 1e-9
 
@@ -74,7 +74,7 @@ def smooth_ece(probabilities: ArrayLike, labels: ArrayLike) -> float:
 
 
 def _on_grid(position: FloatArray, weight: FloatArray) -> FloatArray:
-    # Cell centres at (j + 1/2) / cells, the points of the cosine transform; each weight is shared
+    # Cell centres at (j + 1/2) / cells, the points of the cosine transform; each weight is divided
     # between the two nearest centres, which keeps its mean position.
     place = np.clip(position * GRID_CELLS - 0.5, 0.0, GRID_CELLS - 1.0)
     cell = np.minimum(place.astype(np.intp), GRID_CELLS - 2)

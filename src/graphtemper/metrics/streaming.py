@@ -1,4 +1,4 @@
-"""Binned statistics of data that arrive in chunks, or live on several machines."""
+"""Binned statistics of data in chunks or on several machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def accumulate(
     """Sum binned statistics over (probabilities, labels) chunks, holding one chunk at a time.
 
     The result equals `bin_probabilities` on all rows at once, up to rounding of the sums. On a
-    cluster, call `bin_probabilities` where the rows live and add up the results with ``+``.
+    cluster, call `bin_probabilities` on each machine and add up the results with ``+``.
 
     Parameters
     ----------

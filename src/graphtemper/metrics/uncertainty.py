@@ -1,4 +1,4 @@
-"""How sure a calibration number is: reliability curves with bands, bootstrap intervals."""
+"""Sampling uncertainty of calibration metrics: reliability bands and bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from graphtemper.metrics.binned import Closed, Scheme, bin_probabilities
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReliabilityCurve:
-    """Accuracy against confidence, one entry a non-empty bin.
+    """Accuracy against confidence, one entry per non-empty bin.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ def reliability_curve(
     closed: Closed = "right",
     level: float = 0.95,
 ) -> ReliabilityCurve:
-    """Accuracy against confidence with an exact binomial band in every non-empty bin.
+    """Return accuracy against confidence with an exact binomial interval per non-empty bin.
 
     Parameters
     ----------
@@ -105,13 +105,13 @@ def bootstrap(
     method: Literal["basic", "percentile"] = "basic",
     seed: int | np.random.Generator = 0,
 ) -> Interval:
-    r"""Bootstrap interval over nodes for any metric of (probabilities, labels).
+    r"""Return a bootstrap interval over nodes for any metric of (probabilities, labels).
 
     With v the metric and q the quantiles of its resampled values, ``"basic"`` is
     :math:`[2v - q_{high}, 2v - q_{low}]` and ``"percentile"`` is :math:`[q_{low}, q_{high}]`.
-    ECE-like metrics are biased upwards, and resampling adds the bias once more; the basic
-    interval takes it off, so it is the default. It may reach below 0, which only says that 0 is
-    not excluded. Nodes are resampled as if independent; on a graph the interval is optimistic.
+    ECE-like metrics are biased upwards, and resampling adds the bias a second time; the basic
+    interval removes it, so it is the default. It may extend below 0, which means that 0 is not
+    excluded. Nodes are resampled as if independent; on a graph the interval is optimistic.
     An infinite metric, such as `nll` with a label of probability 0, has no interval.
 
     Parameters

@@ -93,7 +93,8 @@ def shuffle(level: float) -> Shift:
 def scale(level: float) -> Shift:
     r"""Change the contrast: :math:`x_{ij} \leftarrow m_j + l\,(x_{ij} - m_j)`.
 
-    :math:`m_j` is the mean of column j. Not random. Dense unless l = 1, as every zero becomes :math:`(1 - l) m_j`.
+    :math:`m_j` is the mean of column j. Not random. Dense unless l = 1, as every zero becomes
+    :math:`(1 - l) m_j`.
 
     Examples
     --------

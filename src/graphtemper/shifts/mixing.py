@@ -18,7 +18,8 @@ Generator = np.random.Generator
 def blend(level: float) -> Shift:
     r"""Blend features with those of a random node.
 
-    :math:`x_i \leftarrow (1-l)\,x_i + l\,x_{\sigma(i)}`, where :math:`\sigma` is one random permutation of the nodes.
+    :math:`x_i \leftarrow (1-l)\,x_i + l\,x_{\sigma(i)}`, where :math:`\sigma` is one random
+    permutation of the nodes.
 
     Examples
     --------

@@ -25,8 +25,8 @@ the largest logit, divided by K, to it. The upper end is in units of the largest
 there every node's probabilities are uniform to about six digits, and an optimum beyond it is
 reported as this bound. The lower end is in units of the smallest positive contribution of any
 class of any node: there all probabilities are one-hot in float64 (but for exact ties), so no
-optimum lies beyond it. Both follow the logits' scale, and nodes with nearly tied logits can not
-pull the upper end down, nor nodes with large ones the lower end up.
+optimum lies beyond it. Both follow the logits' scale, and nodes with nearly tied logits
+cannot lower the upper end, nor nodes with large logits raise the lower end.
 """
 
 Status = Literal["optimal", "at lower bound", "at upper bound", "undetermined"]
@@ -40,7 +40,7 @@ EXPONENT_FLOOR = -750.0
 # Every 64th, then every 8th row give the start for all rows: most steps cost little.
 WARM_START_STRIDES = (64, 8)
 MIN_WARM_START_ROWS = 4096
-# Mean logit spreads outside this range leave no room for temperatures on both sides.
+# Mean logit spreads outside this range would put temperatures beyond the float64 range.
 SPREAD_RANGE = (1e-280, 1e280)
 
 
@@ -194,9 +194,9 @@ def find_optimum(z: NDArray[Any], y: NDArray[np.intp]) -> Optimum:
     if summary.spread == 0.0:
         return Optimum(1.0, "undetermined", 0, 0.0)
     high = RELATIVE_BOUNDS[1] * summary.largest_spread
-    # Two exits need no iteration. The NLL's slope at beta = 0 is mean gap - label gap: if it is
-    # not negative, no positive beta beats beta = 0. If no label lies below the top, the NLL falls
-    # for ever as beta grows. Otherwise a finite optimum exists, and the derivative's sign finds it.
+    # Two cases need no iteration. The NLL's slope at beta = 0 is mean gap - label gap: if it is
+    # not negative, no positive beta beats beta = 0. If every label has the largest logit, the NLL
+    # falls without end as beta grows. Otherwise a finite optimum exists, a zero of the derivative.
     if summary.mean_gap >= label_gap:
         return Optimum(high, "at upper bound", 0, label_gap)
     if label_gap == 0.0:
@@ -225,7 +225,7 @@ def _warm_start(
         summary = summarise(part, y[::stride])
         label_gap = summary.mean_label_gap
         if not summary.mean_gap < label_gap < 0.0:
-            continue  # a subsample may have no optimum where the whole has; then it says nothing
+            continue  # a subsample may have no optimum although all rows have one
 
         def derivatives(
             x: float, part: NDArray[Any] = part, label_gap: float = label_gap

@@ -55,7 +55,7 @@ MATCH_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class TemperatureFit:
-    """The NLL-optimal temperature and how it was found.
+    """The NLL-optimal temperature, its status and the likelihood it reaches.
 
     Attributes
     ----------
@@ -64,15 +64,15 @@ class TemperatureFit:
     inverse : float
         beta = 1 / T, the slope; libraries differ in which of the two they call "temperature".
     nll_before, nll_after : float
-        Mean negative log-likelihood at T = 1 and at the fitted T, in nats a node.
+        Mean negative log-likelihood per node at T = 1 and at the fitted T, in nats.
     iterations : int
         Passes over all rows (the warm start on a subsample not counted).
     status : str
         ``"optimal"``: the unique minimiser. ``"at lower bound"``: the likelihood still grows as
-        T -> 0 (no node has a logit above its label's). ``"at upper bound"``: it grows as T ->
-        infinity, or up to temperatures beyond the bound where all probabilities are uniform (the
-        logits point away from the labels, or say nothing about them).
-        ``"undetermined"``: every node's logits are all equal, so no T changes anything; T is 1.
+        T -> 0 (every label has the largest logit of its node). ``"at upper bound"``: it grows as T
+        -> infinity, or up to temperatures beyond the bound where all probabilities are uniform (the
+        logits contradict the labels, or are unrelated to them). ``"undetermined"``: every node's
+        logits are all equal, so no T changes anything; T is 1.
     """
 
     temperature: float
@@ -84,7 +84,7 @@ class TemperatureFit:
 
 
 def apply(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatArray:
-    r"""Turn logits into probabilities: softmax(z / T), the package's one softmax.
+    r"""Turn logits into probabilities, softmax(z / T): the only softmax of the package.
 
     .. math:: p_{ij} = \frac{e^{(z_{ij} - \max_k z_{ik}) / T_i}}
               {\sum_l e^{(z_{il} - \max_k z_{ik}) / T_i}}
@@ -94,7 +94,7 @@ def apply(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatArray:
     logits : (n, K) array
         Finite real numbers of any size; K >= 2. A binary score g is the pair [0, g].
     temperature : float or (n,) array
-        Positive and finite; one for all nodes or one a node.
+        Positive and finite; one for all nodes or one per node.
 
     Returns
     -------
@@ -157,7 +157,7 @@ def log_probabilities(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatA
 
 
 def mean_confidence(logits: ArrayLike, temperature: ArrayLike = 1.0) -> float:
-    """Mean over nodes of the largest probability at temperature T, without storing any.
+    """Return the mean over nodes of the largest probability at T, without storing probabilities.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def fit(logits: ArrayLike, labels: ArrayLike) -> float:
     float
         The temperature. When no finite positive optimum exists the answer is still defined, and
         a `GraphTemperWarning` says so: the nearest end of `RELATIVE_BOUNDS` (in units of the
-        logits' distances) if every node is right (T -> 0) or the logits point away from the
+        logits' distances) if every node is correct (T -> 0) or the logits contradict the
         labels (T -> infinity), and 1 if every node's logits are all equal.
 
     See Also
@@ -216,7 +216,7 @@ def fit(logits: ArrayLike, labels: ArrayLike) -> float:
 
     Examples
     --------
-    Three nodes of four are right at logit 3 each, so the honest confidence is 3/4:
+    Three of four nodes with logit 3 are correct, so the calibrated confidence is 3/4:
 
     >>> T = fit([[0.0, 3.0]] * 4, [1, 1, 1, 0])
     >>> round(T, 6), round(float(apply([[0.0, 3.0]], T)[0, 1]), 6)
@@ -344,7 +344,7 @@ def _check_temperature(temperature: ArrayLike, rows: int) -> FloatArray:
         return values
     if values.shape != (rows,):
         raise InputError(
-            f"temperature must be one number or have shape ({rows},), one a node, "
+            f"temperature must be one number or have shape ({rows},), one per node, "
             f"not {values.shape}."
         )
     bad = ~((values > 0.0) & np.isfinite(values))
@@ -362,7 +362,7 @@ def _explain(optimum: Optimum) -> str:
         )
     if optimum.status == "at lower bound":
         return (
-            "The likelihood keeps growing as T -> 0 because (nearly) every node is right; "
+            "The likelihood keeps growing as T -> 0 because (nearly) every node is correct; "
             f"T is set to its lower bound {optimum.temperature:g}: use more labelled nodes."
         )
     return (

@@ -14,7 +14,7 @@ from graphtemper.theory import domain
 
 Floats = NDArray[np.float64]
 
-# Tables are cut where they fall below this share of their largest entry.
+# Tables are cut where they fall below this fraction of their largest entry.
 _NEGLIGIBLE, _DEVIATIONS = 1e-16, 9.0
 # Smooth probability tables are summed on every n-th entry, n about a quarter of their standard
 # deviation: the error of that rule is far below rounding, and the cost stops growing with degree.
@@ -22,7 +22,7 @@ _POINTS_PER_SD = 4.0
 # Grid step in units of the narrowest component that matters: the trapezoid rule errs by exp(-40).
 _STEP = 0.7
 # The NLL is decided by nodes near the decision boundary. Beyond this (negative log) chance of being
-# there, double precision cannot hold their share.
+# there, double precision cannot represent their fraction.
 _LARGEST_RATE = 600.0
 # Longest tables: Poisson mean degree, and grid points on each side of zero.
 _LARGEST_MEAN_DEGREE, _LARGEST_GRID = 1e6, 50_000
@@ -45,14 +45,14 @@ class AggregatedLaw(NamedTuple):
     isolated: float
     """Probability of a node without neighbours, whose coordinate is exactly zero."""
     accuracy: float
-    """Probability that the sign is right, isolated nodes counting one half."""
+    """Probability that the sign is correct, isolated nodes counting one half."""
 
 
 def read_degrees(name: str, degree: ArrayLike) -> Degrees:
-    """Probabilities of degree 0, 1, 2, ... from a Poisson mean or a given histogram."""
-    given = domain.finite(name, degree)
-    if given.ndim == 0:
-        mean = float(domain.positive(name, given))
+    """Return the probabilities of degree 0, 1, 2, ... from a Poisson mean or a histogram."""
+    values = domain.finite(name, degree)
+    if values.ndim == 0:
+        mean = float(domain.positive(name, values))
         if mean > _LARGEST_MEAN_DEGREE:
             raise InputError(
                 f"{name} must be a mean of at most {_LARGEST_MEAN_DEGREE:g} for an exact table; "
@@ -60,12 +60,12 @@ def read_degrees(name: str, degree: ArrayLike) -> Degrees:
             )
         count = np.arange(np.ceil(mean + 10.0 * np.sqrt(mean) + 20.0))
         return Degrees(np.exp(xlogy(count, mean) - mean - gammaln(count + 1.0)), smooth=True)
-    if given.ndim != 1 or given.size == 0 or np.any(given < 0.0) or given.sum() <= 0.0:
+    if values.ndim != 1 or values.size == 0 or np.any(values < 0.0) or values.sum() <= 0.0:
         raise InputError(
             f"{name} must be a mean degree, or a one-dimensional histogram of non-negative "
             "probabilities of degree 0, 1, 2, ... with a positive sum."
         )
-    return Degrees(given / given.sum(), smooth=False)
+    return Degrees(values / values.sum(), smooth=False)
 
 
 def aggregated_law(
@@ -74,8 +74,8 @@ def aggregated_law(
     """Tabulate the law of g given class +1.
 
     The optimal scale is decided by the few nodes near g = 0, however rare they are, so the table
-    covers the bulk and the region around zero; the second is found by exponential tilting, the
-    change of measure under which g has mean zero.
+    covers the bulk and the region around zero; the second is located by exponential tilting,
+    the change of measure under which g has mean zero.
     """
     signal, loops = np.sqrt(snr), int(self_loop)
     tilt, rate = _tilt(h, signal)
@@ -99,7 +99,7 @@ def aggregated_law(
     )
     typical = float(np.dot(count, mass) / mass.sum())
     step = _STEP / min(float(precisions[-1]), np.sqrt(typical + 3.0 * np.sqrt(typical) + loops))
-    # The sigmoid has to be resolved too; near the optimum its scale is 2 d tilt.
+    # The sigmoid must be resolved as well; near the optimum its scale is 2 d tilt.
     step = min(step, 1.0 / (2.0 * (typical + loops) * max(abs(tilt), 1e-6)))
     if reach / step > _LARGEST_GRID:
         raise InputError(
@@ -112,7 +112,7 @@ def aggregated_law(
     for (_, chance), centre, precision, share in zip(
         tables, centres, precisions, mass, strict=True
     ):
-        # Only cells within reach of this degree's components: rare low degrees are wide, most not.
+        # Only cells within reach of this degree's components: only rare low degrees are wide.
         edge = (float(np.max(np.abs(centre))) + _DEVIATIONS / precision) / step
         inner = slice(max(0, half.size - int(edge) - 1), half.size + int(edge) + 1)
         kernel = np.subtract.outer(values[inner] * precision, centre * precision)
@@ -147,10 +147,10 @@ def _tilt(h: float, signal: float) -> tuple[float, float]:
 
 
 def _degree_window(degrees: Degrees, rate: float, own: float) -> tuple[Floats, Floats]:
-    """Degrees that matter and their masses: the bulk, and what is left of it near the boundary.
+    """Return degrees that matter and their masses: the bulk, and those near the boundary.
 
     ``own`` is the rate of the node's own features, infinite when they do not join the mean: then
-    a node without neighbours is at zero for ever and says nothing about the scale.
+    a node without neighbours is at zero for every scale and carries no information about it.
     """
     histogram = degrees.histogram
     count = np.arange(float(histogram.size))
@@ -168,13 +168,13 @@ def _degree_window(degrees: Degrees, rate: float, own: float) -> tuple[Floats, F
             "form."
         )
     cut = np.log(_NEGLIGIBLE)
-    wanted = np.flatnonzero((logs > logs.max() + cut) | (tilted > tilted.max() + cut))
+    selected = np.flatnonzero((logs > logs.max() + cut) | (tilted > tilted.max() + cut))
     if degrees.smooth:
         mean = float(np.dot(count, histogram))
         stride = max(1, int(np.sqrt(mean * np.exp(-rate)) / _POINTS_PER_SD))
-        wanted = np.arange(wanted[0], wanted[-1] + 1, stride)
-    mass = histogram[wanted]
-    return count[wanted], mass / mass.sum()
+        selected = np.arange(selected[0], selected[-1] + 1, stride)
+    mass = histogram[selected]
+    return count[selected], mass / mass.sum()
 
 
 def _binomial(degree: int, h: float, tilted: float) -> tuple[Floats, Floats]:

@@ -13,7 +13,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.checks import (
+    check_non_negative,
+    check_positive,
+    check_unit,
+    check_whole,
+)
 from graphtemper._core.random_streams import generator
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
@@ -79,11 +84,7 @@ def sample(
 
 def _radius(snr: float, noise: float) -> float:
     """Return the norm of the class means, after checking that features will fit float32."""
-    ratio, sigma = check_number(snr, "snr"), check_number(noise, "noise")
-    if not 0 < ratio < math.inf:
-        raise InputError(f"snr must be a positive number, not {ratio}.")
-    if not 0 < sigma < math.inf:
-        raise InputError(f"noise must be a positive number, not {sigma}.")
+    ratio, sigma = check_positive(snr, "snr"), check_positive(noise, "noise")
     if not SMALLEST <= sigma <= LARGEST:
         raise InputError(
             f"noise must lie between {SMALLEST:g} and {LARGEST:g}, because features are float32, "
@@ -115,10 +116,8 @@ def block_probabilities(
     check_whole(num_nodes, "num_nodes", 1, MAX_NODES)
     if num_nodes < num_classes:
         raise InputError(f"num_nodes must be at least the {num_classes} classes, not {num_nodes}.")
-    if not 0 <= check_number(homophily, "homophily") <= 1:
-        raise InputError(f"homophily must be in [0, 1], not {homophily}.")
-    if not 0 <= check_number(degree, "degree") < math.inf:
-        raise InputError(f"degree must be a non-negative number, not {degree}.")
+    check_unit(homophily, "homophily")
+    check_non_negative(degree, "degree")
     per_class = num_nodes / num_classes
     # p = h s and q = (1 - h) s / (K - 1) share the homophily; s sets the degree.
     scale = degree / (per_class - homophily) if per_class > homophily else math.inf
@@ -217,7 +216,7 @@ def sample_edges(
 def _distinct(total: int, probability: float, rng: np.random.Generator) -> NDArray[np.int64]:
     """Choose each of ``total`` items independently; the count is Binomial, the set uniform."""
     count = int(rng.binomial(total, probability)) if total else 0
-    if 2 * count > total:  # dense blocks: leaving out is cheaper than putting in
+    if 2 * count > total:  # dense blocks: drawing what to leave out is cheaper
         keep = np.ones(total, dtype=bool)
         keep[rng.choice(total, total - count, replace=False, shuffle=False)] = False
         return np.flatnonzero(keep)

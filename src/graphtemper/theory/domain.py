@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 # The slope divides by the source's signal coefficient c. At |c| = 0.05 an error of 0.0025 in the
 # source homophily (the standard error on about 10,000 edges is twice that) moves it by 10 %.
 ILL_CONDITIONED_SIGNAL = 0.05
-# Overflow is no warning here: `plain` turns it into an error.
+# Overflow does not warn here: `plain` turns it into an error.
 quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
 # Closer than this to the zero crossing, only rounding separates the signal from zero.
 _ZERO_SIGNAL = 1e-12
@@ -33,7 +33,7 @@ def finite(name: str, value: ArrayLike) -> Floats:
 
 
 def homophily(name: str, value: ArrayLike) -> Floats:
-    """Shares of same-class neighbours."""
+    """Fractions of same-class neighbours."""
     array = finite(name, value)
     require(name, array, (array >= 0.0) & (array <= 1.0), "between 0 and 1 (an edge homophily)")
     return array
@@ -54,10 +54,10 @@ def non_negative(name: str, value: ArrayLike) -> Floats:
 
 
 def class_count(name: str, value: ArrayLike) -> Floats:
-    """Whole numbers of classes, two or more."""
+    """Integer numbers of classes, two or more."""
     array = finite(name, value)
-    whole = (array >= 2.0) & (array == np.floor(array))
-    require(name, array, whole, "a whole number of at least 2 classes")
+    valid = (array >= 2.0) & (array == np.floor(array))
+    require(name, array, valid, "an integer of at least 2 classes")
     return array
 
 
@@ -80,11 +80,11 @@ def together(**arrays: Floats) -> None:
         ) from error
 
 
-def require(name: str, array: Floats, valid: NDArray[np.bool_], wanted: str) -> None:
+def require(name: str, array: Floats, valid: NDArray[np.bool_], condition: str) -> None:
     """Raise for the first entry of ``array`` that is not valid."""
     if not np.all(valid):
         bad = array[~valid].flat[0]
-        raise InputError(f"{name} must be {wanted}; got {bad:g}.")
+        raise InputError(f"{name} must be {condition}; got {bad:g}.")
 
 
 def source_signal(coefficient: Floats, crossing: str) -> None:

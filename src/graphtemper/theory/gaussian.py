@@ -1,7 +1,7 @@
 """Population quantities of the Gaussian model: decision values N(+-mean, variance), two classes.
 
-They are what the theorem and the bound are about, evaluated exactly (closed form or quadrature);
-`graphtemper.theory` exports them beside the paper's equations.
+The theorem and the bound are about these quantities, evaluated here exactly (closed form or
+quadrature); `graphtemper.theory` exports them together with the paper's equations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphtemper.theory import domain
 
 Floats = NDArray[np.float64]
 
-# Gauss-Legendre nodes on (0, 1), squared so that they crowd where the sigmoid bends.
+# Gauss-Legendre nodes on (0, 1), squared so that they are dense where the sigmoid bends.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
 _UNIT = (0.5 * (_NODES + 1.0)) ** 2
 _UNIT_WEIGHTS = _WEIGHTS * 0.5 * (_NODES + 1.0)

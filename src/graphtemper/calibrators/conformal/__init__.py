@@ -1,16 +1,16 @@
-r"""Sets of classes that hold the true one with a chosen probability: conformal prediction.
+r"""Conformal prediction: sets of classes that contain the true one with a chosen probability.
 
-A score says how badly a class fits a node. The threshold is a quantile of the scores of true
-classes on labelled nodes, and a set is every class whose score does not exceed it.
+A score measures how badly a class fits a node. The threshold is a quantile of the scores of true
+classes on labelled nodes, and a set contains every class whose score does not exceed it.
 
-**Coverage is guaranteed only under exchangeability**: if the labelled nodes and the new ones could
-change places without anybody noticing. A shifted graph breaks that, and then nothing here promises
-coverage. What can be said is weaker: if the recalibrated probabilities are the true ones, the
+**Coverage is guaranteed only under exchangeability** of the labelled and the new nodes: their joint
+distribution does not depend on their order. On a shifted graph this fails, and coverage is not
+guaranteed. A weaker statement holds: if the recalibrated probabilities are the true ones, the
 randomised APS score of the true class is uniform on every graph, so the source's threshold still
-covers. `recalibrate` makes mean confidence right, not every probability, so this is a reason to
-measure and not a guarantee.
+covers. `recalibrate` corrects the mean confidence and not every probability, so this is a reason to
+measure coverage and not a guarantee.
 
-`docs/sets.md` shows how it is used; `graphtemper bench sets` measures it under shift.
+`docs/sets.md` shows the use; `graphtemper bench sets` measures it under shift.
 """
 
 from graphtemper.calibrators.conformal.scores import aps, diffuse, raps

@@ -1,4 +1,4 @@
-"""Scores: how badly each class fits each node, from its probabilities and its neighbours'."""
+"""Conformal scores of each class at each node: APS, RAPS and their diffusion over neighbours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphtemper.graph.operators import multiply, operator
 
 
 def aps(probabilities: ArrayLike, uniforms: ArrayLike | None = None) -> FloatArray:
-    r"""Adaptive score: the probability of all classes above this one, and a share of its own.
+    r"""Return the adaptive score: the probability of more probable classes plus a part of its own.
 
     .. math:: s_{ik} = \sum_{j:\, r_{ij} < r_{ik}} p_{ij} + u_i\, p_{ik}
 
@@ -28,7 +28,7 @@ def aps(probabilities: ArrayLike, uniforms: ArrayLike | None = None) -> FloatArr
     ----------
     probabilities : (n, K) array
     uniforms : (n,) array, optional
-        One u in [0, 1] a node. Without them u = 1: nothing is random, and sets are larger.
+        One u in [0, 1] per node. Default u = 1: no randomness, and larger sets.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def raps(
     lam: float = 0.1,
     k_reg: int = 1,
 ) -> FloatArray:
-    r"""`aps` with a penalty on ranks, which keeps sets small where probabilities have long tails.
+    r"""Return `aps` plus a penalty on ranks, which keeps sets small for long-tailed probabilities.
 
     .. math:: s_{ik} = \mathrm{aps}_{ik} + \lambda \max(0,\, r_{ik} - k_{reg})
 
@@ -66,7 +66,7 @@ def raps(
     lam : float
         At least 0; 0 is `aps`.
     k_reg : int
-        Classes of this rank or better cost nothing.
+        Classes of this rank or better are not penalised.
 
     References
     ----------
@@ -84,12 +84,12 @@ def raps(
 
 
 def diffuse(scores: ArrayLike, graph: Graph, delta: float = 0.5) -> FloatArray:
-    r"""Mix each node's scores with the mean of its neighbours': DAPS, from the scores of `aps`.
+    r"""Mix each node's scores with the mean of its neighbours' (DAPS, from the scores of `aps`).
 
     .. math:: \tilde s = (1 - \delta)\, s + \delta\, D^{-1} A\, s
 
-    Where neighbours share their class this removes noise from the scores; where they do not, it
-    adds some. A node without neighbours keeps its own scores. O(E K).
+    Where neighbours have the same class this removes noise from the scores; where they do not, it
+    adds noise. A node without neighbours keeps its own scores. O(E K).
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ def diffuse(scores: ArrayLike, graph: Graph, delta: float = 0.5) -> FloatArray:
             f"there are {len(s)} rows but the graph has {graph.num_nodes} nodes; diffused scores "
             "need the probabilities of every node."
         )
-    share = check_unit(delta, "delta")
-    around = np.asarray(multiply(operator(graph, "mean"), s), dtype=np.float64)
-    alone = graph.degrees == 0
-    around[alone] = s[alone]
-    return (1.0 - share) * s + share * around
+    weight = check_unit(delta, "delta")
+    neighbours = np.asarray(multiply(operator(graph, "mean"), s), dtype=np.float64)
+    isolated = graph.degrees == 0
+    neighbours[isolated] = s[isolated]
+    return (1.0 - weight) * s + weight * neighbours
 
 
 def _ranked(
@@ -150,8 +150,8 @@ def _uniforms(uniforms: ArrayLike | None, count: int) -> NDArray[Any]:
         return np.ones(count)
     u = as_array(uniforms, "uniforms")
     if u.shape != (count,):
-        raise InputError(f"uniforms must have shape ({count},), one a row, not {u.shape}.")
-    # Written so that NaN fails the test too.
+        raise InputError(f"uniforms must have shape ({count},), one per row, not {u.shape}.")
+    # Written so that NaN fails the test as well.
     if u.dtype.kind not in "fiu" or not ((u >= 0.0) & (u <= 1.0)).all():
         raise InputError("uniforms must be numbers in [0, 1].")
     return u.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Prediction sets with a threshold from labelled nodes, and the few numbers of it that travel."""
+"""Prediction sets with a threshold from labelled nodes, and their JSON record."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Score = Literal["aps", "raps", "daps"]
 SCHEMA = "graphtemper.sets/1"
-# A class's scores travel as this many quantiles; coverage can then be 1 / STEPS too large.
+# Number of quantiles that represent a class's scores; coverage can be 1 / STEPS too large.
 STEPS = 100
-# More labelled nodes than this are no count.
+# A larger count of labelled nodes is damage.
 _MOST_NODES = 10**12
 
 
 class ConformalSets(HasParameters):
-    r"""Sets that hold the true class with probability ``level`` where nodes are exchangeable.
+    r"""Sets that contain the true class with probability ``level`` if nodes are exchangeable.
 
     A set is :math:`\{k : s_{ik} \le \hat q_k\}` with a score s and the threshold of labelled nodes
     that the model was not trained on. It is never empty: the class that fits best is always in it,
@@ -53,7 +53,7 @@ class ConformalSets(HasParameters):
         ``"aps"``, ``"raps"`` (a penalty on ranks) or ``"daps"`` (scores averaged with those of
         neighbours; `fit` and `predict` then need the graph and the probabilities of all its nodes).
     level
-        The coverage asked for, in (0, 1).
+        The target coverage, in (0, 1).
     lam, k_reg
         Penalty of ``"raps"``, and the ranks that are free of it. Defaults are for few classes.
     delta
@@ -64,8 +64,8 @@ class ConformalSets(HasParameters):
     Attributes
     ----------
     threshold_ : (K,) array
-        The largest score that is still in the set, by class; all equal unless `for_shares` made
-        them. Infinite where too few nodes were labelled: such sets hold every class.
+        The largest score in the set, per class; all equal unless made by `for_shares`. Infinite
+        where too few nodes were labelled: such sets contain every class.
     counts_ : (K,) int array
         Labelled nodes of each class.
     ladder_ : (K, 100) array
@@ -78,14 +78,14 @@ class ConformalSets(HasParameters):
     >>> p = rng.dirichlet([0.5] * 4, size=2000)
     >>> labels = np.array([rng.choice(4, p=row) for row in p])
     >>> sets = ConformalSets(level=0.9).fit(p[:1000], labels[:1000])
-    >>> found = sets.predict(p[1000:])
-    >>> found.shape, bool(metrics.coverage(found, labels[1000:]) > 0.88)
+    >>> members = sets.predict(p[1000:])
+    >>> members.shape, bool(metrics.coverage(members, labels[1000:]) > 0.88)
     ((1000, 4), True)
 
-    What travels is a threshold and a table of quantiles, and it gives the same sets:
+    The record holds a threshold and a table of quantiles, and gives the same sets:
 
     >>> again = ConformalSets.from_dict(sets.to_dict())
-    >>> bool((again.predict(p[1000:]) == found).all())
+    >>> bool((again.predict(p[1000:]) == members).all())
     True
     """
 
@@ -115,9 +115,9 @@ class ConformalSets(HasParameters):
     ) -> FloatArray:
         """Return how badly each class fits each node, (n, K).
 
-        Rows draw their random numbers from one stream a ``stage``, so that labelled and new nodes
-        are independent. With ``"daps"`` a node's neighbours matter, labelled or not: there each
-        node of a graph has one number for both stages, so that splits of a graph are exchangeable.
+        Random numbers come from one stream per ``stage``, so that labelled and new nodes are
+        independent. With ``"daps"`` a node's neighbours matter, labelled or not: there each node
+        of a graph has one number for both stages, so that splits of a graph are exchangeable.
         """
         p = check_matrix(probabilities, "probabilities")
         name = "graph" if self.score == "daps" else stage
@@ -144,29 +144,29 @@ class ConformalSets(HasParameters):
         ----------
         probabilities : (n, K) array
         labels : (n,) integer array
-            One a row; those of nodes that are not chosen are not read.
+            One per row; those of nodes that are not selected are not read.
         graph
-            For ``"daps"``: rows are then its nodes.
+            Needed by ``"daps"``; rows are then its nodes.
         nodes
             The rows to calibrate on (default all).
         weights : (n,) array, optional
-            How much denser the target is than the source at each row. A new node counts as much
-            as the largest of them, which is safe for all new nodes up to that weight. For changed
+            Ratio of the target's density to the source's at each row. A new node has the largest
+            of these weights, which is conservative for all new nodes up to that weight. For changed
             class shares use `for_shares`.
         """
         if graph is not None:
             check_instance(graph, Graph, "graph", "fit(probabilities, labels, graph, nodes)")
         p = check_matrix(probabilities, "probabilities")
         rows = select_nodes(nodes, len(p))
-        y = _chosen(labels, rows, len(p), "labels")
+        y = _select(labels, rows, len(p), "labels")
         truth = check_labels(y, rows.size, p.shape[1])
         scores = self.scores(p, graph, stage="fit")[rows, truth]
         if weights is None:
-            found = threshold(scores, self.level)
+            limit = threshold(scores, self.level)
         else:
-            chosen = check_vector(_chosen(weights, rows, len(p), "weights"), "weights")
-            found = threshold(scores, self.level, chosen, chosen.max())
-        self.threshold_ = np.full(p.shape[1], float(found))
+            density = check_vector(_select(weights, rows, len(p), "weights"), "weights")
+            limit = threshold(scores, self.level, density, density.max())
+        self.threshold_ = np.full(p.shape[1], float(limit))
         self.counts_ = np.bincount(truth, minlength=p.shape[1])
         self.ladder_ = np.full((p.shape[1], STEPS), np.nan)
         for k in np.flatnonzero(self.counts_):
@@ -176,11 +176,11 @@ class ConformalSets(HasParameters):
     def for_shares(self, target_shares: ArrayLike) -> ConformalSets:
         r"""Return sets for a target with other class shares, for instance estimated ones.
 
-        A labelled node of class k counts :math:`\pi_k / \hat s_k` times, with the target's share
-        and that of the labelled nodes, and so does the class that is tried, which gives each its
-        own threshold. Exact but for the steps of `ladder_`, which can only enlarge sets, **if
-        nothing but the shares changed and they are known**. A class without labelled nodes is in
-        every set if the target has it.
+        A labelled node of class k has the weight :math:`\pi_k / \hat s_k`, the target's share over
+        that of the labelled nodes, and so has the candidate class, which gives each class its own
+        threshold. Exact up to the steps of `ladder_`, which can only enlarge sets, **if only the
+        shares changed and the target shares are exact**. A class without labelled nodes is in every
+        set if its target share is positive.
 
         References
         ----------
@@ -189,7 +189,7 @@ class ConformalSets(HasParameters):
 
         Examples
         --------
-        Class 1 is rare and never found. If it becomes frequent, sets have to hold it:
+        Class 1 is rare and never predicted. If it becomes frequent, sets must contain it:
 
         >>> p = [[0.9, 0.1]] * 95 + [[0.6, 0.4]] * 5
         >>> sets = ConformalSets(seed=None).fit(p, [0] * 95 + [1] * 5)
@@ -204,19 +204,19 @@ class ConformalSets(HasParameters):
         weight = np.where(shares > 0.0, np.inf, 0.0)
         weight[here] = shares[here] * self.counts_.sum() / self.counts_[here]
         if np.isnan(self.ladder_[here]).any():
-            raise InputError("these sets came without their ladder; fit them again to reweight.")
+            raise InputError("these sets have no ladder of quantiles; fit them again to reweight.")
         if not (weight[here] > 0.0).any():
             raise InputError("target_shares are zero for every class with labelled nodes.")
         mass = np.repeat(self.counts_[here] * weight[here] / STEPS, STEPS)
-        moved = type(self)(**self.get_params())
-        moved.counts_, moved.ladder_ = self.counts_, self.ladder_
-        moved.threshold_ = threshold(self.ladder_[here].ravel(), self.level, mass, weight)
-        return moved
+        sets = type(self)(**self.get_params())
+        sets.counts_, sets.ladder_ = self.counts_, self.ladder_
+        sets.threshold_ = threshold(self.ladder_[here].ravel(), self.level, mass, weight)
+        return sets
 
     def predict(
         self, probabilities: ArrayLike, graph: Graph | None = None, nodes: Nodes = None
     ) -> NDArray[np.bool_]:
-        """Return which classes are in the set of each chosen row, (n, K)."""
+        """Return which classes are in the set of each selected row, (n, K)."""
         self._check_fitted()
         p = check_matrix(probabilities, "probabilities")
         if p.shape[1] != self.threshold_.size:
@@ -226,16 +226,16 @@ class ConformalSets(HasParameters):
             )
         rows = select_nodes(nodes, len(p))
         scores = self.scores(p, graph)[rows]
-        found = scores <= self.threshold_
-        found[np.arange(rows.size), scores.argmin(axis=1)] = True
-        return np.asarray(found)
+        members = scores <= self.threshold_
+        members[np.arange(rows.size), scores.argmin(axis=1)] = True
+        return np.asarray(members)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parameters and what `predict` and `for_shares` need, as plain JSON values.
 
         Infinite thresholds and quantiles of classes without nodes are None. In a class of fewer
-        than 100 nodes every quantile is the score of one node; drop ``"ladder"`` where that is too
-        much to give away, and only `for_shares` is lost.
+        than 100 nodes every quantile is the score of one node; drop ``"ladder"`` where that must
+        not be disclosed: only `for_shares` needs it.
         """
         self._check_fitted()
         return {
@@ -253,7 +253,7 @@ class ConformalSets(HasParameters):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ConformalSets:
-        """Read what `to_dict` wrote; what is damaged or of another version is refused."""
+        """Rebuild sets from `to_dict`; raise if the record is damaged or of another version."""
         if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
             raise InputError(f"this is not a {SCHEMA} record; write one with to_dict.")
         try:
@@ -273,8 +273,8 @@ class ConformalSets(HasParameters):
             raise InputError(f"the record of prediction sets is damaged: {reason}.") from error
         if sets.counts_.shape != (size,) or sets.ladder_.shape != (size, STEPS):
             raise InputError("the record of prediction sets is damaged: its sizes disagree.")
-        known = ~np.isnan(sets.ladder_).all(axis=1)
-        if not (np.diff(sets.ladder_[known], axis=1) >= 0.0).all():
+        present = ~np.isnan(sets.ladder_).all(axis=1)
+        if not (np.diff(sets.ladder_[present], axis=1) >= 0.0).all():
             raise InputError("the record of prediction sets is damaged: its ladder does not rise.")
         return sets
 
@@ -283,10 +283,10 @@ class ConformalSets(HasParameters):
             raise InputError("these prediction sets have no threshold yet; call fit first.")
 
 
-def _chosen(values: ArrayLike, rows: NDArray[np.int64], count: int, name: str) -> NDArray[Any]:
+def _select(values: ArrayLike, rows: NDArray[np.int64], count: int, name: str) -> NDArray[Any]:
     array = as_array(values, name)
     if array.shape != (count,):
-        raise InputError(f"{name} must have shape ({count},), one a row, not {array.shape}.")
+        raise InputError(f"{name} must have shape ({count},), one per row, not {array.shape}.")
     return np.asarray(array[rows])
 
 

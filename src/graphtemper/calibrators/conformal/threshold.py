@@ -1,4 +1,4 @@
-"""Thresholds: quantiles of scores that leave room for the node that has not been seen."""
+"""Conformal thresholds: quantiles of scores, corrected for the new node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphtemper._core.arrays import FloatArray, as_array, check_vector
 from graphtemper._core.checks import check_level
 from graphtemper.errors import InputError
 
-# 0.07 * 100 is 7.000000000000001: a whole number must not be missed by rounding.
+# 0.07 * 100 is 7.000000000000001: rounding must not skip an integer.
 _ROUNDING = 1e-12
 
 
@@ -26,20 +26,20 @@ def threshold(
 
     Without weights this is the :math:`\lceil (n + 1)(1 - \alpha) \rceil`-th smallest of n scores.
     The new node counts as a score of infinity: where all n scores together do not reach the
-    level, as with :math:`n < (1-\alpha)/\alpha`, the threshold is infinite and a set holds every
+    level, as with :math:`n < (1-\alpha)/\alpha`, the threshold is infinite and a set contains every
     class.
 
     Parameters
     ----------
     scores : (n,) array
-        Of the true classes of labelled nodes.
+        Scores of the true classes of labelled nodes.
     level : float
         1 - alpha, in (0, 1).
     weights : (n,) array, optional
-        Density of the target over that of the source at each node, up to a factor. With these the
-        coverage holds at the target; with estimates of them, about.
+        Ratio of the target's density to the source's at each node, up to a factor. With exact
+        ratios the coverage holds at the target; with estimated ones, approximately.
     new_weight : float or (m,) array
-        The same at the new node, or at several.
+        The same ratio at the new node, or at several new nodes.
 
     Returns
     -------
@@ -54,13 +54,13 @@ def threshold(
     --------
     >>> float(threshold(range(1, 20), 0.9))     # the 18th of 19, as 0.9 * 20 = 18
     18.0
-    >>> float(threshold(range(1, 9), 0.9))      # eight are too few for 90 %
+    >>> float(threshold(range(1, 9), 0.9))      # eight nodes are too few for 90 %
     inf
     >>> threshold([1.0, 2.0, 3.0], 0.5, [1.0, 1.0, 6.0], [1.0, 100.0]).tolist()
     [3.0, inf]
     """
     values = check_vector(scores, "scores")
-    wanted = check_level(level)
+    fraction = check_level(level)
     if values.size == 0:
         raise InputError("scores is empty; pass at least one labelled node.")
     counts = np.ones(values.size) if weights is None else check_vector(weights, "weights")
@@ -71,13 +71,13 @@ def threshold(
         raise InputError("weights must not be negative, and one of them must be positive.")
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(counts[order])
-    needed = wanted * (reached[-1] + added) * (1.0 - _ROUNDING)
-    found = np.append(values[order], np.inf)
-    return np.asarray(found[np.searchsorted(reached, needed, side="left")])
+    needed = fraction * (reached[-1] + added) * (1.0 - _ROUNDING)
+    candidates = np.append(values[order], np.inf)
+    return np.asarray(candidates[np.searchsorted(reached, needed, side="left")])
 
 
 def ladder(scores: FloatArray, steps: int) -> FloatArray:
-    r"""Return quantiles that stand for all scores, each for the same share and never below them.
+    r"""Return quantiles that represent all scores, each an equal fraction and never below them.
 
     Step j is the :math:`\lceil j n / J \rceil`-th smallest score, raised to the next millionth, so
     a threshold from the ladder is never smaller than one from the scores.

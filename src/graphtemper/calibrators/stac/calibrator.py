@@ -23,14 +23,14 @@ _TOLERANCE = 1e-3
 class STAC(TemperatureCalibrator):
     r"""One temperature, matched to an accuracy that is estimated on the target without labels.
 
-    `graphtemper.stac` does the work: fitting takes the ATC threshold from the calibration nodes;
+    `graphtemper.stac` does the work: fitting computes the ATC threshold on the calibration nodes;
     applying runs the predictor on perturbed copies of the graph, estimates
     :math:`\hat a = \min(\hat a_{ATC}, \hat a_{GDE})` and matches mean confidence to it.
 
     Parameters
     ----------
     predictor : callable ``graph -> logits (N, K)``
-        The frozen model; the logits given to `fit` and `transform` must be its own.
+        The frozen model; `fit` and `transform` need its own logits.
     passes, perturbation, level, share, seed
         See `graphtemper.stac.stac`.
 

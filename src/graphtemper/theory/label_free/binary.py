@@ -2,11 +2,11 @@
 
 Under the model the decision values delta = z_1 - z_0 of unlabelled nodes are a mixture of
 N(+m, s^2) and N(-m, s^2). Both parameters, hence the slope 2 m / s^2, are determined by the shape
-of that mixture: two humps, or failing those a kurtosis below the Gaussian's. When the humps merge
-(accuracy near chance) or when hardly any node lies between them (accuracy near one) the shape stops
-saying anything about the temperature; then `NotIdentifiableError` is raised instead of a number.
+of that mixture: two modes, or at least a kurtosis below the Gaussian's. When the modes merge
+(accuracy near chance) or hardly any node lies between them (accuracy near one) the shape no longer
+determines the temperature; then `NotIdentifiableError` is raised instead of returning a number.
 
-What cannot be seen without labels: which hump is which class. The model is taken to beat chance.
+Without labels it is unknown which mode is which class. The model is assumed to beat chance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.theory import domain
-from graphtemper.theory.label_free.binary_fits import Found, fit_degrees, fit_gaussian, fit_moments
+from graphtemper.theory.label_free.binary_fits import (
+    ScaledFit,
+    fit_degrees,
+    fit_gaussian,
+    fit_moments,
+)
 from graphtemper.theory.label_free.expected_error import Expected, Nodes, sharp_enough
 
 Floats = NDArray[np.float64]
@@ -31,11 +36,11 @@ __all__ = [
     "fit_binary",
 ]
 
-# Where an answer is given. Below, the excess kurtosis is smaller than 0.2 and any slight misfit of
-# the model imitates it; above, fewer than 1 node in 100 is wrong and the tails decide.
+# Range of answers. Below it the excess kurtosis is smaller than 0.2 and a slight misfit of the
+# model imitates it; above it fewer than 1 node in 100 is wrong and the tails decide.
 ACCURACY_RANGE = (0.75, 0.99)
-# Standard error of log T up to which an answer is given: the error that the model expects for a
-# graph less separated than the fit, see `_expected_error`; the fitted error alone would be biased.
+# Largest standard error of log T of an answer: the error that the model expects for a graph less
+# separated than the fit, see `expected_error`; the fitted error alone would be biased.
 LARGEST_LOG_ERROR = 0.10
 _FEWEST_NODES = 50
 # Above this size equal values (to 1/200 of a standard deviation) of equal degree are counted once.
@@ -46,10 +51,10 @@ _SPREADS = (1e-140, 1e140)
 
 @dataclass(frozen=True)
 class MixtureFit:
-    """Two classes found in unlabelled decision values.
+    """Two classes fitted to unlabelled decision values.
 
-    ``variance`` is the average over nodes of the class variance (it differs with the degree when
-    degrees were given). ``temperature`` minimises the NLL expected under the fitted posterior on
+    ``variance`` is the average over nodes of the class variance (it depends on the degree if
+    degrees were passed). ``temperature`` minimises the NLL expected under the fitted posterior on
     the observed values; without degrees and offset it is variance / (2 mean). Errors are standard
     errors; ``log_temperature_error`` is that of log(temperature).
     """
@@ -98,23 +103,23 @@ def fit_binary(
     Parameters
     ----------
     delta
-        Decision values z_1 - z_0, one a node; the scale is free.
+        Decision values z_1 - z_0, one per node; their scale is arbitrary.
     degrees
-        Degree of each node, for a mean-aggregating model; isolated nodes are set aside.
+        Degree of each node, for a mean-aggregating model; isolated nodes are excluded.
     method
         "likelihood" or, without degrees, "moments" (cruder, no iteration).
     snr
         Signal-to-noise ratio of the features, used with degrees only, for the skewness of the
         classes.
     snr_factor
-        Factor by which the snr may be off, in both directions (1 when it is known exactly). The
+        Factor by which the snr may be off, in both directions (1 if it is exact). The
         fit is repeated at snr / factor and snr x factor, and the larger change of each result is
         added (in squares) to its standard error.
     accuracy_range
         Fitted accuracies outside this range are refused.
     largest_log_error
         Fits are refused unless the standard error of the log temperature is below this by a
-        margin; infinity turns that refusal off, and with it the promise of unbiased answers.
+        margin; infinity disables that check, and answers may then be biased.
 
     Raises
     ------
@@ -123,7 +128,7 @@ def fit_binary(
         likelihood ratio takes its place), when the fitted accuracy is outside ``accuracy_range``,
         when the stated error of log T exceeds ``largest_log_error``, or when the separation of the
         classes does not exceed, by three of its standard errors, the one at which
-        the model expects that error for so many nodes of such degrees.
+        the model expects that error for this number of nodes and these degrees.
 
     Notes
     -----
@@ -132,7 +137,7 @@ def fit_binary(
 
     Simulated from the model with degrees and the true snr (``snr_factor=1``), one draw for each
     random graph: accuracy uniform in [0.72, 0.995], log snr in [log 0.3, log 4], log of the mean
-    Poisson degree in [log 6, log 50]. Error of log T of the answers given:
+    Poisson degree in [log 6, log 50]. Error of log T of the answers:
 
     ===== ======= ===== ===== ===================
     N     answers  mean rms z within 10 % of true
@@ -142,9 +147,9 @@ def fit_binary(
     20000   73/80 -0.00  1.03 97 %
     ===== ======= ===== ===== ===================
 
-    What no limit removes: a graph so close to it that only a few draws pass is answered on its
-    lucky draws. Of 60 draws at h = 0.65, snr 1, degree 25, N = 1500 (accuracy 0.86), 10 were
-    answered, with mean error -0.12 and rms z 1.7; at h = 0.72, snr 0.5, degree 16, N = 1500
+    No limit removes one bias: a graph so close to the limit that only a few draws pass is answered
+    on its favourable draws. Of 60 draws at h = 0.65, snr 1, degree 25, N = 1500 (accuracy 0.86), 10
+    were answered, with mean error -0.12 and rms z 1.7; at h = 0.72, snr 0.5, degree 16, N = 1500
     (accuracy 0.85), 4, with -0.17 and 2.4.
 
     Examples
@@ -170,11 +175,11 @@ def fit_binary(
     try:
         if nodes is not None:
             isolated = values.size - int(nodes.weights.sum())
-            found = fit_degrees(nodes, isolated, ratio, factor)
+            scaled = fit_degrees(nodes, isolated, ratio, factor)
         else:
-            found = fit_moments(values) if method == "moments" else fit_gaussian(values)
-        fit = _scaled_back(found, unit, values.size, method)
-        _refuse_undetermined(fit, found, accuracies, limit)
+            scaled = fit_moments(values) if method == "moments" else fit_gaussian(values)
+        fit = _in_units(scaled, unit, values.size, method)
+        _refuse_undetermined(fit, scaled, accuracies, limit)
     except (np.linalg.LinAlgError, FloatingPointError, OverflowError) as error:
         raise NotIdentifiableError(
             "The logits do not determine the temperature: the fit of two classes broke down, as "
@@ -183,16 +188,16 @@ def fit_binary(
     return fit
 
 
-def _scaled_back(
-    found: Found, unit: float, size: int, method: Literal["likelihood", "moments"]
+def _in_units(
+    scaled: ScaledFit, unit: float, size: int, method: Literal["likelihood", "moments"]
 ) -> MixtureFit:
     """Return to the unit of the logits, with the snr's uncertainty added to the errors."""
-    mean, variance, accuracy, log_temperature = (float(x) for x in found.summary)
-    errors = [float(x) for x in np.hypot(found.errors, found.sensitivity)]
+    mean, variance, accuracy, log_temperature = (float(x) for x in scaled.summary)
+    errors = [float(x) for x in np.hypot(scaled.errors, scaled.sensitivity)]
     return MixtureFit(
         mean=unit * mean,
         variance=unit**2 * variance,
-        offset=unit * found.offset,
+        offset=unit * scaled.offset,
         temperature=unit * float(np.exp(log_temperature)),
         accuracy=accuracy,
         mean_error=unit * errors[0],
@@ -205,31 +210,33 @@ def _scaled_back(
 
 
 def _refuse_undetermined(
-    fit: MixtureFit, found: Found, accuracies: tuple[float, float], limit: float
+    fit: MixtureFit, scaled: ScaledFit, accuracies: tuple[float, float], limit: float
 ) -> None:
     low, high = accuracies
     if not low <= fit.accuracy <= high:
         reason = "the classes overlap too much" if fit.accuracy < low else "errors are too rare"
         raise NotIdentifiableError(
             f"The logits do not determine the temperature: at the fitted accuracy "
-            f"{fit.accuracy:.3f} (answers are given in [{low:g}, {high:g}]) {reason}; label some "
+            f"{fit.accuracy:.3f} (answers are limited to [{low:g}, {high:g}]) {reason}; label some "
             "nodes of the target."
         )
-    by_snr = float(found.sensitivity[3])
+    by_snr = float(scaled.sensitivity[3])
 
     def expected(separation: float) -> Expected:
-        sampling, of_separation = found.expected(separation)
+        sampling, of_separation = scaled.expected(separation)
         return Expected(float(np.hypot(sampling, by_snr)), of_separation)
 
-    if not (fit.log_temperature_error <= limit and sharp_enough(expected, found.separation, limit)):
-        way_out = (
-            "give the features' snr more exactly"
+    if not (
+        fit.log_temperature_error <= limit and sharp_enough(expected, scaled.separation, limit)
+    ):
+        advice = (
+            "pass the features' snr more exactly"
             if by_snr > 0.5 * limit
-            else "use more nodes, give their degrees"
+            else "use more nodes, pass their degrees"
         )
         raise NotIdentifiableError(
             "The logits do not determine the temperature: the standard error of its logarithm is "
-            f"about {fit.log_temperature_error:.2f}, not safely below {limit:.2f}; {way_out}, or "
+            f"about {fit.log_temperature_error:.2f}, not safely below {limit:.2f}; {advice}, or "
             "label some nodes of the target."
         )
 
@@ -273,10 +280,10 @@ def _linked(values: Floats, degrees: Floats) -> Nodes:
 
 def _degree_values(degrees: ArrayLike, size: int) -> Floats:
     values = domain.non_negative("degrees", degrees)
-    domain.require("degrees", values, values == np.floor(values), "whole numbers")
+    domain.require("degrees", values, values == np.floor(values), "integers")
     if values.shape != (size,):
         raise InputError(
-            f"degrees must have one entry a decision value ({size}); got {values.shape}."
+            f"degrees must have one entry per decision value ({size}); got {values.shape}."
         )
     return values
 
@@ -289,12 +296,14 @@ def _limit(value: float) -> float:
 
 def _snr_factor(value: float) -> float:
     array = domain.finite("snr_factor", value)
-    domain.require("snr_factor", array, array >= 1.0, "at least 1 (1 = exactly known)")
+    domain.require("snr_factor", array, array >= 1.0, "at least 1 (1 = exact)")
     return domain.one("snr_factor", array)
 
 
-def _accuracy_range(given: tuple[float, float]) -> tuple[float, float]:
-    pair = domain.finite("accuracy_range", given)
+def _accuracy_range(bounds: tuple[float, float]) -> tuple[float, float]:
+    pair = domain.finite("accuracy_range", bounds)
     if pair.shape != (2,) or not 0.5 <= pair[0] < pair[1] <= 1.0:
-        raise InputError(f"accuracy_range must be two rising numbers in [0.5, 1]; got {given!r}.")
+        raise InputError(
+            f"accuracy_range must be two increasing numbers in [0.5, 1]; got {bounds!r}."
+        )
     return float(pair[0]), float(pair[1])

@@ -29,33 +29,37 @@ from graphtemper.theory.label_free.neighbour_likelihood import (
 
 Floats = NDArray[np.float64]
 
-# One-sided 1 % level of the test for humps: without them there is nothing to fit.
+# One-sided 1 % level of the test for two modes: one Gaussian leaves nothing to fit.
 SIGNIFICANT = 2.326
 
 
 @dataclass(frozen=True)
-class Found:
-    """One fit. Three arrays of four run over (mean, variance, accuracy, log temperature)."""
+class ScaledFit:
+    """A fit in units of the values' spread.
+
+    ``summary``, ``errors`` and ``sensitivity`` run over (mean, variance, accuracy, log
+    temperature).
+    """
 
     summary: Floats
     errors: Floats
     """Standard errors from sampling the nodes."""
     sensitivity: Floats
-    """Largest change when the snr is off by the factor given; zero without degrees."""
+    """Largest change when the snr is off by its factor; zero without degrees."""
     offset: float
     separation: float
-    """Distance of the classes in a coordinate of the method's own, and its expected errors."""
+    """Distance of the classes in a coordinate that depends on the method."""
     expected: Callable[[float], Expected]
 
 
-def fit_moments(values: Floats) -> Found:
+def fit_moments(values: Floats) -> ScaledFit:
     """Solve the second and fourth central moments for mean and variance."""
     offset = float(values.mean())
     centred = values - offset
     second, fourth = float(np.mean(centred**2)), float(np.mean(centred**4))
     excess = fourth / second**2 - 3.0
     if excess > -SIGNIFICANT * np.sqrt(24.0 / values.size):
-        raise _no_humps(f"the excess kurtosis is {excess:.3f}", values.size)
+        raise _no_modes(f"the excess kurtosis is {excess:.3f}", values.size)
     # share = m^2 / mu_2; the two moments give it as sqrt(-excess / 2), capped by the two-point law.
     share = min(float(np.sqrt(-0.5 * excess)), 1.0 - 1e-9)
     mean, variance = float(np.sqrt(share * second)), (1.0 - share) * second
@@ -67,7 +71,7 @@ def fit_moments(values: Floats) -> Found:
             separation, _moments_covariance(nodes.values, nodes.weights, separation, 1.0)
         )
 
-    return _gaussian_found(values, mean, variance, offset, covariance, expected)
+    return _gaussian_fit(values, mean, variance, offset, covariance, expected)
 
 
 def _moments_covariance(centred: Floats, weights: Floats, mean: float, variance: float) -> Floats:
@@ -88,24 +92,24 @@ def _moments_covariance(centred: Floats, weights: Floats, mean: float, variance:
     return np.asarray((influence * weights) @ influence.T / size**2, dtype=np.float64)
 
 
-def fit_gaussian(values: Floats) -> Found:
+def fit_gaussian(values: Floats) -> ScaledFit:
     """Maximise the likelihood of N(offset +- mean, variance)."""
-    found = two_gaussians(Nodes(values, np.ones(values.size), np.ones(values.size)))
-    mean, variance = abs(float(found.point[0])), float(np.exp(found.point[1]))
-    offset = float(found.point[2])
+    maximum = two_gaussians(Nodes(values, np.ones(values.size), np.ones(values.size)))
+    mean, variance = abs(float(maximum.point[0])), float(np.exp(maximum.point[1]))
+    offset = float(maximum.point[2])
     shift = offset / float(np.sqrt(mean**2 + variance))
 
     def expected(separation: float) -> Expected:
-        moved = shift * np.sqrt(1.0 + separation**2)
-        nodes = _gaussian_nodes(separation, moved, values.size)
-        point = np.array([separation, 0.0, moved])
+        centre = shift * np.sqrt(1.0 + separation**2)
+        nodes = _gaussian_nodes(separation, centre, values.size)
+        point = np.array([separation, 0.0, centre])
         matrix = information(gaussian(nodes.values, nodes.degrees, point), nodes.weights)
         inverse = np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=np.float64)
         return _gaussian_expected(separation, inverse[:2, :2])
 
     to_variance = np.diag([1.0, variance])
-    covariance = to_variance @ found.covariance[:2, :2] @ to_variance
-    return _gaussian_found(values, mean, variance, offset, covariance, expected)
+    covariance = to_variance @ maximum.covariance[:2, :2] @ to_variance
+    return _gaussian_fit(values, mean, variance, offset, covariance, expected)
 
 
 def _gaussian_nodes(separation: float, offset: float, size: int) -> Nodes:
@@ -131,14 +135,14 @@ def _gaussian_expected(separation: float, covariance: Floats) -> Expected:
     )
 
 
-def _gaussian_found(
+def _gaussian_fit(
     values: Floats,
     mean: float,
     variance: float,
     offset: float,
     covariance: Floats,
     expected: Callable[[float], Expected],
-) -> Found:
+) -> ScaledFit:
     """Everything that follows from mean and variance when all nodes share them."""
     posterior = expit(2.0 * mean * (values - offset) / variance)
     deviation = float(np.sqrt(variance))
@@ -154,7 +158,7 @@ def _gaussian_found(
         ]
     )
     cooled = np.log(_temperature(values, posterior, np.ones(values.size)))
-    return Found(
+    return ScaledFit(
         summary=np.array([mean, variance, float(accuracy), cooled]),
         errors=np.sqrt(np.diag(jacobian @ covariance @ jacobian.T)),
         sensitivity=np.zeros(4),
@@ -164,7 +168,7 @@ def _gaussian_found(
     )
 
 
-def fit_degrees(nodes: Nodes, isolated: int, snr: float, snr_factor: float) -> Found:
+def fit_degrees(nodes: Nodes, isolated: int, snr: float, snr_factor: float) -> ScaledFit:
     """Maximise the likelihood of Binomial neighbours; isolated nodes only count in the accuracy."""
     start = two_gaussians(nodes)
     mean, variance = abs(float(start.point[0])), float(np.exp(start.point[1]))
@@ -173,24 +177,25 @@ def fit_degrees(nodes: Nodes, isolated: int, snr: float, snr_factor: float) -> F
     def fit(ratio: float) -> tuple[Maximum, Floats]:
         first = _start(mean, variance, offset, ratio)
         likelihood = NeighbourLikelihood(nodes.values, nodes.degrees, ratio)
-        found = _converged(maximise(likelihood, first, nodes.weights))
-        return found, _neighbour_summary(found.point, found.evaluation, nodes, isolated, ratio)
+        maximum = _converged(maximise(likelihood, first, nodes.weights))
+        evaluation = maximum.evaluation
+        return maximum, _neighbour_summary(maximum.point, evaluation, nodes, isolated, ratio)
 
-    found, summary = fit(snr)
+    maximum, summary = fit(snr)
     sensitivity = np.zeros(4)
     if snr_factor > 1.0:
-        moved = [fit(snr / snr_factor)[1], fit(snr * snr_factor)[1]]
-        sensitivity = np.max(np.abs(np.stack(moved) - summary), axis=0)
-    excess = float(expit(found.point[1]))
+        ends = [fit(snr / snr_factor)[1], fit(snr * snr_factor)[1]]
+        sensitivity = np.max(np.abs(np.stack(ends) - summary), axis=0)
+    excess = float(expit(maximum.point[1]))
     likelihood = NeighbourLikelihood(nodes.values, nodes.degrees, snr)
-    jacobian = _jacobian(likelihood, found.point, summary, nodes, isolated, snr)
-    return Found(
+    jacobian = _jacobian(likelihood, maximum.point, summary, nodes, isolated, snr)
+    return ScaledFit(
         summary=summary,
-        errors=np.sqrt(np.diag(jacobian @ found.covariance @ jacobian.T)),
+        errors=np.sqrt(np.diag(jacobian @ maximum.covariance @ jacobian.T)),
         sensitivity=sensitivity,
-        offset=float(found.point[2]),
+        offset=float(maximum.point[2]),
         separation=excess,
-        expected=_neighbour_expected(found.point, nodes, snr),
+        expected=_neighbour_expected(maximum.point, nodes, snr),
     )
 
 
@@ -239,17 +244,18 @@ def _start(mean: float, variance: float, offset: float, snr: float) -> Floats:
 
 
 def _neighbour_summary(
-    point: Floats, found: Evaluation, nodes: Nodes, isolated: int, snr: float
+    point: Floats, evaluation: Evaluation, nodes: Nodes, isolated: int, snr: float
 ) -> Floats:
     """(mean, average variance, accuracy, log temperature) at one parameter value."""
     values, degrees, weights = nodes
     size, excess = float(np.exp(point[0])), float(expit(point[1]))
     average = float(np.average(1.0 / degrees, weights=weights))
     variance = size**2 * (1.0 - excess**2 + 1.0 / snr) * average
-    right = np.where(values > 0.0, found.posterior, 1.0 - found.posterior)
+    posterior = evaluation.posterior
+    right = np.where(values > 0.0, posterior, 1.0 - posterior)
     correct = float(np.dot(weights, right) + 0.5 * isolated) / (float(weights.sum()) + isolated)
-    cooled = np.log(_temperature(values, found.posterior, weights))
-    return np.array([size * excess, variance, correct, cooled])
+    log_temperature = np.log(_temperature(values, posterior, weights))
+    return np.array([size * excess, variance, correct, log_temperature])
 
 
 def _jacobian(
@@ -261,18 +267,18 @@ def _jacobian(
     snr: float,
 ) -> Floats:
     """Differentiate the summary by the parameters, the values held fixed."""
-    moves = [point + move for move in np.diag(np.full(3, 1e-4))]
+    points = [point + step for step in np.diag(np.full(3, 1e-4))]
     return np.stack(
         [
-            (_neighbour_summary(moved, likelihood(moved), nodes, isolated, snr) - centre) / 1e-4
-            for moved in moves
+            (_neighbour_summary(near, likelihood(near), nodes, isolated, snr) - centre) / 1e-4
+            for near in points
         ],
         axis=1,
     )
 
 
 def two_gaussians(nodes: Nodes) -> Maximum:
-    """Fit N(offset +- mean, variance / degree), or refuse when one Gaussian does as well."""
+    """Fit N(offset +- mean, variance / degree), or raise if one Gaussian fits as well."""
     values, degrees, weights = nodes
     centre = float(np.average(values, weights=weights))
     total = float(np.average(degrees * (values - centre) ** 2, weights=weights))
@@ -281,7 +287,7 @@ def two_gaussians(nodes: Nodes) -> Maximum:
     def likelihood(parameters: Floats) -> Evaluation:
         return gaussian(values, degrees, parameters)
 
-    # One start near the merged shape and one near two separate humps; the better end counts.
+    # One start near the merged shape and one near two separate modes; the better result is used.
     fits = [
         maximise(
             likelihood,
@@ -295,19 +301,19 @@ def two_gaussians(nodes: Nodes) -> Maximum:
     gain = float(np.dot(weights, best.evaluation.log_likelihood - one.log_likelihood))
     # The mean enters squared and cannot be negative, so half the chi-square: one-sided 1 %.
     if not 2.0 * gain >= SIGNIFICANT**2:
-        raise _no_humps(
+        raise _no_modes(
             f"two classes raise the log likelihood by {max(gain, 0.0):.2f}", int(weights.sum())
         )
     return _converged(best)
 
 
-def _converged(found: Maximum) -> Maximum:
-    if not found.converged:
+def _converged(maximum: Maximum) -> Maximum:
+    if not maximum.converged:
         raise NotIdentifiableError(
             "The fit of two classes to the logits did not converge, as happens with outliers or an "
             "snr that contradicts the logits; check both, or label some nodes of the target."
         )
-    return found
+    return maximum
 
 
 def _temperature(values: Floats, posterior: Floats, weights: Floats) -> float:
@@ -321,8 +327,8 @@ def _temperature(values: Floats, posterior: Floats, weights: Floats) -> float:
     return 1.0 / scale
 
 
-def _no_humps(evidence: str, size: int) -> NotIdentifiableError:
+def _no_modes(evidence: str, size: int) -> NotIdentifiableError:
     return NotIdentifiableError(
         f"The {size} logits look like one Gaussian ({evidence}), as they do when accuracy is near "
-        "chance; no slope can be read from them, so label some nodes of the target."
+        "chance; they do not determine a slope, so label some nodes of the target."
     )

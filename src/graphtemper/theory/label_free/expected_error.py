@@ -1,10 +1,10 @@
-"""When is a label-free fit sharp enough? Judged by the error expected, not by the error fitted.
+"""Whether a label-free fit is precise enough, by its expected and not by its fitted error.
 
-The standard error of a fit falls as its humps separate, so a fit that came out too separated by
-luck (its temperature too low) also calls itself precise, and a limit on the fitted error lets just
-those through. The standard error that the model expects at a given separation depends on the
-number of nodes and their degrees alone. The limit becomes a separation that does not depend on the
-draw, and a fit has to exceed it by a margin that luck seldom bridges.
+The standard error of a fit falls as its modes separate, so a fit that is too separated by chance
+(its temperature too low) also has a small fitted error, and a limit on that error would select such
+fits. The standard error that the model expects at a separation depends only on the number of nodes
+and their degrees. The limit becomes a separation that does not depend on the draw, and a fit must
+exceed it by a margin that chance seldom bridges.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from graphtemper.theory.label_free.neighbour_likelihood import Evaluation
 
 Floats = NDArray[np.float64]
 
-# By how many standard errors a fit must exceed the separation at the limit.
+# Number of standard errors by which a fit must exceed the separation at the limit.
 MARGIN = 3.0
 _BISECTIONS = 8
-# Largest number of grid points a degree, and of degrees, in an expectation.
+# Largest number of grid points per degree, and of degrees, in an expectation.
 _LARGEST_GRID, _LARGEST_DEGREES = 400, 16
 _DEVIATIONS, _POINTS_PER_SD = 6.5, 2.5
 
@@ -45,12 +45,12 @@ class Expected(NamedTuple):
 def sharp_enough(
     expected: Callable[[float], Expected], separation: float, largest_log_error: float
 ) -> bool:
-    """Whether a fit's separation clears the limit on the expected error of log T by `MARGIN`.
+    """Return whether a fit's separation exceeds the limit on the expected error by `MARGIN`.
 
     With s* the separation at which the expected error equals the limit, the condition is
     separation >= s* + MARGIN x (standard error of the separation at s*): a graph that really is at
-    the limit passes in about 1 draw of 1000 (were the estimate Gaussian), one beyond it less often
-    still. An infinite limit always passes.
+    the limit passes in about 1 draw of 1000 (were the estimate Gaussian), one beyond it less
+    often. An infinite limit always passes.
 
     Examples
     --------
@@ -96,19 +96,19 @@ def grid_nodes(
 
 
 def reach_of(mean: float, deviation: Floats | float) -> Floats:
-    """Half-width of a grid that holds both humps."""
+    """Return the half-width of a grid that covers both modes."""
     return np.atleast_1d(np.asarray(abs(mean) + _DEVIATIONS * deviation, dtype=np.float64))
 
 
 def degree_sample(degrees: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Distinct degrees and node counts; many are replaced by equal portions of the nodes."""
-    found, inverse = np.unique(degrees, return_inverse=True)
+    """Return distinct degrees and node counts; many degrees are merged into equal portions."""
+    distinct, inverse = np.unique(degrees, return_inverse=True)
     counts = np.bincount(inverse, weights).astype(np.float64)
-    if found.size <= _LARGEST_DEGREES:
-        return found, counts
+    if distinct.size <= _LARGEST_DEGREES:
+        return distinct, counts
     middle = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
     portion = np.minimum((middle * _LARGEST_DEGREES).astype(np.int64), _LARGEST_DEGREES - 1)
     used, index = np.unique(portion, return_inverse=True)
     mass = np.bincount(index, counts, minlength=used.size).astype(np.float64)
-    mean = np.bincount(index, counts * found, minlength=used.size) / mass
+    mean = np.bincount(index, counts * distinct, minlength=used.size) / mass
     return np.maximum(np.round(mean).astype(np.float64), 1.0), mass

@@ -25,17 +25,17 @@ Floats = NDArray[np.float64]
 
 __all__ = ["ClassMixtureFit", "fit_multiclass"]
 
-# Two neighbouring classes must be told apart as well as the binary fit demands: accuracy 0.75.
+# Two neighbouring classes must be as separated as the binary fit requires: accuracy 0.75.
 SMALLEST_SEPARATION = float(2.0 * ndtri(0.75))
 LARGEST_ACCURACY = 0.99
-# A component holding less than this share of an equal portion has collapsed on a few nodes.
+# A component with less than this fraction of an equal share has collapsed on a few nodes.
 _SMALLEST_PORTION = 0.2
 _FEWEST_NODES_PER_CLASS = 20
 
 
 @dataclass(frozen=True)
 class ClassMixtureFit:
-    """K classes found in unlabelled logits; ``means`` are of centred logits, one row a class."""
+    """K classes fitted to unlabelled logits; ``means`` are of centred logits, one row per class."""
 
     means: Floats
     shares: Floats
@@ -81,10 +81,10 @@ def fit_multiclass(logits: ArrayLike, *, max_iterations: int = 500) -> ClassMixt
     """
     iterations = domain.one("max_iterations", domain.positive("max_iterations", max_iterations))
     if iterations != np.floor(iterations):
-        raise InputError(f"max_iterations must be a whole number; got {max_iterations!r}.")
+        raise InputError(f"max_iterations must be an integer; got {max_iterations!r}.")
     values, unit, predicted = _logits(logits)
     num_classes = values.shape[1]
-    # The centred logits live in K - 1 dimensions; an orthonormal basis makes the covariance full.
+    # The centred logits span K - 1 dimensions; an orthonormal basis makes the covariance full.
     basis = helmert(num_classes)
     points = values @ basis.T
     start = _start(points, predicted, num_classes)
@@ -172,13 +172,13 @@ def _refuse_one_gaussian(points: Floats, log_likelihood: float, num_classes: int
 
 def _temperature(values: Floats, posterior: Floats) -> float:
     """NLL-optimal temperature for soft labels, from the first-order condition in 1/T."""
-    wanted = float(np.sum(posterior * values))
+    target = float(np.sum(posterior * values))
 
     def condition(scale: float) -> tuple[float, float]:
         probability = temperature.apply(scale * values)
         mean = np.sum(probability * values, axis=1)
         spread = np.sum(probability * values**2, axis=1) - mean**2
-        return float(mean.sum()) - wanted, float(spread.sum())
+        return float(mean.sum()) - target, float(spread.sum())
 
     scale = increasing_root(condition, 1.0 / float(values.std()))
     if scale <= 0.0:
@@ -203,7 +203,7 @@ def _logits(logits: ArrayLike) -> tuple[Floats, float, NDArray[np.intp]]:
     fewest = _FEWEST_NODES_PER_CLASS * values.shape[1]
     if values.shape[0] < fewest:
         raise InputError(
-            f"logits must have at least {fewest} rows ({_FEWEST_NODES_PER_CLASS} a class); "
+            f"logits must have at least {fewest} rows ({_FEWEST_NODES_PER_CLASS} per class); "
             f"got {values.shape[0]}."
         )
     largest = float(np.max(np.abs(values)))

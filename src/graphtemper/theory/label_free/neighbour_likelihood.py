@@ -23,12 +23,12 @@ Floats = NDArray[np.float64]
 LARGEST_EXACT_DEGREE = 128
 _TINY = 1e-300
 _ITERATIONS = 200
-# Largest gain (in log likelihood) still to be had from a full step at a converged point.
+# Largest gain in log likelihood that a full step may still promise at a converged point.
 _DECREMENT = 1e-4
 
 
 class Evaluation(NamedTuple):
-    """Log likelihood, its score and the posterior of class +1, one entry an observation."""
+    """Log likelihood, its score and the posterior of class +1, one entry per observation."""
 
     log_likelihood: Floats
     scores: Floats
@@ -66,8 +66,8 @@ class NeighbourLikelihood:
     """The exact likelihood, with the observations grouped by degree once and evaluated often.
 
     The coordinates are (log signal, logit(2h - 1), offset), all real. The snr (how much of the
-    spread is feature noise rather than neighbours' labels) is given: it enters only through the
-    skewness of the classes, which the logits determine too poorly to estimate it along the way.
+    spread is feature noise rather than neighbours' labels) is an input: it enters only through the
+    skewness of the classes, which the logits determine too poorly to estimate it as well.
     """
 
     def __init__(self, values: Floats, degrees: Floats, snr: float) -> None:
@@ -77,10 +77,10 @@ class NeighbourLikelihood:
         self._degrees = degrees[self._order]
         exact = int(np.searchsorted(self._degrees, LARGEST_EXACT_DEGREE, side="right"))
         self._exact = exact
-        found, starts = np.unique(self._degrees[:exact], return_index=True)
+        distinct, starts = np.unique(self._degrees[:exact], return_index=True)
         ends = np.append(starts, exact)[1:]
         self._groups = [
-            (int(d), slice(int(a), int(b))) for d, a, b in zip(found, starts, ends, strict=True)
+            (int(d), slice(int(a), int(b))) for d, a, b in zip(distinct, starts, ends, strict=True)
         ]
 
     def __call__(self, parameters: Floats) -> Evaluation:
