@@ -240,8 +240,8 @@ def horner(
     r"""Return :math:`\sum_k S^k B_k` with one product per hop.
 
     The sum is computed as :math:`B_0 + S(B_1 + S(B_2 + \dots))`. For a linear model
-    :math:`B_k = X W_k` has K columns, so prediction propagates K columns instead of the F columns of X. With ``rows``, the last product and sum are computed for these
-    rows only.
+    :math:`B_k = X W_k` has K columns, so prediction propagates K columns instead of the F
+    columns of X. With ``rows``, the last product and sum are computed for these rows only.
 
     Examples
     --------
