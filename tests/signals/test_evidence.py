@@ -1,4 +1,6 @@
 import json
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,16 +54,44 @@ def test_logits_alone_show_what_needs_no_model(card, graph, model):
 
 
 def test_the_source_read_against_itself_has_gains_of_one(card):
-    gains = evidence.gains(card.reference.evidence, card.reference.evidence)
+    gains = card.reference.gains
     assert gains is not None
     assert {"signal", "model", "own", "homophily", "spread"} <= set(gains.to_dict())
     assert list(gains.to_dict().values()) == pytest.approx([1.0] * len(gains.to_dict()))
-    found = evidence.read(card.reference.evidence, card.reference)
+    found = card.reference.signals
+    assert found == evidence.read(replace(card.reference.evidence), card.reference)
     source = log_odds(card.reference.accuracy)
     for name in (LEAD, "edge agreement"):
         assert found[name] == pytest.approx(source, abs=0.25)
     for name in ("homophily gain", "predicted shares", "logit spread"):
         assert found[name] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_what_depends_on_the_source_alone_is_computed_once(card, graph, model, monkeypatch):
+    calls = Counter()
+
+    def counted(name):
+        original = getattr(evidence, name)
+
+        def run(*arguments):
+            calls[name] += 1
+            return original(*arguments)
+
+        monkeypatch.setattr(evidence, name, run)
+
+    targets = [_measure(card, model, graph, seed) for seed in range(3)]
+    for name in ("deform", "read_gains"):
+        counted(name)
+    reference = replace(card.reference)
+    for _ in range(2):
+        _ = reference.readable
+        evidence.read(reference.evidence, reference)
+    # The source is read against itself, which takes its own class model and one that it is scaled
+    # by.
+    assert calls == {"deform": 2, "read_gains": 1}
+    for target in targets:
+        evidence.read(target, reference)
+    assert calls == {"deform": 2 + 3, "read_gains": 1 + 3}
 
 
 def test_the_signal_accuracy_follows_noise_where_confidence_does_not(card, graph, model):

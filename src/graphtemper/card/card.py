@@ -199,7 +199,7 @@ class SourceCard:
         """Return the response surface for targets with a model, or with logits alone."""
         kind = "model" if has_model else "logits"
         names = self.names[kind]
-        origin = evidence.read(self.reference.evidence, self.reference)
+        origin = self.reference.signals
         points, start, scale = response.standardise(
             names, [item.signals for item in self.environments], origin
         )
@@ -305,7 +305,7 @@ class SourceCard:
             f"intervals are {self.widening['model']:.2f} times as wide as the fit's own, so that "
             "they hold on families left out",
         ]
-        can_read = evidence.readable(self.reference.evidence)
+        can_read = self.reference.readable
         unread = [name for name in SIGNALS if name not in can_read]
         if unread:
             lines.append(f"not readable at this source: {', '.join(unread)}")
@@ -375,7 +375,7 @@ def _fit(found: Sequence[Environment], reference: Reference, num_nodes: int) -> 
     A short and a long list of signals are tried, and the one with the smaller error on families of
     shifts that are left out is kept: it is chosen to extrapolate, on source labels alone.
     """
-    readable = evidence.readable(reference.evidence)
+    readable = reference.readable
     lists: dict[str, list[tuple[str, ...]]] = {
         "model": [readable, tuple(name for name in readable if name in FEW_SIGNALS)],
         "logits": [LOGIT_SIGNALS],
@@ -392,7 +392,7 @@ def _fit(found: Sequence[Environment], reference: Reference, num_nodes: int) -> 
                     [item.signals for item in found],
                     _relative_log_odds(found, reference.accuracy),
                     _sampling_variance(found, num_nodes),
-                    evidence.read(reference.evidence, reference),
+                    reference.signals,
                     [item.families for item in found],
                     lead=LEAD,
                 )

@@ -10,6 +10,7 @@ log-odds or logarithms.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -269,11 +270,55 @@ def _snr(seen: Observation) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """The source itself, against which targets are read: evidence, class moments, accuracy."""
+    """The source, against which targets are compared: evidence, class moments and accuracy.
+
+    Everything that depends on the source alone is computed once and cached.
+    """
 
     evidence: Evidence
     moments: ClassMoments
     accuracy: float
+
+    @cached_property
+    def chance(self) -> float:
+        """Accuracy of guessing classes at random by their shares."""
+        return float((self.moments.shares**2).sum())
+
+    @cached_property
+    def deformed_accuracy(self) -> float:
+        """Accuracy that the class model predicts for the source itself."""
+        source = self.evidence
+        return deform(self.moments, 1.0, source.mean, source.covariance).accuracy
+
+    @cached_property
+    def edge_agreement(self) -> float:
+        """Agreement across held-out edges, kept away from zero."""
+        return _positive_agreement(self.evidence)
+
+    @cached_property
+    def gains(self) -> Gains | None:
+        """The gains of the source against itself; None without a model."""
+        return gains(self.evidence, self.evidence)
+
+    @cached_property
+    def signals(self) -> dict[str, float]:
+        """The signals of the source itself, see `read`."""
+        return _signals(self.evidence, self, self.gains)
+
+    @cached_property
+    def readable(self) -> tuple[str, ...]:
+        """The signals that can be read against this source.
+
+        Agreement across held-out edges and the homophily gain are relative to the source. If the
+        source shows none, they would be noise and are not used.
+        """
+        own = self.gains
+        usable = {
+            LEAD: own is not None and own.signal is not None,
+            "edge agreement": (self.evidence.edge_agreement or 0.0) > _LEAST_EDGE_AGREEMENT,
+            "homophily gain": own is not None and own.has_witnesses,
+        }
+        return tuple(name for name in SIGNALS if usable.get(name, True))
 
 
 def gains(evidence: Evidence, source: Evidence) -> Gains | None:
@@ -284,60 +329,49 @@ def gains(evidence: Evidence, source: Evidence) -> Gains | None:
 
 
 def read(evidence: Evidence, reference: Reference) -> dict[str, float]:
-    """Return the signals of an observation; those that take a model are missing without one."""
-    source = reference.evidence
-    found = {
+    """Return the signals of an observation; those that need a model are missing without one."""
+    if evidence is reference.evidence:
+        return dict(reference.signals)
+    return _signals(evidence, reference, gains(evidence, reference.evidence))
+
+
+def _signals(evidence: Evidence, reference: Reference, target: Gains | None) -> dict[str, float]:
+    of_logits = {
         "confidence": log_odds(evidence.confidence),
         "confident share": log_odds(evidence.confident_share),
         "certain share": log_odds(evidence.certain_share),
     }
-    seen = gains(evidence, source)
-    if seen is None:
-        return found
-    moved = float(np.abs(evidence.predicted_shares - source.predicted_shares).sum())
-    return found | {
-        LEAD: log_odds(_signal_accuracy(evidence, reference, seen)),
+    if target is None:
+        return of_logits
+    change = evidence.predicted_shares - reference.evidence.predicted_shares
+    return of_logits | {
+        LEAD: log_odds(_signal_accuracy(evidence, reference, target)),
         "noise agreement": log_odds(evidence.noise_agreement),
         "source-noise agreement": log_odds(evidence.source_noise_agreement),
         "edge agreement": log_odds(_edge_accuracy(evidence, reference)),
         "predicted homophily": log_odds(evidence.homophily),
-        "homophily gain": seen.homophily,
-        "predicted shares": moved,
-        "logit spread": seen.spread,
+        "homophily gain": target.homophily,
+        "predicted shares": float(np.abs(change).sum()),
+        "logit spread": target.spread,
     }
 
 
-def _signal_accuracy(evidence: Evidence, reference: Reference, seen: Gains) -> float:
-    r"""Return the accuracy of the source's classes deformed to the target; the source's if unread.
+def _signal_accuracy(evidence: Evidence, reference: Reference, target: Gains) -> float:
+    r"""Return the accuracy that the class model predicts; the source's if there is no gain.
 
-    The deformation is Gaussian and may be off at the source already. Its lead over guessing is
-    scaled to the source's true one:
-    :math:`c + (a_t - c)(A_s - c)/(a_s - c)` with deformed accuracies a and chance c.
+    The class model is Gaussian and may be off at the source already. Its lead over guessing is
+    scaled to the true one of the source:
+    :math:`c + (a_t - c)(A_s - c)/(a_s - c)` with predicted accuracies a, the source's true accuracy
+    A and chance c.
     """
-    if seen.signal is None:
+    if target.signal is None:
         return reference.accuracy
-    source, moments = reference.evidence, reference.moments
-    chance = float((moments.shares**2).sum())
-    gain = float(np.exp(seen.signal))
-    now = deform(moments, gain, evidence.mean, evidence.covariance).accuracy
-    then = deform(moments, 1.0, source.mean, source.covariance).accuracy
-    scale = (reference.accuracy - chance) / max(then - chance, _LEAST_LEAD)
-    return chance + (now - chance) * scale
-
-
-def readable(source: Evidence) -> tuple[str, ...]:
-    """Return the signals that can be read against this source.
-
-    Agreement across held-out edges and the homophily gain compare with what the source shows; where
-    it shows none, they would be noise, and are not used at all.
-    """
-    seen = gains(source, source)
-    usable = {
-        LEAD: seen is not None and seen.signal is not None,
-        "edge agreement": (source.edge_agreement or 0.0) > _LEAST_EDGE_AGREEMENT,
-        "homophily gain": seen is not None and seen.has_witnesses,
-    }
-    return tuple(name for name in SIGNALS if usable.get(name, True))
+    chance = reference.chance
+    gain = float(np.exp(target.signal))
+    predicted = deform(reference.moments, gain, evidence.mean, evidence.covariance).accuracy
+    lead = max(reference.deformed_accuracy - chance, _LEAST_LEAD)
+    scale = (reference.accuracy - chance) / lead
+    return chance + (predicted - chance) * scale
 
 
 def _edge_accuracy(evidence: Evidence, reference: Reference) -> float:
@@ -345,10 +379,11 @@ def _edge_accuracy(evidence: Evidence, reference: Reference) -> float:
 
     With chance-corrected accuracy s, agreement across a held-out edge is proportional to s^2.
     """
-    chance = float((reference.moments.shares**2).sum())
+    chance = reference.chance
     corrected = (reference.accuracy - chance) / max(1.0 - chance, 1e-3)
-    now, then = (
-        max(float(value.edge_agreement or 0.0), 1e-4) for value in (evidence, reference.evidence)
-    )
-    ratio = min(float(np.sqrt(now / then)), 1.5)
+    ratio = min(float(np.sqrt(_positive_agreement(evidence) / reference.edge_agreement)), 1.5)
     return chance + (1.0 - chance) * corrected * ratio
+
+
+def _positive_agreement(evidence: Evidence) -> float:
+    return max(float(evidence.edge_agreement or 0.0), 1e-4)
