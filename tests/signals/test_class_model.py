@@ -3,7 +3,7 @@ import pytest
 
 from graphtemper import temperature
 from graphtemper.metrics.binned import bin_probabilities
-from graphtemper.signals.class_model import DRAWS, ClassMoments, deform
+from graphtemper.signals.class_model import DRAWS, ClassMoments, transfer
 from graphtemper.signals.split_views import centred
 
 
@@ -25,7 +25,7 @@ def _moments(logits):
 def test_no_deformation_gives_the_sources_accuracy_and_temperature(num_classes):
     logits, labels = _gaussian(num_classes)
     moments = ClassMoments.measure(logits, labels)
-    same = deform(moments, 1.0, *_moments(logits))
+    same = transfer(moments, 1.0, *_moments(logits))
     # 4,096 draws have a standard error of at most 0.008.
     accuracy = (logits.argmax(axis=1) == labels).mean()
     assert same.accuracy == pytest.approx(accuracy, abs=0.02)
@@ -47,8 +47,8 @@ def test_a_gain_and_covariance_that_belong_together_scale_the_logits():
     logits, labels = _gaussian(3)
     moments = ClassMoments.measure(logits, labels)
     mean, covariance = _moments(logits)
-    same = deform(moments, 1.0, mean, covariance)
-    twice = deform(moments, 2.0, 2.0 * mean, 4.0 * covariance)
+    same = transfer(moments, 1.0, mean, covariance)
+    twice = transfer(moments, 2.0, 2.0 * mean, 4.0 * covariance)
     np.testing.assert_allclose(twice.logits, 2.0 * same.logits, atol=1e-9)
     assert twice.accuracy == same.accuracy
     assert twice.temperature == pytest.approx(2.0 * same.temperature, rel=1e-5)
@@ -58,10 +58,10 @@ def test_accuracy_falls_as_noise_grows_and_as_signal_goes():
     logits, labels = _gaussian(4)
     moments = ClassMoments.measure(logits, labels)
     mean, covariance = _moments(logits)
-    grown = [deform(moments, 1.0, mean, covariance + c * np.eye(4)) for c in (0, 1, 3, 9, 30)]
+    grown = [transfer(moments, 1.0, mean, covariance + c * np.eye(4)) for c in (0, 1, 3, 9, 30)]
     assert (np.diff([item.accuracy for item in grown]) < -0.02).all()
     assert (np.diff([item.temperature for item in grown]) > 0.0).all()
-    faded = [deform(moments, g, mean, covariance).accuracy for g in (1.2, 1.0, 0.7, 0.4, 0.03)]
+    faded = [transfer(moments, g, mean, covariance).accuracy for g in (1.2, 1.0, 0.7, 0.4, 0.03)]
     assert (np.diff(faded) < -0.02).all()
     assert faded[-1] == pytest.approx(0.25, abs=0.05)
 
@@ -70,7 +70,7 @@ def test_known_noise_is_predicted():
     logits, labels = _gaussian(3, size=3.0)
     moments = ClassMoments.measure(logits, labels)
     noisy = logits + 2.0 * np.random.default_rng(1).standard_normal(logits.shape)
-    moved = deform(moments, 1.0, *_moments(noisy))
+    moved = transfer(moments, 1.0, *_moments(noisy))
     assert moved.accuracy == pytest.approx((noisy.argmax(1) == labels).mean(), abs=0.02)
     assert moved.temperature == pytest.approx(temperature.fit(noisy, labels), rel=0.1)
 
@@ -80,8 +80,8 @@ def test_renaming_classes_changes_nothing_but_the_draws():
     order = np.array([3, 0, 4, 1, 2])
     renamed = np.empty_like(logits)
     renamed[:, order] = logits
-    one = deform(ClassMoments.measure(logits, labels), 0.8, *_moments(logits))
-    two = deform(ClassMoments.measure(renamed, order[labels]), 0.8, *_moments(renamed))
+    one = transfer(ClassMoments.measure(logits, labels), 0.8, *_moments(logits))
+    two = transfer(ClassMoments.measure(renamed, order[labels]), 0.8, *_moments(renamed))
     assert two.accuracy == pytest.approx(one.accuracy, abs=0.03)
     assert two.temperature == pytest.approx(one.temperature, rel=0.1)
     shares = [np.bincount(item.labels, minlength=5) for item in (one, two)]
@@ -92,7 +92,7 @@ def test_a_class_without_nodes_takes_no_part():
     logits, labels = _gaussian(4, shares=[0.5, 0.5, 0.0, 0.0])
     moments = ClassMoments.measure(logits, labels)
     assert moments.offsets[2:].tolist() == [[0.0] * 4] * 2
-    same = deform(moments, 1.0, *_moments(logits))
+    same = transfer(moments, 1.0, *_moments(logits))
     assert set(same.labels) == {0, 1}
     assert np.isfinite(same.logits).all()
     assert same.accuracy == pytest.approx((logits.argmax(axis=1) == labels).mean(), abs=0.02)
@@ -104,7 +104,7 @@ def test_no_covariance_is_no_nan(num_classes, gain):
     logits, labels = _gaussian(num_classes)
     moments = ClassMoments.measure(logits, labels)
     zero = np.zeros((num_classes, num_classes))
-    still = deform(moments, gain, np.zeros(num_classes), zero)
+    still = transfer(moments, gain, np.zeros(num_classes), zero)
     assert np.isfinite(still.logits).all()
     assert still.accuracy == 1.0  # without spread every class is where its offset points
     assert np.isfinite(still.temperature)
@@ -113,7 +113,7 @@ def test_no_covariance_is_no_nan(num_classes, gain):
 def test_constant_source_logits_are_no_nan():
     labels = np.arange(100) % 3
     moments = ClassMoments.measure(np.ones((100, 3)), labels)
-    flat = deform(moments, 1.0, np.zeros(3), np.zeros((3, 3)))
+    flat = transfer(moments, 1.0, np.zeros(3), np.zeros((3, 3)))
     assert flat.accuracy == pytest.approx(1 / 3, abs=0.01)
     assert flat.temperature == 1.0
 
@@ -122,16 +122,16 @@ def test_the_answer_is_a_smooth_function_without_chance():
     logits, labels = _gaussian(3)
     moments = ClassMoments.measure(logits, labels)
     mean, covariance = _moments(logits)
-    again = [deform(moments, 0.9, mean, covariance) for _ in range(2)]
+    again = [transfer(moments, 0.9, mean, covariance) for _ in range(2)]
     assert (again[0].logits == again[1].logits).all()
-    near = deform(moments, 0.9 + 1e-9, mean, covariance)
+    near = transfer(moments, 0.9 + 1e-9, mean, covariance)
     np.testing.assert_allclose(near.logits, again[0].logits, atol=1e-6)
     assert abs(len(near.labels) - DRAWS) <= 3
 
 
 def test_the_predicted_reliability_is_that_of_the_real_sample():
     logits, labels = _gaussian(3)
-    same = deform(ClassMoments.measure(logits, labels), 1.0, *_moments(logits))
+    same = transfer(ClassMoments.measure(logits, labels), 1.0, *_moments(logits))
     real = bin_probabilities(temperature.apply(logits, 1.5), labels)
     predicted = same.reliability(temperature=1.5)
     full = (real.count > 500) & (predicted.count > 100)

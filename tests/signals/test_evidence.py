@@ -80,7 +80,7 @@ def test_what_depends_on_the_source_alone_is_computed_once(card, graph, model, m
         monkeypatch.setattr(evidence, name, run)
 
     targets = [_measure(card, model, graph, seed) for seed in range(3)]
-    for name in ("deform", "read_gains"):
+    for name in ("transfer", "read_gains"):
         counted(name)
     reference = replace(card.reference)
     for _ in range(2):
@@ -88,10 +88,10 @@ def test_what_depends_on_the_source_alone_is_computed_once(card, graph, model, m
         evidence.read(reference.evidence, reference)
     # The source is read against itself, which takes its own class model and one that it is scaled
     # by.
-    assert calls == {"deform": 2, "read_gains": 1}
+    assert calls == {"transfer": 2, "read_gains": 1}
     for target in targets:
         evidence.read(target, reference)
-    assert calls == {"deform": 2 + 3, "read_gains": 1 + 3}
+    assert calls == {"transfer": 2 + 3, "read_gains": 1 + 3}
 
 
 def test_the_signal_accuracy_follows_noise_where_confidence_does_not(card, graph, model):

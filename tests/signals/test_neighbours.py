@@ -13,9 +13,9 @@ from graphtemper import csbm, shifts, theory
 from graphtemper.card.card import SourceCard
 from graphtemper.models import SGC, SIGN
 from graphtemper.signals import evidence
-from graphtemper.signals.class_model import ClassMoments, deform
+from graphtemper.signals.class_model import ClassMoments, transfer
 from graphtemper.signals.neighbours import (
-    HeldOut,
+    HeldOutProducts,
     edges_and_wedges,
     ratio_of_sums,
 )
@@ -59,7 +59,7 @@ def test_held_out_products_equal_sums_over_edges():
     g = _small()
     rng = np.random.default_rng(1)
     own, nodes = rng.standard_normal((g.num_nodes, 3)), np.arange(40)
-    collected = HeldOut(own, g, nodes)
+    collected = HeldOutProducts(own, g, nodes)
     total, count = 0.0, 0
     views = own - own.mean(axis=1, keepdims=True)
     around = views - g.degrees @ views / g.degrees.sum()
@@ -82,7 +82,7 @@ def test_without_edges_there_is_nothing_to_see():
     g = _small().replace(edges=np.empty((0, 2), int))
     own = np.ones((g.num_nodes, 3))
     assert edges_and_wedges(own, g, np.arange(5)) == ((0.0, 0.0), (0.0, 0.0))
-    assert HeldOut(own, g, np.arange(5)).covariance == (0.0, 0.0)
+    assert HeldOutProducts(own, g, np.arange(5)).covariance == (0.0, 0.0)
     assert ratio_of_sums(np.zeros(0), np.zeros(0)) == (0.0, 0.0)
 
 
@@ -158,13 +158,13 @@ def test_the_deformed_temperature_is_that_of_the_finite_degree_theory(source, mo
     """Within 10 %: the deformation is Gaussian, the theory an exact mixture."""
     moments = ClassMoments.measure(model(source), source.labels)
     same = centred(model(source))
-    base = deform(moments, 1.0, same.mean(axis=0), np.cov(same.T, bias=True)).temperature
+    base = transfer(moments, 1.0, same.mean(axis=0), np.cov(same.T, bias=True)).temperature
     found = []
     for seed in range(2, 7):
         target = _binary(H_TARGET, seed)
         seen = centred(model(target))
         gain = float(np.exp(_gains(card, model, target).model))
-        moved = deform(moments, gain, seen.mean(axis=0), np.cov(seen.T, bias=True))
+        moved = transfer(moments, gain, seen.mean(axis=0), np.cov(seen.T, bias=True))
         found.append(moved.temperature / base)
     expected = theory.finite_degree_temperature(H_TARGET, H_SOURCE, SNR, DEGREE)
     assert np.mean(found) == pytest.approx(expected, rel=0.10)

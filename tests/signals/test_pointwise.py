@@ -40,10 +40,10 @@ def test_entropy_margin_confidence(probabilities):
     np.testing.assert_array_equal(signals.confidence(probabilities), ordered[:, -1])
 
 
-def test_mean_abs_logit_of_two_classes_is_that_of_the_difference():
+def test_mean_margin_of_two_classes_is_that_of_the_difference():
     z = np.random.default_rng(2).normal(size=(100, 2))
-    assert signals.mean_abs_logit(z) == pytest.approx(np.abs(z[:, 1] - z[:, 0]).mean())
-    assert signals.mean_abs_logit([[3.0, -1.0, 2.5]]) == pytest.approx(0.5)
+    assert signals.mean_margin(z) == pytest.approx(np.abs(z[:, 1] - z[:, 0]).mean())
+    assert signals.mean_margin([[3.0, -1.0, 2.5]]) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 37, 199, 200])

@@ -10,7 +10,7 @@ from graphtemper.graph.moments import column_moments
 from graphtemper.models import SIGN
 from graphtemper.signals.share_drift import (
     LARGEST_DRIFT,
-    Population,
+    DriftBaseline,
     class_separation,
     column_sketch,
 )
@@ -31,7 +31,7 @@ def _population(share, seed, gap=0.4):
 def _measured(graph, predictions):
     std = graph.features.std(axis=0).astype(np.float64)
     rows = np.arange(N)
-    return Population.measure(graph, rows, graph.labels, predictions, 2, std), std
+    return DriftBaseline.measure(graph, rows, graph.labels, predictions, 2, std), std
 
 
 def _drift(found, graph, std):

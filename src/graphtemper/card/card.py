@@ -47,7 +47,7 @@ from graphtemper.signals.evidence import (
     Reference,
 )
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.share_drift import Population
+from graphtemper.signals.share_drift import DriftBaseline
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -72,7 +72,7 @@ class SourceCard:
     fingerprint: FloatArray | None
     probe: Probe
     reference: Reference
-    population: Population
+    population: DriftBaseline
     environments: tuple[Environment, ...]
     names: dict[str, tuple[str, ...]]
     kernels: dict[str, Kernel]
@@ -176,7 +176,7 @@ class SourceCard:
             fingerprint=fingerprint(predictor, graph.num_features),
             probe=probe,
             reference=reference,
-            population=Population.measure(
+            population=DriftBaseline.measure(
                 graph, rows, labels, seen.predictions, seen.num_classes, probe.column_std
             ),
             environments=tuple(found),

@@ -18,7 +18,7 @@ from graphtemper.errors import InputError
 from graphtemper.signals.class_model import ClassMoments
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
 from graphtemper.signals.neighbours import Covariance
-from graphtemper.signals.share_drift import SKETCH_SIZE, Population
+from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -189,8 +189,8 @@ def _recalls(field: Field, classes: int) -> FloatArray:
     return values
 
 
-def _population(field: Field, classes: int) -> Population:
-    return Population(
+def _population(field: Field, classes: int) -> DriftBaseline:
+    return DriftBaseline(
         sketch=field["sketch"].array((SKETCH_SIZE,)),
         num_nodes=field["num_nodes"].count(1, 10**12),
         separation=field["separation"].number(1e-6, 1e6),

@@ -52,7 +52,7 @@ class ClassMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class Deformed:
+class ClassModel:
     """What the deformed source predicts for a target: a labelled sample of logits."""
 
     logits: FloatArray
@@ -73,9 +73,9 @@ class Deformed:
         return bin_probabilities(temperatures.apply(self.logits, temperature), self.labels, bins)
 
 
-def deform(
+def transfer(
     moments: ClassMoments, gain: float, mean: FloatArray, covariance: FloatArray
-) -> Deformed:
+) -> ClassModel:
     """Return the source's classes deformed to a target's mean, covariance and signal gain.
 
     The same normal draws are used every time, so that the answer is a smooth function of its
@@ -89,7 +89,7 @@ def deform(
     >>> z = np.column_stack([np.zeros(4000), g])
     >>> moments = ClassMoments.measure(z, y)
     >>> c = centred(z)
-    >>> same = deform(moments, 1.0, c.mean(axis=0), np.cov(c.T, bias=True))
+    >>> same = transfer(moments, 1.0, c.mean(axis=0), np.cov(c.T, bias=True))
     >>> bool(abs(same.accuracy - ((g > 0) == (y == 1)).mean()) < 0.01)
     True
     """
@@ -101,4 +101,4 @@ def deform(
     noise = np.random.default_rng(0).standard_normal((labels.size, classes))
     spread = noise * np.sqrt(np.maximum(values, floor)) @ vectors.T
     logits = mean + gain * moments.offsets[labels] + spread
-    return Deformed(logits - logits.mean(axis=1, keepdims=True), labels)
+    return ClassModel(logits - logits.mean(axis=1, keepdims=True), labels)

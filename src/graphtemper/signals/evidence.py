@@ -24,9 +24,9 @@ from graphtemper.signals import neighbours as witness
 from graphtemper.signals import passes as perturb
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import split_views
-from graphtemper.signals.class_model import ClassMoments, deform
+from graphtemper.signals.class_model import ClassMoments, transfer
 from graphtemper.signals.gains import Gains, read_gains
-from graphtemper.signals.neighbours import Covariance, HeldOut, ratio_of_sums
+from graphtemper.signals.neighbours import Covariance, HeldOutProducts, ratio_of_sums
 from graphtemper.signals.observation import Observation
 
 LEAD = "signal accuracy"
@@ -140,7 +140,7 @@ def measure(seen: Observation, probe: Probe) -> Evidence:
         predicted_shares=np.bincount(seen.predictions, minlength=seen.num_classes) / len(z),
         homophily=_agreement(seen.all_predictions, seen.graph.edges),
         log_degree=float(signals.log_degree(seen.graph.degrees[seen.nodes]).mean()),
-        mean_abs_logit=signals.mean_abs_logit(seen.logits),
+        mean_abs_logit=signals.mean_margin(seen.logits),
     )
     return _with_model(seen, probe, basic) if seen.has_model else basic
 
@@ -162,7 +162,7 @@ def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
     own = seen.passes.own_view(graph) / probe.temperature
     edge, wedge = witness.edges_and_wedges(own, graph, nodes)
     feature, own_feature = _halves(seen, probe)
-    held_out = HeldOut(own, graph, nodes)
+    held_out = HeldOutProducts(own, graph, nodes)
     agreement = _held_out_agreement(seen, probe, held_out)
     return replace(
         basic,
@@ -226,7 +226,7 @@ def noise_agreement(
     return 1.0 - signals.pairwise_disagreement(votes)
 
 
-def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOut) -> float:
+def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOutProducts) -> float:
     r"""Return Cohen's kappa of the two predictions across an edge that the model did not see.
 
     Predictions on the two ends of a used edge agree because they share messages; on a dropped edge
@@ -285,10 +285,10 @@ class Reference:
         return float((self.moments.shares**2).sum())
 
     @cached_property
-    def deformed_accuracy(self) -> float:
+    def modelled_accuracy(self) -> float:
         """Accuracy that the class model predicts for the source itself."""
         source = self.evidence
-        return deform(self.moments, 1.0, source.mean, source.covariance).accuracy
+        return transfer(self.moments, 1.0, source.mean, source.covariance).accuracy
 
     @cached_property
     def edge_agreement(self) -> float:
@@ -316,7 +316,7 @@ class Reference:
         usable = {
             LEAD: own is not None and own.signal is not None,
             "edge agreement": (self.evidence.edge_agreement or 0.0) > _LEAST_EDGE_AGREEMENT,
-            "homophily gain": own is not None and own.has_witnesses,
+            "homophily gain": own is not None and own.has_neighbour_gains,
         }
         return tuple(name for name in SIGNALS if usable.get(name, True))
 
@@ -368,8 +368,8 @@ def _signal_accuracy(evidence: Evidence, reference: Reference, target: Gains) ->
         return reference.accuracy
     chance = reference.chance
     gain = float(np.exp(target.signal))
-    predicted = deform(reference.moments, gain, evidence.mean, evidence.covariance).accuracy
-    lead = max(reference.deformed_accuracy - chance, _LEAST_LEAD)
+    predicted = transfer(reference.moments, gain, evidence.mean, evidence.covariance).accuracy
+    lead = max(reference.modelled_accuracy - chance, _LEAST_LEAD)
     scale = (reference.accuracy - chance) / lead
     return chance + (predicted - chance) * scale
 

@@ -78,7 +78,7 @@ class Gains:
     spread: float
 
     @property
-    def has_witnesses(self) -> bool:
+    def has_neighbour_gains(self) -> bool:
         """Whether neighbours could be read as witnesses at the source."""
         return self.model is not None
 
@@ -87,7 +87,7 @@ class Gains:
         return {
             name: float(np.exp(value))
             for name, value in self.__dict__.items()
-            if value is not None and (name != "homophily" or self.has_witnesses)
+            if value is not None and (name != "homophily" or self.has_neighbour_gains)
         }
 
 

@@ -73,7 +73,7 @@ def edges_and_wedges(
     )
 
 
-class HeldOut:
+class HeldOutProducts:
     """Collects products of a node's logits with own views across edges the model did not see."""
 
     def __init__(self, own: FloatArray, graph: Graph, nodes: NDArray[np.int64]) -> None:

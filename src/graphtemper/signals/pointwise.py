@@ -60,7 +60,7 @@ def margin(probabilities: ArrayLike) -> FloatArray:
     return _top_gap(check_matrix(probabilities, "probabilities"))
 
 
-def mean_abs_logit(logits: ArrayLike) -> float:
+def mean_margin(logits: ArrayLike) -> float:
     r"""Return :math:`E|\delta|`, the mean gap between the two largest logits.
 
     For K = 2 this is the mean of :math:`|z_1 - z_0|`, the quantity of the paper's severity bound.
@@ -69,7 +69,7 @@ def mean_abs_logit(logits: ArrayLike) -> float:
 
     Examples
     --------
-    >>> mean_abs_logit([[0.0, 2.0], [0.0, -4.0]])
+    >>> mean_margin([[0.0, 2.0], [0.0, -4.0]])
     3.0
     """
     return float(_top_gap(check_matrix(logits, "logits")).mean())

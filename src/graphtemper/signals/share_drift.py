@@ -38,7 +38,7 @@ _BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class DriftBaseline:
     """Who the source's nodes are: a sketch of their column means, and how their classes differ.
 
     ``separation`` is the distance of the class means, ``recalls`` the accuracy within each class.
@@ -58,7 +58,7 @@ class Population:
         predictions: NDArray[np.intp],
         num_classes: int,
         column_std: FloatArray,
-    ) -> Population:
+    ) -> DriftBaseline:
         """Measure labelled nodes of the source graph."""
         counts = np.bincount(labels, minlength=num_classes)
         right = np.bincount(labels[predictions == labels], minlength=num_classes)

@@ -51,7 +51,7 @@ class LogitSums(Sums):
             confident=int((confidence >= probe.confidence_threshold).sum()),
             certain=int((-entropy >= probe.entropy_threshold).sum()),
             predicted=np.bincount(logits.argmax(axis=1), minlength=logits.shape[1]),
-            top_gap=signals.mean_abs_logit(logits) * len(logits),
+            top_gap=signals.mean_margin(logits) * len(logits),
             spread=float(np.ptp(logits, axis=1).max()),
         )
 
