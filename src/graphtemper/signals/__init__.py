@@ -1,7 +1,7 @@
 """Label-free measurements of a predictor on a graph.
 
-This module exports the formulas for single signals. `Observation` runs the predictor, and
-`graphtemper.signals.evidence` measures everything that a source card compares.
+This package exports the formulas of single signals. `graphtemper.signals.observation` runs the
+predictor, and `graphtemper.signals.evidence` measures everything that a source card compares.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-r"""Deformation: the source's class-conditional logits, moved to what is seen of a target.
+r"""The class model: the source's class-conditional logits, transferred to a target without labels.
 
-At the source, centred logits of class k have offset :math:`m_k` from the mean. A target shows its
-mean :math:`\mu_t` and covariance :math:`V_t` without labels, and views of its parts give its signal
-gain g. Under the model that signal keeps its shape,
+At the source, the centred logits of class k have offset :math:`m_k` from their mean. The mean
+:math:`\mu_t` and covariance :math:`V_t` of the target's logits need no labels, and split views give
+its signal gain g. If the signal keeps its shape,
 
 .. math:: z \mid y{=}k \;\sim\; N(\mu_t + g\,m_k,\; W_t), \qquad
           W_t = V_t - g^2 \sum_k \pi_k m_k m_k^\top,
 
-so accuracy, the NLL-optimal temperature and the whole reliability curve follow, with no family of
-shifts assumed. Negative directions of :math:`W_t` are clipped.
+which determines the accuracy, the NLL-optimal temperature and the whole reliability curve without
+assuming a family of shifts. Negative eigenvalues of :math:`W_t` are clipped.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from graphtemper.metrics.binned import BinnedStatistics, bin_probabilities
 from graphtemper.signals.split_views import centred
 
 DRAWS = 4096
-# The smallest residual variance in any direction, as a share of the mean variance.
+# Smallest residual variance in any direction, as a fraction of the mean variance.
 _FLOOR = 0.03
 
 
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
-    """Class shares (K,) and class offsets (K, K) of centred logits from their mean."""
+    """Class shares (K,) and the offsets (K, K) of the classes' centred logits from their mean."""
 
     shares: FloatArray
     offsets: FloatArray
 
     @classmethod
     def measure(cls, logits: FloatArray, labels: NDArray[np.int64]) -> ClassMoments:
-        """Measure on labelled source nodes; a class without nodes has no offset and share zero."""
+        """Measure labelled source nodes; a class without nodes has offset and share zero."""
         z = centred(logits)
         classes = z.shape[1]
         counts = np.bincount(labels, minlength=classes).astype(np.float64)
@@ -53,14 +53,14 @@ class ClassMoments:
 
 @dataclass(frozen=True, eq=False)
 class ClassModel:
-    """What the deformed source predicts for a target: a labelled sample of logits."""
+    """The class-conditional logits that the source predicts for a target, as a labelled sample."""
 
     logits: FloatArray
     labels: NDArray[np.int64]
 
     @property
     def accuracy(self) -> float:
-        """Share of the sample whose largest logit is its class."""
+        """Fraction of the sample whose largest logit is that of its class."""
         return float((self.logits.argmax(axis=1) == self.labels).mean())
 
     @property
@@ -76,10 +76,9 @@ class ClassModel:
 def transfer(
     moments: ClassMoments, gain: float, mean: FloatArray, covariance: FloatArray
 ) -> ClassModel:
-    """Return the source's classes deformed to a target's mean, covariance and signal gain.
+    """Transfer the source's classes to a target's mean, covariance and signal gain.
 
-    The same normal draws are used every time, so that the answer is a smooth function of its
-    arguments.
+    The normal draws are always the same, so that the result is a smooth function of the arguments.
 
     Examples
     --------

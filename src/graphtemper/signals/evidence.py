@@ -1,10 +1,10 @@
-"""Evidence: everything the atlas measures of one observation, as plain numbers without labels.
+"""Evidence: what the atlas measures of an observation, as plain numbers and without labels.
 
 A `Probe` fixes at the source how to measure (temperature, noise strength, splits), so that source
-and target are measured alike. `Evidence` is what one graph shows; `read` compares it with the
-source's and turns it into the few numbers that the atlas learns from. The leading one is the
-accuracy that the signal gain implies; the others are accuracies, agreements and sizes on a scale of
-log-odds or logarithms.
+and target are measured in the same way. `Evidence` holds the measurements on one graph, and
+`Reference` those of the source. `read` compares the two and returns the few signals that the atlas
+learns from. The leading signal is the accuracy that the signal gain implies; the others are
+accuracies, agreements and sizes on a scale of log-odds or logarithms.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.log_odds import log_odds
 from graphtemper._core.random_streams import stream
 from graphtemper.errors import InputError
-from graphtemper.signals import neighbours as witness
 from graphtemper.signals import passes as perturb
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import split_views
 from graphtemper.signals.class_model import ClassMoments, transfer
 from graphtemper.signals.gains import Gains, read_gains
-from graphtemper.signals.neighbours import Covariance, HeldOutProducts, ratio_of_sums
+from graphtemper.signals.neighbours import (
+    Covariance,
+    HeldOutProducts,
+    edges_and_wedges,
+    ratio_of_sums,
+)
 from graphtemper.signals.observation import Observation
 
 LEAD = "signal accuracy"
-"""The signal that already is an estimate; the atlas learns what it misses."""
+"""The signal that is an estimate by itself; the atlas learns its error."""
 SIGNALS = (
     LEAD,
     "noise agreement",
@@ -42,32 +46,33 @@ SIGNALS = (
     "predicted shares",
     "logit spread",
 )
-"""What the atlas can read when the model can be run."""
+"""The signals that the atlas reads if the model can be run."""
 FEW_SIGNALS = SIGNALS[:5]
-"""The first of them; which list a card reads is settled by leaving families of shifts out."""
+"""A shorter list; the card chooses between the two by leaving out families of shifts."""
 LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
-"""What it reads when there are only logits."""
+"""The signals that the atlas reads if there are only logits."""
 
-# Votes, one a node and pass, beyond which more passes are not worth their time.
+# Number of votes (nodes times passes) beyond which more passes are not worth their time.
 ENOUGH_VOTES = 60_000
-# Nodes beyond which split views, noisy passes and the SNR are read at a sample of so many: an
-# agreement is then known to 0.002, a tenth of what the atlas can tell apart. Own views, edges and
-# held-out edges are read everywhere.
+# Size of the sample of nodes at which split views, noisy passes and the SNR of a larger graph are
+# measured. An agreement then has an error of 0.002, a tenth of what the atlas can resolve. Own
+# views, edges and held-out edges are measured everywhere.
 ENOUGH_NODES = 100_000
-# What the source must show for agreement across held-out edges to be read against it.
+# Smallest agreement across held-out edges at the source that targets can be compared with.
 _LEAST_EDGE_AGREEMENT = 0.03
-# A deformed source that is no better than this above guessing gives no scale.
+# Smallest lead of the class model over guessing that its scale is computed from.
 _LEAST_LEAD = 0.02
-# Larger logits, in units of the source temperature, have no finite variance in float64.
+# Larger logits, in units of the source temperature, have an infinite variance in float64.
 _LARGEST_LOGIT = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """How to measure: fixed at the source, carried by the card.
+    """How to measure: fixed at the source and stored in the card.
 
-    ``noise_level`` is the feature noise, in column standard deviations, under which the source
-    disagrees with itself as often as it is wrong. Thresholds are those of ATC at the source.
+    ``noise_level`` is the feature noise, in column standard deviations, under which two passes over
+    the source disagree as often as the model is wrong. The thresholds are those of ATC at the
+    source.
     """
 
     temperature: float
@@ -81,17 +86,17 @@ class Probe:
     edge_share: float = 0.3
 
     def passes_over(self, num_nodes: int, fewest: int = 1) -> int:
-        """Return how many perturbed passes to take over so many nodes.
+        """Return the number of perturbed passes over a graph of ``num_nodes`` observed nodes.
 
-        Agreement is averaged over nodes and passes; beyond some ten thousand nodes more passes only
-        sharpen a number that is already sharper than the atlas can read.
+        Agreement is averaged over nodes and passes. On more than ten thousand nodes, more passes
+        would only reduce an error that is already smaller than the atlas can resolve.
         """
         return max(fewest, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What one observation shows without labels; None where it takes a model and there is none."""
+    """Measurements of one observation without labels; None for those that need a missing model."""
 
     confidence: float
     confident_share: float
@@ -120,50 +125,52 @@ class Evidence:
         }
 
 
-def measure(seen: Observation, probe: Probe) -> Evidence:
-    """Measure an observation: one clean pass, split views, noisy passes and edge dropout.
+def measure(observation: Observation, probe: Probe) -> Evidence:
+    """Measure an observation with a clean pass, split views, noisy passes and edge dropout.
 
-    With the default probe 12 half-views, and over few nodes 12 noisy passes and 6 dropout passes
-    (see `Probe.passes_over`), all of K columns for a linear model.
+    The default probe takes 12 half views and, on small graphs, 12 noisy and 6 dropout passes (see
+    `Probe.passes_over`). A linear model propagates K columns in each of them.
     """
-    _check_size(seen)
-    z = split_views.centred(seen.logits)
-    p = seen.probabilities
+    _check_size(observation)
+    z = split_views.centred(observation.logits)
+    p = observation.probabilities
     confidence, entropy = signals.confidence(p), signals.entropy(p)
     deviation = z - z.mean(axis=0)
+    graph, nodes = observation.graph, observation.nodes
+    classes = np.bincount(observation.predictions, minlength=observation.num_classes)
     basic = Evidence(
         confidence=float(confidence.mean()),
         confident_share=signals.atc_share(confidence, probe.confidence_threshold),
         certain_share=signals.atc_share(-entropy, probe.entropy_threshold),
         mean=z.mean(axis=0),
         covariance=deviation.T @ deviation / len(z),
-        predicted_shares=np.bincount(seen.predictions, minlength=seen.num_classes) / len(z),
-        homophily=_agreement(seen.all_predictions, seen.graph.edges),
-        log_degree=float(signals.log_degree(seen.graph.degrees[seen.nodes]).mean()),
-        mean_abs_logit=signals.mean_margin(seen.logits),
+        predicted_shares=classes / len(z),
+        homophily=_agreement(observation.all_predictions, graph.edges),
+        log_degree=float(signals.log_degree(graph.degrees[nodes]).mean()),
+        mean_abs_logit=signals.mean_margin(observation.logits),
     )
-    return _with_model(seen, probe, basic) if seen.has_model else basic
+    return _with_model(observation, probe, basic) if observation.has_model else basic
 
 
-def _check_size(seen: Observation) -> None:
+def _check_size(observation: Observation) -> None:
     with np.errstate(over="ignore"):
-        largest = np.abs(seen.logits).max(axis=1)
+        largest = np.abs(observation.logits).max(axis=1)
     if not (largest < _LARGEST_LOGIT).all():
         row = int(np.argmax(~(largest < _LARGEST_LOGIT)))
         raise InputError(
-            f"the logits of node {seen.nodes[row]} reach {largest[row]:.3g} times the source "
-            "temperature, too large to measure; check the model's scale."
+            f"the logits of node {observation.nodes[row]} reach {largest[row]:.3g} times the "
+            "source temperature, too large to measure; check the model's scale."
         )
 
 
-def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
-    graph, nodes = seen.graph, seen.nodes
-    passes = probe.passes_over(seen.num_nodes, fewest=2)  # it takes two to agree
-    own = seen.passes.own_view(graph) / probe.temperature
-    edge, wedge = witness.edges_and_wedges(own, graph, nodes)
-    feature, own_feature = _halves(seen, probe)
+def _with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
+    graph, nodes = observation.graph, observation.nodes
+    passes = probe.passes_over(observation.num_nodes, fewest=2)  # agreement needs two passes
+    own = observation.passes.own_view(graph) / probe.temperature
+    edge, wedge = edges_and_wedges(own, graph, nodes)
+    feature, own_feature = _halves(observation, probe)
     held_out = HeldOutProducts(own, graph, nodes)
-    agreement = _held_out_agreement(seen, probe, held_out)
+    agreement = _held_out_agreement(observation, probe, held_out)
     return replace(
         basic,
         feature=feature,
@@ -171,74 +178,78 @@ def _with_model(seen: Observation, probe: Probe, basic: Evidence) -> Evidence:
         edge=edge,
         wedge=wedge,
         held=held_out.covariance,
-        noise_agreement=noise_agreement(seen, probe.noise_level, passes),
-        source_noise_agreement=noise_agreement(seen, probe.noise_level, passes, probe.column_std),
+        noise_agreement=noise_agreement(observation, probe.noise_level, passes),
+        source_noise_agreement=noise_agreement(
+            observation, probe.noise_level, passes, probe.column_std
+        ),
         edge_agreement=agreement,
-        snr=_snr(seen),
+        snr=_snr(observation),
     )
 
 
-def _halves(seen: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
-    """Return the covariance between halves of the columns, of the model and of its own view."""
-    graph = seen.graph
-    mean, _ = seen.column_moments
+def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
+    """Return the covariance between halves of the columns, for the model and for its own view."""
+    graph = observation.graph
+    mean, _ = observation.column_moments
     halves = split_views.column_halves(graph.num_features, probe.splits, probe.seed)
-    anywhere = _enough(np.arange(graph.num_nodes), seen.seed)
-    nodes = anywhere if seen.num_nodes == graph.num_nodes else _enough(seen.nodes, seen.seed)
-    rows = None if anywhere.size == graph.num_nodes else np.union1d(anywhere, nodes)
-    centre = None if rows is None else np.searchsorted(rows, anywhere)
+    everywhere = _sample(np.arange(graph.num_nodes), observation.seed)
+    observes_all = observation.num_nodes == graph.num_nodes
+    nodes = everywhere if observes_all else _sample(observation.nodes, observation.seed)
+    rows = None if everywhere.size == graph.num_nodes else np.union1d(everywhere, nodes)
+    centre = None if rows is None else np.searchsorted(rows, everywhere)
     at = nodes if rows is None else np.searchsorted(rows, nodes)
     whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
     with np.errstate(over="ignore", invalid="ignore"):
-        for views in seen.passes.half_views(graph, halves, mean, rows):
+        for views in observation.passes.half_views(graph, halves, mean, rows):
             whole += split_views.node_products(views.first, views.second, centre)[at]
             alone += split_views.node_products(views.own_first, views.own_second, centre)[at]
-    # Averaged over splits first: a node's splits are not independent, its neighbours nearly are.
+    # Averages over splits come first: the splits of one node are dependent, nodes nearly are not.
     ones = np.full(nodes.size, probe.splits * probe.temperature**2)
     return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)
 
 
-def _enough(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """Return the nodes, or a sample of them in order where there are more than needed."""
+def _sample(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return the nodes, or a sorted sample of `ENOUGH_NODES` if there are more."""
     if nodes.size <= ENOUGH_NODES:
         return nodes
-    drawn = stream(seed, "measured nodes").choice(nodes, ENOUGH_NODES, replace=False)
-    return np.sort(drawn)
+    sample = stream(seed, "measured nodes").choice(nodes, ENOUGH_NODES, replace=False)
+    return np.sort(sample)
 
 
 def noise_agreement(
-    seen: Observation, level: float, passes: int, column_std: FloatArray | None = None
+    observation: Observation, level: float, passes: int, column_std: FloatArray | None = None
 ) -> float:
-    """Return how often two noisy passes agree, over the observed nodes or enough of them."""
-    std = seen.column_moments[1] if column_std is None else column_std
-    rows = _enough(seen.nodes, seen.seed)
+    """Return how often two noisy passes agree, over the observed nodes or a sample of them."""
+    std = observation.column_moments[1] if column_std is None else column_std
+    rows = _sample(observation.nodes, observation.seed)
     runs = perturb.feature_noise(
-        seen.predictor,
-        seen.graph,
+        observation.predictor,
+        observation.graph,
         level,
         passes,
-        seen.seed,
+        observation.seed,
         column_std=std,
-        clean=seen.all_logits * seen.temperature,
-        rows=None if rows.size == seen.graph.num_nodes else rows,
+        clean=observation.all_logits * observation.temperature,
+        rows=None if rows.size == observation.graph.num_nodes else rows,
     )
     votes = perturb.count_votes(runs)
     return 1.0 - signals.pairwise_disagreement(votes)
 
 
-def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOutProducts) -> float:
-    r"""Return Cohen's kappa of the two predictions across an edge that the model did not see.
+def _held_out_agreement(observation: Observation, probe: Probe, held_out: HeldOutProducts) -> float:
+    """Return Cohen's kappa of the predictions at the two ends of held-out edges.
 
-    Predictions on the two ends of a used edge agree because they share messages; on a dropped edge
-    only because their classes do, and they are right. The same passes feed the witnesses.
+    Predictions at the ends of an edge in use agree because the ends exchange messages. Across a
+    held-out edge they agree only if the classes do and the predictions are right. The same passes
+    are added to the held-out products.
     """
-    edges = seen.graph.edges
+    edges = observation.graph.edges
     if not len(edges):
         return 0.0
-    run = seen.passes.edge_runner(seen.graph)
-    rng = stream(seen.seed, "held-out edges")
+    run = observation.passes.edge_runner(observation.graph)
+    rng = stream(observation.seed, "held-out edges")
     values = []
-    for _ in range(probe.passes_over(seen.num_nodes)):
+    for _ in range(probe.passes_over(observation.num_nodes)):
         keep = rng.random(len(edges)) >= probe.edge_share
         if keep.all():
             keep[rng.integers(len(edges))] = False
@@ -246,7 +257,7 @@ def _held_out_agreement(seen: Observation, probe: Probe, held_out: HeldOutProduc
         held_out.add(logits / probe.temperature, edges[~keep])
         predicted = logits.argmax(axis=1)
         pairs = predicted[edges[~keep]]
-        shares = np.bincount(pairs.ravel(), minlength=seen.num_classes) / pairs.size
+        shares = np.bincount(pairs.ravel(), minlength=observation.num_classes) / pairs.size
         chance = float((shares**2).sum())
         agree = float((pairs[:, 0] == pairs[:, 1]).mean())
         values.append((agree - chance) / max(1.0 - chance, 1e-3))
@@ -257,14 +268,14 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
     return signals.predicted_homophily(predictions, edges) if len(edges) else None
 
 
-def _snr(seen: Observation) -> float | None:
-    features, predictions = seen.graph.features, seen.all_predictions
-    if seen.graph.num_nodes > ENOUGH_NODES:
-        rows = _enough(np.arange(seen.graph.num_nodes), seen.seed)
+def _snr(observation: Observation) -> float | None:
+    features, predictions = observation.graph.features, observation.all_predictions
+    if observation.graph.num_nodes > ENOUGH_NODES:
+        rows = _sample(np.arange(observation.graph.num_nodes), observation.seed)
         features, predictions = features[rows], predictions[rows]
     try:
         return signals.snr_estimate(features, predictions)
-    except InputError:  # one predicted class, as many as nodes, or features that do not vary
+    except InputError:  # one predicted class, one class per node, or constant features
         return None
 
 

@@ -1,14 +1,14 @@
-r"""Gains: how much of the source's signal is left in a target, read from its views.
+r"""Gains: how much of the source's signal is left in a target, computed from covariances of views.
 
-Halves of the columns give a precise gain that is blind to features which belong to another node;
-witnesses see those, with more error. So the gain of the halves is lowered where the own view's
-gain by witnesses is clearly below its gain by halves,
+Halves of the columns give a precise gain, which does not notice features that belong to another
+node. Neighbour covariances notice these, with a larger error. So the gain of the halves is lowered
+if the gain of the own view by neighbours is clearly below its gain by halves,
 
 .. math:: \log g = \log g_{half} + \min(0,\; \log a - \log g_{own\,half} + z\,\mathrm{se}),
 
-which errs on the low side, because mixed neighbours lower the halves' gain as well. Where columns
-carry no redundancy the witnesses' model gain is used alone, drawn towards the change in the logits'
-spread by its error. All gains here are logarithms.
+which errs on the low side, because mixed neighbours lower the gain of the halves as well. If the
+columns are not redundant, the model gain by neighbours is used alone and shrunk towards the change
+in the spread of the logits, by its error. All gains here are logarithms.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper.signals.neighbours import Covariance
 
-# What the source must show for a covariance to be read against it.
+# Smallest covariance at the source that targets can be compared with.
 _LEAST_STANDARD_ERRORS = 5.0
 _LEAST_SHARE_OF_VARIANCE = 1e-6
-# Gains outside are not told apart: below, no signal is left; above, the ratio is noise.
+# Gains are clipped to these ranges: below, no signal is left; above, the ratio is noise.
 _RANGE = (float(np.log(0.03)), float(np.log(2.5)))
 _OWN_RANGE = (float(np.log(0.03)), float(np.log(4.0)))
 _HOMOPHILY_RANGE = (float(np.log(0.03)), float(np.log(3.0)))
-# How far a log gain is expected to move, against which its standard error is weighed.
-_EXPECTED_MOVE = 0.5
-# Standard errors by which witnesses must contradict the halves before they are believed.
+# Expected size of a change of a log gain, against which its standard error is weighed.
+_EXPECTED_CHANGE = 0.5
+# Standard errors by which neighbours must contradict the halves to lower their gain.
 _CONTRADICTION = 0.5
 _LARGEST_ERROR = 50.0
-_WITNESSES = ("edge", "wedge", "held")
+_NEIGHBOURS = ("edge", "wedge", "held")
 _LEAST_RATIO = 1e-4
 
 
-class _Seen(Protocol):
-    """The covariances that gains are read from, as in `graphtemper.signals.evidence.Evidence`."""
+class _Covariances(Protocol):
+    """The covariances that gains compare, as in `graphtemper.signals.evidence.Evidence`."""
 
     @property
     def covariance(self) -> FloatArray: ...
@@ -56,18 +56,19 @@ class _Seen(Protocol):
 
 @dataclass(frozen=True)
 class Gains:
-    """Log gains of a target against the source; None where the source does not allow a reading.
+    """Log gains of a target against the source; None where the source shows too little signal.
 
     Attributes
     ----------
     signal
-        Of the whole model: what the deformation uses.
+        The gain of the whole model, which the class model uses.
     halves, model, own
-        By halves of the columns, by witnesses of the model, by witnesses of the own view.
+        The gain by halves of the columns, by neighbours for the model, and by neighbours for the
+        own view.
     homophily
-        Of the label correlation between neighbours, drawn to zero by its error.
+        The gain of the label correlation between neighbours, shrunk to zero by its error.
     spread
-        Of the logits' standard deviation; signal and noise together.
+        The gain of the standard deviation of the logits: signal and noise together.
     """
 
     signal: float | None
@@ -79,11 +80,11 @@ class Gains:
 
     @property
     def has_neighbour_gains(self) -> bool:
-        """Whether neighbours could be read as witnesses at the source."""
+        """Whether the neighbour covariances of source and target could be compared."""
         return self.model is not None
 
     def to_dict(self) -> dict[str, float]:
-        """Return the gains themselves, as factors, without those that could not be read."""
+        """Return the gains as factors, without those that are not available."""
         return {
             name: float(np.exp(value))
             for name, value in self.__dict__.items()
@@ -91,21 +92,21 @@ class Gains:
         }
 
 
-def read_gains(target: _Seen, source: _Seen) -> Gains:
-    """Return the gains of a target against its source; both must have been seen with a model."""
+def read_gains(target: _Covariances, source: _Covariances) -> Gains:
+    """Return the gains of a target against its source; both must be measured with a model."""
     spread = _spread(target, source)
     halves = _halves(target, source)
-    if not _shows(source, *_WITNESSES) or not _any(target, *_WITNESSES):
+    if not _shows(source, *_NEIGHBOURS) or not _measured(target, *_NEIGHBOURS):
         return Gains(
             signal=halves, halves=halves, model=None, own=None, homophily=0.0, spread=spread
         )
-    edge, wedge, held = (_log_ratio(target, source, name) for name in _WITNESSES)
+    edge, wedge, held = (_log_ratio(target, source, name) for name in _NEIGHBOURS)
     own = float(np.clip(edge.value - 0.5 * wedge.value, *_OWN_RANGE))
     own_error = float(np.hypot(edge.error, 0.5 * wedge.error))
     model = float(np.clip(held.value - 0.5 * wedge.value, *_RANGE))
     model_error = float(np.hypot(held.error, 0.5 * wedge.error))
     if halves is None:
-        signal = _drawn(model, model_error, spread)
+        signal = _shrunk(model, model_error, spread)
     else:
         own_halves = 0.5 * _log_ratio(target, source, "own_feature").value
         signal = halves + min(0.0, own - own_halves + _CONTRADICTION * own_error)
@@ -119,62 +120,64 @@ def read_gains(target: _Seen, source: _Seen) -> Gains:
     )
 
 
-def _homophily(target: _Seen, source: _Seen, edge: Covariance, wedge: Covariance) -> float:
-    """Return the gain of the label correlation; edges that turned unlike have the least."""
-    now, then = _found(target, "edge"), _found(source, "edge")
+def _homophily(
+    target: _Covariances, source: _Covariances, edge: Covariance, wedge: Covariance
+) -> float:
+    """Return the gain of the label correlation; the smallest one if its sign has changed."""
+    now, then = _value(target, "edge"), _value(source, "edge")
     if now.value * then.value < 0.0 and abs(now.value) > 2.0 * now.error:
         return _HOMOPHILY_RANGE[0]
     gain = float(np.clip(wedge.value - edge.value, *_HOMOPHILY_RANGE))
-    return _drawn(gain, float(np.hypot(edge.error, wedge.error)), 0.0)
+    return _shrunk(gain, float(np.hypot(edge.error, wedge.error)), 0.0)
 
 
-def _halves(target: _Seen, source: _Seen) -> float | None:
-    """Return the gain by halves, or None where the columns share nothing without neighbours."""
+def _halves(target: _Covariances, source: _Covariances) -> float | None:
+    """Return the gain by halves, or None if the halves share no signal without neighbours."""
     if not _shows(source, "feature", "own_feature"):
         return None
     return float(np.clip(0.5 * _log_ratio(target, source, "feature").value, *_RANGE))
 
 
-def _drawn(value: float, error: float, to: float) -> float:
-    """Draw a log gain towards what is expected without it, by its error."""
-    weight = _EXPECTED_MOVE**2 / (_EXPECTED_MOVE**2 + error**2)
+def _shrunk(value: float, error: float, to: float) -> float:
+    """Shrink a log gain towards its expected value ``to``, by its error."""
+    weight = _EXPECTED_CHANGE**2 / (_EXPECTED_CHANGE**2 + error**2)
     return float(to + (value - to) * weight)
 
 
-def _spread(target: _Seen, source: _Seen) -> float:
+def _spread(target: _Covariances, source: _Covariances) -> float:
     now, then = (float(np.trace(item.covariance)) for item in (target, source))
     return 0.5 * float(np.log(max(now / then, _LEAST_RATIO))) if then > 0.0 else 0.0
 
 
-def _shows(source: _Seen, *names: str) -> bool:
-    """Whether the source's covariances are clearly not zero, beyond chance and rounding."""
+def _shows(source: _Covariances, *names: str) -> bool:
+    """Return whether the source's covariances differ from zero beyond chance and rounding."""
     least = _LEAST_SHARE_OF_VARIANCE * float(np.trace(source.covariance))
     for name in names:
-        found: Covariance | None = getattr(source, name)
-        if found is None or abs(found.value) <= max(_LEAST_STANDARD_ERRORS * found.error, least):
+        covariance = _value(source, name)
+        if abs(covariance.value) <= max(_LEAST_STANDARD_ERRORS * covariance.error, least):
             return False
         # Edges may join unlike nodes, but two views of one node that disagree show no signal.
-        if name not in ("edge", "held") and found.value < 0.0:
+        if name not in ("edge", "held") and covariance.value < 0.0:
             return False
     return True
 
 
-def _any(target: _Seen, *names: str) -> bool:
-    """Whether there was anything to see: a graph without edges or wedges has no error either."""
-    return all(_found(target, name).error > 0.0 for name in names)
+def _measured(target: _Covariances, *names: str) -> bool:
+    """Return whether there was anything to measure: without edges or wedges the error is zero."""
+    return all(_value(target, name).error > 0.0 for name in names)
 
 
-def _found(seen: _Seen, name: str) -> Covariance:
-    found: Covariance | None = getattr(seen, name)
-    return Covariance(0.0, 0.0) if found is None else found
+def _value(evidence: _Covariances, name: str) -> Covariance:
+    covariance: Covariance | None = getattr(evidence, name)
+    return Covariance(0.0, 0.0) if covariance is None else covariance
 
 
-def _log_ratio(target: _Seen, source: _Seen, name: str) -> Covariance:
+def _log_ratio(target: _Covariances, source: _Covariances, name: str) -> Covariance:
     """Return the logarithm of target over source with its error.
 
-    What is smaller than its own standard error, or of the other sign, counts as one error.
+    A target covariance below its standard error, or of the other sign, counts as one error.
     """
-    now, then = _found(target, name), _found(source, name)
+    now, then = _value(target, name), _value(source, name)
     size = abs(then.value)
     ratio = max(now.value / then.value, now.error / size, _LEAST_RATIO)
     error = float(np.hypot(now.error / size / ratio, then.error / size))

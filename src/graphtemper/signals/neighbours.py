@@ -1,22 +1,23 @@
-r"""Witnesses: what neighbours say about a node, free of the node's own noise.
+r"""Neighbour covariances: products of the views of neighbouring nodes, in which noise averages out.
 
-The *own view* :math:`o_i` of a node is what the model says of it without its neighbours. Let own
-views carry their class with strength a, and let the classes of two neighbours be correlated by
-:math:`\eta` (in a binary graph 2h - 1). Noise is not shared between nodes, hence up to a constant
-of the classes
+The *own view* :math:`o_i` of a node holds the logits of the model without the node's neighbours.
+Let own views carry their class with strength a, and let the classes of two neighbours have
+correlation :math:`\eta` (2h - 1 in a binary graph). Noise is not shared between nodes; hence, up to
+a constant that depends on the classes,
 
 .. math:: c_{edge} = \langle o_i, o_j \rangle_{i \sim j} = a^2 \eta, \qquad
           c_{wedge} = \langle o_j, o_k \rangle_{j \sim i \sim k} = a^2 \eta^2 .
 
-Two numbers, two unknowns: against the source, the *own gain* is the ratio of edges over the root of
-the ratio of wedges, and the *homophily gain* is the ratio of wedges over that of edges. With logits
-:math:`z_i` of the whole model on a graph that lacks the edge (i, j),
+These two equations determine both unknowns. Relative to the source, the *own gain* is the ratio of
+the edge covariances over the root of the ratio of the wedge covariances, and the *homophily gain*
+is the ratio of the wedge covariances over that of the edge covariances. With logits :math:`z_i` of
+the whole model on a graph without the edge (i, j),
 
 .. math:: c_{held} = \langle z_i, o_j \rangle = g\,a\,\eta,
 
-so the *model gain* g is the ratio of held-out products over the root of the ratio of wedges.
-Nothing is assumed of the corruption but that it is not shared between nodes; unlike halves of the
-columns, witnesses notice features that belong to another node.
+so the *model gain* g is the ratio of the held-out covariances over the root of the ratio of the
+wedge covariances. The only assumption about the corruption is that it is not shared between nodes.
+Unlike halves of the columns, neighbour covariances notice features that belong to another node.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Ends = NDArray[np.int32]
 
 
 class Covariance(NamedTuple):
-    """A covariance of two views with its standard error over nodes."""
+    """A covariance of two views, with its standard error over nodes."""
 
     value: float
     error: float
@@ -45,27 +46,29 @@ class Covariance(NamedTuple):
 def edges_and_wedges(
     own: FloatArray, graph: Graph, nodes: NDArray[np.int64]
 ) -> tuple[Covariance, Covariance]:
-    r"""Return the covariance of own views over edges and over pairs of neighbours, both at `nodes`.
+    r"""Return the covariance of own views over edges and over wedges at the given nodes.
 
-    With :math:`s_i = \sum_{j \sim i} o_j`, all pairs of neighbours of a node sum to
-    :math:`|s_i|^2 - \sum_j |o_j|^2`, so the cost is O(E K). A node counts once an edge, and a pair
-    of its d neighbours 1/d times.
+    A wedge is a pair of neighbours of the same node.
+
+    With :math:`s_i = \sum_{j \sim i} o_j`, the products over all pairs of neighbours of a node sum
+    to :math:`|s_i|^2 - \sum_j |o_j|^2`, so the cost is O(E K). A node has weight 1 per edge, and
+    each pair of its d neighbours has weight 1/d.
 
     Examples
     --------
     >>> own = np.array([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, 1.0]])
     >>> path = Graph(features=own, edges=[[0, 1], [1, 2], [2, 3]])
     >>> edge, wedge = edges_and_wedges(own, path, np.arange(4))
-    >>> round(edge.value, 3), wedge.value  # ends agree twice in three, next-but-ones never
+    >>> round(edge.value, 3), wedge.value  # two of three edges agree, no wedge does
     (0.667, -2.0)
     """
     degree = graph.degrees.astype(np.float64)
-    witness = _centred(own, degree)
+    views = _centred(own, degree)
     matrix = adjacency(graph)
-    sums = np.asarray(multiply(matrix, witness), dtype=np.float64)
-    squares = np.asarray(multiply(matrix, (witness**2).sum(axis=1, keepdims=True)))[:, 0]
+    sums = np.asarray(multiply(matrix, views), dtype=np.float64)
+    squares = np.asarray(multiply(matrix, (views**2).sum(axis=1, keepdims=True)))[:, 0]
     d = degree[nodes]
-    edge = (witness[nodes] * sums[nodes]).sum(axis=1)
+    edge = (views[nodes] * sums[nodes]).sum(axis=1)
     pairs = (sums[nodes] ** 2).sum(axis=1) - squares[nodes]
     return (
         ratio_of_sums(edge, d),
@@ -74,16 +77,16 @@ def edges_and_wedges(
 
 
 class HeldOutProducts:
-    """Collects products of a node's logits with own views across edges the model did not see."""
+    """Sums of products of a node's logits with its neighbours' own views across held-out edges."""
 
     def __init__(self, own: FloatArray, graph: Graph, nodes: NDArray[np.int64]) -> None:
         self._nodes, self._degree = nodes, graph.degrees.astype(np.float64)
-        self._witness = _centred(own, self._degree)
+        self._own = _centred(own, self._degree)
         self._sums, self._counts = np.zeros(graph.num_nodes), np.zeros(graph.num_nodes)
 
     def add(self, logits: FloatArray, edges: NDArray[np.int32]) -> None:
         """Add one pass: logits (N, K) on a graph without ``edges``."""
-        z, witness = _centred(logits, self._degree), self._witness
+        z, own = _centred(logits, self._degree), self._own
         size = self._sums.size
         for here, there in ((0, 1), (1, 0)):
             ends, others = edges[:, here], edges[:, there]
@@ -92,7 +95,7 @@ class HeldOutProducts:
             def multiply_rows(
                 some: slice, ends: Ends = ends, others: Ends = others, out: FloatArray = product
             ) -> None:
-                np.einsum("ek,ek->e", z[ends[some]], witness[others[some]], out=out[some])
+                np.einsum("ek,ek->e", z[ends[some]], own[others[some]], out=out[some])
 
             map_blocks(multiply_rows, len(edges), z.shape[1])
             self._sums += np.bincount(ends, product, minlength=size)
@@ -100,14 +103,14 @@ class HeldOutProducts:
 
     @property
     def covariance(self) -> Covariance:
-        """The mean product at the observed nodes."""
+        """The covariance at the observed nodes: the mean product."""
         return ratio_of_sums(self._sums[self._nodes], self._counts[self._nodes])
 
 
 def ratio_of_sums(sums: FloatArray, weights: FloatArray) -> Covariance:
-    """Return sum(sums) / sum(weights) with its standard error, nodes taken as independent.
+    """Return sum(sums) / sum(weights) with its standard error for independent nodes.
 
-    Without any weight there is nothing to see: zero, with no error to speak of.
+    If all weights are zero, both the value and the error are zero.
 
     Examples
     --------
@@ -122,8 +125,7 @@ def ratio_of_sums(sums: FloatArray, weights: FloatArray) -> Covariance:
         error = float(np.sqrt(((sums - value * weights) ** 2).sum())) / total
     if not np.isfinite(error):
         raise InputError(
-            "the model's logits overflow when it sees only a part of its input; check the scale of "
-            "the features."
+            "the model's logits overflow on a part of its input; check the scale of the features."
         )
     return Covariance(value, error)
 
@@ -131,10 +133,11 @@ def ratio_of_sums(sums: FloatArray, weights: FloatArray) -> Covariance:
 def _centred(views: FloatArray, degree: FloatArray) -> FloatArray:
     """Return logits with mean zero at every node and over all ends of edges.
 
-    The centre is that of the graph, whichever nodes are looked at: one that followed them would
-    take a majority among them for lost signal.
+    The mean is that of the whole graph and not of the observed nodes: if one class dominates among
+    these, centring on them would look like lost signal.
     """
     share = np.full((views.shape[1], 1), 1.0 / views.shape[1])
-    own = views - views @ share  # a product is faster than a mean of short rows
+    centred = views - views @ share  # a product is faster than a mean of short rows
     total = float(degree.sum())
-    return np.asarray(own - degree @ own / total if total > 0.0 else own - own.mean(axis=0))
+    middle = degree @ centred / total if total > 0.0 else centred.mean(axis=0)
+    return np.asarray(centred - middle)

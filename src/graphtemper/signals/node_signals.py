@@ -1,15 +1,15 @@
-r"""Node signals: what a single node shows, without labels, of how far to trust its prediction.
+r"""Node signals: measurements per node, without labels, of how reliable its prediction is.
 
-A shift that hits only a part of the graph leaves its mark on the nodes it hit. The leading mark is
-the disagreement of a node's two split views (see `split_views`),
+A shift that affects a part of the graph changes the signals of the nodes in that part. The leading
+signal is the disagreement of a node's two split views (see `split_views`),
 
 .. math:: q_i = \frac1S \sum_s |u_{is} - v_{is}|^2,
 
-in which signal cancels and noise stays. The others are what the neighbours say (of the prediction,
-and without being asked), how far the node's features lie from the graph's mean and from the
-neighbourhood's, the degree, and the logits themselves. Sizes are in units of the source's
-temperature and of the source's column standard deviations, so that they mean the same on every
-graph. Everything costs O(E K) and two splits of the columns.
+in which the signal cancels and the noise remains. The others are the agreement of the neighbours
+with the prediction, the neighbours' own views, the distance of the node's features from the mean of
+the graph and from that of the neighbourhood, the degree, and the logits themselves. Sizes are in
+units of the source temperature and of the source's column standard deviations, so that they are
+comparable between graphs. The cost is O(E K) and two splits of the columns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Float32 = NDArray[np.float32]
 Classes = NDArray[np.intp]
 
 LOGIT_SIGNALS = ("log margin", "entropy")
-"""What the logits alone show: the paper's ablation."""
+"""The signals of the logits alone: the paper's ablation."""
 PLAIN_SIGNALS = (
     *LOGIT_SIGNALS,
     "soft agreement",
@@ -42,7 +42,7 @@ PLAIN_SIGNALS = (
     "neighbours' energy",
     "feature deviation",
 )
-"""What shows without running the model again."""
+"""The signals that need no further run of the model."""
 SIGNALS = (
     *PLAIN_SIGNALS,
     "own lead",
@@ -54,22 +54,22 @@ SIGNALS = (
     "half agreement",
     "half lead",
 )
-"""Everything that shows of a node when the model can be run."""
+"""All signals; the further ones need the model."""
 
-# Splits of the columns; a node's disagreement is a rough number whatever they cost.
+# Number of splits of the columns; more would not make the disagreement of a single node precise.
 SPLITS = 2
-# Random signed sums of the columns that stand for them in distances between nodes.
+# Number of random signed sums that replace the columns in distances between nodes.
 SKETCH = 16
-# Sizes below these are not told apart: logarithms need an end.
+# Added to sizes and squared sizes before the logarithm, which would be unbounded at zero.
 _LEAST_SIZE, _LEAST_SQUARE = 1e-2, 1e-4
 
 
-def readable(seen: Observation) -> tuple[str, ...]:
-    """Return the names of the columns of `measure`: fewer where there are only logits."""
-    return SIGNALS if seen.has_model else PLAIN_SIGNALS
+def readable(observation: Observation) -> tuple[str, ...]:
+    """Return the names of the columns of `measure`: fewer if there are only logits."""
+    return SIGNALS if observation.has_model else PLAIN_SIGNALS
 
 
-def measure(seen: Observation, probe: Probe) -> Float32:
+def measure(observation: Observation, probe: Probe) -> Float32:
     """Return the signals of the observed nodes, (n, D), in the order of `readable`.
 
     Examples
@@ -80,40 +80,40 @@ def measure(seen: Observation, probe: Probe) -> Float32:
     >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=40, seed=1)
     >>> model = SIGN(hops=1).fit(g, range(200))
     >>> probe = SourceCard.build(model, g, range(200, 400), compositions=0).probe
-    >>> half = shifts.heterogeneous(3.0)(g, seed=2)
-    >>> hit = (half.features != g.features).any(axis=1)
-    >>> shown = measure(Observation(model, half, temperature=probe.temperature), probe)
-    >>> shown.shape == (400, len(SIGNALS))
+    >>> shifted = shifts.heterogeneous(3.0)(g, seed=2)
+    >>> hit = (shifted.features != g.features).any(axis=1)
+    >>> values = measure(Observation(model, shifted, temperature=probe.temperature), probe)
+    >>> values.shape == (400, len(SIGNALS))
     True
-    >>> noise = shown[:, SIGNALS.index("own disagreement")]
+    >>> noise = values[:, SIGNALS.index("own disagreement")]
     >>> bool(noise[hit].mean() > noise[~hit].mean() + 1.0)
     True
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        columns = _plain(seen, probe)
-        if seen.has_model:
-            columns += _with_model(seen, probe)
-    found = np.column_stack(columns)
-    # Only views that overflow are not numbers; they say nothing.
-    return np.asarray(np.nan_to_num(found, nan=0.0, posinf=1e6, neginf=-1e6), dtype=np.float32)
+        columns = _plain(observation, probe)
+        if observation.has_model:
+            columns += _with_model(observation, probe)
+    values = np.column_stack(columns)
+    # Values are NaN or infinite only if a view overflows; such a view carries no information.
+    return np.asarray(np.nan_to_num(values, nan=0.0, posinf=1e6, neginf=-1e6), dtype=np.float32)
 
 
-def _plain(seen: Observation, probe: Probe) -> list[FloatArray]:
-    graph, nodes = seen.graph, seen.nodes
+def _plain(observation: Observation, probe: Probe) -> list[FloatArray]:
+    graph, nodes = observation.graph, observation.nodes
     degree = graph.degrees[nodes].astype(np.float64)
-    all_p = temperatures.apply(seen.all_logits)
-    energy = _energy(seen, probe)
-    sketch = _sketch(seen, probe)
-    around = _neighbour_mean(seen, all_p, energy[:, None], sketch)
+    all_p = temperatures.apply(observation.all_logits)
+    energy = _energy(observation, probe)
+    sketch = _sketch(observation, probe)
+    around = _neighbour_mean(observation, all_p, energy[:, None], sketch)
     classes = all_p.shape[1]
-    hard = signals.neighbour_agreement(seen.all_predictions, graph.edges)[nodes]
-    soft = around[np.arange(nodes.size), seen.predictions]
-    # Two independent rows differ by 1 + 1/d of the variance of one.
+    hard = signals.neighbour_agreement(observation.all_predictions, graph.edges)[nodes]
+    soft = around[np.arange(nodes.size), observation.predictions]
+    # A row and the mean of d independent rows differ by 1 + 1/d times the variance of a row.
     shrink = np.where(degree > 0, degree / (degree + 1.0), 1.0)
     deviation = ((sketch[nodes] - around[:, classes + 1 :]) ** 2).mean(axis=1) * shrink
     return [
-        _log(signals.margin(seen.logits), _LEAST_SIZE),
-        signals.entropy(seen.probabilities, normalised=True),
+        _log(signals.margin(observation.logits), _LEAST_SIZE),
+        signals.entropy(observation.probabilities, normalised=True),
         _agreement(soft, degree),
         _agreement(hard, degree),
         signals.log_degree(degree),
@@ -123,13 +123,13 @@ def _plain(seen: Observation, probe: Probe) -> list[FloatArray]:
     ]
 
 
-def _with_model(seen: Observation, probe: Probe) -> list[FloatArray]:
-    graph, nodes, predicted = seen.graph, seen.nodes, seen.predictions
-    own = split_views.centred(seen.passes.own_view(graph)) / probe.temperature
+def _with_model(observation: Observation, probe: Probe) -> list[FloatArray]:
+    graph, nodes, predicted = observation.graph, observation.nodes, observation.predictions
+    own = split_views.centred(observation.passes.own_view(graph)) / probe.temperature
     halves = split_views.column_halves(graph.num_features, SPLITS, probe.seed)
     square, lead, agree = (np.zeros(nodes.size) for _ in range(3))
     own_square = np.zeros(graph.num_nodes)
-    for views in seen.passes.half_views(graph, halves, seen.column_moments[0]):
+    for views in observation.passes.half_views(graph, halves, observation.column_moments[0]):
         first, second = (
             split_views.centred(view[nodes]) / probe.temperature
             for view in (views.first, views.second)
@@ -140,29 +140,29 @@ def _with_model(seen: Observation, probe: Probe) -> list[FloatArray]:
             agree += (view.argmax(axis=1) == predicted) / (2.0 * SPLITS)
         gap = split_views.centred(views.own_first - views.own_second) / probe.temperature
         own_square += (gap**2).sum(axis=1) / SPLITS
-    around = _neighbour_mean(seen, own, own_square[:, None])
-    beside = around[:, :-1]
+    around = _neighbour_mean(observation, own, own_square[:, None])
+    around_own, around_square = around[:, :-1], around[:, -1]
     return [
         np.arcsinh(_lead(own[nodes], predicted)),
-        np.arcsinh(_lead(beside, predicted)),
-        0.5 * _log(((own[nodes] - beside) ** 2).sum(axis=1), _LEAST_SQUARE),
+        np.arcsinh(_lead(around_own, predicted)),
+        0.5 * _log(((own[nodes] - around_own) ** 2).sum(axis=1), _LEAST_SQUARE),
         _log(square, _LEAST_SQUARE),
         _log(own_square[nodes], _LEAST_SQUARE),
-        _log(around[:, -1], _LEAST_SQUARE),
+        _log(around_square, _LEAST_SQUARE),
         agree,
         np.arcsinh(lead),
     ]
 
 
-def _neighbour_mean(seen: Observation, *parts: FloatArray | Float32) -> FloatArray:
+def _neighbour_mean(observation: Observation, *parts: FloatArray | Float32) -> FloatArray:
     """Return the mean of some columns over each observed node's neighbours; zero without any."""
     columns = np.hstack([part.astype(np.float32) for part in parts])
-    sums = np.asarray(multiply(seen.neighbours, columns), dtype=np.float64)
-    return np.asarray(sums / np.maximum(seen.graph.degrees[seen.nodes], 1)[:, None])
+    sums = np.asarray(multiply(observation.neighbours, columns), dtype=np.float64)
+    return np.asarray(sums / np.maximum(observation.graph.degrees[observation.nodes], 1)[:, None])
 
 
 def _lead(values: FloatArray, predicted: Classes) -> FloatArray:
-    """Return by how much a view prefers the prediction to its closest rival; negative if not."""
+    """Return the logit of the prediction minus the largest other logit, (n,)."""
     rows = np.arange(len(values))
     others = values.copy()
     others[rows, predicted] = -np.inf
@@ -170,10 +170,10 @@ def _lead(values: FloatArray, predicted: Classes) -> FloatArray:
 
 
 def _agreement(share: FloatArray, degree: FloatArray) -> FloatArray:
-    """Return the log-odds of a share of d neighbours, with half a neighbour on either side."""
-    for_it = np.where(degree > 0, share * degree, 0.0)
-    against = np.maximum(degree - for_it, 0.0)
-    return np.asarray(np.log((for_it + 0.5) / (against + 0.5)))
+    """Return the log-odds of an agreeing share of d neighbours, plus half a neighbour each."""
+    agreeing = np.where(degree > 0, share * degree, 0.0)
+    against = np.maximum(degree - agreeing, 0.0)
+    return np.asarray(np.log((agreeing + 0.5) / (against + 0.5)))
 
 
 def _log(values: FloatArray, least: float) -> FloatArray:
@@ -181,13 +181,13 @@ def _log(values: FloatArray, least: float) -> FloatArray:
 
 
 def _weights(std: FloatArray) -> FloatArray:
-    """Return 1 / std of the source's columns; one that was constant there says nothing."""
+    """Return 1 / std of the source's columns, and zero for columns that are constant there."""
     return np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
 
 
-def _energy(seen: Observation, probe: Probe) -> FloatArray:
+def _energy(observation: Observation, probe: Probe) -> FloatArray:
     """Return each node's mean squared distance from the column means, in source variances, (N,)."""
-    features, (mean, _) = seen.graph.features, seen.column_moments
+    features, (mean, _) = observation.graph.features, observation.column_moments
     weights = _weights(probe.column_std) ** 2 / max(int((probe.column_std > 0).sum()), 1)
     if sp.issparse(features):
         wide = features.astype(np.float64)
@@ -203,9 +203,9 @@ def _energy(seen: Observation, probe: Probe) -> FloatArray:
     return np.concatenate(map_blocks(part, *features.shape)).astype(np.float64)
 
 
-def _sketch(seen: Observation, probe: Probe) -> Float32:
-    """Return random signed sums of standardised columns: distances between rows survive, (N, s)."""
-    features, (mean, _) = seen.graph.features, seen.column_moments
+def _sketch(observation: Observation, probe: Probe) -> Float32:
+    """Return random signed sums of standardised columns, (N, s), which preserve distances."""
+    features, (mean, _) = observation.graph.features, observation.column_moments
     scale = _weights(probe.column_std) / np.sqrt(max(int((probe.column_std > 0).sum()), 1))
     signs = stream(probe.seed, "node sketch").choice([-1.0, 1.0], size=(scale.size, SKETCH))
     columns = (signs * scale[:, None]).astype(np.float32)

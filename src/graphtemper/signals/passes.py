@@ -1,7 +1,7 @@
 """Perturbed passes: the predictor's logits on slightly changed copies of a graph.
 
 Passes come one at a time, so M passes never hold (M, N, K) numbers; votes are counted as they come.
-Who takes the passes, and how fast, is the business of `graphtemper.models.fast_passes`.
+The model itself takes the passes, see `graphtemper.models.fast_passes`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def count_votes(passes: Iterable[FloatArray]) -> NDArray[np.int64]:
             rows = np.arange(logits.shape[0])
         votes[rows, logits.argmax(axis=1)] += 1
     if votes is None:
-        raise InputError("there are no passes to count votes from; run at least one.")
+        raise InputError("there are no passes to count votes from; run at least one pass.")
     return votes
 
 

@@ -1,7 +1,8 @@
-"""Signals: one number, or one number a node, measured without labels.
+"""Signals: one number per graph, or one per node, measured without labels.
 
-Small pure functions on arrays. Probabilities p are (n, K) rows that sum to 1, votes v are (n, K)
-counts from M perturbed passes, predictions are class indices of *all* nodes where edges enter.
+Small pure functions on arrays. Probabilities p are (n, K) with rows that sum to 1, and votes v are
+(n, K) counts from M perturbed passes. Predictions are class indices, of *all* nodes in functions
+that take edges.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from graphtemper.graph.operators import multiply
 
 Edges = NDArray[np.integer[Any]]
 
-# What a node without neighbours is given as agreement: the one value that flipping leaves alone.
+# The agreement of a node without neighbours: the value that `corrected_agreement` never changes.
 NO_NEIGHBOURS = 0.5
 
 
@@ -45,7 +46,7 @@ def entropy(probabilities: ArrayLike, *, normalised: bool = False) -> FloatArray
     [1.0, 0.0]
     """
     p = check_matrix(probabilities, "probabilities")
-    nats = -np.asarray(xlogy(p, p).sum(axis=1), dtype=np.float64) + 0.0  # -0 is written as 0
+    nats = -np.asarray(xlogy(p, p).sum(axis=1), dtype=np.float64) + 0.0  # turns -0 into 0
     return nats / np.log(p.shape[1]) if normalised else nats
 
 
@@ -64,8 +65,8 @@ def mean_margin(logits: ArrayLike) -> float:
     r"""Return :math:`E|\delta|`, the mean gap between the two largest logits.
 
     For K = 2 this is the mean of :math:`|z_1 - z_0|`, the quantity of the paper's severity bound.
-    For K > 2 the paper gives no definition; the gap is the log odds of the predicted class against
-    its closest rival, which for K = 2 is the same.
+    The paper gives no definition for K > 2; there the gap is the log-odds of the predicted class
+    against the runner-up, which for K = 2 is the same.
 
     Examples
     --------
@@ -81,12 +82,12 @@ def _top_gap(values: NDArray[Any]) -> FloatArray:
 
 
 def atc_threshold(scores: ArrayLike, accuracy: float) -> float:
-    """Return the threshold above which a share ``accuracy`` of the source scores lies.
+    """Return the threshold above which a fraction ``accuracy`` of the source scores lies.
 
-    The (1 - accuracy) quantile (linear interpolation), so that as many source nodes fall below it
-    as are wrong. A node at the threshold counts as above. Where ties make that miss the
-    accuracy, the step just above the tied score is taken if it comes closer: the choice of the
-    method's own scan, which stops where false positives balance false negatives.
+    This is the (1 - accuracy) quantile (linear interpolation), so that as many source nodes are
+    below it as are wrong. A node at the threshold counts as above. If tied scores miss the
+    accuracy, the threshold is just above the tied score, provided that this comes closer; the
+    original scan, which stops where false positives balance false negatives, chooses the same.
 
     References
     ----------
@@ -100,7 +101,7 @@ def atc_threshold(scores: ArrayLike, accuracy: float) -> float:
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError("scores must be one finite number a node, for at least one node.")
+        raise InputError("scores must be one finite number per node, for at least one node.")
     if not 0.0 <= accuracy <= 1.0:
         raise InputError(f"accuracy must be in [0, 1], not {accuracy!r}.")
     at = float(np.quantile(values, 1.0 - accuracy))
@@ -110,7 +111,7 @@ def atc_threshold(scores: ArrayLike, accuracy: float) -> float:
 
 
 def atc_share(scores: ArrayLike, threshold: float) -> float:
-    r"""Return the share of nodes with :math:`s_i \ge \tau`: the ATC estimate of the accuracy.
+    r"""Return the fraction of nodes with :math:`s_i \ge \tau`: the ATC estimate of the accuracy.
 
     Scores are `confidence`, or minus `entropy`.
 
@@ -123,7 +124,7 @@ def atc_share(scores: ArrayLike, threshold: float) -> float:
 
 
 def instability(votes: ArrayLike) -> FloatArray:
-    r"""Return for each node the share of pairs of passes that disagree, (n,).
+    r"""Return for each node the fraction of pairs of passes that disagree, (n,).
 
     .. math:: u_i = 1 - \sum_k \frac{v_{ik}(v_{ik} - 1)}{M(M - 1)}
 
@@ -144,12 +145,12 @@ def instability(votes: ArrayLike) -> FloatArray:
 
 
 def flip_rate(votes: ArrayLike, predictions: ArrayLike) -> FloatArray:
-    r"""Return each node's share of perturbed passes that leave its unperturbed prediction, (n,).
+    r"""Return for each node the fraction of passes that change the clean prediction, (n,).
 
     .. math:: f_i = 1 - v_{i\hat y_i} / M
 
-    with votes v. The instability of the paper's script; `instability` compares passes with each
-    other instead.
+    with votes v. This is the instability in the script of the paper; `instability` compares the
+    passes with each other instead.
 
     Examples
     --------
@@ -159,15 +160,15 @@ def flip_rate(votes: ArrayLike, predictions: ArrayLike) -> FloatArray:
     counts, classes = np.asarray(votes), np.asarray(predictions)
     if counts.ndim != 2 or classes.shape != counts.shape[:1]:
         raise InputError(
-            f"votes {counts.shape} and predictions {classes.shape} do not belong together."
+            f"votes {counts.shape} and predictions {classes.shape} differ in the number of nodes."
         )
     return np.asarray(1.0 - counts[np.arange(classes.size), classes] / counts.sum(axis=1))
 
 
 def pairwise_disagreement(votes: ArrayLike) -> float:
-    """Return the mean over nodes and pairs of passes of "the predicted classes differ".
+    """Return how often two passes predict different classes, over nodes and pairs of passes.
 
-    From vote counts, O(n K): equal to comparing all M (M - 1) / 2 pairs of passes.
+    Vote counts give the same result as all M (M - 1) / 2 pairs of passes, in O(n K).
 
     Examples
     --------
@@ -178,7 +179,7 @@ def pairwise_disagreement(votes: ArrayLike) -> float:
 
 
 def neighbour_agreement(predictions: ArrayLike, edges: Edges) -> FloatArray:
-    """Return for each node the share of its neighbours with the same predicted class, (N,).
+    """Return for each node the fraction of its neighbours with the same predicted class, (N,).
 
     A node without neighbours gets 1/2.
 
@@ -199,12 +200,12 @@ def neighbour_agreement(predictions: ArrayLike, edges: Edges) -> FloatArray:
 
 
 def corrected_agreement(predictions: ArrayLike, edges: Edges) -> FloatArray:
-    r"""Return neighbour agreement a, or 1 - a where neighbours are expected to differ, (N,).
+    r"""Return the neighbour agreement a, or 1 - a if neighbours are expected to differ, (N,).
 
-    Flipped where the homophily of the predictions (see `predicted_homophily`) is below 1/2, so that
-    large values always speak for the prediction. The rule is that of the paper's per-node stage.
-    Limit: with K > 2 classes chance agreement is below 1/2, so a mildly homophilous graph can be
-    flipped.
+    It is 1 - a if the homophily of the predictions (see `predicted_homophily`) is below 1/2, so
+    that large values always support the prediction. The rule is that of the paper's per-node stage.
+    Limitation: with K > 2 classes chance agreement is below 1/2, so the rule may also apply to a
+    mildly homophilous graph.
 
     Examples
     --------
@@ -218,12 +219,11 @@ def corrected_agreement(predictions: ArrayLike, edges: Edges) -> FloatArray:
 
 
 def predicted_homophily(predictions: ArrayLike, edges: Edges) -> float:
-    r"""Return the share of edges whose ends agree: edge homophily of the predictions.
+    r"""Return the fraction of edges whose ends agree: the edge homophily of the predictions.
 
     From classes (N,) this is :math:`\frac1E\sum_{uv} 1[\hat y_u = \hat y_v]`; from probabilities
-    (N, K) the soft version :math:`\frac1E\sum_{uv} \sum_k p_{uk} p_{vk}`. Wrong predictions pull
-    both towards chance agreement, except where the model's errors agree along edges because it
-    smoothed them.
+    (N, K) the soft version :math:`\frac1E\sum_{uv} \sum_k p_{uk} p_{vk}`. Wrong predictions move
+    both towards chance agreement, unless smoothing makes the errors agree along edges.
 
     Examples
     --------
@@ -268,12 +268,12 @@ def snr_estimate(features: Features, predictions: ArrayLike) -> float:
     .. math:: \hat\sigma^2 = \frac{1}{F(n-K)} \sum_i \|x_i - m_{\hat y_i}\|^2, \qquad
               \hat r^2 = \sum_k \pi_k \|m_k - m\|^2 - \frac{(K-1) F}{n}\hat\sigma^2,
 
-    where the last term removes what chance adds to the distance of estimated means. Unbiased to
-    first order for true labels. Pseudo-labels bias it both ways: wrong ones mix the classes
-    (downwards), and ones predicted from the same features take part of the noise for signal
-    (upwards: with no signal at all, two classes cut at one direction of white noise give
-    2/pi = 0.64 among many columns and 1.75 if it is the only one). Columns of unequal noise are
-    averaged. Negative values mean that no signal is visible.
+    where the last term removes the sampling error of the means from their distance. The estimate is
+    unbiased to first order for true labels. Pseudo-labels bias it in both directions: wrong labels
+    mix the classes (downwards), and labels predicted from the same features count part of the noise
+    as signal (upwards: without any signal, two classes split along one direction of white noise
+    give 2/pi = 0.64 among many columns and 1.75 if it is the only column). Columns of unequal noise
+    are averaged. Negative values mean that no signal is visible.
 
     Examples
     --------
@@ -285,17 +285,17 @@ def snr_estimate(features: Features, predictions: ArrayLike) -> float:
     classes = np.unique(np.asarray(predictions), return_inverse=True)[1]
     count = features.shape[0]
     if classes.shape != (count,):
-        raise InputError(f"predictions must have shape ({count},), one a row of the features.")
+        raise InputError(f"predictions must have shape ({count},), one per row of the features.")
     sizes = np.bincount(classes)
-    # In float64 around the overall mean: what is left of large features after centring is small.
+    # In float64 around the overall mean: large features may have small deviations from it.
     return snr_from_sums(sizes, *_class_deviations(features, classes, sizes))
 
 
 def snr_from_sums(sizes: NDArray[np.integer[Any]], sums: FloatArray, square: float) -> float:
-    """Return `snr_estimate` from sums that merge over parts of a graph.
+    """Return `snr_estimate` from sums, which can be added up over parts of a graph.
 
-    ``sizes`` (K,) counts the nodes of each class present, ``sums`` (K, F) adds up their deviations
-    from the mean row, and ``square`` is the sum of all squared deviations.
+    ``sizes`` (K,) is the number of nodes of each class present, ``sums`` (K, F) the sum of their
+    deviations from the mean row, and ``square`` the sum of all squared deviations.
     """
     count, width = int(sizes.sum()), sums.shape[1]
     if sizes.size < 2 or count <= sizes.size:
@@ -311,7 +311,7 @@ def snr_from_sums(sizes: NDArray[np.integer[Any]], sums: FloatArray, square: flo
 def _class_deviations(
     features: Features, classes: NDArray[np.intp], sizes: NDArray[np.intp]
 ) -> tuple[FloatArray, float]:
-    """Return the sum of each class's deviations from the mean row, (K, F), and of all squares."""
+    """Return the sums of deviations from the mean row per class, (K, F), and of all squares."""
     rows, width = features.shape
     members = sp.csr_matrix((np.ones(rows), (classes, np.arange(rows))), (sizes.size, rows))
     if not isinstance(features, np.ndarray):

@@ -1,18 +1,18 @@
-r"""Share drift: how far class shares may have moved unseen, and what that would do to accuracy.
+r"""Share drift: how far class shares may have changed unnoticed, and the effect on accuracy.
 
-Accuracy is :math:`\sum_k \pi_k r_k` with the class shares :math:`\pi` and the recalls r, so a model
-that answers the majority class is right as often as that class occurs, and no signal of the logits
-tells when it occurs less. Feature means tell: if shares move by :math:`\delta`, column means move
-by :math:`\sum_k \delta_k \mu_k`. Column means that have not moved leave no room for new shares;
-means that have moved by as much as the classes are apart leave all of it. The room is a standard
-deviation of the shares,
+Accuracy is :math:`\sum_k \pi_k r_k` with the class shares :math:`\pi` and the recalls r. A model
+that always predicts the majority class is right as often as that class occurs, and its logits do
+not show when the class becomes rarer. Feature means do: if the shares change by :math:`\delta`, the
+column means change by :math:`\sum_k \delta_k \mu_k`. If the column means have not changed, neither
+have the shares; if they have changed by as much as the classes differ, any shares are possible.
+This is expressed as a standard deviation of the shares,
 
 .. math:: s = \min\Bigl(s_{max},\; \frac{|\Delta\mu|}{\sqrt{K/(K-1) \sum_k |\mu_k-\bar\mu|^2}}
               \Bigr), \qquad
           \mathrm{sd}(\mathrm{accuracy}) = s \sqrt{\tfrac{K}{K-1} \sum_k (r_k - \bar r)^2},
 
-with distances as root mean squares over columns in source standard deviations, less what sampling
-alone would show. It widens intervals and never moves an estimate.
+with distances as root mean squares over columns in source standard deviations, minus the expected
+sampling error. It widens intervals and never changes an estimate.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from graphtemper.graph.moments import column_moments
 from graphtemper.graph.operators import multiply
 
 SKETCH_SIZE = 128
-"""Random combinations of column means that the card keeps in place of the columns."""
-# A share about which nothing is known, uniform between 0 and 1, has a standard deviation of 0.29.
+"""Number of random combinations of column means that the card holds in place of the columns."""
+# An unknown share, uniform between 0 and 1, has a standard deviation of 0.29.
 LARGEST_DRIFT = 0.25
 _LEAST_SEPARATION = 1e-3
 _BLOCK = 4096
@@ -39,9 +39,18 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, eq=False)
 class DriftBaseline:
-    """Who the source's nodes are: a sketch of their column means, and how their classes differ.
+    """What the drift of class shares is measured against: the source's column means and classes.
 
-    ``separation`` is the distance of the class means, ``recalls`` the accuracy within each class.
+    Attributes
+    ----------
+    sketch
+        Random combinations of the column means, see `column_sketch`.
+    num_nodes
+        Number of labelled source nodes.
+    separation
+        Distance of the class means, see `class_separation`.
+    recalls
+        Accuracy within each class, (K,).
     """
 
     sketch: FloatArray
@@ -75,23 +84,24 @@ class DriftBaseline:
     ) -> float:
         """Return the standard deviation of class shares that the target's column means allow.
 
-        ``mean`` and ``spread`` are the moments of the target's columns over its observed nodes.
+        ``mean`` and ``spread`` are the mean and the standard deviation of the target's columns over
+        its observed nodes.
         """
-        moved = column_sketch(mean, column_std) - self.sketch
+        change = column_sketch(mean, column_std) - self.sketch
         used = column_std > 0.0
         if not used.any():
             return 0.0
-        # A few nodes show less spread than they come from.
+        # A few nodes have a smaller spread than their population.
         ratio = float(np.maximum(spread[used] ** 2 / column_std[used] ** 2, 1.0).mean())
         chance = 1.0 / self.num_nodes + ratio / num_nodes
-        # A mean of m squared normals scatters by sqrt(2 / m); three of those are still chance.
+        # A mean of m squared normals has standard deviation sqrt(2 / m); allow three of those.
         chance *= 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), SKETCH_SIZE)))
-        excess = max(float((moved**2).mean()) - chance, 0.0)
-        # Classes that differ less than chance moves the means cannot be blamed for more than it.
+        excess = max(float((change**2).mean()) - chance, 0.0)
+        # If the classes differ by less than chance, they explain no more than chance does.
         return min(float(np.sqrt(excess / (self.separation**2 + chance))), LARGEST_DRIFT)
 
     def accuracy_deviation(self, drift: float) -> float:
-        """Return the standard deviation of accuracy under that drift of the class shares."""
+        """Return the standard deviation of accuracy for a standard deviation of class shares."""
         size = self.recalls.size
         spread = float(((self.recalls - self.recalls.mean()) ** 2).sum())
         return drift * float(np.sqrt(size / (size - 1) * spread))
@@ -100,15 +110,15 @@ class DriftBaseline:
 def column_sketch(mean: FloatArray, column_std: FloatArray) -> FloatArray:
     """Return random signed sums of the standardised column means, over the root of their number.
 
-    The mean square of a difference of two sketches estimates that of the columns' differences, so
-    a card need not grow with the number of columns. Columns that are constant at the source count
-    not.
+    The mean square of the difference of two sketches estimates that of the column means, so the
+    size of a card does not depend on the number of columns. Columns that are constant at the source
+    are ignored.
 
     Examples
     --------
     >>> mean = np.random.default_rng(0).standard_normal(400)
-    >>> moved = column_sketch(mean + 0.3, np.ones(400)) - column_sketch(mean, np.ones(400))
-    >>> bool(abs(np.sqrt((moved**2).mean()) - 0.3) < 0.1)
+    >>> change = column_sketch(mean + 0.3, np.ones(400)) - column_sketch(mean, np.ones(400))
+    >>> bool(abs(np.sqrt((change**2).mean()) - 0.3) < 0.1)
     True
     """
     used = column_std > 0.0
@@ -124,9 +134,9 @@ def column_sketch(mean: FloatArray, column_std: FloatArray) -> FloatArray:
 def class_separation(
     features: Features, labels: NDArray[np.int64], num_classes: int, column_std: FloatArray
 ) -> float:
-    """Return the distance of class means a column, in standard deviations, less sampling noise.
+    """Return the distance of class means in standard deviations, minus the sampling error.
 
-    For two classes the root mean square over columns of the difference of their means.
+    For two classes this is the root mean square over columns of the difference of their means.
 
     Examples
     --------
@@ -137,15 +147,15 @@ def class_separation(
     """
     used = column_std > 0.0
     counts = np.bincount(labels, minlength=num_classes).astype(np.float64)
-    here = counts > 0
-    if used.sum() == 0 or here.sum() < 2:
+    present = counts > 0
+    if used.sum() == 0 or present.sum() < 2:
         return _LEAST_SEPARATION
     rows = np.arange(labels.size)
     members = sp.csr_matrix((np.ones(labels.size), (labels, rows)), (num_classes, labels.size))
     sums = multiply(members, features)
     dense = sums.toarray() if sp.issparse(sums) else np.asarray(sums)
-    means = dense[here][:, used] / counts[here][:, None] / column_std[used]
+    means = dense[present][:, used] / counts[present][:, None] / column_std[used]
     offsets = ((means - means.mean(axis=0)) ** 2).mean(axis=1)
-    total = float(np.maximum(offsets - 1.0 / counts[here], 0.0).sum())
-    size = int(here.sum())
+    total = float(np.maximum(offsets - 1.0 / counts[present], 0.0).sum())
+    size = int(present.sum())
     return max(float(np.sqrt(size / (size - 1) * total)), _LEAST_SEPARATION)

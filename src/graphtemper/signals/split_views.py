@@ -1,15 +1,15 @@
 r"""Split views: the frozen model on two disjoint parts of its input.
 
-Corruption is independent between the parts, so it drops out of the covariance between the model's
-two outputs; what remains is signal. With the same splits at source and target, the ratio of the
-two covariances is a squared *signal gain*:
+Corruption is independent between the parts, so it drops out of the covariance between the two
+outputs of the model, and the signal remains. With the same splits at source and target, the ratio
+of the two covariances is a squared *signal gain*:
 
 .. math:: g^2 = \frac{\sum_s \mathrm{tr}\,\mathrm{Cov}_t(u_s, v_s)}
                      {\sum_s \mathrm{tr}\,\mathrm{Cov}_s(u_s, v_s)}.
 
-The parts are halves of the feature columns; the half that is not seen is set to the column mean.
-Sums are taken before the ratio, because a single split's covariance may be near zero. The split by
-neighbours is in `witness`.
+The parts are halves of the feature columns; a view sets the columns of the other half to their
+means. The sums are over splits and come before the ratio, because the covariance of a single split
+may be near zero. Views of neighbours are in `graphtemper.signals.neighbours`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def column_halves(num_features: int, splits: int, seed: int) -> NDArray[np.bool_
 def cross_covariance(first: FloatArray, second: FloatArray) -> float:
     """Return the trace of the covariance between two views, (n, K) each.
 
-    Logits are centred per node first, because a constant added to a node's logits means nothing.
+    Logits are centred per node first, because a constant added to all logits of a node has no
+    effect.
 
     Examples
     --------
@@ -51,11 +52,11 @@ def cross_covariance(first: FloatArray, second: FloatArray) -> float:
 
 
 def node_products(first: FloatArray, second: FloatArray, centre: Rows = None) -> FloatArray:
-    """Return each node's share of the cross-covariance, (N,); their mean is the covariance.
+    """Return the contribution of each node to the cross-covariance, (N,); their mean is the latter.
 
-    Their spread over nodes gives its standard error. Views are of the whole graph and centred
-    there, or over ``centre``, a fair sample of it, so that the products of some nodes do not depend
-    on which others are looked at.
+    The spread over nodes gives the standard error. The views are centred over the whole graph, or
+    over the rows ``centre``, a uniform sample of it, so that the product of a node does not depend
+    on which other nodes are observed.
     """
     u, v = (centred(view) for view in (first, second))
     middle = [view.mean(axis=0) if centre is None else view[centre].mean(axis=0) for view in (u, v)]
