@@ -1,10 +1,10 @@
-"""Graphs of networkx and SciPy."""
+"""Graphs of PyTorch Geometric, networkx and SciPy."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphtemper import Graph
+from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
 from graphtemper.graph.operators import adjacency
 
@@ -71,3 +71,70 @@ def test_scipy_stored_zeros_and_cancelling_entries_are_no_edges():
 def test_bad_scipy_matrices(matrix, says):
     with pytest.raises(InputError, match=says):
         Graph.from_scipy(matrix, np.ones((3, 1)))
+
+
+def test_pyg_round_trip():
+    pytest.importorskip("torch_geometric")
+    masks = np.eye(3, 4, dtype=bool)
+    features = np.arange(8.0).reshape(4, 2)
+    graph = Graph(features=features, edges=[[0, 1], [1, 2]], labels=[0, 1, -1, 1], val_masks=masks)
+    data = graph.to_pyg()
+    assert data.is_undirected()
+    assert data.num_edges == 2 * graph.num_edges
+    back = Graph.from_pyg(data)
+    for key in ("features", "edges", "labels", "val_masks"):
+        assert np.array_equal(getattr(back, key), getattr(graph, key)), key
+    assert back.train_masks is None
+
+
+def test_from_pyg_merges_directions_loops_and_duplicates_on_request():
+    torch = pytest.importorskip("torch")
+    from torch_geometric.data import Data
+
+    data = Data(x=torch.zeros(3, 1), edge_index=torch.tensor([[0, 1, 2, 2, 0], [1, 0, 1, 2, 1]]))
+    dropped = ("direction", "self_loops", "multi_edges")
+    assert Graph.from_pyg(data, drop=dropped).edges.tolist() == [[0, 1], [1, 2]]
+    assert Graph.from_pyg(data, drop="all").edges.tolist() == [[0, 1], [1, 2]]
+    with pytest.raises(InputError, match="needs both x and edge_index"):
+        Graph.from_pyg(Data(edge_index=data.edge_index))
+
+
+@pytest.fixture
+def data():
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    return csbm.sample(200, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=0).to_pyg()
+
+
+def test_a_graph_shares_no_memory_with_the_data(data):
+    graph = Graph.from_pyg(data)
+    before = graph.features.copy()
+    data.x.relu_()
+    assert np.array_equal(graph.features, before)
+
+
+def test_fields_that_cost_nothing_to_lose(data):
+    import torch
+
+    data.name, data.num_classes, data.extra_mask = "cora", 3, torch.ones(200, dtype=torch.bool)
+    data.edge_weight = torch.ones(data.num_edges)
+    assert Graph.from_pyg(data).num_nodes == 200
+    with pytest.raises(InputError, match=r"x of the PyG data must be a torch tensor, not list"):
+        Graph.from_pyg(data.clone().update({"x": [[1.0]]}))
+
+
+def test_other_kinds_of_data(data):
+    import torch
+    from torch_geometric.data import HeteroData
+    from torch_geometric.transforms import ToSparseTensor
+
+    hetero = HeteroData()
+    hetero["user"].x = torch.ones(3, 2)
+    hetero["user", "knows", "user"].edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(InputError, match="HeteroData has several types"):
+        Graph.from_pyg(hetero)
+    with pytest.raises(InputError, match="has edge_type and node_type, which"):
+        Graph.from_pyg(hetero.to_homogeneous(add_node_type=True, add_edge_type=True))
+    with pytest.raises(InputError, match="edges in adj_t"):
+        Graph.from_pyg(ToSparseTensor()(data))
+    with pytest.raises(InputError, match="has adj_t, which"):
+        Graph.from_pyg(ToSparseTensor(remove_edge_index=False)(data))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
-from graphtemper.graph import operators as propagate
+from graphtemper.graph import operators
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +33,16 @@ def dense_operator(graph, kind):
 @pytest.mark.parametrize("kind", ["mean", "symmetric", "self-loop"])
 def test_operators_match_their_definition(graph, kind):
     assert graph.degrees[7] == 0
-    matrix = propagate.operator(graph, kind)
+    matrix = operators.operator(graph, kind)
     np.testing.assert_allclose(matrix.toarray(), dense_operator(graph, kind), atol=1e-7)
     assert np.isfinite(matrix.data).all()
 
 
 def test_isolated_nodes_are_defined(graph):
     x = graph.features
-    assert not propagate.multiply(propagate.operator(graph, "mean"), x)[7].any()
+    assert not operators.multiply(operators.operator(graph, "mean"), x)[7].any()
     np.testing.assert_array_equal(
-        propagate.multiply(propagate.operator(graph, "self-loop"), x)[7], x[7]
+        operators.multiply(operators.operator(graph, "self-loop"), x)[7], x[7]
     )
 
 
@@ -55,26 +55,26 @@ def test_self_loop_operator_equals_gcn_norm(graph):
         conv.lin.weight.copy_(torch.eye(2, graph.num_features))
         data = graph.to_pyg()
         theirs = conv(data.x, data.edge_index).numpy()
-    ours = propagate.powers(propagate.operator(graph), graph.features, 2)[2][:, :2]
+    ours = operators.powers(operators.operator(graph), graph.features, 2)[2][:, :2]
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_powers_dense_equals_sparse(graph):
-    matrix = propagate.operator(graph)
-    dense = propagate.powers(matrix, graph.features, 3)
-    sparse = propagate.powers(matrix, sp.csr_matrix(graph.features), 3)
+    matrix = operators.operator(graph)
+    dense = operators.powers(matrix, graph.features, 3)
+    sparse = operators.powers(matrix, sp.csr_matrix(graph.features), 3)
     assert sp.issparse(sparse[3])
     for a, b in zip(dense, sparse, strict=True):
         np.testing.assert_allclose(a, b.toarray() if sp.issparse(b) else b, atol=1e-6)
 
 
 def test_threads_do_not_change_a_byte(graph, monkeypatch):
-    monkeypatch.setattr(propagate, "_WORTH_THREADS", 0)
-    matrix = propagate.operator(graph)
+    monkeypatch.setattr(operators, "_WORTH_THREADS", 0)
+    matrix = operators.operator(graph)
     results = []
     for threads in (1, 2, 7):
-        monkeypatch.setattr(propagate, "num_cores", lambda threads=threads: threads)
-        results.append(propagate.multiply(matrix, graph.features).tobytes())
+        monkeypatch.setattr(operators, "num_cores", lambda threads=threads: threads)
+        results.append(operators.multiply(matrix, graph.features).tobytes())
     assert results[0] == results[1] == results[2]
 
 
@@ -83,23 +83,23 @@ def test_threads_do_not_change_a_byte(graph, monkeypatch):
 def test_horner_equals_the_sum_of_powers(hops, seed):
     rng = np.random.default_rng(seed)
     g = csbm.sample(40, degree=4, homophily=0.6, snr=1.0, seed=seed)
-    matrix = propagate.operator(g, "symmetric")
+    matrix = operators.operator(g, "symmetric")
     terms = [rng.standard_normal((40, 2)) for _ in range(hops + 1)]
-    expected = sum(propagate.powers(matrix, term, k)[k] for k, term in enumerate(terms))
-    np.testing.assert_allclose(propagate.horner(matrix, terms), expected, atol=1e-10)
+    expected = sum(operators.powers(matrix, term, k)[k] for k, term in enumerate(terms))
+    np.testing.assert_allclose(operators.horner(matrix, terms), expected, atol=1e-10)
 
 
 def test_bad_arguments(graph):
     with pytest.raises(InputError, match="unknown operator 'max'"):
-        propagate.operator(graph, "max")
+        operators.operator(graph, "max")
     with pytest.raises(InputError, match="hops must be 0 or more"):
-        propagate.powers(propagate.operator(graph), graph.features, -1)
+        operators.powers(operators.operator(graph), graph.features, -1)
 
 
 def test_a_graph_without_edges_propagates():
     g = Graph(features=[[1.0], [2.0]], edges=[])
     for kind, expected in (("mean", [0, 0]), ("symmetric", [0, 0]), ("self-loop", [1, 2])):
-        product = propagate.multiply(propagate.operator(g, kind), g.features)
+        product = operators.multiply(operators.operator(g, kind), g.features)
         assert product.ravel().tolist() == expected
 
 
@@ -108,11 +108,11 @@ def test_horner_at_some_rows_equals_those_rows_of_all(graph, hops):
     rng = np.random.default_rng(0)
     terms = [rng.normal(size=(300, 4)).astype(np.float32) for _ in range(hops + 1)]
     rows = np.array([3, 7, 299, 12])
-    matrix = propagate.operator(graph)
-    some, whole = (propagate.horner(matrix, terms, chosen) for chosen in (rows, None))
+    matrix = operators.operator(graph)
+    some, whole = (operators.horner(matrix, terms, chosen) for chosen in (rows, None))
     np.testing.assert_array_equal(some, whole[rows])
     if hops:  # one row stands for the same values everywhere
         constant = [terms[0][:1], *terms[1:]]
         np.testing.assert_array_equal(
-            propagate.horner(matrix, constant, rows), propagate.horner(matrix, constant)[rows]
+            operators.horner(matrix, constant, rows), operators.horner(matrix, constant)[rows]
         )

@@ -1,7 +1,5 @@
 """The wrapped module is the user's module, or `check` and the conversion refuse it."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,27 +8,15 @@ nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not in
 
 from torch.nn import Linear, Module, ReLU, Sequential  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
-from torch_geometric.data import HeteroData  # noqa: E402
 from torch_geometric.nn import models  # noqa: E402
-from torch_geometric.transforms import AddSelfLoops, ToSparseTensor  # noqa: E402
+from torch_geometric.transforms import AddSelfLoops  # noqa: E402
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
 from graphtemper.card import atlas  # noqa: E402
 from graphtemper.errors import InputError, ModelError  # noqa: E402
-from graphtemper.graph.coercion import as_graph  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
-
-
-@pytest.fixture(autouse=True)
-def _seeded():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
-    torch.set_num_threads(threads)
 
 
 def plain():
@@ -304,37 +290,6 @@ def test_an_error_inside_the_module_is_reported_as_that_error():
         predictor(TakesData("pos")).check(data)
 
 
-def test_a_graph_shares_no_memory_with_the_data():
-    data = plain()
-    graph = Graph.from_pyg(data)
-    before = graph.features.copy()
-    data.x.relu_()
-    assert np.array_equal(graph.features, before)
-
-
-def test_fields_that_cost_nothing_to_lose():
-    data = plain()
-    data.name, data.num_classes, data.extra_mask = "cora", 3, torch.ones(200, dtype=torch.bool)
-    data.edge_weight = torch.ones(data.num_edges)
-    assert Graph.from_pyg(data).num_nodes == 200
-    with pytest.raises(InputError, match=r"x of the PyG data must be a torch tensor, not list"):
-        Graph.from_pyg(data.clone().update({"x": [[1.0]]}))
-
-
-def test_other_kinds_of_data():
-    hetero = HeteroData()
-    hetero["user"].x = torch.ones(3, 2)
-    hetero["user", "knows", "user"].edge_index = torch.tensor([[0, 1], [1, 0]])
-    with pytest.raises(InputError, match="HeteroData has several types"):
-        Graph.from_pyg(hetero)
-    with pytest.raises(InputError, match="has edge_type and node_type, which"):
-        Graph.from_pyg(hetero.to_homogeneous(add_node_type=True, add_edge_type=True))
-    with pytest.raises(InputError, match="edges in adj_t"):
-        Graph.from_pyg(ToSparseTensor()(plain()))
-    with pytest.raises(InputError, match="has adj_t, which"):
-        Graph.from_pyg(ToSparseTensor(remove_edge_index=False)(plain()))
-
-
 def test_card_and_recalibration_take_data_and_check_it(monkeypatch, tmp_path):
     few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
     monkeypatch.setattr(atlas, "LEVELS", few)
@@ -359,12 +314,3 @@ def test_card_and_recalibration_take_data_and_check_it(monkeypatch, tmp_path):
     for wrong in (lambda: recalibrate(net, data, card), lambda: SourceCard.build(net, data)):
         with pytest.raises(InputError, match=r"SGConv is a torch module; wrap it"):
             wrong()
-
-
-def test_as_graph():
-    data = plain()
-    graph = Graph.from_pyg(data)
-    assert as_graph(graph) is graph
-    assert as_graph(data, lambda graph: graph.features).num_edges == graph.num_edges
-    with pytest.raises(InputError, match=r"not PosixPath; Graph\.load"):
-        as_graph(Path("cora.npz"))

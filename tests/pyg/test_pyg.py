@@ -100,14 +100,6 @@ def cora():
     return datasets.load("cora")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def train(module, data, run, nodes, epochs=25):
     optimiser = torch.optim.Adam(module.parameters(), lr=0.02)
     for _ in range(epochs):

@@ -4,7 +4,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from graphtemper import Graph, csbm, shifts
-from graphtemper.graph.moments import column_moments
 from graphtemper.graph.operators import adjacency
 
 
@@ -20,14 +19,6 @@ def test_noise_has_the_stated_size_in_every_column(graph):
     ratio = change.std(axis=0) / graph.features.std(axis=0)
     np.testing.assert_allclose(ratio, 0.7, rtol=0.06)
     np.testing.assert_allclose(change.mean(axis=0) / graph.features.std(axis=0), 0, atol=0.06)
-
-
-def test_moments_of_sparse_columns_are_those_of_the_dense_matrix():
-    x = sp.random(400, 30, 0.1, random_state=0, dtype=np.float32, format="csr")
-    x.data += 5
-    mean, std = column_moments(x)
-    np.testing.assert_allclose(mean, x.toarray().mean(axis=0), rtol=1e-5)
-    np.testing.assert_allclose(std, x.toarray().std(axis=0), rtol=1e-5)
 
 
 def test_masked_entries_are_the_column_mean_and_their_share_is_the_level(graph):

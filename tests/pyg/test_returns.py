@@ -1,0 +1,65 @@
+"""Outputs of a module."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
+nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
+
+from torch.nn import Dropout, Linear, ReLU, Sequential  # noqa: E402
+
+from graphtemper.errors import InputError  # noqa: E402
+from graphtemper.pyg import predictor  # noqa: E402
+from graphtemper.temperature.scaling import apply  # noqa: E402
+
+FEATURES, CLASSES = 6, 3
+
+
+def mlp(*last):
+    return Sequential(Linear(FEATURES, 8), ReLU(), Dropout(0.5), Linear(8, CLASSES), *last)
+
+
+def test_probabilities_are_named_and_converted_on_request(graph):
+    module = mlp()
+    honest = apply(predictor(module)(graph))
+    for last, kind in (
+        (torch.nn.Softmax(dim=1), "probabilities"),
+        (torch.nn.LogSoftmax(dim=1), "log-probabilities"),
+    ):
+        other = Sequential(module, last)
+        with pytest.raises(InputError, match=f"returns {kind}, not logits; pass returns='{kind}'"):
+            predictor(other)(graph)
+        np.testing.assert_allclose(apply(predictor(other, returns=kind)(graph)), honest, atol=1e-6)
+        with pytest.raises(InputError, match=f"does not return {kind} but logits"):
+            predictor(module, returns=kind)(graph)
+    half = Sequential(module, torch.nn.Softmax(dim=1)).bfloat16()
+    with pytest.raises(InputError, match="returns probabilities"):
+        predictor(half)(graph)
+
+
+def test_a_probability_of_zero_stays_finite(graph):
+    sure = predictor(
+        mlp(),
+        adapter=lambda _, data: torch.eye(3)[torch.zeros(data.num_nodes, dtype=torch.long)],
+        returns="probabilities",
+    )(graph)
+    assert np.isfinite(sure).all()
+    assert (apply(sure)[:, 0] == 1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda x: (x, x), "returned tuple, not a tensor"),
+        (lambda x: x.numpy(), "returned ndarray, not a tensor"),
+        (lambda x: x[:-1], r"shape \(249, 6\) for 250 nodes"),
+        (lambda x: x[:, 0], r"shape \(250,\), one number per node"),
+        (lambda x: x[:, :1], r"shape \(250, 1\), one number per node"),
+        (lambda x: x[None], r"shape \(1, 250, 6\)"),
+        (lambda x: x.argmax(1, keepdim=True).expand(-1, 3), "not real numbers"),
+        (lambda x: x.index_fill(0, torch.tensor([7]), torch.inf), "not finite at node 7"),
+    ],
+)
+def test_wrong_outputs_are_named(graph, answer, says):
+    with pytest.raises(InputError, match=says):
+        predictor(mlp(), adapter=lambda _, data: answer(data.x))(graph)
