@@ -339,8 +339,7 @@ class Graph:
         [[0, 1], [1, 2]]
         """
         checked = checked_features(features)
-        pairs = conversion.read_scipy(adjacency, int(checked.shape[0]))
-        return cls.from_edges(checked, pairs, **other)
+        return cls.from_edges(checked, conversion.read_scipy(adjacency, checked.shape[0]), **other)
 
 
 def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:

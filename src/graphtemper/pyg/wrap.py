@@ -190,21 +190,19 @@ class Predictor:
             raise InputError(f"check compares on a PyG Data, not {type(data).__name__}.")
         graph = Graph.from_pyg(data, drop="all")
         relative = tolerance(home(self.module)[1])
-        own = self._own_logits(data) if logits is None else self._given_logits(logits, graph)
+        own = self._own_logits(data) if logits is None else self._checked(logits, graph)
         try:
             wrapped = self(graph)
         except ModelError as error:
-            reads = inputs_read(self._own_logits, data, relative)
-            raise InputError(
-                f"{self.__name__} runs on the data but not on a Graph of it "
-                f"({error.__cause__}); {self._advice(reads)}"
-            ) from error
-        if not differs(own, wrapped, relative):
-            return Agreement(graph, pyg_losses(data), *compare(own, wrapped))
-        reads = [] if logits is not None else inputs_read(self._own_logits, data, relative)
+            problem = f"it fails on a Graph of the data ({error.__cause__})"
+        else:
+            if not differs(own, wrapped, relative):
+                return Agreement(graph, pyg_losses(data), *compare(own, wrapped))
+            problem = in_words(own, wrapped)
+        # With logits from elsewhere, how the module is called on the data is not known.
+        reads = inputs_read(self._own_logits, data, relative) if logits is None else []
         raise InputError(
-            f"{self.__name__} is another model when wrapped: {in_words(own, wrapped)}; "
-            f"{self._advice(reads)}"
+            f"{self.__name__} is another model when wrapped: {problem}; {self._advice(reads)}"
         )
 
     def _advice(self, reads: list[str]) -> str:
@@ -217,7 +215,7 @@ class Predictor:
             return f"try more hops than in {self.batches!r}."
         return "wrap it with an adapter that computes all it reads from data.x and data.edge_index."
 
-    def _given_logits(self, logits: ArrayLike | torch.Tensor, graph: Graph) -> NDArray[np.float32]:
+    def _checked(self, logits: ArrayLike | torch.Tensor, graph: Graph) -> NDArray[np.float32]:
         tensor = torch.as_tensor(logits)
         return as_logits(
             checked_output(tensor, graph.num_nodes, "logits"), self.returns, self.__name__
