@@ -1,9 +1,10 @@
-"""Ask pip-audit about every pin of requirements-test.lock, and say when it could not be asked.
+"""Look up known vulnerabilities of every pin of requirements-test.lock with pip-audit.
 
     python scripts/audit.py PYTHON
 
-PYTHON is the interpreter of a venv for pip-audit itself, so that it is not among what it looks at.
-Exit code 0: nothing known; 1: vulnerabilities, listed; 2: not done, for all packages or some.
+PYTHON is the interpreter of a separate venv for pip-audit, which is not among the pins.
+Exit codes: 0 no vulnerability is known; 1 some are, and are listed; 2 the look-up failed for some
+or all packages.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CLEAN, VULNERABLE, NOT_DONE = 0, 1, 2
 
 
 def verdict(answer: str, errors: str) -> tuple[int, str]:
-    r"""Return an exit code and what to print, from pip-audit's output.
+    r"""Return the exit code and the lines to print for the output of pip-audit.
 
     Examples
     --------
@@ -28,30 +29,30 @@ def verdict(answer: str, errors: str) -> tuple[int, str]:
     (2, 'audit: NOT DONE, pip-audit could not answer: ConnectionError: no route')
     """
     try:
-        listed = json.loads(answer)["dependencies"]
+        packages = json.loads(answer)["dependencies"]
     except (ValueError, KeyError, TypeError):
-        lines = errors.strip().splitlines() or ["it said nothing"]
+        lines = errors.strip().splitlines() or ["it printed nothing"]
         return NOT_DONE, f"audit: NOT DONE, pip-audit could not answer: {lines[-1][:300]}"
-    found = [
+    vulnerabilities = [
         f"{item['name']} {item['version']}: {vulnerability['id']}"
-        for item in listed
+        for item in packages
         for vulnerability in item.get("vulns", ())
     ]
-    skipped = [item for item in listed if "skip_reason" in item]
-    lines = [f"audit: {len(listed) - len(skipped)} of {len(listed)} packages looked up."]
-    if not found and len(skipped) < len(listed):
+    skipped = [item for item in packages if "skip_reason" in item]
+    lines = [f"audit: {len(packages) - len(skipped)} of {len(packages)} packages looked up."]
+    if not vulnerabilities and len(skipped) < len(packages):
         lines.append("audit: no known vulnerability among these.")
-    lines += found
+    lines += vulnerabilities
     if skipped:
         reasons = sorted({item["skip_reason"].replace(item["name"], "it") for item in skipped})
         names = ", ".join(item["name"] for item in skipped[:5])
         lines.append(f"audit: NOT DONE for {len(skipped)} ({names}, ...): {reasons[0][:200]}")
-    code = VULNERABLE if found else NOT_DONE if skipped else CLEAN
+    code = VULNERABLE if vulnerabilities else NOT_DONE if skipped else CLEAN
     return code, "\n".join(lines)
 
 
 def main(python: str) -> int:
-    """Install pip-audit, run it and print what it found."""
+    """Install pip-audit, run it and print its results."""
     install = [python, "-m", "pip", "install", "--quiet", "pip-audit"]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -60,8 +61,8 @@ def main(python: str) -> int:
     command = [python, "-m", "pip_audit", "--requirement", str(LOCK), "--require-hashes"]
     command += ["--disable-pip", "--format", "json", "--progress-spinner", "off"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    code, words = verdict(done.stdout, done.stderr)
-    print(words)
+    code, lines = verdict(done.stdout, done.stderr)
+    print(lines)
     return code
 
 

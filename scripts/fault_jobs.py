@@ -1,7 +1,7 @@
-"""The commands that `faults.py` kills and `hardship.py` hinders, and small inputs for them.
+"""The commands that `faults.py` kills and `hardship.py` obstructs, with small inputs.
 
-Commands run in forks, so that a trial costs the work alone; what they need is loaded here, once.
-For the same reason a small atlas stands in for the real one, and two small figures for the paper's.
+Commands run in forks of a process that has loaded all modules, so that a trial costs little more
+than the work itself. For the same reason the atlas is small, and the paper has two small figures.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,11 +32,11 @@ from graphtemper.scale import convert_graph
 from graphtemper_research import paper as experiments
 from graphtemper_research.paper import concept
 
-FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+FEW_SHIFTS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 COMPOSITIONS = 4
 FIGURES = ("concept", "bound")
 FIGURE_NODES = 2000
-FETCHED = "roman_empire"
+DOWNLOAD = "roman_empire"
 DEPLOYED = ("--predict", "model.npz", "--card", "model.card.json")
 # Loaded before the first fork, or every fork would load them again.
 MODULES = (
@@ -51,7 +51,7 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Job:
-    """A command, the inputs it needs, and the names of what it may leave unfinished."""
+    """A command, its inputs, and the names of files that it may leave unfinished."""
 
     arguments: tuple[str, ...]
     inputs: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ JOBS = {
         ("bench", "controls", "--graphs", "source.npz,target.npz", "--quick", "--out", "bench"),
         ("source.npz", "target.npz"),
     ),
-    # As JSON it says nothing before its end, so that an interruption is one line.
+    # With --json it prints nothing before the end, so that an interruption prints one line.
     "paper": Job(("paper", "all", "--out", "paper", "--json"), (), ("paper/unfinished.json.part",)),
     "monitor": Job(
         ("monitor", "days", *DEPLOYED, "--page", "watch.html", "--prometheus", "watch.prom"),
@@ -94,25 +94,27 @@ JOBS = {
         ("scale", "recalibrate-logits", "z", "--card", "model.card.json", "--out", "parts"),
         ("z", "model.card.json"),
     ),
-    "fetch": Job(("data", "fetch", FETCHED), (), (f"cache/graphtemper/{FETCHED}.npz.part",)),
+    "fetch": Job(("data", "fetch", DOWNLOAD), (), (f"cache/graphtemper/{DOWNLOAD}.npz.part",)),
 }
 
 
 def warm_up() -> None:
-    """Load what every fork needs, once, make cards and figures small, and stop a clock."""
+    """Load modules once for all forks, make cards and figures small, and freeze a clock."""
     for name in MODULES:
         importlib.import_module(name)
-    # Metrics say when the watch ran; trials compare bytes.
+    # Metrics contain the time of the run, but trials compare bytes.
     vars(importlib.import_module("graphtemper.cli.monitor"))["clock"] = lambda: 0.0
     html.vega_bundle()
     for exclude in ((), NOT_MEASURING):
-        source_digest(exclude)  # once for all forks: the source may be edited while trials run
+        source_digest(exclude)  # cached for all forks: the source may be edited during the trials
     plan = atlas.plan
 
-    def few(seed: int, exclude: tuple[str, ...], compositions: int) -> list[shifts.Shift]:
-        return plan(seed, exclude, min(compositions, COMPOSITIONS))
+    def few(
+        seed: int, exclude: Collection[str], compositions: int, chosen: atlas.Shifts | None = None
+    ) -> list[shifts.Shift]:
+        return plan(seed, exclude, min(compositions, COMPOSITIONS), chosen or FEW_SHIFTS)
 
-    atlas.LEVELS, atlas.plan = FEW, few
+    atlas.plan = few
     experiments.FIGURES = {name: experiments.FIGURES[name] for name in FIGURES}
     concept.SETTING = replace(concept.SETTING, num_nodes=FIGURE_NODES)
     for module in experiments.FIGURES.values():
@@ -120,7 +122,7 @@ def warm_up() -> None:
 
 
 def make_inputs(folder: Path) -> None:
-    """Write what the commands read."""
+    """Write the files that the commands read."""
     settings = {"degree": 6, "snr": 1.0, "num_classes": 2, "num_features": 6}
     source = csbm.sample(600, homophily=0.8, seed=1, **settings)
     val = np.zeros((1, 600), bool)
@@ -140,13 +142,13 @@ def make_inputs(folder: Path) -> None:
         parquet.write_table(pyarrow.table(columns), folder / "z" / f"{part}.parquet")
     (folder / "days").mkdir()
     for day in range(6):
-        drawn = csbm.sample(300, homophily=0.8, seed=100 + day, **settings)
-        drawn.save(folder / "days" / f"day{day}.npz")
+        snapshot = csbm.sample(300, homophily=0.8, seed=100 + day, **settings)
+        snapshot.save(folder / "days" / f"day{day}.npz")
 
 
 @contextmanager
 def mirror(graph: Graph) -> Iterator[None]:
-    """Serve a graph as the authors of the real one store theirs, slowly, from another process."""
+    """Serve a graph slowly from another process, in the format of the real download."""
     masks = np.random.default_rng(0).integers(0, 3, (10, graph.num_nodes))
     with tempfile.TemporaryDirectory() as place:
         np.savez(
@@ -157,14 +159,14 @@ def mirror(graph: Graph) -> Iterator[None]:
             **{f"{name}_masks": masks == k for k, name in enumerate(("train", "val", "test"))},
         )
         body = (Path(place) / "upstream.npz").read_bytes()
-    datasets.BLOB_IDS[FETCHED] = hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
+    datasets.BLOB_IDS[DOWNLOAD] = hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-            start = min(int(asked[1]), len(body) - 1) if asked else 0
-            self.send_response(206 if asked else 200)
-            if asked:
+            rest = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+            start = min(int(rest[1]), len(body) - 1) if rest else 0
+            self.send_response(206 if rest else 200)
+            if rest:
                 self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
             self.send_header("Content-Length", str(len(body) - start))
             self.end_headers()
@@ -178,7 +180,7 @@ def mirror(graph: Graph) -> Iterator[None]:
             pass
 
         def handle(self) -> None:
-            with suppress(OSError):  # the other side was killed
+            with suppress(OSError):  # the client was killed
                 super().handle()
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

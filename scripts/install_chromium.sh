@@ -1,17 +1,17 @@
 #!/bin/sh
-# Installs Debian's Chromium, which the browser tests drive; does nothing where one is there already.
-# Without it those tests are skipped and everything else runs.
+# Installs Debian's Chromium for the browser tests, unless a Chromium or Chrome is installed already.
+# Without one, those tests are skipped.
 set -eu
 
 for name in chromium chromium-browser google-chrome; do
     if command -v "$name" >/dev/null 2>&1; then
-        echo "$(command -v "$name") is there already."
+        echo "$(command -v "$name") is already installed."
         exit 0
     fi
 done
 
 if ! command -v apt-get >/dev/null 2>&1; then
-    echo "install_chromium.sh: there is no apt-get here; install Chromium by hand." >&2
+    echo "install_chromium.sh: this system has no apt-get; install Chromium by hand." >&2
     exit 1
 fi
 

@@ -35,7 +35,7 @@ _LONGEST = 60
 
 
 def canonical(name: str) -> str:
-    """Return a name as package indexes write it."""
+    """Return the normalised form of a package name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

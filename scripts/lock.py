@@ -3,8 +3,8 @@
     python scripts/lock.py [WHEEL ...]
 
 Checksums come from the package index; those of wheels named on the command line (a CPU build of
-torch, say) are added to the pin of the same name and version. `make locked` installs from the
-lock, and nothing whose checksum is not in it.
+torch, for example) are added to the pin of the same name and version. `make locked` installs from
+the lock and refuses files whose checksum is not in it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _PIN = re.compile(r"([A-Za-z0-9._-]+)==(\S+)")
 
 def pins(text: str) -> list[tuple[str, str]]:
     """Return (name, version) of every line that is a pin."""
-    found = (_PIN.fullmatch(line.split("#")[0].strip()) for line in text.splitlines())
-    return [(match.group(1), match.group(2)) for match in found if match]
+    matches = (_PIN.fullmatch(line.split("#")[0].strip()) for line in text.splitlines())
+    return [(match.group(1), match.group(2)) for match in matches if match]
 
 
 def canonical(name: str) -> str:
-    """Return a name as the index writes it."""
+    """Return the normalised form of a package name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -48,14 +48,14 @@ class _Links(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, str]] = []
+        self.files: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        path, _, fragment = (given.get("href") or "").partition("#")
-        if tag == "a" and fragment.startswith("sha256=") and "data-yanked" not in given:
+        attributes = dict(attrs)
+        path, _, fragment = (attributes.get("href") or "").partition("#")
+        if tag == "a" and fragment.startswith("sha256=") and "data-yanked" not in attributes:
             name = urllib.parse.unquote(path.rsplit("/", 1)[-1])
-            self.found.append((name, fragment.removeprefix("sha256=")))
+            self.files.append((name, fragment.removeprefix("sha256=")))
 
 
 def published(name: str, version: str) -> set[str]:
@@ -64,7 +64,7 @@ def published(name: str, version: str) -> set[str]:
     with urllib.request.urlopen(request, timeout=60) as answer:
         page = _Links()
         page.feed(answer.read().decode("utf-8"))
-    return {sum_ for file, sum_ in page.found if version_of(file, name) == version}
+    return {checksum for file, checksum in page.files if version_of(file, name) == version}
 
 
 def main(wheels: list[Path]) -> None:
@@ -77,10 +77,10 @@ def main(wheels: list[Path]) -> None:
         extra.setdefault(key, set()).add(hashlib.sha256(wheel.read_bytes()).hexdigest())
     lines = [HEAD]
     for name, version in pins((root / "constraints.txt").read_text("utf-8")):
-        sums = published(name, version) | extra.get((canonical(name), version), set())
-        if not sums:
-            sys.exit(f"no file of {name} {version} is on the index; name its wheel.")
-        hashes = " \\\n".join(f"    --hash=sha256:{value}" for value in sorted(sums))
+        checksums = published(name, version) | extra.get((canonical(name), version), set())
+        if not checksums:
+            sys.exit(f"the index has no file of {name} {version}; name its wheel.")
+        hashes = " \\\n".join(f"    --hash=sha256:{value}" for value in sorted(checksums))
         lines.append(f"{name}=={version} \\\n{hashes}\n")
     (root / "requirements-test.lock").write_text("".join(lines), "utf-8")
 

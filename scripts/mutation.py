@@ -2,14 +2,14 @@
 
     python scripts/mutation.py PYTHON [--count N] [--seed SEED] [--only NAME ...]
 
-Runs where cosmic-ray is installed, which makes the changes; PYTHON is the interpreter that has
-graphtemper and its tests. All happens in a copy of the working tree that is removed afterwards.
+Needs cosmic-ray, which makes the changes; PYTHON is the interpreter of an environment with
+graphtemper and its tests. Everything happens in a temporary copy of the working tree.
 
-A full run would take a day, so each part of the core is sampled by a seed: first every place of the
-source that can be changed once, in a random order, then second changes of a place. Types are left
-alone: they are never evaluated. Only tests that belong to a part are run, so that a survivor here
-may still die in the whole suite. Survivors are for people to read: each is either harmless, as
-a change to a tolerance or to a shortcut, or asks for a test.
+A full run would take a day, so a sample is drawn for each part of the core: every place that can be
+changed once, in random order, before any place is changed a second time. Annotations are not
+changed, because they are never evaluated. Only the tests of a part are run, so that the whole suite
+may still notice a survivor. Read every survivor: it is harmless, such as a change of a tolerance or
+of a shortcut, or it needs a test.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from cosmic_ray.commands import init
@@ -34,11 +35,11 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome
 
 ROOT = Path(__file__).parents[1]
-# Tests that are slower than this many times the undisturbed ones are taken to hang, as a loop that
-# lost its end makes them. They count as noticed, but are listed: a busy machine is slow too.
+# Tests that take this many times as long as without a change count as hung, as in an endless loop.
+# Hung tests have noticed the change, but are listed: the machine may have been busy.
 PATIENCE = 3.0
-HUNG = "timeout"  # what cosmic-ray gives as the tests' output then
-# The profile of hypothesis that draws the same examples every time and remembers none.
+HUNG = "timeout"  # the output that cosmic-ray reports for tests that hang
+# A hypothesis profile that draws the same examples every time and stores none.
 PYTEST = "-m pytest -x -q -p no:cacheprovider --hypothesis-profile=ci"
 
 
@@ -51,68 +52,71 @@ class Part:
 
 
 PARTS = {
-    "theory": Part(("theory.py",), ("test_theory.py",)),
+    "theory": Part(("theory/closed_forms.py",), ("theory/test_closed_forms.py",)),
     "temperature": Part(
-        ("temperature.py", "_inverse_temperature.py"),
-        ("test_temperature.py", "test_temperature_scales.py", "test_inverse_temperature.py"),
+        ("temperature/scaling.py", "temperature/matching.py", "temperature/inverse.py"),
+        ("temperature",),
     ),
     "metrics": Part(
         (
             *("metrics/binned.py", "metrics/calibration_error.py"),
-            *("metrics/proper.py", "metrics/_inputs.py"),
+            *("metrics/proper.py", "metrics/top_label.py"),
         ),
         ("metrics",),
     ),
     "card": Part(
-        ("card.py", "card_format.py", "card_fields.py"), ("test_card_building.py", "test_card.py")
+        ("card/card.py", "card/format.py", "card/fields.py"),
+        ("card/test_build.py", "card/test_card.py"),
     ),
-    "recalibrate": Part(
-        ("recalibration.py", "answer.py", "verdict.py"),
+    "recalibration": Part(
+        ("recalibration/job.py", "recalibration/answer.py", "recalibration/verdict.py"),
         (
-            *("test_verdict.py", "test_answer.py", "test_recalibrate.py"),
-            *("test_labelling.py", "test_class_share_correction.py"),
+            *("recalibration/test_verdict.py", "recalibration/test_answer.py"),
+            *("recalibration/test_job.py", "recalibration/test_labelling.py"),
+            "recalibration/class_shares/test_correction.py",
         ),
     ),
 }
 
 
 def types(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return where a source's annotations start and end.
+    """Return the start and the end of every annotation in a source.
 
     Examples
     --------
     >>> types("def f(x: int | None) -> str: ...")
     [((1, 9), (1, 19)), ((1, 24), (1, 27))]
     """
-    found: list[ast.expr | None] = []
+    annotations: list[ast.expr | None] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.arg | ast.AnnAssign):
-            found.append(node.annotation)
+            annotations.append(node.annotation)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found.append(node.returns)
+            annotations.append(node.returns)
     return sorted(
         ((item.lineno, item.col_offset), (item.end_lineno or 0, item.end_col_offset or 0))
-        for item in found
+        for item in annotations
         if item is not None
     )
 
 
 def mutants(modules: Iterable[Path], folder: Path) -> list[MutationSpec]:
-    """Return every change that cosmic-ray knows to the modules, but for those to types."""
+    """Return every change of the modules that cosmic-ray can make, except in annotations."""
     with use_db(str(folder / "mutants.sqlite"), WorkDB.Mode.create) as table:
         init(modules, table, {})
         every = [change for item in table.work_items for change in item.mutations]
     spans = {module: types(module.read_text("utf-8")) for module in modules}
-    kept = [
+    evaluated = [
         change
         for change in every
         if not any(start <= change.start_pos < end for start, end in spans[change.module_path])
     ]
-    return sorted(kept, key=lambda c: (c.module_path, c.start_pos, c.operator_name, c.occurrence))
+    order = attrgetter("module_path", "start_pos", "operator_name", "occurrence")
+    return sorted(evaluated, key=order)
 
 
-def drawn(changes: Sequence[MutationSpec], count: int, seed: str) -> list[MutationSpec]:
-    """Return a random sample that comes back to a place only after all others."""
+def draw(changes: Sequence[MutationSpec], count: int, seed: str) -> list[MutationSpec]:
+    """Return a random sample that repeats a place only after every other place."""
     shuffled = random.Random(seed).sample(changes, len(changes))
     visits: Counter[tuple[Path, tuple[int, int]]] = Counter()
     turns = []
@@ -125,13 +129,13 @@ def drawn(changes: Sequence[MutationSpec], count: int, seed: str) -> list[Mutati
 
 
 def changed_lines(diff: str | None) -> str:
-    """Return what a change took away and what it put there, without the rest of the diff."""
+    """Return the removed and the added lines of a diff."""
     lines = [line for line in (diff or "").splitlines() if not line.startswith(("---", "+++"))]
     return "\n".join(f"    {line}" for line in lines if line.startswith(("-", "+")))
 
 
 def run(name: str, python: Path, count: int, seed: int, folder: Path) -> tuple[int, int, int]:
-    """Try a sample of the changes to a part; return how many, and how many hung and survived."""
+    """Try a sample of changes of a part; return the numbers tried, hung and survived."""
     part = PARTS[name]
     modules = [Path("src/graphtemper", module) for module in part.modules]
     tests = [f"tests/{test}" for test in part.tests]
@@ -142,7 +146,7 @@ def run(name: str, python: Path, count: int, seed: int, folder: Path) -> tuple[i
         sys.exit(f"mutation: the tests of {name} fail without a change:\n{clean.stdout[-3000:]}")
     timeout = PATIENCE * (time.monotonic() - started)
     every = mutants(modules, folder)
-    sample = drawn(every, count, f"{seed} {name}")
+    sample = draw(every, count, f"{seed} {name}")
     print(f"{name}: {len(sample)} of {len(every)} changes, tests in {timeout / PATIENCE:.0f} s")
     hung = survived = 0
     for change in sample:
@@ -160,11 +164,12 @@ def main() -> None:
     """Copy the tree, try the changes, print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("python", type=Path)
-    parser.add_argument("--count", type=int, default=60, help="changes to each part")
+    parser.add_argument("--count", type=int, default=60, help="number of changes per part")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    wanted = parser.parse_args()
-    python = wanted.python.absolute()  # not resolved: a venv's interpreter is a link out of it
+    options = parser.parse_args()
+    # Not resolved: the interpreter of a venv is a link to one outside it.
+    python = options.python.absolute()
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         folder = Path(name)
         for item in ("src", "tests"):
@@ -174,11 +179,12 @@ def main() -> None:
         shutil.copy(ROOT / "pyproject.toml", folder)
         os.chdir(folder)
         os.environ["PYTHONPATH"] = str(folder / "src")
-        where = "import graphtemper; print(graphtemper.__file__)"
-        used = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True)
-        if not Path(used.stdout.strip()).is_relative_to(folder):
-            sys.exit(f"mutation: {used.stdout.strip()} is imported in place of the copy.")
-        rows = {part: run(part, python, wanted.count, wanted.seed, folder) for part in wanted.only}
+        code = "import graphtemper; print(graphtemper.__file__)"
+        done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+        if not Path(done.stdout.strip()).is_relative_to(folder):
+            sys.exit(f"mutation: {done.stdout.strip()} is imported instead of the copy.")
+        count, seed = options.count, options.seed
+        rows = {part: run(part, python, count, seed, folder) for part in options.only}
     print(f"\n{'part':<12} {'changes':>8} {'killed':>8} {'hung':>8} {'survived':>8}")
     for part, (tried, hung, survived) in rows.items():
         killed = tried - hung - survived

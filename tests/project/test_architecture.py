@@ -219,3 +219,12 @@ def test_paths_on_pages_exist():
         if not name.startswith(WRITTEN) and not (ROOT / name).exists()
     }
     assert lost == set()
+
+
+def test_paths_in_the_mutation_script_exist():
+    script = (ROOT / "scripts" / "mutation.py").read_text("utf-8")
+    parts = script.partition("PARTS = {")[2].partition("\n}\n")[0]
+    names = re.findall(r'"([\w/]+\.py)"', parts)
+    assert len(names) > 10
+    lost = [n for n in names if not ((LIBRARY / n).is_file() or (ROOT / "tests" / n).is_file())]
+    assert lost == []

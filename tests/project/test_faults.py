@@ -1,6 +1,6 @@
-"""Commands that are killed, stopped, doubled or out of disk lose nothing and say so.
+"""Commands that are killed, stopped, doubled or out of disk lose nothing.
 
-A handful of the trials of `scripts/faults.py` and `scripts/hardship.py`, which have the rules.
+A few of the trials of `scripts/faults.py` and `scripts/hardship.py`, which state the rules.
 """
 
 import json
@@ -17,7 +17,7 @@ import pytest
 
 from graphtemper import csbm
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials fork")
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials need fork")
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 
@@ -29,16 +29,16 @@ def run(*command, **other):
 
 
 @pytest.fixture(scope="module")
-def hardships():
-    """What happened to a few commands in every way, by (job, way)."""
+def outcomes():
+    """How a few commands ended in each condition, by (job, condition)."""
     command = [sys.executable, SCRIPTS / "hardship.py"]
     if os.getuid() == 0 and shutil.which("setpriv"):
-        # Root may write to read-only folders unless it gives that right up.
+        # Root may write to read-only folders unless it drops that capability.
         command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
     done = run(*command, "--jobs-of", "card", "recalibrate", "bench", "monitor")
     assert done.stdout, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return {(line["job"], line["way"]): line for line in lines}
+    return {(line["job"], line["condition"]): line for line in lines}
 
 
 JOBS = ("card", "recalibrate", "bench", "monitor")
@@ -46,41 +46,41 @@ JOBS = ("card", "recalibrate", "bench", "monitor")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
-def test_a_full_disk_is_one_sentence_and_nothing_is_lost(hardships, job):
-    line = hardships[job, "full"]
+def test_a_full_disk_is_one_sentence_and_nothing_is_lost(outcomes, job):
+    line = outcomes[job, "full"]
     assert "fault" not in line, line
-    assert len(line["said"]) == 2
-    for sentence in line["said"]:
+    assert len(line["output"]) == 2
+    for sentence in line["output"]:
         assert any(word in sentence for word in ("No space left", "too large", "disk", "full"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
-def test_a_read_only_folder_is_one_sentence(hardships, job):
-    line = hardships[job, "read-only"]
+def test_a_read_only_folder_is_one_sentence(outcomes, job):
+    line = outcomes[job, "read-only"]
     assert "fault" not in line, line
     if "skipped" in line:
         pytest.skip(line["skipped"])
-    assert "cannot" in line["said"][0]
+    assert "cannot" in line["output"][0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS)
-def test_two_at_once_are_both_right_or_one_is_refused(hardships, job):
-    line = hardships[job, "twice"]
+def test_two_at_once_are_both_right_or_one_is_refused(outcomes, job):
+    line = outcomes[job, "twice"]
     assert "fault" not in line, line
     assert line["ends"] == [0, 0]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["card", "bench"])
-def test_ctrl_c_says_how_to_go_on(hardships, job):
-    line = hardships[job, "stopped"]
+def test_ctrl_c_says_how_to_resume(outcomes, job):
+    line = outcomes[job, "stopped"]
     assert "fault" not in line, line
     if "skipped" in line:
         pytest.skip(line["skipped"])
-    assert "are kept in" in line["said"][0]
-    assert "run the same command again" in line["said"][0]
+    assert "are kept in" in line["output"][0]
+    assert "run the same command again" in line["output"][0]
 
 
 KILLED = (
@@ -93,14 +93,14 @@ KILLED = (
     "jobs", [("card", "paper", "scale"), pytest.param(KILLED, marks=pytest.mark.slow)], ids=len
 )
 def test_killed_commands_end_with_the_same_bytes(jobs):
-    """Some commands of the trials, once each; what is quicker than the kill is killed sooner."""
-    wanted = ("--trials", len(jobs), "--jobs-of", *jobs)
-    done = run(sys.executable, SCRIPTS / "faults.py", *wanted)
+    """One trial per command."""
+    options = ("--trials", len(jobs), "--jobs-of", *jobs)
+    done = run(sys.executable, SCRIPTS / "faults.py", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     *each, total = done.stdout.splitlines()
-    found = {line.split(":")[0]: [int(word) for word in line.split()[1:4:2]] for line in each}
-    assert sorted(found) == sorted(jobs)
-    assert all(trials == 1 and 1 <= kills <= 3 for trials, kills in found.values()), found
+    counts = {line.split(":")[0]: [int(word) for word in line.split()[1:4:2]] for line in each}
+    assert sorted(counts) == sorted(jobs)
+    assert all(trials == 1 and 1 <= kills <= 3 for trials, kills in counts.values()), counts
     assert total.endswith(" 0 faults")
 
 
