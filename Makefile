@@ -1,16 +1,18 @@
-# Two commands do everything on a fresh machine with python3, make and pip:
-#   make demo    make test
-# and a third builds the documentation site: make docs
-# Each makes .venv on its first run and is quick afterwards.
+# On a fresh machine with python3, make and pip:
+#   make demo    run the main job on an embedded graph
+#   make test    run all checks and tests
+#   make docs    build the documentation site
+# The first run of each creates .venv; later runs start at once.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Tests and experiments look for graphs here, and in the user's cache.
+CORE := .venv-core
+# Tests and experiments look for graphs in these folders and in the user's cache.
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs locked audit faults mutation test lint types unit browser slow paper bench scaling clean
+.PHONY: demo docs locked audit faults mutation test test-core lint types unit browser slow paper bench scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -19,48 +21,55 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[plots,report]'
 	@touch $@
 
-# torch first, at the version of the constraints: asked for by another package, pip may take a newer
-# build with gigabytes of CUDA libraries.
+# torch comes first, at the version of the constraints: as a dependency of another package, pip may
+# choose a newer build with gigabytes of CUDA libraries.
 $(VENV)/.test: pyproject.toml research/pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[test]' --editable ./research
 	@touch $@ $(VENV)/.demo
 
+# A venv without torch and without any extra, for the tests of the core.
+$(CORE)/.core: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(CORE)
+	$(CORE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable '.[test-core]'
+	@touch $@
+
 $(VENV)/.bench: $(VENV)/.test
 	$(PIP) --editable '.[bench]'
 	@touch $@
 
-# The same packages by their checksums, in a venv of their own: nothing is resolved, nothing unknown
-# is installed. scripts/lock.py writes the lock.
+# The same packages by checksum, in a separate venv: nothing is resolved, and no file is installed whose
+# checksum is not in the lock. scripts/lock.py writes the lock.
 locked:
 	$(PYTHON) -m venv .venv-locked
 	.venv-locked/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-test.lock
 	.venv-locked/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./research
 
-# Known vulnerabilities of everything in the lock. Needs the network, and fails where it has none.
+# Known vulnerabilities of the packages in the lock. Needs the network.
 audit: | $(BIN)/python
 	$(PYTHON) -m venv .venv-audit
 	$(BIN)/python scripts/audit.py .venv-audit/bin/python
 
-# Kill commands, fill disks, stop and double them: the longer form of tests/test_faults.py.
+# Kill and interrupt commands, run two at once, fill the disk: the long form of
+# tests/project/test_faults.py.
 faults: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/faults.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/hardship.py
 
-# Change the core in small ways and list what no test notices, in about an hour. cosmic-ray makes the
-# changes, at one version, as a sample is only the same with the same list of changes.
+# Change the core in small ways and list the changes that no test notices, in about an hour. The version
+# of cosmic-ray is fixed, because the sample depends on the changes that it can make.
 mutation: $(VENV)/.test
 	$(PYTHON) -m venv .venv-mutation
 	.venv-mutation/bin/python -m pip install --quiet --disable-pip-version-check cosmic-ray==8.7.0
 	OPENBLAS_NUM_THREADS=1 .venv-mutation/bin/python -u scripts/mutation.py $(BIN)/python
 
-# The browser tests drive Debian's Chromium. Where it is missing and may not be installed, they are
-# skipped with a reason.
+# Chromium for the browser tests, which are skipped with a reason where it cannot be installed.
 $(VENV)/.chromium: scripts/install_chromium.sh | $(BIN)/python
 	-@[ "$$(id -u)" -ne 0 ] || sh scripts/install_chromium.sh
 	@touch $@
 
-# The API pages import everything, so this needs what the tests need.
+# The API pages import every module, so this needs the packages of the tests.
 docs: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
@@ -74,14 +83,20 @@ test: lint types unit
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/lint-imports
 
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-# Two workers, whole files each, so that what a file's tests share is made once.
+# Two workers. The tests of a file run on one of them, so that its fixtures are made once.
 unit: $(VENV)/.test $(VENV)/.chromium docs
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
+
+# The library without torch and without extras, in under three minutes.
+test-core: $(CORE)/.core
+	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest -m 'not slow and not system' -n 2 --dist loadfile \
+		--doctest-ignore-import-errors tests src
 
 browser: $(VENV)/.test docs
 	sh scripts/install_chromium.sh
@@ -100,4 +115,4 @@ scaling: $(VENV)/.test
 	$(BIN)/python -m benchmarks.scaling
 
 clean:
-	rm -rf $(VENV) .venv-locked .venv-audit .venv-mutation artifacts docs/_build docs/_generated docs/api/generated
+	rm -rf $(VENV) .venv-locked .venv-audit .venv-mutation $(CORE) artifacts docs/_build docs/_generated docs/api/generated

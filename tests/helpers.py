@@ -1,6 +1,6 @@
 """What tests of several packages share."""
 
-import importlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -12,32 +12,53 @@ import scipy.sparse as sp
 
 from graphtemper import Graph, csbm
 
-# The package that an extra brings, if it is not called like the extra.
+# Modules that only an extra or the research package installs, and the name of it.
 EXTRAS = {
-    "torch": "pyg",
-    "torch_geometric": "pyg",
-    "matplotlib": "plots",
-    "jinja2": "report",
-    "vl_convert": "report",
     "dask": "scale",
     "distributed": "scale",
-    "pyarrow": "scale",
-    "playwright": "browser",
-    "sphinx": "docs",
-    "mlflow": "mlflow",
     "graphtemper_research": "research",
+    "hatchling": "test",
+    "jinja2": "report",
+    "jsonschema": "test",
+    "matplotlib": "plots",
+    "mlflow": "mlflow",
+    "networkx": "pyg",
+    "playwright": "browser",
+    "pyarrow": "scale",
+    "relplot": "test",
+    "sphinx": "docs",
+    "torch": "pyg",
+    "torch_geometric": "pyg",
+    "torchmetrics": "test",
+    "vl_convert": "report",
 }
+# Modules of the standard library that Windows does not have.
+POSIX = ("fcntl", "pty", "resource", "termios")
+_REASONS = {
+    **{name: f"{name} is not installed (extra [{extra}])" for name, extra in EXTRAS.items()},
+    **{name: f"this system has no module {name}" for name in POSIX},
+}
+# Looked up once, before any test pretends that a module is missing.
+MISSING = {name: why for name, why in _REASONS.items() if importlib.util.find_spec(name) is None}
 
 
-def needs(module):
-    """Import a module that the core does not install, or skip the test or file that needs it."""
-    extra = EXTRAS.get(module.partition(".")[0], "test")
-    return pytest.importorskip(module, reason=f"{module} is not installed (extra [{extra}])")
+def needs(*modules):
+    """Skip the running test, or the file that calls this, where a module is missing."""
+    for module in modules:
+        if module in MISSING:
+            pytest.skip(MISSING[module], allow_module_level=True)
 
 
-def installed(*modules):
-    """Return whether all modules can be imported."""
-    return all(importlib.util.find_spec(module) for module in modules)
+def skip_if_missing(error):
+    """Skip if an error comes from a missing module."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            needs(error.name.partition(".")[0])
+        error = error.__cause__ or error.__context__
+
+
+# Shifts of a small atlas, for cards that are built in a second.
+FEW_SHIFTS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 
 
 def block_model(

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.helpers import run_command
 
 from graphtemper import csbm, shifts
 from graphtemper.cli import main
 from graphtemper.models import SIGN
-from helpers import run_command
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import sys
 import time
 
 import pytest
-
-from helpers import check_refusal, command_environment, run_command
+from tests.helpers import check_refusal, command_environment, run_command
 
 
 def test_card_build_and_show(call, deployed):

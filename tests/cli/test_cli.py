@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-
-from helpers import check_refusal, command_environment, run_command
+from tests.helpers import check_refusal, command_environment, run_command
 
 
 def test_bench_says_what_it_does_not_know(call, tmp_path):

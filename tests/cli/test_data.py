@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from tests.helpers import run_command
 
 from graphtemper import datasets
-from helpers import run_command
 
 
 def test_data_list():

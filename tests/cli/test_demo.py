@@ -4,8 +4,7 @@ import json
 import sys
 
 import pytest
-
-from helpers import needs, run_command
+from tests.helpers import needs, run_command
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from tests.helpers import check_refusal
 
 from graphtemper import Graph
-from helpers import check_refusal
 
 GOOD = ("--predict", "model.npz", "--card", "model.card.json", "--out", "never.npz")
 

@@ -15,9 +15,9 @@ def test_every_graph_of_the_paper_can_be_fetched():
     assert len(set(datasets.BLOB_IDS.values())) == 5
 
 
-def test_a_graph_is_what_the_catalogue_says(shared_graph_path):
-    summary = datasets.inspect(shared_graph_path)
-    entry = datasets.CATALOGUE[shared_graph_path.stem]
+def test_a_graph_is_what_the_catalogue_says(catalogued_graph):
+    summary = datasets.inspect(catalogued_graph)
+    entry = datasets.CATALOGUE[catalogued_graph.stem]
     for key in ("nodes", "edges", "features", "classes"):
         assert summary[key] == getattr(entry, key)
     assert summary["homophily"] == pytest.approx(entry.homophily, abs=6e-4)

@@ -4,16 +4,40 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torchmetrics.functional.classification import multiclass_calibration_error
-from torchmetrics.functional.classification.calibration_error import _ce_compute
 
 from graphtemper import metrics
 from graphtemper.errors import InputError
 
 seeds = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(scope="module")
+def torchmetrics():
+    """The calibration error of torchmetrics, as a function of arrays."""
+    import torch
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    def measured(p, labels, bins, norm="l1"):
+        tensors = torch.from_numpy(p), torch.from_numpy(labels)
+        return float(multiclass_calibration_error(*tensors, p.shape[1], n_bins=bins, norm=norm))
+
+    return measured
+
+
+@pytest.fixture(scope="module")
+def torchmetrics_kernel():
+    """The same without its conversion to float32."""
+    import torch
+    from torchmetrics.functional.classification.calibration_error import _ce_compute
+
+    def measured(p, labels, bins, **options):
+        confidence = torch.from_numpy(p.max(axis=1))
+        correct = torch.from_numpy((p.argmax(axis=1) == labels).astype(float))
+        return float(_ce_compute(confidence, correct, bins, **options))
+
+    return measured
 
 
 def slow_bins(p, labels, bins, closed):
@@ -72,37 +96,33 @@ def test_every_multiple_of_every_width_falls_on_its_edge():
 
 @pytest.mark.parametrize("bins", [1, 10, 15])
 @pytest.mark.parametrize("num_classes", [2, 7])
-def test_against_torchmetrics(sample, bins, num_classes):
+def test_against_torchmetrics(sample, torchmetrics, torchmetrics_kernel, bins, num_classes):
     p, labels = sample(0, n=3000, num_classes=num_classes)
-    tensors = torch.from_numpy(p), torch.from_numpy(labels)
-    confidence = torch.from_numpy(p.max(axis=1))
-    correct = torch.from_numpy((p.argmax(axis=1) == labels).astype(float))
     for norm, ours in (("l1", metrics.ece), ("max", metrics.mce)):
-        # The public function computes in float32, its kernel in the precision it is given.
-        peer = multiclass_calibration_error(*tensors, num_classes, n_bins=bins, norm=norm)
-        assert ours(p, labels, bins) == pytest.approx(float(peer), rel=1e-4)
-        exact = float(_ce_compute(confidence, correct, bins, norm=norm))
-        assert ours(p, labels, bins) == pytest.approx(exact, rel=1e-9)
+        value = ours(p, labels, bins)
+        assert value == pytest.approx(torchmetrics(p, labels, bins, norm), rel=1e-4)
+        assert value == pytest.approx(torchmetrics_kernel(p, labels, bins, norm=norm), rel=1e-9)
 
 
-def test_debiased_ece_against_torchmetrics(sample):
+def test_debiased_ece_against_torchmetrics(sample, torchmetrics_kernel):
     p, labels = sample(1, n=3000)
-    confidence = torch.from_numpy(p.max(axis=1))
-    correct = torch.from_numpy((p.argmax(axis=1) == labels).astype(float))
-    peer = float(_ce_compute(confidence, correct, 15, norm="l2", debias=True))
+    peer = torchmetrics_kernel(p, labels, 15, norm="l2", debias=True)
     assert peer > 0.05
     assert metrics.debiased_ece(p, labels) == pytest.approx(peer, rel=1e-9)
 
 
-def test_a_confidence_of_one_belongs_to_the_last_bin():
-    # Half the nodes: confidence 1, wrong. Half: 0.95, right. Both lie in (0.9, 1], where the mean
-    # confidence is 0.975 and the accuracy 1/2. torchmetrics puts 1.0 in an eleventh bin: 0.525.
-    p = np.array([[0.0, 1.0], [0.05, 0.95]] * 10)
-    labels = np.array([0, 1] * 10)
-    for closed in ("right", "left"):
-        assert metrics.ece(p, labels, bins=10, closed=closed) == pytest.approx(0.475)
-    peer = multiclass_calibration_error(torch.tensor(p), torch.tensor(labels), 2, n_bins=10)
-    assert float(peer) == pytest.approx(0.525)
+# Half the nodes: confidence 1, wrong. Half: 0.95, right. Both lie in (0.9, 1], where the mean
+# confidence is 0.975 and the accuracy 1/2.
+AT_ONE = np.array([[0.0, 1.0], [0.05, 0.95]] * 10), np.array([0, 1] * 10)
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
+def test_a_confidence_of_one_belongs_to_the_last_bin(closed):
+    assert metrics.ece(*AT_ONE, bins=10, closed=closed) == pytest.approx(0.475)
+
+
+def test_torchmetrics_has_another_bin_for_a_confidence_of_one(torchmetrics):
+    assert torchmetrics(*AT_ONE, 10) == pytest.approx(0.525)
 
 
 def test_the_two_conventions_differ_on_an_edge():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import relplot
 
 from graphtemper import metrics
 
@@ -26,6 +25,8 @@ def defining_integral(confidence, correct, bandwidth, points=4000):
 @pytest.mark.parametrize("overconfidence", [0.6, 1.0, 1.8])
 @pytest.mark.parametrize("n", [100, 2000])
 def test_against_relplot(sample, overconfidence, n):
+    import relplot
+
     p, labels = sample(0, n=n, overconfidence=overconfidence)
     peer = relplot.smECE(p.max(axis=1), (p.argmax(axis=1) == labels).astype(float))
     # relplot bisects the bandwidth to 1e-3, integrates on 200 points, and cuts its kernel off at

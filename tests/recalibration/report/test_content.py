@@ -2,7 +2,6 @@ import copy
 import json
 import re
 
-import jsonschema
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -22,10 +21,14 @@ def contents(reported):
 
 
 def errors(value):
+    import jsonschema
+
     return [error.message for error in jsonschema.Draft202012Validator(schema()).iter_errors(value)]
 
 
 def test_the_schema_is_a_schema():
+    import jsonschema
+
     jsonschema.Draft202012Validator.check_schema(schema())
 
 
