@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from rich.console import Console
+from tests.helpers import FEW_SHIFTS
 
 from graphtemper import SourceCard, csbm, shifts
 from graphtemper.card import atlas
@@ -17,7 +18,6 @@ from graphtemper.models import SIGN
 fcntl = pytest.importorskip("fcntl", reason="there are no terminals of this kind here")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9][;m]|\x1b\[[0-9;]*38;")
-FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 JOB = ("target.npz", "--predict", "model.npz", "--card", "model.card.json")
 
 
@@ -28,11 +28,9 @@ def folder(tmp_path_factory):
     source = csbm.sample(400, homophily=0.8, seed=1, **settings)
     model = SIGN(hops=1).fit(source, range(200))
     model.save(place / "model.npz")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", FEW)
-        SourceCard.build(model, source, range(200, 400), compositions=0).save(
-            place / "model.card.json"
-        )
+    nodes = range(200, 400)
+    card = SourceCard.build(model, source, nodes, compositions=0, shifts=FEW_SHIFTS)
+    card.save(place / "model.card.json")
     source.save(place / "source.npz")
     target = csbm.sample(400, homophily=0.7, seed=2, **settings)
     shifts.noise(0.8)(target, 5).save(place / "target.npz")
@@ -127,7 +125,9 @@ def test_recalibrate_on_60_columns_without_colours(folder):
 
 def test_a_bar_leaves_nothing_behind(folder):
     arguments = ("source.npz", "--predict", "model.npz", "--nodes", "nodes.txt", "--out", "c.json")
-    fewer = [word for family in set(atlas.LEVELS) - set(FEW) for word in ("--exclude", family)]
+    fewer = [
+        word for family in set(atlas.LEVELS) - set(FEW_SHIFTS) for word in ("--exclude", family)
+    ]
     received = on_a_terminal(folder, "card", "build", *arguments, *fewer)
     assert "environments" in ESCAPE.sub("", received)
     lines = left_on_screen(received)

@@ -1,8 +1,12 @@
 """Where the documentation is, and its pages."""
 
+import inspect
 from pathlib import Path
 
 import pytest
+from tests.helpers import FEW_SHIFTS
+
+from graphtemper import SourceCard
 
 ROOT = Path(__file__).parents[2]
 
@@ -10,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def docs():
     if not (ROOT / "docs" / "index.md").is_file():
-        pytest.skip("the documentation is not beside the tests")
+        pytest.skip("the documentation is not next to the tests")
     return ROOT / "docs"
 
 
@@ -27,3 +31,11 @@ def site(docs):
     if not (docs / "_build" / "html" / "explore.html").is_file():
         pytest.skip("the site is not built; run make docs")
     return docs / "_build" / "html"
+
+
+@pytest.fixture
+def small_cards(monkeypatch):
+    """Build cards from a small atlas by default, so that the code of a page runs in seconds."""
+    build = inspect.unwrap(SourceCard.build.__func__)
+    small = {"compositions": 0, "shifts": FEW_SHIFTS}
+    monkeypatch.setattr(build, "__kwdefaults__", build.__kwdefaults__ | small)

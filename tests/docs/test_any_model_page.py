@@ -1,6 +1,5 @@
 """The README's five lines and every block of docs/any_model.md, run as they are printed."""
 
-import inspect
 import re
 import sys
 import types
@@ -15,11 +14,10 @@ nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not in
 nx = pytest.importorskip("networkx")
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature  # noqa: E402
-from graphtemper.card import atlas  # noqa: E402
 from graphtemper.models import SIGN  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("small_cards")
 ROOT = Path(__file__).parents[2]
-FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 
 
 def sample(homophily, seed):
@@ -43,17 +41,6 @@ def script():
             torch.nn.functional.cross_entropy(logits, data.y[data.train_mask]).backward()
             optimiser.step()
     return {"net": net, "data": data, "new_data": new_data}
-
-
-@pytest.fixture(autouse=True)
-def _small_atlas(monkeypatch):
-    monkeypatch.setattr(atlas, "LEVELS", FEW)
-    build = inspect.unwrap(SourceCard.build.__func__)
-    monkeypatch.setattr(build, "__kwdefaults__", small_defaults())
-
-
-def small_defaults():
-    return dict(inspect.unwrap(SourceCard.build.__func__).__kwdefaults__) | {"compositions": 0}
 
 
 def blocks(text):

@@ -4,16 +4,15 @@ Blocks with prompts are doctests, run because `docs` is among pytest's test path
 are run here, in the order of their page, with what a reader is told to have.
 """
 
-import inspect
 import re
 import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import FEW_SHIFTS
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts, suggest_labels
-from graphtemper.card import atlas
 from graphtemper.cli import app
 from graphtemper.models import SIGN
 from graphtemper.recalibration.label_files import write_plan
@@ -27,7 +26,6 @@ PAGES = sorted(
 NAMES = {path: str(path.relative_to(ROOT)) for path in [*PAGES, ROOT / "README.md"]}
 # These have tests of their own, with modules and libraries that few readers have.
 ELSEWHERE = {"docs/any_model.md", "README.md"}
-FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 CHEAP = {"card", "recalibrate", "diagnose", "suggest-labels"}
 
 
@@ -44,18 +42,16 @@ PLAIN = [path for path in PAGES if plain_blocks(path) and NAMES[path] not in ELS
 
 @pytest.fixture(scope="module")
 def room():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", FEW)
-        settings = {"degree": 6, "snr": 1.0, "num_features": 6}
-        source = csbm.sample(400, homophily=0.8, seed=1, **settings)
-        target = shifts.noise(0.5)(csbm.sample(400, homophily=0.7, seed=2, **settings), 5)
-        model = SIGN(hops=1).fit(source, range(200))
-        card = SourceCard.build(model, source, range(200, 400), compositions=0)
+    settings = {"degree": 6, "snr": 1.0, "num_features": 6}
+    source = csbm.sample(400, homophily=0.8, seed=1, **settings)
+    target = shifts.noise(0.5)(csbm.sample(400, homophily=0.7, seed=2, **settings), 5)
+    model, nodes = SIGN(hops=1).fit(source, range(200)), range(200, 400)
+    card = SourceCard.build(model, source, nodes, compositions=0, shifts=FEW_SHIFTS)
     return {"source": source, "target": target, "model": model, "card": card}
 
 
 @pytest.fixture
-def folder(room, tmp_path, monkeypatch):
+def folder(room, small_cards, tmp_path, monkeypatch):
     """A folder with every file that the pages name."""
     for name in ("source", "target", "model"):
         room[name].save(tmp_path / f"{name}.npz")
@@ -70,9 +66,6 @@ def folder(room, tmp_path, monkeypatch):
     )]  # fmt: skip
     (tmp_path / "labels.csv").write_text("\n".join([head, *told]) + "\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(atlas, "LEVELS", FEW)
-    small = dict(inspect.unwrap(SourceCard.build.__func__).__kwdefaults__) | {"compositions": 0}
-    monkeypatch.setattr(inspect.unwrap(SourceCard.build.__func__), "__kwdefaults__", small)
     return tmp_path
 
 
@@ -89,10 +82,7 @@ def torch_script():
 
 
 @pytest.mark.parametrize("path", PLAIN, ids=NAMES.get)
-def test_plain_blocks_run(path, room, folder, capsys, monkeypatch):
-    # What the blocks say, with a small atlas.
-    monkeypatch.setattr(atlas, "LEVELS", FEW)
-    monkeypatch.setitem(inspect.unwrap(SourceCard.build.__func__).__kwdefaults__, "compositions", 0)
+def test_plain_blocks_run(path, room, folder, capsys):
     names = dict(room) | {"recalibrate": recalibrate}
     if "predictor(net" in "".join(plain_blocks(path)):
         names |= torch_script()

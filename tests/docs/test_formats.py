@@ -4,9 +4,9 @@ import json
 import re
 
 import pytest
+from tests.helpers import FEW_SHIFTS
 
 from graphtemper import ReasonCode, SourceCard, csbm
-from graphtemper.card import atlas
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report.content import schema
 from graphtemper.recalibration.verdict import (
@@ -17,17 +17,13 @@ from graphtemper.recalibration.verdict import (
     labels_needed,
 )
 
-FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
-
 
 @pytest.fixture(scope="module")
 def card(tmp_path_factory):
     g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
     path = tmp_path_factory.mktemp("card") / "model.card.json"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", FEW)
-        model = SIGN(hops=1).fit(g, range(150))
-        SourceCard.build(model, g, range(150, 300), compositions=0).save(path)
+    model = SIGN(hops=1).fit(g, range(150))
+    SourceCard.build(model, g, range(150, 300), compositions=0, shifts=FEW_SHIFTS).save(path)
     return json.loads(path.read_text("utf-8"))
 
 

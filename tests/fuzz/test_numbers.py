@@ -17,16 +17,14 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.helpers import block_model
+from tests.helpers import FEW_SHIFTS, block_model
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, temperature
-from graphtemper.card import atlas
 from graphtemper.card.format import to_json
 from graphtemper.errors import GraphTemperError, GraphTemperWarning
 from graphtemper.graph import operators as propagate
 from graphtemper.models import SIGN
 
-FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 NUM_CLASSES, NUM_FEATURES = 3, 6
 NO_EDGES = np.empty((0, 2), int)
 # How many times as many examples to try: for a longer search by hand.
@@ -140,9 +138,7 @@ def model(source):
 
 
 def small_card(predictor, source, nodes=range(120, 240)):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", FEW)
-        return SourceCard.build(predictor, source, nodes, compositions=0)
+    return SourceCard.build(predictor, source, nodes, compositions=0, shifts=FEW_SHIFTS)
 
 
 @pytest.fixture(scope="module")
@@ -510,12 +506,11 @@ def test_graphs_of_any_edges(num_nodes, data):
 JOB = """
 import hashlib, sys
 from graphtemper import Graph, SourceCard, csbm, recalibrate
-from graphtemper.card import atlas
 from graphtemper.card.format import to_json
 from graphtemper.models import load
-atlas.LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 model, source = load(sys.argv[1] + "/model.npz"), Graph.load(sys.argv[1] + "/source.npz")
-card = SourceCard.build(model, source, range(120, 240), compositions=0)
+card = SourceCard.build(model, source, range(120, 240), compositions=0, shifts=few)
 result = recalibrate(model, source, card, per_node=True, seed=5)
 drawn = csbm.sample(3000, 6, 0.8, 1.0, num_classes=4, seed=9)
 for part in (to_json(card).encode(), result.probabilities.tobytes(), drawn.features.tobytes()):
@@ -527,13 +522,12 @@ import hashlib, tempfile
 from pathlib import Path
 import numpy as np
 from graphtemper import SourceCard, csbm, recalibrate
-from graphtemper.card import atlas
 from graphtemper.models import GCN, SIGN
 from graphtemper.scale import convert_graph, recalibrate_shards
-atlas.LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
+few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 g = csbm.sample(20000, 4, 0.8, 1.0, num_classes=7, num_features=300, seed=1)
 model = SIGN(hops=2, max_iter=20).fit(g, range(1000))
-card = SourceCard.build(model, g, range(1000, 3000), compositions=0)
+card = SourceCard.build(model, g, range(1000, 3000), compositions=0, shifts=few)
 result = recalibrate(model, g, card, seed=5)
 rng = np.random.default_rng(0)
 gcn = GCN(hidden=32)

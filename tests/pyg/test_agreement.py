@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.helpers import FEW_SHIFTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
@@ -12,7 +13,6 @@ from torch_geometric.nn import models  # noqa: E402
 from torch_geometric.transforms import AddSelfLoops  # noqa: E402
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
-from graphtemper.card import atlas  # noqa: E402
 from graphtemper.errors import InputError, ModelError  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
@@ -290,13 +290,12 @@ def test_an_error_inside_the_module_is_reported_as_that_error():
         predictor(TakesData("pos")).check(data)
 
 
-def test_card_and_recalibration_take_data_and_check_it(monkeypatch, tmp_path):
-    few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
-    monkeypatch.setattr(atlas, "LEVELS", few)
+def test_card_and_recalibration_take_data_and_check_it(tmp_path):
+    small = {"compositions": 0, "shifts": FEW_SHIFTS}
     net = nn.SGConv(FEATURES, CLASSES, K=1)
     model, data = predictor(net), plain()
-    card = SourceCard.build(model, data, data.y >= 0, compositions=0)
-    same = SourceCard.build(model, Graph.from_pyg(data), compositions=0)
+    card = SourceCard.build(model, data, data.y >= 0, **small)
+    same = SourceCard.build(model, Graph.from_pyg(data), **small)
     card.save(tmp_path / "card.json")
     same.save(tmp_path / "same.json")
     assert (tmp_path / "card.json").read_bytes() == (tmp_path / "same.json").read_bytes()

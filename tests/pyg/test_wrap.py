@@ -3,6 +3,7 @@ import sys
 import numpy as np
 import pytest
 import sklearn.base
+from tests.helpers import FEW_SHIFTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
@@ -11,7 +12,6 @@ from torch.nn import Dropout, Linear, Module, ReLU, Sequential  # noqa: E402
 from torch_geometric.nn import models  # noqa: E402
 
 from graphtemper import SourceCard, recalibrate  # noqa: E402
-from graphtemper.card import atlas  # noqa: E402
 from graphtemper.errors import InputError, MissingExtraError  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
@@ -72,13 +72,12 @@ def test_a_pyg_data_is_not_a_graph(graph):
         predictor(mlp())(graph.to_pyg())
 
 
-def test_a_module_with_other_classes_is_refused_by_card_and_target(graph, monkeypatch):
-    few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
-    monkeypatch.setattr(atlas, "LEVELS", few)
+def test_a_module_with_other_classes_is_refused_by_card_and_target(graph):
+    small = {"compositions": 0, "shifts": FEW_SHIFTS}
     narrow, right, wide = (predictor(Linear(FEATURES, k)) for k in (2, 3, 4))
     with pytest.raises(InputError, match="label"):
-        SourceCard.build(narrow, graph, compositions=0)
-    card = SourceCard.build(right, graph, compositions=0)
+        SourceCard.build(narrow, graph, **small)
+    card = SourceCard.build(right, graph, **small)
     assert card.predictor == "Linear"
     for other in (narrow, wide):
         with pytest.raises(InputError, match="another model"):

@@ -7,26 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers import FEW_SHIFTS
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
-from graphtemper.card import atlas
 from graphtemper.card.format import from_json
 from graphtemper.errors import MissingExtraError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report import mlflow as tracking
 from graphtemper.recalibration.report import model_card_section
 
-FEW = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
-
 
 @pytest.fixture(scope="module")
 def told():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", FEW)
-        graph = csbm.sample(400, degree=8, homophily=0.8, snr=1.0, num_features=4, seed=1)
-        model = SIGN(hops=1).fit(graph, range(200))
-        card = SourceCard.build(model, graph, range(200, 400), compositions=0)
-        result = recalibrate(model, shifts.noise(1.0)(graph, 5), card, range(200, 400))
+    graph = csbm.sample(400, degree=8, homophily=0.8, snr=1.0, num_features=4, seed=1)
+    model, nodes = SIGN(hops=1).fit(graph, range(200)), range(200, 400)
+    card = SourceCard.build(model, graph, nodes, compositions=0, shifts=FEW_SHIFTS)
+    result = recalibrate(model, shifts.noise(1.0)(graph, 5), card, nodes)
     return card, result
 
 
