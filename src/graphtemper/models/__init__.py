@@ -1,4 +1,7 @@
-"""Predictors that come with the package: callables ``graph -> logits (N, K)``."""
+"""Bundled predictors, and the protocol through which models declare fast passes.
+
+A predictor is a callable ``graph -> logits (N, K)``.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _READERS: dict[str, Callable[[Any, Any], LinearGNN | GCN]] = {
 
 
 def load(path: str | os.PathLike[str]) -> LinearGNN | GCN:
-    """Read a model written by its ``save``; every field is validated, nothing is unpickled.
+    """Read a model that its ``save`` method wrote; every field is validated.
 
     Examples
     --------

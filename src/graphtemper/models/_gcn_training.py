@@ -1,4 +1,4 @@
-"""The training loop of the GCN: the only part of it that needs torch."""
+"""The training loop of the GCN, which is its only part that needs torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 @dataclass
 class Settings:
-    """What the loop needs to know, already validated by the model."""
+    """The settings of the training loop, already validated by the model."""
 
     widths: list[int]
     epochs: int
@@ -38,7 +38,7 @@ class Settings:
 
 @dataclass
 class Trained:
-    """The weights kept, the training loss of every epoch, and the epoch the weights are from."""
+    """The best weights, the training loss of every epoch, and the epoch of the weights."""
 
     layers: list[Layer]
     losses: NDArray[np.float64]
@@ -53,9 +53,9 @@ def train(
     settings: Settings,
     progress: Progress | None = None,
 ) -> Trained:
-    """Minimise the loss on the rows with Adam; keep the epoch that `_Watch` finds best.
+    """Minimise the loss on the rows with Adam and return the best epoch according to `_Watch`.
 
-    All random numbers come from one generator of its own, so torch's global state is untouched.
+    All random numbers come from a separate generator, so torch's global state does not change.
     """
     with threads_for(graph.num_nodes * max(settings.widths[1:])):
         return _train(graph, operator, rows, val_rows, settings, progress)
@@ -115,7 +115,7 @@ def _initial(widths: list[int], generator: torch.Generator) -> list[Tensor]:
 
 
 def first_layer_of(graph: Graph, operator: sp.csr_matrix) -> Callable[[Tensor], Tensor]:
-    """Return W -> S X W. Dense features are propagated once; sparse ones would fill in."""
+    """Return W -> S X W. Dense features are propagated once; sparse features would fill in."""
     features = graph.features
     if isinstance(features, np.ndarray):
         propagated = torch.from_numpy(multiply(operator, features))
@@ -135,19 +135,20 @@ def _forward(
     for weights, bias in zip(parameters[2::2], parameters[3::2], strict=True):
         hidden = hidden.relu()
         if dropout:
-            kept = torch.empty_like(hidden).bernoulli_(1.0 - dropout, generator=generator)
-            hidden = hidden * kept / (1.0 - dropout)
+            mask = torch.empty_like(hidden).bernoulli_(1.0 - dropout, generator=generator)
+            hidden = hidden * mask / (1.0 - dropout)
         # The operator is symmetric, so it is its own transpose.
         hidden = product(operator, operator, hidden @ weights) + bias
     return hidden
 
 
 class _Watch:
-    """Which epoch is the best, by validation loss and accuracy, and when to stop.
+    """The best epoch so far by validation loss and accuracy, and when to stop.
 
     Without patience an epoch is better if its loss is lower, and training never ends early. With
-    it, the rule of GAT's authors: an epoch is better if neither number is worse than the best so
-    far, and training ends after that many epochs in which both were.
+    patience the rule is that of the authors of GAT: an epoch is better if neither number is worse
+    than the best so far, and training ends after ``patience`` epochs in a row in which both are
+    worse.
     """
 
     def __init__(self, patience: int | None) -> None:

@@ -1,9 +1,8 @@
 r"""The graph convolutional network of Kipf and Welling (2017): trained with torch, run with NumPy.
 
-A layer is :math:`H' = S H W + b` with the self-loop operator S of
-`graphtemper.graph.operators`, and a
-rectifier between layers. Only ``fit`` needs torch (extra ``[pyg]``): a saved model predicts with
-the core package alone.
+A layer is :math:`H' = S H W + b` with the self-loop operator S of `graphtemper.graph.operators`,
+and there is a rectifier between layers. Only ``fit`` needs torch (extra ``[pyg]``): a saved model
+predicts with the core package alone.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ class GCN(HasParameters):
     hidden : int
         Width of the hidden layers.
     layers : int
-        Number of layers; nodes see that many hops.
+        Number of layers, and of hops that a prediction depends on.
     epochs : int
         Steps of Adam, each on the whole graph.
     lr, weight_decay : float
         Adam's step size and L2 penalty (on weights and biases).
     dropout : float
-        Share of hidden units dropped in training; the input features are not dropped.
+        Fraction of hidden units dropped in training; the input features are not dropped.
     loss : {"cross-entropy", "focal", "gcl"}
         Training loss; see `graphtemper.models.losses`.
     gamma : float, optional
@@ -55,9 +54,9 @@ class GCN(HasParameters):
     layers_ : list of (weights, bias)
         Arrays of shape (in, out) and (out,) for each layer.
     losses_ : (epochs,) array
-        Training loss of every epoch (shorter where patience ended the training).
+        Training loss of every epoch (shorter if patience ended the training).
     best_epoch_ : int
-        The epoch, from 1, whose weights were kept.
+        The epoch, counted from 1, that the weights are from.
 
     Examples
     --------
@@ -108,14 +107,26 @@ class GCN(HasParameters):
         patience: int | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> GCN:
-        """Train on the labelled nodes given (a boolean mask or indices; default all labelled).
+        """Train on labelled nodes.
 
-        With ``val_nodes`` the weights of the epoch with the lowest loss there are kept, without
-        them those of the last epoch. With ``patience`` too, training ends after that many epochs
-        in which both loss and accuracy there were worse than the best so far, and the weights kept
-        are those of the last epoch at which neither was. The same seed gives the same weights.
-        Torch's global random state is not touched; a small graph is trained on one of its threads,
-        and the number is put back. ``progress(epoch, epochs)`` is called after every epoch.
+        The same seed gives the same weights. Torch's global random state does not change. Small
+        graphs are trained on one torch thread; the number of threads is restored afterwards.
+
+        Parameters
+        ----------
+        graph
+            The labelled graph.
+        nodes
+            The nodes to train on, as a boolean mask or indices (default all labelled nodes).
+        val_nodes
+            If given, the weights are those of the epoch with the lowest loss on these nodes, and
+            otherwise those of the last epoch.
+        patience
+            If given, training ends after this number of epochs in which both loss and accuracy on
+            ``val_nodes`` are worse than the best so far. The weights are then those of the last
+            epoch in which neither is.
+        progress
+            Called with (epoch, number of epochs) after every epoch.
         """
         try:
             from graphtemper.models._gcn_training import Settings, train
@@ -127,10 +138,10 @@ class GCN(HasParameters):
         if patience is not None:
             check_whole(patience, "patience", 1)
             if val_nodes is None:
-                raise InputError("patience needs val_nodes=..., the nodes it watches.")
+                raise InputError("patience needs val_nodes=..., the nodes that it is measured on.")
         rows, labels = select_labelled(graph, nodes)
         if np.unique(labels).size < 2:
-            raise InputError("the chosen nodes have one class; fit needs at least two.")
+            raise InputError("the nodes have one class; fit needs at least two.")
         trained = train(
             graph,
             operator(graph, "self-loop"),

@@ -25,7 +25,7 @@ from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.models.saved import check_fields, finite_array, save
 
 FORMAT = "graphtemper.linear/1"
-# Far beyond the diameter of any graph people classify; a model keeps one array a hop.
+# Far beyond the diameter of any graph in practice; a model holds one array per hop.
 MAX_HOPS = 1000
 
 
@@ -35,15 +35,15 @@ class LinearGNN(HasParameters):
     Parameters
     ----------
     hops : int
-        How often features are propagated; 0 to 1000.
+        Number of times that features are propagated; 0 to 1000.
     operator : {"self-loop", "symmetric", "mean"}
         The aggregation operator S; see `graphtemper.graph.operators.operator`.
     C : float
-        Inverse strength of the L2 penalty, as in scikit-learn; ``inf`` means none.
+        Inverse strength of the L2 penalty, as in scikit-learn; ``inf`` means no penalty.
     max_iter : int
-        Most iterations of the solver (L-BFGS), at least 1.
+        Maximum number of iterations of the solver (L-BFGS), at least 1.
     tol : float
-        The solver stops when no component of the mean loss's gradient is larger; 0 or more.
+        The solver stops when no component of the gradient of the mean loss is larger; 0 or more.
 
     Attributes
     ----------
@@ -79,13 +79,13 @@ class LinearGNN(HasParameters):
     @property
     def hops_used(self) -> tuple[int, ...]:
         """The powers k of S whose S^k X the model reads."""
-        raise TypeError("use SGC or SIGN; LinearGNN is what they share.")
+        raise TypeError("use SGC or SIGN; LinearGNN is their base class.")
 
     def design(self, graph: Graph, nodes: Nodes = None) -> NDArray[np.float64] | sp.csr_matrix:
-        """Return the propagated features of the given nodes only, one hop after the other.
+        """Return the propagated features of the given nodes, with the hops side by side.
 
-        S^k X is computed only where it is needed: at the nodes, and at the neighbours through
-        which later hops reach them.
+        S^k X is computed only where it is needed: at the nodes, and at the neighbours from which
+        later hops reach them.
         """
         rows = select_nodes(nodes, graph.num_nodes)
         matrix = operator(graph, self.operator) if self.hops else sp.csr_matrix((0, 0))
@@ -103,14 +103,14 @@ class LinearGNN(HasParameters):
                 blocks.append(current if last else current[np.searchsorted(needed[hop], rows)])
         if sp.issparse(graph.features):
             stacked = sp.csr_matrix(sp.hstack(blocks, format="csr", dtype=np.float64))
-            # Two hops fill some graphs in; past half full, dense is smaller and faster to fit.
+            # Two hops fill in on some graphs; beyond half full, dense is smaller and faster to fit.
             return stacked.toarray() if 2 * stacked.nnz > np.prod(stacked.shape) else stacked
         return np.hstack(blocks).astype(np.float64)
 
     def fit(self, graph: Graph, nodes: Nodes = None) -> LinearGNN:
-        """Fit on the labelled nodes given (a boolean mask or indices; default all labelled).
+        """Fit on labelled nodes: a boolean mask or indices (default all labelled nodes).
 
-        Raises `InputError` where a chosen node has no label or only one class is present.
+        Raises `InputError` if a node has no label or if only one class is present.
         """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
@@ -118,7 +118,7 @@ class LinearGNN(HasParameters):
         rows, labels = select_labelled(graph, nodes)
         present = np.unique(labels)
         if present.size < 2:
-            raise InputError("the chosen nodes have one class; fit needs at least two.")
+            raise InputError("the nodes have one class; fit needs at least two.")
         head = LogisticRegression(C=self.C, max_iter=self.max_iter, tol=self.tol)
         with warnings.catch_warnings(), one_blas_thread():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -224,9 +224,9 @@ def _per_class(
     present: NDArray[np.int64],
     num_classes: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Spread the head's rows over all classes; a single decision value g becomes [0, g]."""
+    """Expand the rows of the head to all classes; a single decision value g becomes [0, g]."""
     if present.size == 2:
-        # Two classes of two: [0, g]. Two of more: centred, like scikit-learn's own rows.
+        # [0, g] if there are two classes, and centred, like scikit-learn's rows, if more.
         low = 0.0 if num_classes == 2 else -0.5
         coefficients = np.vstack([low * coefficients, (1.0 + low) * coefficients])
         intercept = np.concatenate([low * intercept, (1.0 + low) * intercept])
@@ -240,11 +240,11 @@ def _per_class(
 def _with_absent_classes(
     intercept: NDArray[np.float64], present: NDArray[np.int64], num_fitted: int
 ) -> NDArray[np.float64]:
-    """Give classes without a fitted node a finite logit that never wins.
+    """Give classes without a fitted node a finite logit that is never the largest.
 
-    The rows of a penalised multinomial fit sum to zero over classes, so a node's largest logit is
-    at least the mean intercept; half a node's worth of evidence below the smallest intercept is
-    below that.
+    The rows of a penalised multinomial fit sum to zero over classes, so the largest logit of a node
+    is at least the mean intercept. The smallest intercept minus log(2 n) is below that; it is the
+    evidence of half a node.
     """
     floor = intercept[present].min() - np.log(2.0 * num_fitted)
     return np.where(np.isnan(intercept), floor, intercept)

@@ -1,6 +1,6 @@
-r"""Training losses of the torch models: a mean over nodes of logits (n, K) and labels (n,).
+r"""Training losses of the torch models: means over nodes, from logits (n, K) and labels (n,).
 
-They use tensor methods only, so this module needs no torch to be imported. With p the predicted
+They use tensor methods only, so importing this module does not need torch. With p the predicted
 probability of the true class:
 
 ===============  ============================  ==========================================
@@ -11,7 +11,7 @@ name             loss of one node              effect on confidence
 `gcl`            :math:`-(1+g\,p)\log p`       raises it (Wang et al., 2022)
 ===============  ============================  ==========================================
 
-A new loss is a function here and a line in `LOSSES`.
+To add a loss, write a function here and add it to `LOSSES`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def focal(logits: Tensor, labels: Tensor, gamma: float = 3.0) -> Tensor:
-    r"""Return the mean of :math:`-(1-p_y)^\gamma \log p_y`: confident nodes count less.
+    r"""Return the mean of :math:`-(1-p_y)^\gamma \log p_y`: confident nodes have less weight.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def focal(logits: Tensor, labels: Tensor, gamma: float = 3.0) -> Tensor:
     0.0866
     """
     log_truth = _log_probability_of_truth(logits, labels)
-    # 1 - p through expm1: rounded to zero, a fractional power would have an infinite gradient.
+    # 1 - p by expm1: at an exact zero, a fractional power would have an infinite gradient.
     miss = -(log_truth.clamp(max=-1e-12).expm1())
     return -(miss**gamma * log_truth).mean()
 
@@ -61,9 +61,9 @@ def focal(logits: Tensor, labels: Tensor, gamma: float = 3.0) -> Tensor:
 def gcl(logits: Tensor, labels: Tensor, gamma: float = 0.1) -> Tensor:
     r"""Return the graph calibration loss, the mean of :math:`-(1+\gamma p_y) \log p_y`.
 
-    It counts confident nodes more, against the under-confidence that graph networks often have
-    where they were trained. The published strength depends on the data set (0.01 to 1); 0.1 is
-    this package's default, not the authors'.
+    Confident nodes have more weight, against the under-confidence that graph networks often have on
+    the graph they were trained on. The published strength depends on the data set (0.01 to 1); the
+    default 0.1 is that of this package.
 
     Examples
     --------
@@ -83,7 +83,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
 
 
 def named(loss: str, gamma: float | None = None) -> Loss:
-    """Return the loss of that name, with its strength where one is given.
+    """Return the loss of the given name, with the strength ``gamma`` if it is given.
 
     Examples
     --------

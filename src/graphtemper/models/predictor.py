@@ -1,4 +1,4 @@
-"""A predictor is any callable ``graph -> logits (N, K)``; this is how it is called and checked."""
+"""Predictors: any callable ``graph -> logits (N, K)``, called and checked here."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Predictor = Callable[[Graph], Any]
 def predict(predictor: Predictor, graph: Graph) -> FloatArray:
     """Call the predictor and return its logits, checked, as read-only (N, K) float64.
 
-    Raises `InputError` where the output has the wrong shape, is not finite (the node is named), or
-    holds probabilities, and where the predictor writes to the graph.
+    Raises `InputError` if the output has the wrong shape, is not finite (the node is named) or
+    holds probabilities, or if the predictor writes to the graph.
 
     Examples
     --------
@@ -35,16 +35,16 @@ def predict(predictor: Predictor, graph: Graph) -> FloatArray:
         if "read-only" not in str(error):
             raise
         raise InputError(
-            "the predictor writes to the graph's arrays, which are read-only; let it work on a "
+            "the predictor writes to the graph's arrays, which are read-only; make it work on a "
             "copy."
         ) from error
     if any(new is not old for new, old in zip(_buffers(graph), before, strict=True)):
-        raise InputError("the predictor changed the graph's features; let it work on a copy.")
+        raise InputError("the predictor changed the graph's features; make it work on a copy.")
     return checked_logits(output, graph.num_nodes)
 
 
 def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
-    """Return logits as read-only (N, K) float64, or say what is wrong with them and where.
+    """Return logits as read-only (N, K) float64, or raise an error that says what is wrong.
 
     Examples
     --------
@@ -57,10 +57,10 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
         raise InputError(f"the logits must be real numbers, but their type is {array.dtype}.")
     if array.ndim != 2 or array.shape[0] != num_nodes or array.shape[1] < 2:
         raise InputError(
-            f"the logits must have shape ({num_nodes}, K), one row a node and K >= 2 columns, "
+            f"the logits must have shape ({num_nodes}, K), one row per node and K >= 2 columns, "
             f"not {array.shape}; write a binary score g as [0, g]."
         )
-    with np.errstate(invalid="ignore", over="ignore"):  # what is not a number is named below
+    with np.errstate(invalid="ignore", over="ignore"):  # reported below, with the node
         logits = array.astype(np.float64)
     finite = np.isfinite(logits).all(axis=1)
     if not finite.all():
@@ -85,7 +85,7 @@ def check_columns(features: Features, width: int) -> None:
 
 
 def _buffers(graph: Graph) -> tuple[Any, ...]:
-    """Arrays whose identity shows whether a sparse matrix was edited behind its wrapper."""
+    """Return the arrays whose identity shows whether a sparse matrix was edited in place."""
     features = graph.features
     if isinstance(features, np.ndarray):
         return (features,)

@@ -1,4 +1,4 @@
-"""Models on disk: a JSON header and finite arrays in one ``.npz``, never a pickle."""
+"""Saved models: a JSON header and finite arrays in one ``.npz``, without pickle."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def check_fields(header: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def finite_array(arrays: dict[str, NDArray[Any]], key: str) -> NDArray[Any]:
-    """Return the array at a key after checking that it is finite, as float32 too."""
+    """Return the array of a key after checking that it is finite in float32."""
     if key not in arrays:
         raise InputError(f"key {key!r} is missing; this is not a saved model.")
     array = arrays[key]
-    with np.errstate(over="ignore"):  # prediction is in float32, where large numbers are inf
+    with np.errstate(over="ignore"):  # predictions are float32, in which large numbers are inf
         if array.dtype.kind != "f" or not np.isfinite(array.astype(np.float32)).all():
             raise InputError(f"{key} must hold finite real numbers that fit float32.")
     return array

@@ -1,10 +1,9 @@
-"""The package's sparse product with a gradient, and how many threads torch may use beside it.
+"""The sparse product of the package with a gradient, and the number of threads for torch.
 
-The sparse products are those of `graphtemper.graph.operators`, given a gradient here. Measured
-with 32
-hidden units, an epoch takes half the time of PyG's message passing on a thousand nodes, a quarter
-on cora and three quarters on pubmed. Torch's own CSR product is as fast on the first two and a
-third faster on pubmed, which does not pay for a second kind of sparse product in the package.
+The sparse products are those of `graphtemper.graph.operators`; this module adds the gradient. With
+32 hidden units, an epoch takes half the time of PyG's message passing on a thousand nodes, a
+quarter on cora and three quarters on pubmed. Torch's CSR product is as fast on the first two graphs
+and a third faster on pubmed, which does not justify a second kind of sparse product.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from torch import Tensor
 
 from graphtemper.graph.operators import multiply
 
-# Smaller tensors gain little from torch's threads, and lose much where the cores are busy: its
-# threads wait for one another in every step (measured beside other jobs: 3 to 10 times as long).
-# The sparse products have threads of their own.
+# Smaller tensors gain little from torch's threads, and lose much if the cores are busy: the threads
+# wait for one another in every step (3 to 10 times as long next to other jobs). The sparse products
+# use separate threads.
 _WORTH_THREADS = 1 << 21
 
 
@@ -41,7 +40,7 @@ class _Product(torch.autograd.Function):
 
 
 def product(matrix: sp.csr_matrix, transposed: sp.csr_matrix, columns: Tensor) -> Tensor:
-    """Return ``matrix @ columns``; the gradient goes through the transpose.
+    """Return ``matrix @ columns``; the gradient uses the transpose.
 
     Examples
     --------
@@ -58,7 +57,7 @@ def product(matrix: sp.csr_matrix, transposed: sp.csr_matrix, columns: Tensor) -
 
 @contextlib.contextmanager
 def threads_for(size: int) -> Iterator[None]:
-    """Let torch use one thread while tensors are small, then as many as before."""
+    """Limit torch to one thread if tensors are small, and restore the number afterwards."""
     threads = torch.get_num_threads()
     try:
         if size < _WORTH_THREADS and threads > 1:
