@@ -190,15 +190,15 @@ def _watch(
         if count is not None:
             raise InputError("--windows cuts a graph and needs the model; give it with --predict.")
         logits = find_logits(names, card.num_classes)
-        return partial(follow_logits, card, logits), None
+        return partial(follow_logits, logits, card, isolate=True), None
     predictor = resolve(predict)
     check_model(predictor, card)
     if count is None:
-        return partial(follow, predictor, card, find_snapshots(names)), None
+        return partial(follow, predictor, find_snapshots(names), card), None
     if len(names) != 1:
         raise InputError(f"--windows takes one graph with times, not {len(names)}.")
     spans = list(windows(load_graph(names[0]), count))
-    return partial(follow, predictor, card, spans), spans
+    return partial(follow, predictor, spans, card), spans
 
 
 def _check_spans(spans: list[Snapshot], entries: Sequence[Entry]) -> None:

@@ -1,9 +1,9 @@
-"""Following a deployed model over time: one small log, one page, an alarm with a stated rate.
+"""Monitoring of a deployed model: a log, a page, and alarms with a stated false-alarm rate.
 
-`follow` recalibrates one snapshot of the graph after the other and appends what it finds to a
-`Log`; `follow_logits` does so with logits that a model left elsewhere. `changes` marks where the
-series has changed, by a test that is wrong with at most a stated probability however long it runs,
-provided that the order of snapshots says nothing while nothing changes.
+`follow` recalibrates snapshots of a graph and appends the results to a `Log`; `follow_logits` does
+the same with stored logits. `alarms` reports changes by a sequential test, whose probability of
+ever raising a false alarm is at most the stated one, provided that snapshots are exchangeable
+while nothing changes.
 """
 
 from graphtemper.monitor.change import Change, capital, changes

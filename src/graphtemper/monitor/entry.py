@@ -1,4 +1,4 @@
-"""What a log holds: one entry a snapshot, and the snapshots that could not be measured."""
+"""Rows of a log: one entry per snapshot, and the snapshots that could not be measured."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ from typing import Any, NamedTuple
 from graphtemper.errors import InputError
 
 VERDICTS = ("trust", "caution", "abstain")
-_LONGEST = 10_000
+_MAX_LENGTH = 10_000
+_FRACTIONS = ("accuracy", "low", "high", "confidence")
+_POSITIVE = ("temperature", "slope")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What one snapshot showed.
+    """The result of one snapshot.
 
     Attributes
     ----------
     name, digest
-        The snapshot, and a checksum of what was in it.
+        The snapshot, and a checksum of its content.
+    num_nodes
+        Number of evaluated nodes.
     accuracy, low, high
         Estimate and 90 % interval.
     confidence
         Mean confidence before recalibration.
     temperature, slope
-        What makes confidence honest; on ``abstain`` the source's temperature and 1, see `settled`.
+        Of the recalibration; with the verdict ``abstain`` the source temperature and 1, see
+        `settled`.
     reasons, signals
-        Sentences behind the verdict; label-free numbers by name.
+        Sentences behind the verdict, and label-free signals by name.
     """
 
     name: str
@@ -45,7 +50,7 @@ class Entry:
 
     @property
     def settled(self) -> bool:
-        """Whether temperature and slope were found, not just kept from the source (`abstain`)."""
+        """Whether temperature and slope were estimated, not kept from the source (`abstain`)."""
         return self.verdict != "abstain"
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,37 +61,47 @@ class Entry:
 
 
 class Missed(NamedTuple):
-    """A snapshot that could not be measured, and why."""
+    """A snapshot that could not be measured, and the reason."""
 
     name: str
     reason: str
 
 
-def check_entry(entry: Entry, name: str) -> None:
-    """Refuse an entry that no watch could have written; ``name`` is what errors call it."""
+def check_entry(entry: Entry, what: str) -> None:
+    """Refuse an entry with impossible values; ``what`` names it in errors."""
     if not isinstance(entry.signals, dict):
-        raise InputError(f"{name} holds signals that have no names.")
-    texts = (entry.name, entry.digest, entry.verdict, *entry.reasons, *entry.signals)
-    check_texts(texts, name)
+        raise InputError(f"{what} holds signals without names.")
+    check_strings((entry.name, entry.digest, entry.verdict, *entry.reasons, *entry.signals), what)
     if not entry.name:
-        raise InputError(f"{name} is of a snapshot without a name.")
+        raise InputError(f"{what} has no name.")
     if entry.verdict not in VERDICTS:
-        raise InputError(f"{name} has the verdict {entry.verdict!r}; there is none of that name.")
-    numbers = (entry.accuracy, entry.low, entry.high, entry.confidence, entry.temperature)
-    for value in (*numbers, entry.slope, *entry.signals.values()):
+        raise InputError(f"{what} has the unknown verdict {entry.verdict!r}.")
+    numbers = {name: getattr(entry, name) for name in (*_FRACTIONS, *_POSITIVE)}
+    for name, value in (numbers | entry.signals).items():
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
             or not math.isfinite(value)
         ):
-            raise InputError(f"{name} holds {value!r} where a finite number is due.")
+            raise InputError(f"{what} needs a finite number as {name}, not {value!r}.")
+    for name in _FRACTIONS:
+        if not 0.0 <= numbers[name] <= 1.0:
+            raise InputError(f"{what} needs a {name} between 0 and 1, not {numbers[name]}.")
+    for name in _POSITIVE:
+        if not numbers[name] > 0.0:
+            raise InputError(f"{what} needs a positive {name}, not {numbers[name]}.")
+    if entry.low > entry.high:
+        raise InputError(f"{what} has an interval from {entry.low} to {entry.high}.")
+    count = entry.num_nodes
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise InputError(f"{what} needs a positive number of nodes, not {count!r}.")
 
 
-def check_texts(texts: tuple[str, ...], name: str) -> None:
-    """Refuse what is no text, is too long, or has no bytes (half a character)."""
-    if not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts):
-        raise InputError(f"{name} holds a text that is none, or one that is too long.")
+def check_strings(values: tuple[Any, ...], what: str) -> None:
+    """Refuse values that are not strings, are too long, or cannot be encoded."""
+    if not all(isinstance(value, str) and len(value) <= _MAX_LENGTH for value in values):
+        raise InputError(f"{what} needs strings of at most {_MAX_LENGTH} characters.")
     try:
-        "".join(texts).encode("utf-8")
+        "".join(values).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"{name} holds a text that is not Unicode; rename it.") from error
+        raise InputError(f"{what} holds a string that is not Unicode; rename it.") from error

@@ -1,4 +1,4 @@
-"""Gates: what must not be true of the newest snapshot, for cron jobs and continuous integration."""
+"""Gates: conditions on the newest snapshot for cron jobs and continuous integration."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _UNSETTLED = ("temperature", "slope")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _COMPARISON = re.compile(r"\s*([a-z]+)\s*([<>]=?)\s*([-+.\deE]+)\s*")
 # A gate on a verdict also closes on worse ones.
-_WORSE = {"caution": ("caution", "abstain"), "abstain": ("abstain",)}
+_VERDICTS = {"caution": ("caution", "abstain"), "abstain": ("abstain",)}
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One condition that fails a snapshot, as a person wrote it.
+    """A condition that fails a snapshot.
 
     ``abstain``, ``caution`` (which closes on abstentions as well), ``change``, or a comparison of
-    accuracy, low, high (its interval), temperature, slope or confidence with a number, by one of
-    <, <=, > and >=. Temperature and slope are unknown where the verdict is ``abstain``, and what
-    is unknown closes no gate.
+    accuracy, low, high (the interval), temperature, slope or confidence with a number, by one of
+    <, <=, > and >=. Temperature and slope are unknown if the verdict is ``abstain``; an unknown
+    value closes no gate.
 
     Examples
     --------
@@ -48,27 +48,27 @@ confidence by <, <=, > or >= with a plain number (0.8, not 80%).
     def parse(cls, text: str) -> Gate:
         """Read a gate from a command line."""
         word = text.strip()
-        if word in ("change", *_WORSE):
+        if word in ("change", *_VERDICTS):
             return cls(word, word)
-        found = _COMPARISON.fullmatch(text)
+        match = _COMPARISON.fullmatch(text)
         try:
-            limit = float(found.group(3)) if found else math.nan
+            limit = float(match.group(3)) if match else math.nan
         except ValueError:
             limit = math.nan
-        if found is None or found.group(1) not in _NUMBERS or not math.isfinite(limit):
+        if match is None or match.group(1) not in _NUMBERS or not math.isfinite(limit):
             raise InputError(
                 f"cannot read the gate {text!r}; write abstain, caution, change, or a comparison "
                 f'such as "accuracy<0.8" of {_either(_NUMBERS)} by {_either(_SIGNS)} with a plain '
                 "number (0.8, not 80%)."
             )
-        return cls(word, found.group(1), found.group(2), limit)
+        return cls(word, match.group(1), match.group(2), limit)
 
     def closes(self, entry: Entry, changed: bool) -> bool:
-        """Whether the snapshot fails; ``changed`` is whether it raised the alarm."""
+        """Return whether the snapshot fails; ``changed`` is whether it raised an alarm."""
         if self.field == "change":
             return changed
-        if self.field in _WORSE:
-            return entry.verdict in _WORSE[self.field]
+        if self.field in _VERDICTS:
+            return entry.verdict in _VERDICTS[self.field]
         if self.field in _UNSETTLED and not entry.settled:
             return False
         value: float = getattr(entry, self.field)

@@ -1,10 +1,9 @@
-"""The log of a watch: one row a snapshot, only ever added to, in one SQLite file.
+"""The log of a watch: an append-only SQLite file with one row per snapshot.
 
-SQLite keeps a row whole or not at all when a process or a machine dies, and lets several processes
-take turns. Triggers refuse changes of rows that are there. With its first row the file says what
-its rows are made with (card, kind of snapshot, seed), so that numbers which do not compare are not
-mixed up. The stamps of files are no record, only a means to not read them again; nor is the number
-of rows that were reported, a means to report each once.
+SQLite writes a row completely or not at all when a process or the machine stops, and lets several
+processes take turns. Triggers refuse changes of existing rows. The first row settles the card, the
+kind of snapshot and the seed, so that numbers which cannot be compared are never in one log. Stamps
+of files and the number of reported rows are not part of the record and may change.
 """
 
 from __future__ import annotations
@@ -18,35 +17,44 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from graphtemper._core.checks import check_whole
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor.entry import Entry, Missed, check_entry, check_texts
-from graphtemper.monitor.log_file import begin, check_place, opened, rows, transaction, unwritten
+from graphtemper.monitor.entry import Entry, Missed, check_entry, check_strings
+from graphtemper.monitor.log_file import (
+    check_location,
+    create_tables,
+    empty_log,
+    open_log,
+    rows,
+    transaction,
+)
 
 Kind = Literal["graphs", "logits"]
 """What the snapshots of a log are."""
 
 
-class Known(NamedTuple):
-    """How a snapshot of the log is recognised: its checksum, and the stamp of its files."""
+class LoggedSnapshot(NamedTuple):
+    """The checksum of a logged snapshot, and the stamp of its files."""
 
     digest: str
     stamp: str | None
 
 
 class Log:
-    """An append-only log in one SQLite file; made with the first row where there is none.
+    """An append-only log in one SQLite file, which is created with the first row.
 
     Parameters
     ----------
     path
-        The file; folders that are missing are made with it.
+        The file; missing folders are created.
     card
-        A checksum of the card that the watch uses; a log of another card is refused.
+        A checksum of the watch's card (`graphtemper.monitor.fingerprint`); a log of another card
+        is refused.
     kind
-        What snapshots are, ``"graphs"`` or ``"logits"``. Logits alone show other signals than a
-        graph and its model, so the two are never in one log.
+        ``"graphs"`` or ``"logits"``. Logits alone give other signals than a graph and its model,
+        so the two are never in one log.
     seed
-        Of the perturbed passes, and of ties in the test for changes.
+        Seed of the perturbed passes, and of ties in the test for changes.
 
     Examples
     --------
@@ -62,15 +70,15 @@ class Log:
         self, path: str | os.PathLike[str], card: str, *, kind: Kind = "graphs", seed: int = 0
     ) -> None:
         self.path, self.kind, self.seed = Path(path), kind, seed
-        self._about = {"card": card, "kind": kind, "seed": str(seed)}
-        # A watch that ends before its first row leaves nothing behind.
-        self._begun = os.path.exists(self.path)
-        if self._begun:
-            begin(self.path)  # it may be empty
+        self._settings = {"card": card, "kind": kind, "seed": str(seed)}
+        # A watch that ends before its first row leaves no file behind.
+        self._exists = os.path.exists(self.path)
+        if self._exists:
+            create_tables(self.path)  # the file may be empty
         else:
-            check_place(self.path)
+            check_location(self.path)
         with self._reading() as base:
-            self._agree(base)
+            self._check_settings(base)
 
     def append(
         self,
@@ -80,45 +88,44 @@ class Log:
         *,
         after: str | None = None,
     ) -> bool:
-        """Add a row, and with it the snapshots before it that could not be measured.
+        """Add a row, together with the snapshots before it that could not be measured.
 
-        Returns False, and adds nothing, where a snapshot of that name is there already or was
-        passed over, or where the last row is another than expected.
+        Return False without adding anything if the log has a snapshot of that name, measured or
+        missed, or if its last row is not the expected one.
 
         Parameters
         ----------
         entry, missed
-            What to add.
+            The new row, and the missed snapshots before it.
         stamp
-            That of the files, if it can be relied on.
+            The stamp of the files, if it is reliable.
         after
-            The name of the row that must be the last, or "" where there must be none; None where
-            it may be any.
+            Name of the expected last row, "" for a log without rows, or None for any.
         """
         check_entry(entry, "the new entry")
-        check_texts(tuple(text for one in missed for text in one), "the new entry")
+        check_strings(tuple(text for snapshot in missed for text in snapshot), "the new entry")
         values = [getattr(entry, field.name) for field in fields(entry)]
         values[-2:] = [json.dumps(list(entry.reasons)), json.dumps(entry.signals)]
         names = ", ".join(field.name for field in fields(entry))
         marks = ", ".join("?" * len(values))
         with self._writing() as base:
-            self._agree(base)
+            self._check_settings(base)
             if after is not None and _last(base) != after:
                 return False
-            base.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", self._about.items())
+            base.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", self._settings.items())
             base.executemany(
                 "INSERT OR IGNORE INTO missed SELECT ?1, ?2 "
                 "WHERE NOT EXISTS (SELECT 1 FROM snapshots WHERE name = ?1)",
                 missed,
             )
-            done = base.execute(
+            inserted = base.execute(
                 f"INSERT OR IGNORE INTO snapshots ({names}) SELECT {marks} "
                 "WHERE NOT EXISTS (SELECT 1 FROM missed WHERE name = ?)",
                 [*values, entry.name],
             )
-            if done.rowcount == 1 and stamp is not None:
+            if inserted.rowcount == 1 and stamp is not None:
                 base.execute("INSERT OR REPLACE INTO stamps VALUES (?, ?)", (entry.name, stamp))
-            return done.rowcount == 1
+            return inserted.rowcount == 1
 
     def entries(self) -> list[Entry]:
         """Return all rows, oldest first."""
@@ -128,44 +135,46 @@ class Log:
             return [_entry(row, self.path) for row in rows(base, self.path, query)]
 
     def missed(self) -> list[Missed]:
-        """Return the snapshots that were passed over because they could not be measured."""
+        """Return the snapshots that could not be measured before a later one was."""
         query = "SELECT name, reason FROM missed ORDER BY rowid"
         with self._reading() as base:
-            found = [Missed(*row) for row in rows(base, self.path, query)]
-        for one in found:
-            check_texts(one, f"a row of {self.path}")
-        return found
+            missed = [Missed(*row) for row in rows(base, self.path, query)]
+        for snapshot in missed:
+            check_strings(snapshot, f"a row of {self.path}")
+        return missed
 
-    def known(self) -> dict[str, Known]:
-        """Return how the snapshots of the log are recognised, by their names, oldest first."""
+    def snapshots(self) -> dict[str, LoggedSnapshot]:
+        """Return checksums and stamps of the logged snapshots by name, oldest first."""
         query = (
             "SELECT name, digest, stamp FROM snapshots LEFT JOIN stamps USING (name) "
             "ORDER BY position"
         )
         with self._reading() as base:
-            found = {row[0]: Known(*row[1:]) for row in rows(base, self.path, query)}
-        for name, (digest, stamp) in found.items():
-            check_texts((name, digest, stamp or ""), f"a row of {self.path}")
-        return found
+            logged = {row[0]: LoggedSnapshot(*row[1:]) for row in rows(base, self.path, query)}
+        for name, (digest, stamp) in logged.items():
+            check_strings((name, digest, stamp or ""), f"a row of {self.path}")
+        return logged
 
-    def remember(self, stamps: Mapping[str, str]) -> None:
-        """Keep the stamps of snapshots whose content was found unchanged."""
+    def update_stamps(self, stamps: Mapping[str, str]) -> None:
+        """Store new stamps of snapshots whose content is unchanged."""
         if stamps:
             with self._writing() as base:
                 base.executemany("INSERT OR REPLACE INTO stamps VALUES (?, ?)", stamps.items())
 
     def reported(self) -> int:
-        """Return how many rows, from the first on, have been reported."""
+        """Return the number of rows, from the first on, that have been reported."""
         with self._reading() as base:
-            found = base.execute("SELECT number FROM reported WHERE one = 1").fetchone()
-        if found is not None and not isinstance(found[0], int):
+            row = base.execute("SELECT number FROM reported WHERE one = 1").fetchone()
+        number = 0 if row is None else row[0]
+        if not isinstance(number, int) or number < 0:
             raise FileError(
-                f"{self.path} does not say how many rows were reported; begin a new log."
+                f"{self.path} holds {number!r} as its number of reported rows; begin a new log."
             )
-        return 0 if found is None else int(found[0])
+        return number
 
     def report(self, number: int) -> None:
-        """Keep that so many rows have been reported; never fewer than before."""
+        """Store the number of reported rows, which never decreases."""
+        check_whole(number, "number", 0)
         with self._writing() as base:
             base.execute(
                 "INSERT INTO reported VALUES (1, ?) "
@@ -175,54 +184,54 @@ class Log:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        # Another process may have begun it; a log that was there and is gone is an error.
-        self._begun = self._begun or os.path.exists(self.path)
-        with opened(self.path) if self._begun else unwritten() as base:
+        # Another process may have created it; a log that has vanished is an error.
+        self._exists = self._exists or os.path.exists(self.path)
+        with open_log(self.path) if self._exists else empty_log() as base:
             yield base
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        if not self._begun:
-            begin(self.path)
-            self._begun = True
-        with opened(self.path) as base, transaction(base):
+        if not self._exists:
+            create_tables(self.path)
+            self._exists = True
+        with open_log(self.path) as base, transaction(base):
             yield base
 
-    def _agree(self, base: sqlite3.Connection) -> None:
-        """Refuse a log that was begun with something else; one without rows is anybody's."""
+    def _check_settings(self, base: sqlite3.Connection) -> None:
+        """Refuse a log that was begun with other settings, unless it has no rows."""
         if base.execute("SELECT 1 FROM snapshots LIMIT 1").fetchone() is None:
             return
-        begun = dict(rows(base, self.path, "SELECT key, value FROM about"))
-        if not self._about.keys() <= begun.keys():
-            raise FileError(f"{self.path} does not say what it was made with; begin a new log.")
-        if begun["card"] != self._about["card"]:
+        stored = dict(rows(base, self.path, "SELECT key, value FROM about"))
+        if not self._settings.keys() <= stored.keys():
+            raise FileError(f"{self.path} does not say how it was made; begin a new log.")
+        if stored["card"] != self._settings["card"]:
             raise InputError(
-                f"the log {self.path} was begun with another card; watch each model in a log of "
-                "its own."
+                f"the log {self.path} was begun with another card; use one log per model."
             )
-        if begun["kind"] != self._about["kind"]:
+        if stored["kind"] != self._settings["kind"]:
             raise InputError(
-                f"the log {self.path} is of {begun['kind']}, which show other signals than "
-                f"{self.kind}; give each a log of its own."
+                f"the log {self.path} is for {stored['kind']}, which give other signals than "
+                f"{self.kind}; use one log for each."
             )
-        if begun["seed"] != self._about["seed"]:
+        if stored["seed"] != self._settings["seed"]:
             raise InputError(
-                f"the log {self.path} was begun with the seed {begun['seed']}, not {self.seed}; "
-                "go on with that one, or begin a new log."
+                f"the log {self.path} was begun with the seed {stored['seed']}, not {self.seed}; "
+                "use that seed, or begin a new log."
             )
 
 
 def _last(base: sqlite3.Connection) -> str:
-    found = base.execute("SELECT name FROM snapshots ORDER BY position DESC LIMIT 1").fetchone()
-    return "" if found is None else str(found[0])
+    row = base.execute("SELECT name FROM snapshots ORDER BY position DESC LIMIT 1").fetchone()
+    return "" if row is None else str(row[0])
 
 
 def _entry(row: tuple[Any, ...], path: Path) -> Entry:
     *values, reasons, signals = row
     try:
-        plain = dict(zip((field.name for field in fields(Entry)), values, strict=False))
-        entry = Entry(**plain, reasons=tuple(json.loads(reasons)), signals=json.loads(signals))
+        named = dict(zip((field.name for field in fields(Entry)), values, strict=False))
+        entry = Entry(**named, reasons=tuple(json.loads(reasons)), signals=json.loads(signals))
         check_entry(entry, f"a row of {path}")
     except (TypeError, ValueError, RecursionError) as error:
-        raise FileError(f"{path} holds a row that is no snapshot: {error}.") from error
+        message = str(error).rstrip(".")
+        raise FileError(f"{path} holds a row that is not valid: {message}.") from error
     return entry

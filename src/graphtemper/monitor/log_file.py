@@ -1,9 +1,9 @@
-"""The file of a log: its tables to the letter, and bounds on what reading it may take.
+"""The file of a log: its exact schema, and bounds on the cost of reading it.
 
-A log may come from anywhere. SQLite runs what a file's views and triggers say, so before anything
-else is asked of a file its schema must be exactly the one that is written here. Pages of a file
-made by hand can still stand for rows many times over: statements are stopped after a number of
-steps, and rows are read only as long as they could fit into the file.
+A log may come from an untrusted source. SQLite runs the views and triggers of a file, so its schema
+must equal the one below before any other query. Pages of a manipulated file can still be read as
+rows many times: statements are stopped after a number of steps, and rows are read only as long as
+they fit into the file.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any
 
 from graphtemper.errors import FileError
 
-# "gtmp": SQLite's place for saying whose file it is.
+# "gtmp", in the field that SQLite reserves for the application.
 _APPLICATION = 0x67746D70
 _VERSION = 3
-# How long a process waits for another that is writing, in seconds.
-_PATIENCE = 30.0
-# Bytes of a value or a row; names, reasons and signals of a snapshot are a few thousand.
-_LONGEST = 1_000_000
-# Steps of SQLite's machine for each use of a file, besides one a byte: a second or so, and more
-# than an honest file needs, whose rows take some fifty steps and hundreds of bytes.
+# Seconds that a process waits for another that is writing.
+_WRITE_TIMEOUT = 30.0
+# Bytes of a value or a row; names, reasons and signals of a snapshot take a few thousand.
+_MAX_BYTES = 1_000_000
+# Steps of SQLite's virtual machine per use of a file, in addition to one per byte: about a second,
+# and more than a valid file needs, whose rows take about fifty steps and hundreds of bytes.
 _STEPS = 2_000_000
 _STEPS_AT_ONCE = 10_000
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
@@ -67,91 +67,91 @@ CREATE TRIGGER about_never_removed BEFORE DELETE ON about
 """
 
 
-def begin(path: Path) -> None:
-    """Make the tables where there is no file, or an empty one; leave any other as it is."""
+def create_tables(path: Path) -> None:
+    """Create the tables in a new or empty file; leave any other file as it is."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"the log {path} cannot be made: {error.strerror or error}.") from error
+        raise FileError(f"the log {path} cannot be created: {error.strerror or error}.") from error
     with _connected(path) as base:
         if _is_new(base):
             with transaction(base):
-                if _is_new(base):  # another process may have been faster
+                if _is_new(base):  # unless another process was faster
                     for statement in _statements():
                         base.execute(statement)
 
 
-def check_place(path: Path) -> None:
-    """Refuse a place where no log can be made, without making anything."""
+def check_location(path: Path) -> None:
+    """Refuse a location where no log can be created, without creating anything."""
     folder = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise FileError(
-            f"the log {path} cannot be made: {folder} is no folder that can be written to."
-        )
+        raise FileError(f"the log {path} cannot be created: {folder} is not a writable folder.")
 
 
 @contextmanager
-def unwritten() -> Iterator[sqlite3.Connection]:
-    """Open the tables of a log that has no rows, and no file yet."""
+def empty_log() -> Iterator[sqlite3.Connection]:
+    """Open the tables of a log without rows, in memory."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as base:
         base.executescript(_TABLES)
         yield base
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the file of a log after checking that it is one; errors are one sentence."""
+def open_log(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the file of a log after checking its schema; errors are one sentence."""
     with _connected(path) as base:
-        _check(base, path)
+        _check_schema(base, path)
         yield base
 
 
 @contextmanager
 def transaction(base: sqlite3.Connection) -> Iterator[None]:
-    """Do all or nothing, alone."""
+    """Run statements in one exclusive transaction."""
     base.execute("BEGIN IMMEDIATE")
     try:
         yield
     except BaseException:
-        if base.in_transaction:  # a full disk has rolled back already
+        if base.in_transaction:  # SQLite has rolled back already if the disk is full
             base.execute("ROLLBACK")
         raise
     base.execute("COMMIT")
 
 
 def rows(base: sqlite3.Connection, path: Path, query: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a query, as long as the file is large enough to hold them.
+    """Yield the rows of a query as long as the file is large enough to hold them.
 
-    Every row takes a byte for each of its columns, and those of its texts.
+    A row takes at least one byte per column and the bytes of its strings.
     """
-    left = _number(base, "page_count") * _number(base, "page_size")
+    remaining = _number(base, "page_count") * _number(base, "page_size")
     for row in base.execute(query):
-        left -= len(row) + sum(len(value) for value in row if isinstance(value, str | bytes))
-        if left < 0:
-            raise FileError(f"{path} shows more rows than fit into it; it is damaged.")
+        remaining -= len(row) + sum(len(value) for value in row if isinstance(value, str | bytes))
+        if remaining < 0:
+            raise FileError(f"{path} holds more rows than fit into it; it is damaged.")
         yield row
 
 
 @contextmanager
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
-    spent, most = 0, _STEPS + _size(path)
+    steps, max_steps = 0, _STEPS + _size(path)
 
-    def too_much() -> bool:
-        nonlocal spent
-        spent += _STEPS_AT_ONCE
-        return spent > most
+    def exceeded() -> bool:
+        nonlocal steps
+        steps += _STEPS_AT_ONCE
+        return steps > max_steps
 
     try:
-        with closing(sqlite3.connect(path, _PATIENCE, isolation_level=None)) as base:
-            base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+        with closing(sqlite3.connect(path, _WRITE_TIMEOUT, isolation_level=None)) as base:
+            base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_BYTES)
             base.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-            base.set_progress_handler(too_much, _STEPS_AT_ONCE)
+            base.set_progress_handler(exceeded, _STEPS_AT_ONCE)
             base.execute("PRAGMA trusted_schema = OFF")
             base.execute("PRAGMA cell_size_check = ON")
             yield base
     except sqlite3.OperationalError as error:
-        if spent > most:
-            raise FileError(f"{path} takes more steps to read than a log of its size.") from error
+        if steps > max_steps:
+            raise FileError(
+                f"{path} takes more steps to read than a log of its size; it is damaged."
+            ) from error
         raise FileError(
             f"the log {path} cannot be used: {error}; check the folder, the disk, and whether "
             "another process holds it."
@@ -164,11 +164,11 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
-        return 0  # there is none yet, or SQLite will say what is wrong with it
+        return 0  # there is no file yet, or SQLite reports what is wrong with it
 
 
-def _check(base: sqlite3.Connection, path: Path) -> None:
-    # Whose file it is stands in its header; the schema is read without running any of it.
+def _check_schema(base: sqlite3.Connection, path: Path) -> None:
+    # The application is in the header; the schema is read without running any of it.
     if _number(base, "application_id") != _APPLICATION:
         raise FileError(f"{path} is not a log of graphtemper monitor; choose another --log.")
     version = _number(base, "user_version")
@@ -176,13 +176,10 @@ def _check(base: sqlite3.Connection, path: Path) -> None:
         raise FileError(
             f"{path} has version {version}, but this graphtemper reads {_VERSION}; begin a new log."
         )
-    known = _schema()
-    found = base.execute(f"{_SCHEMA} LIMIT {len(known) + 1}").fetchall()
-    if _sorted(found) != known:
-        raise FileError(
-            f"{path} has other tables, views or triggers than a log; it is not used, so begin a "
-            "new one."
-        )
+    expected = _schema()
+    rows_of_schema = base.execute(f"{_SCHEMA} LIMIT {len(expected) + 1}").fetchall()
+    if _sorted(rows_of_schema) != expected:
+        raise FileError(f"{path} has other tables, views or triggers than a log; begin a new log.")
 
 
 def _is_new(base: sqlite3.Connection) -> bool:
@@ -197,13 +194,13 @@ def _number(base: sqlite3.Connection, pragma: str) -> int:
 
 @cache
 def _schema() -> list[tuple[str, ...]]:
-    """Return what SQLite keeps of `_TABLES`, with the tables and indices that it adds."""
-    with unwritten() as base:
+    """Return the schema of `_TABLES`, with the tables and indices that SQLite adds."""
+    with empty_log() as base:
         return _sorted(base.execute(_SCHEMA))
 
 
-def _sorted(found: Iterable[tuple[Any, ...]]) -> list[tuple[str, ...]]:
-    return sorted(tuple(repr(value) for value in row) for row in found)
+def _sorted(schema: Iterable[tuple[Any, ...]]) -> list[tuple[str, ...]]:
+    return sorted(tuple(repr(value) for value in row) for row in schema)
 
 
 def _statements() -> Iterator[str]:

@@ -1,42 +1,100 @@
-"""Snapshots of logits: the model ran elsewhere, and left Parquet, ``.npy`` or ``.npz``."""
+"""Snapshots of logits that a model wrote as Parquet, ``.npy`` or ``.npz``."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import open_array, read_npz
 from graphtemper.errors import FileError, InputError
 from graphtemper.models.predictor import checked_logits
-from graphtemper.monitor.snapshots import Stored, is_sharded_graph, listed, named, refuse_shards
-from graphtemper.monitor.stamps import Stamp, digest, stamp
+from graphtemper.monitor.snapshots import (
+    StoredSnapshot,
+    is_sharded_graph,
+    list_folder,
+    refuse_shards,
+    with_unique_names,
+)
+from graphtemper.monitor.stamps import Stamp, stamp
 from graphtemper.scale.logits.logit_tables import LogitParts, LogitTables
 from graphtemper.scale.storage.parquet import parquet_files
 from graphtemper.scale.storage.shards import VALUES_AT_ONCE
 
 _ARRAYS = (".npz", ".npy")
-_WANTED = "name Parquet, .npz or .npy files of logits, or a folder of them."
+_EXPECTED = "name Parquet, .npz or .npy files of logits, or a folder of them."
 
 
 @dataclass(frozen=True, eq=False)
-class LogitSnapshot(Stored[LogitParts]):
-    """A snapshot of what the model said, without the graph."""
+class LogitSnapshot(StoredSnapshot[LogitParts]):
+    """A snapshot of a model's logits, without the graph.
+
+    ``may_crash`` is set if a damaged file can end the process that reads it.
+    """
+
+    may_crash: bool = field(default=False, kw_only=True)
+
+    @staticmethod
+    def digest_of(content: LogitParts) -> str:
+        """Return a checksum of the logits; other columns and arrays do not matter.
+
+        Examples
+        --------
+        >>> parts = LogitArray(np.array([[0.0, 2.0]]), 2)
+        >>> LogitSnapshot.digest_of(parts)[:16]
+        '9b6ce3a0f8830caa'
+        """
+        hashed = HashedParts(content)
+        return hashed.digest()
+
+
+class HashedParts:
+    """Logits in parts, hashed while they are read for the first time in their order."""
+
+    def __init__(self, parts: LogitParts) -> None:
+        self._parts, self._num_hashed = parts, 0
+        self._hash = hashlib.sha256(f"{parts.num_classes} classes\n".encode())
+
+    @property
+    def num_classes(self) -> int:
+        """Columns of the logits."""
+        return self._parts.num_classes
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def batches(self, shard: int) -> Iterator[tuple[Any, FloatArray]]:
+        """Yield the nodes of a part and their logits."""
+        if shard != self._num_hashed:
+            yield from self._parts.batches(shard)
+            return
+        for nodes, logits in self._parts.batches(shard):
+            self._hash.update(np.ascontiguousarray(logits, np.float64).data)
+            yield nodes, logits
+        self._num_hashed += 1
+
+    def digest(self) -> str:
+        """Return the digest of all logits; parts that were not read yet are read now."""
+        while self._num_hashed < len(self):
+            for _ in self.batches(self._num_hashed):
+                pass
+        return self._hash.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class LogitArray:
-    """Logits (N, K) in one array, which may be mapped from disk, read so many rows at a time.
+    """Logits (N, K) in one array, possibly memory-mapped, read in blocks of rows.
 
     Examples
     --------
-    >>> import numpy as np
     >>> parts = LogitArray(np.array([[0.0, 2.0], [1.0, 0.0]]), 2)
     >>> len(parts), [logits.tolist() for _, logits in parts.batches(0)]
     (1, [[[0.0, 2.0], [1.0, 0.0]]])
@@ -47,7 +105,7 @@ class LogitArray:
 
     @classmethod
     def open(cls, path: Path, num_classes: int) -> LogitArray:
-        """Open an ``.npz`` with the key ``logits``, which is unpacked whole, or map an ``.npy``."""
+        """Read the key ``logits`` of an ``.npz``, or memory-map an ``.npy``."""
         if path.suffix == ".npz":
             arrays = read_npz(path)
             if "logits" not in arrays:
@@ -84,18 +142,17 @@ class LogitArray:
 
 
 def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> list[LogitSnapshot]:
-    """Return the snapshots of logits in files and folders, by name.
+    """Return the snapshots of logits in files and folders, sorted by name.
 
-    A file is a snapshot (Parquet, ``.npy``, or ``.npz`` with the key ``logits``). So is a folder
-    that holds Parquet files: they are its shards, as for `graphtemper.scale.recalibrate_logits`. Of
-    any other folder, the files and the folders of shards in it are, also where Spark has given
-    those folders names such as ``day1.parquet``. Names that begin with a dot or an underscore are
-    left out.
+    A file is a snapshot: Parquet, ``.npy``, or ``.npz`` with the key ``logits``. A folder of
+    Parquet files is one snapshot too; the files are its shards, as for
+    `graphtemper.scale.recalibrate_logits`. Any other folder holds snapshots: its files and its
+    folders of shards, also if Spark gave these folders names such as ``day1.parquet``. Names that
+    begin with a dot or an underscore are skipped.
 
     Examples
     --------
     >>> import tempfile
-    >>> import numpy as np
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for day in (2, 10):
     ...         np.save(Path(folder) / f"day{day}.npy", np.zeros((3, 2)))
@@ -103,68 +160,61 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
     ['day2.npy', 'day10.npy']
     """
     places: list[Path] = []
-    for given in paths:
-        path = Path(given)
+    for path in map(Path, paths):
         if path.is_dir():
-            places += _inside(path)
+            places += _snapshots_in(path)
         elif path.is_file() and path.suffix in (*_ARRAYS, ".parquet"):
             places.append(path)
         else:
-            raise FileError(f"there is no snapshot {path}; {_WANTED}")
+            raise FileError(f"there is no snapshot {path}; {_EXPECTED}")
     if not places:
-        raise InputError(f"there are no snapshots to watch; {_WANTED}")
+        raise InputError(f"there are no snapshots to watch; {_EXPECTED}")
     return [
         LogitSnapshot(
             name,
-            partial(_digest, place),
+            None,
             partial(_load, place, num_classes),
             stamp=partial(_stamp, place),
+            may_crash=place.suffix not in _ARRAYS,
         )
-        for name, place in named(places)
+        for name, place in with_unique_names(places)
     ]
 
 
-def _inside(folder: Path) -> list[Path]:
+def _snapshots_in(folder: Path) -> list[Path]:
     if is_sharded_graph(folder):
-        refuse_shards(folder)  # its arrays are no logits
-    found = [
+        refuse_shards(folder)  # its arrays are not logits
+    items = [
         item
-        for item in listed(folder)
-        if _sharded(item) or (item.suffix in _ARRAYS and not os.path.isdir(item))
+        for item in list_folder(folder)
+        if _holds_shards(item) or (item.suffix in _ARRAYS and not os.path.isdir(item))
     ]
-    if _sharded(folder):
-        if found:
+    if _holds_shards(folder):
+        if items:
             raise FileError(
-                f"the folder {folder} holds Parquet files and, as {found[0].name}, other "
-                "snapshots; keep the shards of a snapshot in a folder of their own."
+                f"the folder {folder} holds Parquet files and, as {items[0].name}, other "
+                "snapshots; keep the shards of a snapshot in a separate folder."
             )
         return [folder]
-    if not found:
+    if not items:
         refuse_shards(folder)
-        raise FileError(f"the folder {folder} holds no snapshot; {_WANTED}")
-    return found
+        raise FileError(f"the folder {folder} holds no snapshot; {_EXPECTED}")
+    return items
 
 
-def _sharded(place: Path) -> bool:
+def _holds_shards(place: Path) -> bool:
+    """Return whether a place is a folder of Parquet files."""
     if not os.path.isdir(place):
         return False
     try:
-        inside = listed(place)
-        return any(item.suffix == ".parquet" and not os.path.isdir(item) for item in inside)
+        items = list_folder(place)
+        return any(item.suffix == ".parquet" and not os.path.isdir(item) for item in items)
     except FileError:
-        return True  # what cannot be looked into is a snapshot that cannot be measured
-
-
-def _files(place: Path) -> list[Path]:
-    return parquet_files(place) if place.is_dir() else [place]
-
-
-def _digest(place: Path) -> str:
-    return digest(_files(place))
+        return True  # a folder that cannot be read is a snapshot that cannot be measured
 
 
 def _stamp(place: Path) -> Stamp:
-    return stamp(_files(place))
+    return stamp(parquet_files(place) if place.is_dir() else [place])
 
 
 def _load(place: Path, num_classes: int) -> LogitParts:

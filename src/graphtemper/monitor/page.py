@@ -1,4 +1,4 @@
-"""The page of a watch: time lines with bands, and marks where something changed."""
+"""The page of a watch: charts over time, with marks at alarms."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from graphtemper.recalibration.report.vega import (
     tip,
 )
 
-# More snapshots than this are drawn every second, third, ... so that the page stays small; the
-# newest and those that raised an alarm are always there.
-_MOST_POINTS = 1500
+# Of more snapshots only every second, third, ... is drawn, to keep the page small; the newest and
+# those that raised an alarm are always drawn.
+_MAX_POINTS = 1500
 _NEWEST_ROWS = 50
-# Names along an axis are so few that they have room on a phone (pixels); tooltips name every point.
-_ROOM = 290
+# Axis labels must fit on a phone (width in pixels); tooltips name every point.
+_LABEL_WIDTH = 290
 _TALL, _LOW = 260, 130  # heights of charts
-_LETTER = 7
-_MOST_NAMES = 9
-# A line is broken where a value is missing, and the scale does not mind.
+_LETTER_WIDTH = 7
+_MAX_LABELS = 9
+# A missing value interrupts the line and does not affect the scale.
 GAPS = "break-paths-filter-domains"
 _SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
 
@@ -45,22 +45,22 @@ def write_page(
     missed: Sequence[Missed] = (),
     every: int = 1,
 ) -> None:
-    """Write the page of a log, whole or not at all.
+    """Write the page of a log atomically.
 
     Parameters
     ----------
     path
         The HTML file.
     entries, alarms
-        The log, oldest first, and where it changed.
+        The log, oldest first, and its alarms.
     model
-        The predictor's name.
+        Name of the predictor.
     false_alarms
-        The stated rate.
+        The stated rate of false alarms.
     missed
         Snapshots that could not be measured.
     every
-        Every so many-th snapshot was tested for changes.
+        Every n-th snapshot was tested for changes.
     """
     page = render(entries, alarms, model, false_alarms, missed, every).encode("utf-8")
     with atomic_write(path) as stream:
@@ -75,17 +75,17 @@ def render(
     missed: Sequence[Missed] = (),
     every: int = 1,
 ) -> str:
-    """Return the page; the same log gives the same bytes."""
+    """Return the page as HTML; the same log gives the same bytes."""
     rows = [_row(position, entry) for position, entry in enumerate(entries)]
     marks = [_mark(alarm, rows[alarm.position]) for alarm in alarms]
-    kept = _kept(len(rows), {alarm.position for alarm in alarms})
-    drawn = [rows[position] for position in kept]
+    positions = _drawn_positions(len(rows), {alarm.position for alarm in alarms})
+    drawn = [rows[position] for position in positions]
     charts = {
         "accuracy": accuracy_chart(drawn, marks),
         "temperature": line_chart(drawn, marks, "temperature", "temperature"),
         "slope": line_chart(drawn, marks, "slope", "slope"),
     }
-    counts = {word: sum(row["verdict"] == word for row in rows) for word in _SYMBOLS}
+    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in _SYMBOLS}
     return render_page(
         text_of("graphtemper.monitor", "template.html"),
         text_of("graphtemper.monitor", "page.js"),
@@ -106,7 +106,7 @@ def render(
 
 
 def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> Spec:
-    """Return accuracy with its band and mean confidence over the snapshots."""
+    """Return a chart of accuracy, with its interval, and of mean confidence over the snapshots."""
     y = {"type": "quantitative", "title": None, "axis": PERCENT, "scale": {"zero": False}}
     tips = [
         tip("name", "Snapshot"),
@@ -117,7 +117,7 @@ def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> S
         tip("confidence", "Confidence before", ".1%"),
         tip("verdict", "Verdict"),
     ]
-    x = _across(rows)
+    x = _x_channel(rows)
     shape = {
         "field": "verdict",
         "type": "nominal",
@@ -146,7 +146,7 @@ def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> S
                     "encoding": {"x": x, "y": at("accuracy", y), "shape": shape, "tooltip": tips},
                 },
                 *_rules(marks, x),
-                _names(rows, x, _TALL),
+                _labels(rows, x, _TALL),
             ],
         },
     )
@@ -155,8 +155,8 @@ def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> S
 def line_chart(
     rows: list[dict[str, Any]], marks: list[dict[str, Any]], field: str, title: str
 ) -> Spec:
-    """Return one quantity over the snapshots; the line has gaps where there is no value."""
-    x = _across(rows)
+    """Return a chart of one quantity over the snapshots, with gaps at missing values."""
+    x = _x_channel(rows)
     y = {"type": "quantitative", "title": title, "scale": {"zero": False}}
     tips = [
         tip("name", "Snapshot"),
@@ -178,20 +178,20 @@ def line_chart(
                     "encoding": {"x": x, "y": at(field, y), "tooltip": tips},
                 },
                 *_rules(marks, x),
-                _names(rows, x, _LOW),
+                _labels(rows, x, _LOW),
             ],
         },
     )
 
 
-def _across(rows: list[dict[str, Any]]) -> Spec:
-    """Return the channel of snapshots, whose ticks are those that `_names` writes names under."""
+def _x_channel(rows: list[dict[str, Any]]) -> Spec:
+    """Return the x channel, with ticks at the snapshots that `_labels` names."""
     return {
         "field": "position",
         "type": "quantitative",
         "title": None,
         "axis": {
-            "values": [row["position"] for row in _some(rows)],
+            "values": [row["position"] for row in _labelled(rows)],
             "labels": False,
             "grid": False,
         },
@@ -199,25 +199,32 @@ def _across(rows: list[dict[str, Any]]) -> Spec:
     }
 
 
-def _names(rows: list[dict[str, Any]], x: Spec, height: int) -> Spec:
-    """Return the names of some snapshots under the axis, the first and the last within its ends."""
-    some = _some(rows)
-    sides = ["left", *["center"] * (len(some) - 2), "right"] if len(some) > 1 else ["center"]
-    words = [
+def _labels(rows: list[dict[str, Any]], x: Spec, height: int) -> Spec:
+    """Return a layer with the names of some snapshots under the axis."""
+    labelled = _labelled(rows)
+    sides = (
+        ["left", *["center"] * (len(labelled) - 2), "right"] if len(labelled) > 1 else ["center"]
+    )
+    labels = [
         {"position": row["position"], "name": row["name"], "side": side}
-        for row, side in zip(some, sides, strict=True)
+        for row, side in zip(labelled, sides, strict=True)
     ]
-    mark = {"type": "text", "align": {"expr": "datum.side"}, "dy": 14, "limit": _ROOM // 2 - 10}
+    mark = {
+        "type": "text",
+        "align": {"expr": "datum.side"},
+        "dy": 14,
+        "limit": _LABEL_WIDTH // 2 - 10,
+    }
     return {
-        "data": {"values": words},
+        "data": {"values": labels},
         "mark": mark,
         "encoding": {"x": x, "y": {"value": height}, "text": {"field": "name", "type": "nominal"}},
     }
 
 
-def _some(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _labelled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     longest = max(len(row["name"]) for row in rows)
-    count = min(max(_ROOM // (_LETTER * (longest + 2)), 2), _MOST_NAMES)
+    count = min(max(_LABEL_WIDTH // (_LETTER_WIDTH * (longest + 2)), 2), _MAX_LABELS)
     last = len(rows) - 1
     return [
         rows[position] for position in sorted({round(k * last / (count - 1)) for k in range(count)})
@@ -243,8 +250,8 @@ def _rules(marks: list[dict[str, Any]], x: Spec) -> list[Spec]:
     ]
 
 
-def _kept(total: int, always: set[int]) -> list[int]:
-    step = max(-(-total // _MOST_POINTS), 1)
+def _drawn_positions(total: int, always: set[int]) -> list[int]:
+    step = max(-(-total // _MAX_POINTS), 1)
     return sorted({*range(0, total, step), *always, total - 1})
 
 
@@ -252,7 +259,7 @@ def _row(position: int, entry: Entry) -> dict[str, Any]:
     names = ("name", "num_nodes", "accuracy", "low", "high", "confidence")
     row = {"position": position + 1, "verdict": entry.verdict}
     row |= {name: getattr(entry, name) for name in names}
-    # What the log holds of an abstention was not found there, and 1 is no slope of that snapshot.
+    # An abstention has neither a temperature nor a slope of its own.
     return row | {
         name: getattr(entry, name) if entry.settled else None for name in ("temperature", "slope")
     }

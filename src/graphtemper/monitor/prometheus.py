@@ -1,4 +1,4 @@
-"""The newest snapshot in the text format that Prometheus reads."""
+"""The newest snapshot in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def exposition(
     missed: int = 0,
     watch: str = "monitor",
 ) -> str:
-    """Return gauges of the newest entry, counters of the whole log, and when the watch ran.
+    """Return gauges of the newest entry, counters of the log, and the time of the run.
 
-    Temperature and slope have no sample where the verdict is ``abstain``: none was found.
+    Temperature and slope have no sample if the verdict is ``abstain``.
 
     Parameters
     ----------
     entry
-        The newest.
+        The newest entry.
     snapshots, alarms
-        How many the log has.
+        Number of snapshots in the log and of alarms.
     ran_at
-        When this run ended, in seconds since 1970. The file stays as it is when a run fails, so
+        End of this run, in seconds since 1970. A run that fails leaves the file as it is, so
         ``time() - graphtemper_monitor_last_run_timestamp_seconds`` shows a watch that has stopped.
     missed
-        Snapshots that this run could not measure.
+        Number of snapshots that this run could not measure.
     watch
-        The label that tells several watched models apart.
+        The label that distinguishes several watched models.
 
     Examples
     --------
@@ -50,20 +50,20 @@ def exposition(
     >>> lines[2], lines[-1].split()[-1]
     ('graphtemper_accuracy{watch="fraud"} 0.8', '1800000000.000')
     """
-    mine = f'watch="{_escaped(watch)}"'
+    label = f'watch="{_escape(watch)}"'
     lines: list[str] = []
-    for name, (field, words) in (_GAUGES | (_SETTLED if entry.settled else {})).items():
-        lines += _metric(name, words, "gauge", {mine: f"{getattr(entry, field)!r}"})
-    each = {f'{mine},verdict="{word}"': f"{int(entry.verdict == word)}" for word in VERDICTS}
-    lines += _metric("verdict", "1 for the verdict on the newest snapshot.", "gauge", each)
-    newest = {f'{mine},snapshot="{_escaped(entry.name)}"': "1"}
+    for name, (field, help_text) in (_GAUGES | (_SETTLED if entry.settled else {})).items():
+        lines += _metric(name, help_text, "gauge", {label: f"{getattr(entry, field)!r}"})
+    verdicts = {f'{label},verdict="{word}"': f"{int(entry.verdict == word)}" for word in VERDICTS}
+    lines += _metric("verdict", "1 for the verdict on the newest snapshot.", "gauge", verdicts)
+    newest = {f'{label},snapshot="{_escape(entry.name)}"': "1"}
     lines += _metric("snapshot_info", "1, with the name of the newest snapshot.", "gauge", newest)
-    for name, words, count in (
+    for name, help_text, count in (
         ("snapshots_total", "Snapshots in the log.", snapshots),
         ("changes_total", "Changes that raised an alarm.", alarms),
     ):
-        lines += _metric(name, words, "counter", {mine: f"{count}"})
-    for name, words, value in (
+        lines += _metric(name, help_text, "counter", {label: f"{count}"})
+    for name, help_text, value in (
         ("unread_snapshots", "Snapshots that the last run could not measure.", f"{missed}"),
         (
             "last_run_timestamp_seconds",
@@ -71,18 +71,18 @@ def exposition(
             f"{ran_at:.3f}",
         ),
     ):
-        lines += _metric(f"monitor_{name}", words, "gauge", {mine: value})
+        lines += _metric(f"monitor_{name}", help_text, "gauge", {label: value})
     return "\n".join(lines) + "\n"
 
 
-def _metric(name: str, words: str, kind: str, samples: dict[str, str]) -> list[str]:
-    whole = f"graphtemper_{name}"
-    head = [f"# HELP {whole} {words}", f"# TYPE {whole} {kind}"]
-    return head + [f"{whole}{{{labels}}} {value}" for labels, value in samples.items()]
+def _metric(name: str, help_text: str, kind: str, samples: dict[str, str]) -> list[str]:
+    metric = f"graphtemper_{name}"
+    head = [f"# HELP {metric} {help_text}", f"# TYPE {metric} {kind}"]
+    return head + [f"{metric}{{{labels}}} {value}" for labels, value in samples.items()]
 
 
-def _escaped(text: str) -> str:
-    """Return a label's value as the text format wants it."""
-    # A name of a file may hold bytes that are no text.
-    whole = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return whole.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _escape(text: str) -> str:
+    """Return the value of a label as the text format requires."""
+    # The name of a file may hold bytes that are not UTF-8.
+    valid = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return valid.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

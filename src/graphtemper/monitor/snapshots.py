@@ -1,13 +1,14 @@
-"""Snapshots: the target as it was at one moment, from files or from one graph with times."""
+"""Snapshots: the target at one point in time, from files or from one graph with times."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -18,49 +19,79 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import check_whole
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.monitor.stamps import Stamp, digest, stamp
+from graphtemper.monitor.stamps import Stamp, stamp
 from graphtemper.scale.storage.shards import MANIFEST
 
-Content = TypeVar("Content", covariant=True)
+Content = TypeVar("Content")
+# Fields of a graph that no watch reads.
+_MASKS = ("train_masks", "val_masks", "test_masks")
+_NOT_READ = ("labels", "name", "class_names", "feature_names", *_MASKS)
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Generic[Content]):
-    """One snapshot, wherever it is kept and whatever it is of.
+class StoredSnapshot(ABC, Generic[Content]):
+    """A named snapshot of a graph or of logits.
 
     Attributes
     ----------
     name
-        By which the log knows it.
+        Identifies the snapshot in the log.
     digest
-        A checksum of its content, or how to take it.
+        A checksum of its content; None to compute it from what `load` returns.
     load
-        How to get the content; called when it is the snapshot's turn, and not kept.
+        Returns the content; called when the snapshot is measured, and not cached.
     stamp
-        How to see cheaply whether the content may have changed; None where there is no way.
+        Returns a stamp that shows cheaply whether the content may have changed (optional).
     """
 
     name: str
-    digest: str | Callable[[], str]
+    digest: str | None
     load: Callable[[], Content]
     stamp: Callable[[], Stamp] | None = field(default=None, kw_only=True)
 
     def checksum(self) -> str:
-        """Return the checksum of the content."""
-        return self.digest if isinstance(self.digest, str) else self.digest()
+        """Return the checksum of the content, which is loaded unless the digest is given."""
+        return self.digest if self.digest is not None else self.digest_of(self.load())
+
+    @staticmethod
+    @abstractmethod
+    def digest_of(content: Content) -> str:
+        """Return the checksum of the part of a content that a watch reads."""
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot(Stored[Graph]):
-    """A snapshot of the graph; ``nodes`` are those looked at, or all."""
+class Snapshot(StoredSnapshot[Graph]):
+    """A snapshot of a graph; ``nodes`` are those to evaluate (default: all)."""
 
     nodes: NDArray[np.int64] | None = None
 
+    @staticmethod
+    def digest_of(content: Graph) -> str:
+        """Return a checksum of a graph without its labels, masks and names.
+
+        Examples
+        --------
+        >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]], labels=[0, 1])
+        >>> Snapshot.digest_of(g) == Snapshot.digest_of(g.replace(labels=None))
+        True
+        """
+        digest = hashlib.sha256()
+        for item in fields(content):
+            value = getattr(content, item.name)
+            if item.name in _NOT_READ or value is None:
+                continue
+            sparse = hasattr(value, "indptr")
+            for part in (value.data, value.indices, value.indptr) if sparse else (value,):
+                array = np.ascontiguousarray(part)
+                digest.update(f"{item.name} {array.dtype.str} {array.shape}\n".encode())
+                digest.update(array.reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()
+
 
 def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
-    """Return the graphs in files and folders, by name; numbers in names count as numbers.
+    """Return the graphs in files and folders, sorted by name with numbers in numerical order.
 
-    Names that begin with a dot or an underscore are left out of folders: work in progress.
+    In folders, names that begin with a dot or an underscore are skipped as work in progress.
 
     Examples
     --------
@@ -73,10 +104,9 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
     ['day2.npz', 'day10.npz']
     """
     files: list[Path] = []
-    for given in paths:
-        path = Path(given)
+    for path in map(Path, paths):
         if path.is_dir():
-            inside = [item for item in listed(path) if item.suffix == ".npz"]
+            inside = [item for item in list_folder(path) if item.suffix == ".npz"]
             if not inside:
                 refuse_shards(path)
                 raise FileError(
@@ -91,27 +121,22 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
     if not files:
         raise InputError("there are no snapshots to watch; name .npz files or a folder of them.")
     return [
-        Snapshot(
-            name,
-            partial(digest, [file]),
-            partial(Graph.load, file),
-            stamp=partial(stamp, [file]),
-        )
-        for name, file in named(files)
+        Snapshot(name, None, partial(Graph.load, file), stamp=partial(stamp, [file]))
+        for name, file in with_unique_names(files)
     ]
 
 
-def listed(folder: Path) -> list[Path]:
-    """Return what is in a folder, but for work in progress, in the order of the names."""
+def list_folder(folder: Path) -> list[Path]:
+    """Return the items of a folder in natural order, without work in progress."""
     try:
-        inside = [item for item in folder.iterdir() if item.name[0] not in "._"]
+        items = [item for item in folder.iterdir() if item.name[0] not in "._"]
     except OSError as error:
         raise FileError(f"the folder {folder} cannot be read: {error.strerror}.") from error
-    return sorted(inside, key=lambda item: _natural(item.name))
+    return sorted(items, key=lambda item: _natural_key(item.name))
 
 
-def named(places: Sequence[Path]) -> list[tuple[str, Path]]:
-    r"""Return files or folders with their names, each of which must be its own.
+def with_unique_names(places: Sequence[Path]) -> list[tuple[str, Path]]:
+    r"""Return files or folders with their names; refuse two of the same name.
 
     Bytes of a name that are not UTF-8 are written as in ``day\xff.npz``.
     """
@@ -119,27 +144,30 @@ def named(places: Sequence[Path]) -> list[tuple[str, Path]]:
         os.fsencode(place.name or place.resolve().name).decode("utf-8", "backslashreplace")
         for place in places
     ]
-    double = [name for name, count in Counter(names).items() if count > 1]
-    if double:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
         raise InputError(
-            f"two snapshots are called {min(double)}; give each a name of its own, because the log "
-            "knows them by it."
+            f"two snapshots are called {min(repeated)}; the log identifies snapshots by name, so "
+            "rename one of them."
         )
     return list(zip(names, places, strict=True))
 
 
 def is_sharded_graph(folder: Path) -> bool:
-    """Whether a folder is a graph that `graphtemper scale convert` made."""
+    """Return whether a folder was written by `graphtemper scale convert`."""
+    manifest = folder / MANIFEST
     try:
-        with (folder / MANIFEST).open("rb") as stream:
+        if not manifest.is_file():  # a pipe of that name would block
+            return False
+        with manifest.open("rb") as stream:
             return b"graphtemper.shards/" in stream.read(1000)
     except OSError:
         return False
 
 
 def refuse_shards(folder: Path) -> None:
-    """Refuse a folder that is a sharded graph, or holds some, with what to do instead."""
-    if any(map(is_sharded_graph, (folder, *listed(folder)))):
+    """Refuse a folder that is or holds a sharded graph, and say what to do instead."""
+    if any(map(is_sharded_graph, (folder, *list_folder(folder)))):
         raise FileError(
             f"the folder {folder} holds a sharded graph, which is watched through its logits: have "
             "the model write them (Parquet, .npy or .npz) and name those without --predict, or run "
@@ -148,12 +176,11 @@ def refuse_shards(folder: Path) -> None:
 
 
 def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
-    """Yield ``count`` snapshots of one graph with times: its nodes from one span of time each.
+    """Split a graph with times into ``count`` spans of about equally many nodes, as snapshots.
 
-    Spans hold equally many nodes where times allow it. Each snapshot is the graph of all nodes up
-    to the end of its span, as it stood then, and the nodes of the span are those looked at. Nodes
-    whose time is 0 are left out: it is not known. The graph grows from span to span, and growth is
-    a change like any other: an alarm over windows need not mean that the model got worse.
+    A snapshot holds all nodes up to the end of its span, and evaluates those of the span. Nodes of
+    unknown time (0) are left out. The graph grows from span to span, which alone can raise an
+    alarm without the model getting worse.
 
     Examples
     --------
@@ -164,41 +191,28 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     check_whole(count, "count", 1)
     if graph.time is None:
         raise InputError("the graph has no times; name a folder of snapshots instead.")
-    known = graph.time[graph.time != 0]
-    if not known.size:
+    known_times = graph.time[graph.time != 0]
+    if not known_times.size:
         raise InputError("no node of the graph has a known time.")
-    content = _content(graph)
-    ends = np.unique(np.quantile(known, np.arange(1, count + 1) / count, method="inverted_cdf"))
-    start = int(known.min()) - 1
+    content = Snapshot.digest_of(graph)
+    quantiles = np.arange(1, count + 1) / count
+    ends = np.unique(np.quantile(known_times, quantiles, method="inverted_cdf"))
+    start = int(known_times.min()) - 1
     for end in ends:
-        there = np.flatnonzero((graph.time != 0) & (graph.time <= end))
-        looked_at = np.flatnonzero(graph.time[there] > start)
-        first = int(graph.time[there][looked_at].min())
+        present = np.flatnonzero((graph.time != 0) & (graph.time <= end))
+        evaluated = np.flatnonzero(graph.time[present] > start)
+        first = int(graph.time[present][evaluated].min())
         name = f"{first}" if first == end else f"{first} to {end}"
         yield Snapshot(
             name,
             hashlib.sha256(f"{content} {name}".encode()).hexdigest(),
-            lambda there=there: graph.subgraph(there),  # type: ignore[misc]
-            looked_at,
+            partial(graph.subgraph, present),
+            evaluated,
         )
         start = int(end)
 
 
-def _content(graph: Graph) -> str:
-    """Return a checksum of what a model sees of a graph, and of its times."""
-    features = graph.features
-    parts = (
-        (features,)
-        if isinstance(features, np.ndarray)
-        else (features.data, features.indices, features.indptr)
-    )
-    found = hashlib.sha256()
-    for part in (*parts, graph.edges, graph.time):
-        found.update(np.ascontiguousarray(part).view(np.uint8).data)
-    return found.hexdigest()
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that puts day2 before day10."""
+def _natural_key(name: str) -> list[tuple[int, str]]:
+    """Return a sort key that puts day2 before day10."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

@@ -1,15 +1,14 @@
-"""A watch: snapshot after snapshot is measured and written down, each once."""
+"""A watch: every snapshot is measured once and added to the log."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_instance, check_whole
 from graphtemper._core.log_odds import log_odds
 from graphtemper.card.card import SourceCard
 from graphtemper.card.format import to_json
@@ -17,47 +16,48 @@ from graphtemper.errors import FileError, GraphTemperError, InputError, MissingE
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.change import Change, changes
-from graphtemper.monitor.entry import Entry, Missed
-from graphtemper.monitor.log import Kind, Known, Log
+from graphtemper.monitor.entry import Entry, Missed, check_entry
+from graphtemper.monitor.log import Kind, Log, LoggedSnapshot
 from graphtemper.monitor.logit_snapshots import LogitSnapshot
-from graphtemper.monitor.snapshots import Snapshot, Stored
-from graphtemper.recalibration.job import Recalibration, recalibrate
-from graphtemper.scale.answering import ShardedAnswer
-from graphtemper.scale.logits.recalibration import estimate_logits
+from graphtemper.monitor.readers import GraphReader, LogitReader
+from graphtemper.monitor.snapshots import Snapshot
 
 Progress = Callable[[int, int], None]
-"""Called with the snapshots done and those to do."""
+"""Called with the number of finished snapshots and their total."""
 OnMissed = Callable[[Missed], None]
+_MAX_REASON = 1000
 
 
 def follow(
     predictor: Predictor,
-    card: SourceCard,
     snapshots: Iterable[Snapshot],
+    card: SourceCard,
     log: Log,
     progress: Progress | None = None,
     missed: OnMissed | None = None,
 ) -> Iterator[Entry]:
-    """Recalibrate every graph that is not in the log yet, and yield what was added.
+    """Recalibrate every graph that is not in the log yet, and yield the new entries.
 
-    A graph is held in memory only while it is measured. Snapshots come in order: a new one before
-    one that is in the log is refused, and so is one of a known name whose content has changed,
-    because the log is a record. Interrupted, the watch goes on where it stopped.
+    A graph is held in memory only while it is measured. The log is a record: a new snapshot that
+    precedes a logged one is refused, and so is a logged name with other content. After an
+    interruption the watch resumes where it stopped.
 
     Parameters
     ----------
-    predictor, card
-        The model and its card; another model is refused at once.
+    predictor
+        The model; one that the card was not built for is refused at once.
     snapshots
-        Oldest first.
+        Graphs, oldest first.
+    card
+        The model's source card.
     log
-        Made for this card; its seed is that of the perturbed passes.
+        A log for this card; its seed is that of the perturbed passes.
     progress
         Called after each snapshot.
     missed
-        Called with a snapshot that cannot be measured, and the watch goes on; without it the
-        error is raised. Such a snapshot is tried again by the next watch, until a later one is in
-        the log: then it is passed over for good, and the log says so.
+        Called with each snapshot that cannot be measured or is refused, and the watch continues;
+        by default the error is raised. A snapshot that could not be measured is tried again by the
+        next watch, until a later one is in the log, which then records it as missed.
 
     Examples
     --------
@@ -69,31 +69,43 @@ def follow(
     >>> days = [csbm.sample(300, 6, 0.8, 1.0, seed=day) for day in range(3)]
     >>> model = SIGN().fit(days[0], range(150))
     >>> card = SourceCard.build(model, days[0], range(150, 300), compositions=0)
-    >>> shots = [Snapshot(f"day {d}", f"{d}", lambda d=d: days[d]) for d in (1, 2)]
+    >>> snapshots = [Snapshot(f"day {d}", f"{d}", lambda d=d: days[d]) for d in (1, 2)]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = Log(Path(folder) / "watch.sqlite", fingerprint(card))
-    ...     [entry.name for entry in follow(model, card, shots, log)], list(
-    ...         follow(model, card, shots, log)
+    ...     [entry.name for entry in follow(model, snapshots, card, log)], list(
+    ...         follow(model, snapshots, card, log)
     ...     )
     (['day 1', 'day 2'], [])
     """
-    _check_kind(log, "graphs")
+    _check_arguments(card, log, "graphs", "follow(predictor, snapshots, card, log)")
     check_model(predictor, card)
-    take = partial(_measure_graph, predictor, card, log.seed)
-    return _follow(take, list(snapshots), log, progress, missed)
+    reader = GraphReader(predictor, card, log.seed)
+    return _Watch(reader, list(snapshots), log, missed).run(progress)
 
 
 def follow_logits(
-    card: SourceCard,
     snapshots: Iterable[LogitSnapshot],
+    card: SourceCard,
     log: Log,
     progress: Progress | None = None,
     missed: OnMissed | None = None,
+    *,
+    isolate: bool = False,
 ) -> Iterator[Entry]:
-    """Do the same for logits that a model left elsewhere; neither it nor the graph is needed.
+    """Recalibrate every snapshot of logits that is not in the log yet, without graph and model.
 
-    The answer is that of `graphtemper.scale.recalibrate_logits`, whose first pass is made and no
-    other; the log must be one of logits.
+    The estimate is that of `graphtemper.scale.recalibrate_logits`, from its first pass.
+
+    Parameters
+    ----------
+    snapshots
+        Logits, oldest first.
+    card, log, progress, missed
+        See `follow`; the log must be one of logits.
+    isolate
+        Read Parquet in a child process, so that a damaged file which crashes its reader is missed
+        and does not end the watch. The child is spawned, so a script that calls this needs the
+        usual ``if __name__ == "__main__":``.
 
     Examples
     --------
@@ -105,23 +117,33 @@ def follow_logits(
     >>> days = [csbm.sample(300, 6, 0.8, 1.0, seed=day) for day in range(3)]
     >>> model = SIGN().fit(days[0], range(150))
     >>> card = SourceCard.build(model, days[0], range(150, 300), compositions=0)
-    >>> shots = [
+    >>> snapshots = [
     ...     LogitSnapshot(f"day {d}", f"{d}", lambda d=d: LogitArray(model(days[d]), 2))
     ...     for d in (1, 2)
     ... ]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     log = Log(Path(folder) / "watch.sqlite", fingerprint(card), kind="logits")
-    ...     [entry.name for entry in follow_logits(card, shots, log)]
+    ...     [entry.name for entry in follow_logits(snapshots, card, log)]
     ['day 1', 'day 2']
     """
-    _check_kind(log, "logits")
-    return _follow(partial(_measure_logits, card), list(snapshots), log, progress, missed)
+    _check_arguments(card, log, "logits", "follow_logits(snapshots, card, log)")
+    reader = LogitReader(card, isolate)
+    return _Watch(reader, list(snapshots), log, missed).run(progress)
+
+
+def _check_arguments(card: SourceCard, log: Log, kind: Kind, call: str) -> None:
+    check_instance(card, SourceCard, "card", call)
+    check_instance(log, Log, "log", call)
+    if log.kind != kind:
+        raise InputError(
+            f"the log {log.path} is opened for {log.kind}; open it with kind={kind!r}."
+        )
 
 
 def check_model(predictor: Predictor, card: SourceCard) -> None:
-    """Refuse a model that the card was not made for, before any snapshot is looked at.
+    """Refuse a model that the card was not built for, before any snapshot is read.
 
-    Every snapshot would say the same, as if each were damaged, and where none is new nobody would.
+    Otherwise every snapshot would be reported as if it were damaged.
 
     Examples
     --------
@@ -136,159 +158,166 @@ def check_model(predictor: Predictor, card: SourceCard) -> None:
     graphtemper.errors.InputError: the model answers a test graph differently from the model the \
 card was made for; build a card for this one.
     """
-    # The card asks the model about a graph of its own; of ours it only counts the columns.
+    # The card runs the model on its own test graph; of this one it only checks the columns.
     columns = np.zeros((1, card.num_features), dtype=np.float32)
     card.check(predictor, Graph(features=columns, edges=np.empty((0, 2), dtype=np.int32)))
 
 
-def _check_kind(log: Log, kind: Kind) -> None:
-    if log.kind != kind:
-        raise InputError(
-            f"the log {log.path} is opened for {log.kind}; open it with kind={kind!r}."
-        )
+Item = TypeVar("Item", Snapshot, LogitSnapshot)
+Readable = TypeVar("Readable", contravariant=True)
 
 
-Shot = TypeVar("Shot", Snapshot, LogitSnapshot)
+class _Reader(Protocol[Readable]):
+    """Reads and measures snapshots of one kind."""
+
+    def measure(self, snapshot: Readable) -> Entry: ...
+
+    def checksum(self, snapshot: Readable) -> str: ...
+
+    def close(self) -> None: ...
 
 
-class _Place(NamedTuple):
-    """Where a log ends: the names that it has rows for or has passed over, and the last row's."""
+class _State(NamedTuple):
+    """Names that a watch need not measure any more, and the name of the log's last row."""
 
     settled: set[str]
     last: str
 
 
-def _follow(
-    measure: Callable[[Shot], Entry],
-    snapshots: Sequence[Shot],
-    log: Log,
-    progress: Progress | None,
-    missed: OnMissed | None,
-) -> Iterator[Entry]:
-    place: _Place
-    new, place = _new(snapshots, log)
-    before: list[Missed] = []  # since the last snapshot that could be measured
-    for done, snapshot in enumerate(new, start=1):
-        if snapshot.name in place.settled:
-            continue
+class _Watch(Generic[Item]):
+    """One run over snapshots. Without a ``missed`` callback, the first problem is raised."""
+
+    def __init__(
+        self,
+        reader: _Reader[Item],
+        snapshots: Sequence[Item],
+        log: Log,
+        missed: OnMissed | None,
+    ) -> None:
+        self._reader: _Reader[Item] = reader
+        self._snapshots: Sequence[Item] = snapshots
+        self._log, self._missed = log, missed
+        self._refused: set[str] = set()
+
+    def run(self, progress: Progress | None) -> Iterator[Entry]:
+        """Measure new snapshots and yield the entries that were added to the log."""
         try:
-            entry, stamp = _take(measure, snapshot)
-        except MissingExtraError:
-            raise  # no fault of the snapshot's
-        except GraphTemperError as error:
-            if missed is None:
-                raise type(error)(f"snapshot {snapshot.name}: {error}") from error
-            before.append(Missed(snapshot.name, str(error)))
-            missed(before[-1])
-        else:
-            while snapshot.name not in place.settled:
-                if log.append(entry, before, stamp, after=place.last):
-                    place.settled.add(snapshot.name)
-                    place = place._replace(last=snapshot.name)
-                    yield entry
-                else:  # another process was faster
-                    place = _overtaken(snapshots, log, place)
-            before = []
-        if progress is not None:
-            progress(done, len(new))
+            new, state = self._compare_with_log()
+            missed: list[Missed] = []  # since the last snapshot that was measured
+            for number, snapshot in enumerate(new, start=1):
+                if snapshot.name in state.settled:
+                    continue
+                try:
+                    entry, stamp = self._measure(snapshot)
+                except MissingExtraError:
+                    raise  # the snapshot is not at fault
+                except Exception as error:
+                    if self._missed is None:
+                        if isinstance(error, GraphTemperError):
+                            message = f"snapshot {snapshot.name}: {error}"
+                            raise type(error)(message) from error
+                        raise
+                    missed.append(Missed(snapshot.name, _reason(error)))
+                    self._missed(missed[-1])
+                else:
+                    while snapshot.name not in state.settled:
+                        if self._log.append(entry, missed, stamp, after=state.last):
+                            state = _State(state.settled | {snapshot.name}, snapshot.name)
+                            yield entry
+                        else:  # another process was faster
+                            state = self._state_after_others(state)
+                    missed = []
+                if progress is not None:
+                    progress(number, len(new))
+        finally:
+            self._reader.close()
 
-
-def _take(measure: Callable[[Shot], Entry], snapshot: Shot) -> tuple[Entry, str | None]:
-    """Return what a snapshot shows, and the stamp of its files where it can be relied on."""
-    if snapshot.stamp is None:
-        return measure(snapshot), None
-    stamp = snapshot.stamp()
-    settled = stamp.settled()
-    entry = measure(snapshot)
-    if snapshot.stamp() != stamp:
-        raise FileError(
-            "it changed while it was read; write it under another name, then rename it."
-        )
-    return entry, stamp.text if settled else None
-
-
-def _overtaken(snapshots: Sequence[Shot], log: Log, before: _Place) -> _Place:
-    """Return where a log ends that another process has added to; the order must still be ours."""
-    _, now = _new(snapshots, log)
-    strange = now.settled - before.settled - {snapshot.name for snapshot in snapshots}
-    if strange:
-        raise InputError(
-            f"another process has added the snapshot {min(strange)} to the log, which this one was "
-            "not given; run it again."
-        )
-    return now
-
-
-def _new(snapshots: Sequence[Shot], log: Log) -> tuple[list[Shot], _Place]:
-    """Return the snapshots that are not in the log, all of which come after those that are."""
-    new: list[Shot] = []
-    known: dict[str, Known] = log.known()
-    passed: set[str] = {one.name for one in log.missed()}
-    fresh: dict[str, str] = {}
-    for snapshot in snapshots:
-        if snapshot.name in passed:
-            continue
-        if snapshot.name not in known:
-            new.append(snapshot)
-            continue
-        was = known[snapshot.name]
+    def _measure(self, snapshot: Item) -> tuple[Entry, str | None]:
+        """Return the entry of a snapshot, and the stamp of its files if it is reliable."""
         stamp = None if snapshot.stamp is None else snapshot.stamp()
-        if stamp is None or stamp.text != was.stamp:
-            settled = stamp is not None and stamp.settled()
-            if snapshot.checksum() != was.digest:
-                raise InputError(
-                    f"the snapshot {snapshot.name} is in the log with another content; give the "
-                    "new one a new name."
-                )
-            if stamp is not None and settled:
-                fresh[snapshot.name] = stamp.text
-        if new:
-            raise InputError(
-                f"the snapshot {new[0].name} comes before {snapshot.name}, which is in the log "
-                "already; give it a later name, or begin a new log."
+        reliable = stamp is not None and stamp.is_reliable()
+        entry = self._reader.measure(snapshot)
+        check_entry(entry, "the measurement")
+        if snapshot.stamp is not None and snapshot.stamp() != stamp:
+            raise FileError(
+                "it changed while it was read; write it under another name, then rename it."
             )
-    log.remember(fresh)
-    return new, _Place({*known, *passed}, next(reversed(known), ""))
+        return entry, stamp.text if stamp is not None and reliable else None
+
+    def _state_after_others(self, before: _State) -> _State:
+        """Return the state of a log that another process has added to."""
+        _, state = self._compare_with_log()
+        names = {snapshot.name for snapshot in self._snapshots}
+        unexpected = state.settled - before.settled - names
+        if unexpected:
+            raise InputError(
+                f"another process has added the snapshot {min(unexpected)}, which this watch does "
+                "not have; run it again."
+            )
+        return state
+
+    def _compare_with_log(self) -> tuple[list[Item], _State]:
+        """Return the new snapshots, all of which come after the logged ones, and the state."""
+        new: list[Item] = []
+        logged: dict[str, LoggedSnapshot] = self._log.snapshots()
+        missed: set[str] = {item.name for item in self._log.missed()}
+        stamps: dict[str, str] = {}
+        for snapshot in self._snapshots:
+            name = snapshot.name
+            if name in missed or name in self._refused:
+                continue
+            if name not in logged:
+                new.append(snapshot)
+                continue
+            try:
+                stamp = self._check_unchanged(snapshot, logged[name])
+            except Exception as error:
+                self._refuse(name, error)
+                continue
+            if stamp is not None:
+                stamps[name] = stamp
+            for late in new:
+                message = (
+                    f"the snapshot {late.name} comes before {name}, which is in the log already; "
+                    "give it a later name, or begin a new log."
+                )
+                self._refuse(late.name, InputError(message))
+            new = []
+        self._log.update_stamps(stamps)
+        return new, _State({*logged, *missed, *self._refused}, next(reversed(logged), ""))
+
+    def _check_unchanged(self, snapshot: Item, logged: LoggedSnapshot) -> str | None:
+        """Refuse a logged snapshot with other content; return a new stamp that is reliable."""
+        stamp = None if snapshot.stamp is None else snapshot.stamp()
+        if stamp is not None and stamp.text == logged.stamp:
+            return None
+        reliable = stamp is not None and stamp.is_reliable()
+        if self._reader.checksum(snapshot) != logged.digest:
+            raise InputError(
+                f"the snapshot {snapshot.name} is in the log with another content; give the new "
+                "one a new name."
+            )
+        return stamp.text if stamp is not None and reliable else None
+
+    def _refuse(self, name: str, error: Exception) -> None:
+        """Report a snapshot that does not agree with the log, or raise its error."""
+        if self._missed is None:
+            raise error
+        self._refused.add(name)
+        self._missed(Missed(name, _reason(error)))
 
 
-def _measure_graph(predictor: Predictor, card: SourceCard, seed: int, snapshot: Snapshot) -> Entry:
-    """Return what one graph shows; its labels, if any, are not looked at."""
-    digest = snapshot.checksum()
-    graph: Graph = snapshot.load().replace(labels=None)
-    result = recalibrate(predictor, graph, card, snapshot.nodes, seed=seed)
-    return _entry(snapshot, digest, result, len(result.probabilities))
-
-
-def _measure_logits(card: SourceCard, snapshot: LogitSnapshot) -> Entry:
-    digest = snapshot.checksum()
-    result = estimate_logits(snapshot.load(), card)
-    return _entry(snapshot, digest, result, result.num_nodes)
-
-
-def _entry(
-    snapshot: Stored[object],
-    digest: str,
-    result: Recalibration | ShardedAnswer,
-    num_nodes: int,
-) -> Entry:
-    return Entry(
-        name=snapshot.name,
-        digest=digest,
-        num_nodes=num_nodes,
-        accuracy=float(result.accuracy.value),
-        low=float(result.accuracy.low),
-        high=float(result.accuracy.high),
-        confidence=float(result.mean_confidence[0]),
-        temperature=result.temperature,
-        slope=float(result.slope),
-        verdict=result.verdict,
-        reasons=tuple(str(reason) for reason in result.reasons),
-        signals={name: float(value) for name, value in result.signals.items()},
-    )
+def _reason(error: Exception) -> str:
+    """Return an error as one printable line."""
+    text = str(error)
+    if not isinstance(error, GraphTemperError):
+        text = f"{type(error).__name__}: {text}".removesuffix(": ")
+    printable = "".join(letter if letter.isprintable() else " " for letter in text)
+    return " ".join(printable.split())[:_MAX_REASON]
 
 
 def fingerprint(card: SourceCard) -> str:
-    """Return the checksum by which a log knows its card."""
+    """Return the checksum by which a log identifies its card."""
     return hashlib.sha256(to_json(card).encode()).hexdigest()
 
 
@@ -297,20 +326,19 @@ def alarms(
 ) -> list[Change]:
     """Return where the estimated accuracy or a signal has changed; see `changes`.
 
-    The signals of the first snapshot are watched, to the end: rows are never changed, so the number
-    of series that the stated rate is shared among is settled with the first. A later snapshot that
-    lacks one of them leaves its series as it was.
+    The signals of the first snapshot are tested to the end, so that the number of series, which
+    share the stated rate, never changes. A snapshot that lacks one of them leaves its series as it
+    was.
 
     Parameters
     ----------
     entries
         The log, oldest first.
     false_alarms, seed
-        See `changes`. The rate holds where the order of snapshots says nothing while nothing
-        changes.
+        See `changes`. The rate holds if snapshots are exchangeable while nothing changes.
     every
-        Test only so many-th snapshots, from the first on, where each is much like the one before.
-        Positions are those in the log all the same.
+        Test only every n-th snapshot, from the first on, if each resembles the previous one.
+        Positions still refer to the log.
 
     Examples
     --------

@@ -116,7 +116,7 @@ def _watch(
     total = len(course.snapshots)
     begun, held = time.perf_counter(), peak_gigabytes()
     added = 0
-    for _ in follow(course.model, course.card, course.snapshots, log):
+    for _ in follow(course.model, course.snapshots, course.card, log):
         added += 1
         if progress is not None:
             progress(name, added, total)
