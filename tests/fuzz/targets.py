@@ -53,7 +53,7 @@ class Target:
 
 def read_log(path):
     log = Log(path, "card")
-    return log.entries(), log.missed(), log.known(), log.reported()
+    return log.entries(), log.missed(), log.snapshots(), log.reported()
 
 
 def read_watched(path):

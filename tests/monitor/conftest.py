@@ -1,4 +1,4 @@
-"""A small model with its card, and days on which its graph drifts."""
+"""A small model with its card, and snapshots of its graph."""
 
 import numpy as np
 import pytest
@@ -10,21 +10,21 @@ from graphtemper.monitor import Snapshot
 
 @pytest.fixture(scope="session")
 def day():
-    def drawn(number, homophily=0.85):
+    def sample(number, homophily=0.85):
         return csbm.sample(400, 6, homophily, 1.5, num_features=4, seed=100 + number)
 
-    return drawn
+    return sample
 
 
 @pytest.fixture(scope="session")
 def shots(day):
-    def listed(count, homophily=0.85, first=0):
+    def make(count, homophily=0.85, first=0):
         return [
             Snapshot(f"day{k}", f"{k}", lambda k=k: day(k, homophily))
             for k in range(first, first + count)
         ]
 
-    return listed
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The sequential test: its false-alarm rate by simulation, and what it finds."""
+"""The sequential test: its false-alarm rate by simulation, and its power."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def most(rate, trials):
 
 @pytest.mark.parametrize("draw", ["normal", "ties", "heavy"])
 def test_false_alarms_stay_below_their_rate(draw):
-    """Ten series, two of them of one making; without sharing the rate would not be kept."""
+    """Ten series, two of them dependent; without sharing, the rate would be exceeded."""
     rng = np.random.default_rng(1)
     rate, trials, shared, alone = 0.2, 200, 0, 0
     draws = {
@@ -42,17 +42,19 @@ def test_false_alarms_stay_below_their_rate(draw):
     assert alone / trials > most(rate, trials)
 
 
-def wandering(count, kept, rng):
-    """Entries whose accuracy wanders about one value: a share of each step stays as it was."""
-    noise, value, found = rng.standard_normal(count), 0.0, []
+def wandering(count, correlation, rng):
+    """Return entries whose accuracy is an autoregressive series."""
+    noise, value, entries = rng.standard_normal(count), 0.0, []
     for k in range(count):
-        value = noise[k] if k == 0 else kept * value + np.sqrt(1.0 - kept**2) * noise[k]
+        value = (
+            noise[k] if k == 0 else correlation * value + np.sqrt(1.0 - correlation**2) * noise[k]
+        )
         accuracy = 1.0 / (1.0 + np.exp(-1.0 - 0.3 * value))
-        found.append(Entry(str(k), "0", 9, accuracy, 0, 1, 0.9, 1.0, 1.0, "trust", (), {}))
-    return found
+        entries.append(Entry(str(k), "0", 9, accuracy, 0, 1, 0.9, 1.0, 1.0, "trust", (), {}))
+    return entries
 
 
-def test_snapshots_like_the_one_before_raise_more_alarms_unless_few_are_tested():
+def test_correlated_snapshots_raise_more_alarms_unless_few_are_tested():
     rng = np.random.default_rng(8)
     rate, trials, every = 0.1, 80, 20  # 0.8 to the 20th is 0.01
     runs = [wandering(1600, 0.8, rng) for _ in range(trials)]
@@ -65,8 +67,8 @@ def test_snapshots_like_the_one_before_raise_more_alarms_unless_few_are_tested()
 @pytest.mark.slow
 def test_the_numbers_of_the_page_on_monitoring():
     rng, counts = np.random.default_rng(0), []
-    for kept in (0.3, 0.5, 0.8):
-        runs = [wandering(300, kept, rng) for _ in range(100)]
+    for correlation in (0.3, 0.5, 0.8):
+        runs = [wandering(300, correlation, rng) for _ in range(100)]
         counts.append(sum(bool(alarms(run, 0.01, k)) for k, run in enumerate(runs)))
     runs = [wandering(3000, 0.8, rng) for _ in range(100)]
     counts += [
@@ -76,7 +78,7 @@ def test_the_numbers_of_the_page_on_monitoring():
     assert counts == [14, 71, 100, 32, 3, 1]
 
 
-def test_thinning_keeps_positions():
+def test_positions_refer_to_the_log():
     rng = np.random.default_rng(9)
     run = wandering(300, 0.0, rng)
     fallen = [*run[:150], *(replace(entry, accuracy=0.3) for entry in run[150:])]
@@ -99,30 +101,30 @@ def test_false_alarms_over_a_thousand_snapshots():
 
 
 @pytest.mark.parametrize("direction", [-1.0, 1.0])
-def test_a_change_is_found_soon_after_it_happened(direction):
+def test_a_change_is_detected_soon(direction):
     rng = np.random.default_rng(3)
     values = np.r_[rng.standard_normal(60), rng.standard_normal(60) + 2.5 * direction]
     steady = rng.standard_normal(120)
-    first = changes({"moved": values.tolist(), "steady": steady.tolist()}, 0.01)[0]
+    first = changes({"shifted": values.tolist(), "steady": steady.tolist()}, 0.01)[0]
     assert 60 < first.position < 95
-    assert first.series == "moved"
+    assert first.series == "shifted"
     assert first.evidence >= 100.0
 
 
-def test_how_long_an_alarm_takes():
-    # The pages say: two standard deviations, ten series, some twenty-five snapshots.
+def test_the_delay_of_an_alarm():
+    # As documented: two standard deviations, ten series, about twenty-five snapshots.
     rng = np.random.default_rng(0)
     delays = []
     for seed in range(20):
-        moved = np.r_[rng.standard_normal(60), rng.standard_normal(60) + 2.0].tolist()
+        shifted = np.r_[rng.standard_normal(60), rng.standard_normal(60) + 2.0].tolist()
         others = {str(k): rng.standard_normal(120).tolist() for k in range(9)}
-        delays.append(changes({"moved": moved, **others}, 0.01, seed)[0].position - 60)
+        delays.append(changes({"shifted": shifted, **others}, 0.01, seed)[0].position - 60)
     assert min(delays) >= 15
     assert max(delays) <= 35
     assert 20 <= np.median(delays) <= 30
 
 
-def test_reading_again_gives_the_same_numbers():
+def test_the_same_series_gives_the_same_numbers():
     values = np.random.default_rng(4).integers(3, size=40).astype(float).tolist()
     whole = capital(values, seed=5)
     assert capital(values, seed=5) == whole
@@ -130,7 +132,7 @@ def test_reading_again_gives_the_same_numbers():
     assert capital(values, seed=6) != whole
 
 
-def test_nothing_is_staked_where_there_is_no_value():
+def test_nothing_is_staked_on_gaps():
     rng = np.random.default_rng(6)
     values = rng.standard_normal(30).tolist()
     gaps = [*values[:10], None, None, *values[10:]]
@@ -145,7 +147,7 @@ def test_gaps_raise_no_alarms():
     rate, trials = 0.2, 150
 
     def series():
-        # Low values are missing more often; the order still says nothing.
+        # Low values are missing more often; the others stay exchangeable.
         values = rng.standard_normal(80)
         return [None if v < 0 and rng.random() < 0.6 else float(v) for v in values]
 
@@ -172,6 +174,6 @@ def test_bad_input(series, rate, words):
         changes(series, rate)
 
 
-def test_nothing_to_watch():
+def test_no_series():
     assert changes({}) == []
     assert changes({"a": []}) == []

@@ -1,4 +1,4 @@
-"""The log: append-only, whole rows, several processes, hostile files."""
+"""The log: append-only, atomic rows, several processes, hostile files."""
 
 import multiprocessing
 import sqlite3
@@ -9,7 +9,7 @@ import pytest
 
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor import Entry, Log, Missed, log_file
-from graphtemper.monitor.log_file import opened
+from graphtemper.monitor.log_file import open_log
 
 ENTRY = Entry(
     "monday", "00", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("near",), {"confidence": 0.2}
@@ -17,14 +17,14 @@ ENTRY = Entry(
 
 
 def tamper(path, statement, *values):
-    """Change what the triggers keep, and leave the schema as it was."""
+    """Change what the triggers protect, and restore the schema."""
     with sqlite3.connect(path) as base:
         triggers = base.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
-        kept = dict(triggers.fetchall())
-        for name in kept:
+        schema = dict(triggers.fetchall())
+        for name in schema:
             base.execute(f"DROP TRIGGER {name}")
         base.execute(statement, values)
-        for text in kept.values():
+        for text in schema.values():
             base.execute(text)
     base.close()
 
@@ -37,49 +37,51 @@ def test_rows_come_back_in_order(tmp_path):
     again = Log(tmp_path / "watch.sqlite", "card")
     assert [entry.name for entry in again.entries()] == names
     assert again.entries()[0] == replace(ENTRY, name="b")
-    assert again.known()["a"] == ("00", None)
-    assert "d" not in again.known()
+    assert again.snapshots()["a"] == ("00", None)
+    assert "d" not in again.snapshots()
 
 
 @pytest.mark.parametrize(
     ("other", "words"),
     [
         ({"card": "two"}, "another card"),
-        ({"kind": "logits"}, "is of graphs, which show other signals than logits"),
-        ({"seed": 8}, "begun with the seed 7, not 8; go on with that one"),
+        ({"kind": "logits"}, "is for graphs, which give other signals than logits"),
+        ({"seed": 8}, "begun with the seed 7, not 8"),
     ],
 )
-def test_a_log_goes_on_as_it_was_begun(tmp_path, other, words):
-    path, begun = tmp_path / "watch.sqlite", {"card": "one", "kind": "graphs", "seed": 7}
-    late = Log(path, **(begun | other))  # there is no row yet, so nothing is settled
-    assert Log(path, **begun).append(ENTRY)
+def test_the_first_row_settles_card_kind_and_seed(tmp_path, other, words):
+    path, settings = tmp_path / "watch.sqlite", {"card": "one", "kind": "graphs", "seed": 7}
+    late = Log(path, **(settings | other))  # nothing is settled without a row
+    assert Log(path, **settings).append(ENTRY)
     with pytest.raises(InputError, match=words):
-        Log(path, **(begun | other))
+        Log(path, **(settings | other))
     with pytest.raises(InputError, match=words):
         late.append(replace(ENTRY, name="tuesday"))
-    assert [entry.name for entry in Log(path, **begun).entries()] == ["monday"]
+    assert [entry.name for entry in Log(path, **settings).entries()] == ["monday"]
 
 
-def test_a_log_without_rows_is_anybodys(tmp_path):
+def test_a_log_without_rows_takes_any_settings(tmp_path):
     Log(tmp_path / "watch.sqlite", "one")
     assert Log(tmp_path / "watch.sqlite", "two", kind="logits", seed=3).append(ENTRY)
 
 
-def test_what_was_passed_over_stays_so(tmp_path):
+def test_a_missed_snapshot_stays_missed(tmp_path):
     log = Log(tmp_path / "watch.sqlite", "card")
     damaged = Missed("sunday", "it is damaged.")
     assert log.append(ENTRY, [damaged])
     assert not log.append(replace(ENTRY, name="sunday"))
-    assert log.append(replace(ENTRY, name="tuesday"), [Missed("monday", "found by another")])
+    assert log.append(
+        replace(ENTRY, name="tuesday"), [Missed("monday", "measured by another process")]
+    )
     assert log.missed() == [damaged]
     assert [entry.name for entry in log.entries()] == ["monday", "tuesday"]
 
 
-def test_stamps_are_kept_beside_the_rows(tmp_path):
+def test_stamps_are_stored_with_the_rows(tmp_path):
     log = Log(tmp_path / "watch.sqlite", "card")
     log.append(ENTRY, stamp="s1")
-    log.remember({"monday": "s2"})
-    assert log.known() == {"monday": ("00", "s2")}
+    log.update_stamps({"monday": "s2"})
+    assert log.snapshots() == {"monday": ("00", "s2")}
 
 
 def test_rows_can_neither_be_changed_nor_removed(tmp_path):
@@ -120,6 +122,17 @@ def test_two_processes_write_each_snapshot_once(tmp_path):
     "change",
     [
         {"accuracy": float("nan")},
+        {"accuracy": 5.0},
+        {"accuracy": -0.1},
+        {"low": 0.95},
+        {"high": 1.5},
+        {"confidence": 2.0},
+        {"temperature": 0.0},
+        {"temperature": -1.0},
+        {"slope": 0.0},
+        {"num_nodes": 0},
+        {"num_nodes": -3},
+        {"num_nodes": 2.5},
         {"temperature": float("inf")},
         {"verdict": "yes"},
         {"signals": {"x": float("nan")}},
@@ -136,7 +149,7 @@ def test_bad_entries_are_not_written(tmp_path, change):
 
 
 @pytest.mark.parametrize("content", [b"no database", b"SQLite format 3\0" + b"\xff" * 4000])
-def test_files_that_are_no_log(tmp_path, content):
+def test_other_files_are_refused(tmp_path, content):
     path = tmp_path / "watch.sqlite"
     path.write_bytes(content)
     with pytest.raises(FileError, match=r"watch\.sqlite"):
@@ -144,7 +157,7 @@ def test_files_that_are_no_log(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_somebody_elses_database_is_left_alone(tmp_path):
+def test_other_databases_are_refused(tmp_path):
     path = tmp_path / "other.sqlite"
     with sqlite3.connect(path) as base:
         base.execute("CREATE TABLE mine (x)")
@@ -154,13 +167,22 @@ def test_somebody_elses_database_is_left_alone(tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("reasons", "[1]"), ("signals", '{"a": "b"}'), ("signals", "[" * 100_000), ("verdict", "?")],
+    [
+        ("accuracy", 5.0),
+        ("low", 0.95),
+        ("num_nodes", -1),
+        ("temperature", -1.0),
+        ("reasons", "[1]"),
+        ("signals", '{"a": "b"}'),
+        ("signals", "[" * 100_000),
+        ("verdict", "?"),
+    ],
 )
-def test_rows_that_were_tampered_with(tmp_path, column, value):
+def test_changed_rows_are_refused(tmp_path, column, value):
     path = tmp_path / "watch.sqlite"
     Log(path, "card").append(ENTRY)
     tamper(path, f"UPDATE snapshots SET {column} = ?", value)
-    with pytest.raises(FileError, match="no snapshot"):
+    with pytest.raises(FileError, match="a row that is not valid"):
         Log(path, "card").entries()
 
 
@@ -174,11 +196,11 @@ def test_a_log_of_another_version(tmp_path):
         Log(path, "card")
 
 
-def test_a_log_that_does_not_say_what_it_was_made_with(tmp_path):
+def test_a_log_without_settings_is_refused(tmp_path):
     path = tmp_path / "watch.sqlite"
     Log(path, "card").append(ENTRY)
     tamper(path, "DELETE FROM about WHERE key = 'seed'")
-    with pytest.raises(FileError, match="does not say what it was made with"):
+    with pytest.raises(FileError, match="does not say how it was made"):
         Log(path, "card")
 
 
@@ -198,7 +220,7 @@ ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELEC
     ],
 )
 @pytest.mark.parametrize("late", [False, True])
-def test_a_schema_of_their_own_is_refused(tmp_path, script, late):
+def test_another_schema_is_refused(tmp_path, script, late):
     path = tmp_path / "watch.sqlite"
     log = Log(path, "card")
     assert log.append(ENTRY)
@@ -213,10 +235,10 @@ def test_statements_and_values_are_bounded(tmp_path):
     path = tmp_path / "watch.sqlite"
     Log(path, "card").append(ENTRY)
     start = time.process_time()
-    with pytest.raises(FileError, match="more steps"), opened(path) as base:
+    with pytest.raises(FileError, match="more steps"), open_log(path) as base:
         base.execute(ENDLESS).fetchall()
     assert time.process_time() - start < 10.0
-    with pytest.raises(FileError, match="too big"), opened(path) as base:
+    with pytest.raises(FileError, match="too big"), open_log(path) as base:
         base.execute("SELECT zeroblob(300000000)").fetchall()
 
 
@@ -233,21 +255,26 @@ def test_a_long_log_is_within_the_bounds(tmp_path, monkeypatch):
         base.execute("INSERT INTO stamps SELECT name, '' FROM snapshots")
     base.close()
     monkeypatch.setattr(log_file, "_STEPS", 100_000)
-    assert len(log.entries()) == len(log.known()) == 20_001
+    assert len(log.entries()) == len(log.snapshots()) == 20_001
 
 
-def test_what_was_reported_only_grows(tmp_path):
+def test_the_number_of_reported_rows_never_decreases(tmp_path):
     log = Log(tmp_path / "watch.sqlite", "card")
     assert log.reported() == 0
     log.report(3)
     log.report(2)
     assert log.reported() == 3
+    with pytest.raises(InputError, match="number must be"):
+        log.report(-1)
+    tamper(log.path, "UPDATE reported SET number = -1")
+    with pytest.raises(FileError, match="-1 as its number of reported rows"):
+        log.reported()
     tamper(log.path, "DROP TABLE reported")
     with pytest.raises(FileError, match="other tables"):
         log.reported()
 
 
-def test_a_row_goes_after_the_one_that_is_expected(tmp_path):
+def test_a_row_is_added_only_after_the_expected_one(tmp_path):
     log = Log(tmp_path / "watch.sqlite", "card")
     assert not log.append(ENTRY, after="sunday")
     assert log.append(ENTRY, after="")
@@ -256,10 +283,10 @@ def test_a_row_goes_after_the_one_that_is_expected(tmp_path):
     assert log.append(replace(ENTRY, name="tuesday"), after="monday")
 
 
-def test_a_log_is_made_with_its_first_row(tmp_path):
+def test_a_log_is_created_with_its_first_row(tmp_path):
     path = tmp_path / "no" / "such" / "watch.sqlite"
     log = Log(path, "card")
-    assert (log.entries(), log.missed(), log.known(), log.reported()) == ([], [], {}, 0)
+    assert (log.entries(), log.missed(), log.snapshots(), log.reported()) == ([], [], {}, 0)
     with pytest.raises(InputError, match="the new entry"):
         log.append(replace(ENTRY, name=""))
     assert list(tmp_path.iterdir()) == []
@@ -269,7 +296,7 @@ def test_a_log_is_made_with_its_first_row(tmp_path):
     assert not log.append(replace(ENTRY, name="tuesday"), after="")
 
 
-def test_a_log_that_vanishes_is_not_begun_anew(tmp_path):
+def test_a_log_that_vanishes_is_not_created_again(tmp_path):
     log = Log(tmp_path / "watch.sqlite", "card")
     log.append(ENTRY)
     log.path.unlink()
@@ -277,7 +304,7 @@ def test_a_log_that_vanishes_is_not_begun_anew(tmp_path):
         log.append(replace(ENTRY, name="tuesday"))
 
 
-def test_a_place_where_no_log_can_be_made(tmp_path):
+def test_a_location_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match=r"cannot be made: .*file is no folder that can be written"):
+    with pytest.raises(FileError, match=r"cannot be created: .*file is not a writable folder"):
         Log(tmp_path / "file" / "deep" / "watch.sqlite", "card")

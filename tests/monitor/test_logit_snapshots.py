@@ -1,7 +1,8 @@
-"""Snapshots of logits: the answer of `recalibrate_logits`, in one pass and without a file."""
+"""Snapshots of logits: the estimate of `recalibrate_logits`, in one pass and without a file."""
 
-import importlib
 import json
+import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,9 +20,11 @@ from graphtemper.monitor import (
     fingerprint,
     follow,
     follow_logits,
+    logit_snapshots,
 )
-from graphtemper.monitor import logit_snapshots as room
-from graphtemper.scale.logits.logit_tables import LogitTables, recalibrate_logits
+from graphtemper.scale import recalibrate_logits
+from graphtemper.scale.logits import recalibration
+from graphtemper.scale.logits.logit_tables import LogitTables
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -36,7 +39,7 @@ def write(folder, logits, parts=3):
 
 
 @pytest.fixture
-def said(watched, day):
+def logits_of(watched, day):
     return lambda number, homophily=0.85: watched[0](day(number, homophily)).astype(np.float64)
 
 
@@ -49,11 +52,11 @@ def names(snapshots):
     return [snapshot.name for snapshot in snapshots]
 
 
-def test_an_entry_is_what_recalibrate_logits_says(watched, said, log, tmp_path):
+def test_an_entry_is_what_recalibrate_logits_says(watched, logits_of, log, tmp_path):
     card = watched[1]
-    place = write(tmp_path / "day1", said(1))
-    (entry,) = follow_logits(card, find_logits([place], 2), log)
-    known = recalibrate_logits(place, card, tmp_path / "answer")
+    path = write(tmp_path / "day1", logits_of(1))
+    (entry,) = follow_logits(find_logits([path], 2), card, log)
+    known = recalibrate_logits(path, card, tmp_path / "answer")
     assert (entry.accuracy, entry.low, entry.high) == (
         known.accuracy.value,
         known.accuracy.low,
@@ -68,16 +71,16 @@ def test_an_entry_is_what_recalibrate_logits_says(watched, said, log, tmp_path):
     assert log.entries() == [entry]
 
 
-def test_all_formats_give_the_same_numbers(watched, said, log, tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "VALUES_AT_ONCE", 100)  # 16 parts of the arrays
-    logits = said(1)
+def test_all_formats_give_the_same_numbers(watched, logits_of, log, tmp_path, monkeypatch):
+    monkeypatch.setattr(logit_snapshots, "VALUES_AT_ONCE", 100)  # 16 parts of the arrays
+    logits = logits_of(1)
     write(tmp_path / "all" / "1", logits)
     pq.write_table(pa.table({"logits": logits.tolist()}), tmp_path / "2.parquet")
     np.save(tmp_path / "3.npy", logits)
     np.save(tmp_path / "4.npy", np.asfortranarray(logits))
     np.savez(tmp_path / "5.npz", logits=logits)
     places = [tmp_path / "all", *sorted(tmp_path.glob("*.*p*"))]
-    entries = list(follow_logits(watched[1], find_logits(places, 2), log))
+    entries = list(follow_logits(find_logits(places, 2), watched[1], log))
     assert names(entries) == ["1", "2.parquet", "3.npy", "4.npy", "5.npz"]
     for entry in entries[1:]:
         assert entry.accuracy == pytest.approx(entries[0].accuracy, rel=1e-12)
@@ -85,11 +88,11 @@ def test_all_formats_give_the_same_numbers(watched, said, log, tmp_path, monkeyp
         assert entry.signals == pytest.approx(entries[0].signals, rel=1e-9)
 
 
-def test_the_graph_adds_only_what_takes_features(watched, said, day, log):
+def test_without_the_graph_only_feature_signals_are_missing(watched, logits_of, day, log):
     card = watched[1]
-    shot = LogitSnapshot("day1", "1", lambda: LogitArray(said(1), 2))
-    (entry,) = follow_logits(card, [shot], log)
-    known = recalibrate(said(1), day(1).replace(labels=None), card)
+    shot = LogitSnapshot("day1", "1", lambda: LogitArray(logits_of(1), 2))
+    (entry,) = follow_logits([shot], card, log)
+    known = recalibrate(logits_of(1), day(1).replace(labels=None), card)
     for name in ("confidence", "confident share", "certain share"):
         assert entry.signals[name] == pytest.approx(known.signals[name], rel=1e-9)
     assert entry.accuracy == pytest.approx(known.accuracy.value, rel=1e-9)
@@ -97,8 +100,8 @@ def test_the_graph_adds_only_what_takes_features(watched, said, day, log):
     assert entry.verdict != "trust"
 
 
-def test_every_shard_is_read_once(watched, said, log, tmp_path, monkeypatch):
-    write(tmp_path / "days" / "day1", said(1), parts=5)
+def test_every_shard_is_read_once(watched, logits_of, log, tmp_path, monkeypatch):
+    write(tmp_path / "days" / "day1", logits_of(1), parts=5)
     read, plain = [], LogitTables.batches
 
     def counted(self, shard):
@@ -106,33 +109,32 @@ def test_every_shard_is_read_once(watched, said, log, tmp_path, monkeypatch):
         return plain(self, shard)
 
     monkeypatch.setattr(LogitTables, "batches", counted)
-    list(follow_logits(watched[1], find_logits([tmp_path / "days"], 2), log))
+    list(follow_logits(find_logits([tmp_path / "days"], 2), watched[1], log))
     assert read == [0, 1, 2, 3, 4]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["days", "watch.sqlite"]
 
 
-def test_mean_confidence_is_known_without_writing(watched, said, tmp_path, monkeypatch):
-    tables = importlib.import_module("graphtemper.scale.logits.logit_tables")
-    place = write(tmp_path / "day1", said(1))
-    known = recalibrate_logits(place, watched[1], tmp_path / "answer").mean_confidence
-    parts = LogitTables.open(place, 2)
-    found = tables.estimate_logits(parts, watched[1]).mean_confidence
+def test_mean_confidence_is_known_without_writing(watched, logits_of, tmp_path, monkeypatch):
+    path = write(tmp_path / "day1", logits_of(1))
+    known = recalibrate_logits(path, watched[1], tmp_path / "answer").mean_confidence
+    parts = LogitTables.open(path, 2)
+    found = recalibration.estimate_logits(parts, watched[1]).mean_confidence
     assert found == pytest.approx(known, abs=1e-8)
-    monkeypatch.setattr(tables, "REACH", 0.0)  # beyond the sketch: by one more pass
-    assert tables.estimate_logits(parts, watched[1]).mean_confidence == pytest.approx(known)
+    monkeypatch.setattr(recalibration, "REACH", 0.0)  # beyond the sketch: by one more pass
+    assert recalibration.estimate_logits(parts, watched[1]).mean_confidence == pytest.approx(known)
 
 
-def test_what_is_a_snapshot(said, tmp_path):
+def test_files_and_folders_that_are_snapshots(logits_of, tmp_path):
     days = tmp_path / "days"
     for name in ("day=10", "day=9", "_temporary", ".hidden"):
-        write(days / name, said(1))
+        write(days / name, logits_of(1))
     (days / "empty").mkdir()
     (days / "notes.txt").touch()
     assert names(find_logits([days], 2)) == ["day=9", "day=10"]
     assert names(find_logits([days / "day=10", days / "day=9"], 2)) == ["day=10", "day=9"]
-    np.save(days / "day=11.npy", said(1))
+    np.save(days / "day=11.npy", logits_of(1))
     assert names(find_logits([days], 2))[-1] == "day=11.npy"
-    np.save(days / "day=9" / "odd.npy", said(1))
+    np.save(days / "day=9" / "odd.npy", logits_of(1))
     with pytest.raises(FileError, match=r"Parquet files and, as odd\.npy, other snapshots"):
         find_logits([days / "day=9"], 2)
     with pytest.raises(FileError, match="holds no snapshot; name Parquet"):
@@ -143,14 +145,14 @@ def test_what_is_a_snapshot(said, tmp_path):
         find_logits([], 2)
 
 
-def test_folders_as_spark_names_them(watched, said, log, tmp_path):
+def test_folders_with_the_names_of_spark(watched, logits_of, log, tmp_path):
     for number in (1, 2):
-        write(tmp_path / "days" / f"day{number}.parquet", said(number))
+        write(tmp_path / "days" / f"day{number}.parquet", logits_of(number))
     (tmp_path / "days" / "_SUCCESS").touch()
     (tmp_path / "days" / "day1.parquet" / "old.parquet").mkdir()  # a folder is no shard
     shots = find_logits([tmp_path / "days"], 2)
     assert names(shots) == ["day1.parquet", "day2.parquet"]
-    assert names(follow_logits(watched[1], shots, log)) == ["day1.parquet", "day2.parquet"]
+    assert names(follow_logits(shots, watched[1], log)) == ["day1.parquet", "day2.parquet"]
     assert names(find_logits([tmp_path / "days" / "day2.parquet"], 2)) == ["day2.parquet"]
 
 
@@ -163,49 +165,51 @@ def test_folders_as_spark_names_them(watched, said, log, tmp_path):
     ],
 )
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_arrays_that_are_not_what_they_claim(said, tmp_path, spoil, words, order):
+def test_arrays_that_are_not_what_they_claim(logits_of, tmp_path, spoil, words, order):
     path = tmp_path / "day.npy"
-    np.save(path, np.asarray(said(1), order=order))
+    np.save(path, np.asarray(logits_of(1), order=order))
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(FileError, match=words):
         LogitArray.open(path, 2)
 
 
-def test_an_archive_called_npy(watched, said, log, tmp_path):
-    np.savez(tmp_path / "day.npz", logits=said(1))
+def test_an_archive_called_npy(watched, logits_of, log, tmp_path):
+    np.savez(tmp_path / "day.npz", logits=logits_of(1))
     (tmp_path / "day.npz").rename(tmp_path / "day.npy")
     missed = []
     shots = find_logits([tmp_path / "day.npy"], 2)
-    assert list(follow_logits(watched[1], shots, log, missed=missed.append)) == []
+    assert list(follow_logits(shots, watched[1], log, missed=missed.append)) == []
     assert "damaged or not an .npy" in missed[0].reason
 
 
-def test_a_folder_that_cannot_be_looked_into_is_missed(watched, said, log, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_looked_into_is_missed(
+    watched, logits_of, log, tmp_path, monkeypatch
+):
     for number in (1, 2):
-        write(tmp_path / "days" / f"day{number}", said(number))
-    shut, plain = tmp_path / "days" / "day1", room.listed
+        write(tmp_path / "days" / f"day{number}", logits_of(number))
+    locked, list_folder = tmp_path / "days" / "day1", logit_snapshots.list_folder
 
-    def listed(folder):
-        if folder == shut:
+    def refusing(folder):
+        if folder == locked:
             raise FileError("permission denied")
-        return plain(folder)
+        return list_folder(folder)
 
-    monkeypatch.setattr(room, "listed", listed)
+    monkeypatch.setattr(logit_snapshots, "list_folder", refusing)
     shots = find_logits([tmp_path / "days"], 2)
     assert names(shots) == ["day1", "day2"]
-    for path in shut.iterdir():
-        path.unlink()  # what a folder shows whose files may not be listed
+    for path in locked.iterdir():
+        path.unlink()  # as in a folder whose files may not be listed
     missed = []
-    assert names(follow_logits(watched[1], shots, log, missed=missed.append)) == ["day2"]
+    assert names(follow_logits(shots, watched[1], log, missed=missed.append)) == ["day2"]
     assert names(missed) == ["day1"]
 
 
-def test_a_new_shard_is_another_content(watched, said, log, tmp_path):
-    card, place = watched[1], write(tmp_path / "day1", said(1))
-    list(follow_logits(card, find_logits([place], 2), log))
-    (place / "part-0.parquet").rename(place / "part-9.parquet")
+def test_a_new_shard_is_another_content(watched, logits_of, log, tmp_path):
+    card, path = watched[1], write(tmp_path / "day1", logits_of(1))
+    list(follow_logits(find_logits([path], 2), card, log))
+    (path / "part-0.parquet").rename(path / "part-9.parquet")
     with pytest.raises(InputError, match="day1 is in the log with another content"):
-        list(follow_logits(card, find_logits([place], 2), log))
+        list(follow_logits(find_logits([path], 2), card, log))
 
 
 @pytest.mark.parametrize(
@@ -223,36 +227,70 @@ def test_arrays_that_are_no_logits(watched, log, tmp_path, values, words, suffix
     path = tmp_path / f"day.{suffix}"
     np.save(path, values) if suffix == "npy" else np.savez(path, logits=values)
     with pytest.raises(FileError, match=f"snapshot day.{suffix}: .*{words}"):
-        list(follow_logits(watched[1], find_logits([path], 2), log))
+        list(follow_logits(find_logits([path], 2), watched[1], log))
 
 
-def test_drift_of_logits_raises_an_alarm(watched, said, log):
+def test_drift_of_logits_raises_an_alarm(watched, logits_of, log):
     shots = [
-        LogitSnapshot(f"{k}", f"{k}", lambda k=k: LogitArray(said(k, 0.85 if k < 25 else 0.6), 2))
+        LogitSnapshot(
+            f"{k}", f"{k}", lambda k=k: LogitArray(logits_of(k, 0.85 if k < 25 else 0.6), 2)
+        )
         for k in range(60)
     ]
-    entries = list(follow_logits(watched[1], shots, log))
+    entries = list(follow_logits(shots, watched[1], log))
     assert alarms(entries[:25], 0.05) == []
     found = alarms(entries, 0.05)
     assert found
     assert 25 < found[0].position < 60
 
 
-def test_kinds_are_not_mixed(watched, said, log, shots, tmp_path):
+def test_the_digest_covers_logits_alone(watched, logits_of, log, tmp_path):
+    """Labels and other columns may be removed, and shards merged, without another content."""
+    card, path = watched[1], tmp_path / "day1.parquet"
+    columns = {f"logit_{k}": column for k, column in enumerate(logits_of(1).T)}
+    pq.write_table(pa.table(columns | {"label": np.arange(400)}), path)
+    (entry,) = follow_logits(find_logits([path], 2), card, log)
+    pq.write_table(pa.table(columns), path, row_group_size=50)
+    assert list(follow_logits(find_logits([path], 2), card, log)) == []
+    assert LogitSnapshot.digest_of(LogitArray(logits_of(1), 2)) == entry.digest
+    columns["logit_0"] = columns["logit_0"] + 1.0
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(InputError, match="another content"):
+        list(follow_logits(find_logits([path], 2), card, log))
+
+
+def test_a_reader_that_crashes_does_not_end_the_watch(watched, logits_of, log, tmp_path):
+    """The load of the second snapshot aborts its process, as damaged Parquet can."""
+    card = watched[1]
+    for number in (1, 2, 3):
+        write(tmp_path / "days" / f"day{number}", logits_of(number))
+    first, second, third = find_logits([tmp_path / "days"], 2)
+    assert second.may_crash
+    missed = []
+    days = [first, replace(second, load=os.abort), third]
+    entries = list(follow_logits(days, card, log, missed=missed.append, isolate=True))
+    assert names(entries) == ["day1", "day3"]
+    assert missed == log.missed()
+    assert "crashed" in missed[0].reason
+    here = Log(tmp_path / "here.sqlite", fingerprint(card), kind="logits")
+    assert list(follow_logits([first, third], card, here)) == entries
+
+
+def test_kinds_are_not_mixed(watched, logits_of, log, shots, tmp_path):
     model, card = watched
     with pytest.raises(InputError, match="open it with kind='graphs'"):
-        follow(model, card, shots(1), log)
+        follow(model, shots(1), card, log)
     with pytest.raises(InputError, match="open it with kind='logits'"):
-        follow_logits(card, [], Log(tmp_path / "graphs.sqlite", fingerprint(card)))
+        follow_logits([], card, Log(tmp_path / "graphs.sqlite", fingerprint(card)))
 
 
 @pytest.fixture
-def folder(watched, said, tmp_path, monkeypatch):
+def folder(watched, logits_of, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     watched[0].save("model.npz")
     watched[1].save("model.card.json")
     for number in (2, 10):
-        write(tmp_path / "days" / f"day{number}", said(number))
+        write(tmp_path / "days" / f"day{number}", logits_of(number))
     return tmp_path
 
 
@@ -264,23 +302,23 @@ def run(*words):
     )
 
 
-def test_the_command(folder, said, day, capsys):
+def test_the_command(folder, logits_of, day, capsys):
     run("days", "--page", "watch.html", "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert (told["added"], told["kind"]) == (["day2", "day10"], "logits")
+    output = json.loads(capsys.readouterr().out)
+    assert (output["added"], output["kind"]) == (["day2", "day10"], "logits")
     assert "day10" in (folder / "watch.html").read_text("utf-8")
-    write(folder / "days" / "day11", said(11))
-    write(folder / "days" / "day12", said(12))
+    write(folder / "days" / "day11", logits_of(11))
+    write(folder / "days" / "day12", logits_of(12))
     shard = folder / "days" / "day11" / "part-1.parquet"
     shard.write_bytes(shard.read_bytes()[:-20])
     with pytest.raises(SystemExit) as stop:
         run("days", "--json")
     assert stop.value.code == 4
-    told = json.loads(capsys.readouterr().out)
-    assert told["added"] == ["day12"]
-    assert "part-1.parquet is missing, truncated or not Parquet" in told["missed"][0]["reason"]
+    output = json.loads(capsys.readouterr().out)
+    assert output["added"] == ["day12"]
+    assert "part-1.parquet is missing, truncated or not Parquet" in output["missed"][0]["reason"]
     day(13).save(folder / "day13.npz")
-    with pytest.raises(InputError, match="is of logits, which show other signals than graphs"):
+    with pytest.raises(InputError, match="is for logits, which give other signals than graphs"):
         run("day13.npz", "--predict", "model.npz")
 
 
@@ -292,9 +330,9 @@ def test_the_command_says_what_it_needs(folder, day):
     day(1).save(folder / "graph.npz")
     with pytest.raises(FileError, match="name their model with --predict"):
         run("graph.npz")
-    run("days")  # what went wrong before did not begin the log
+    run("days")  # the errors before did not create the log
 
 
-def test_graphs_are_found_beside_logits(folder, day):
+def test_graphs_are_found_next_to_logits(folder, day):
     day(1).save(folder / "days" / "day1.npz")
     assert names(find_snapshots([folder / "days"])) == ["day1.npz"]

@@ -1,14 +1,14 @@
-"""Files that are the same, and those that are not."""
+"""Stamps of files: every change shows, and unchanged files are not read again."""
 
 import os
+from functools import partial
 
 import pytest
 
+from graphtemper import Graph
 from graphtemper.errors import FileError
-from graphtemper.monitor import Log, find_snapshots, follow
-from graphtemper.monitor import stamps as room
-from graphtemper.monitor.stamps import digest, stamp
-from graphtemper.monitor.watch import fingerprint
+from graphtemper.monitor import Log, find_snapshots, fingerprint, follow, stamps
+from graphtemper.monitor.stamps import stamp
 
 
 def rewritten(path):
@@ -29,44 +29,50 @@ def back_dated(path):
 
 
 @pytest.mark.parametrize("change", [rewritten, replaced, back_dated])
-def test_a_stamp_tells_every_way_to_change_a_file(tmp_path, change):
+def test_every_change_of_a_file_changes_its_stamp(tmp_path, change):
     path = tmp_path / "x"
     path.write_bytes(b"1")
     before = stamp([path])
     assert stamp([path]) == before
-    # Clocks of file systems tick every few milliseconds.
-    while stamp([tmp_path]).newest <= before.newest:
+    (tmp_path / "tick").touch()
+    # The clocks of file systems tick every few milliseconds.
+    while stamp([tmp_path / "tick"]).newest <= before.newest:
         (tmp_path / "tick").touch()
-        (tmp_path / "tick").unlink()
     change(path)
     assert stamp([path]) != before
 
 
-def test_a_folder_is_its_files(tmp_path):
+def test_the_stamp_of_several_files_depends_on_each(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
     a, b = tmp_path / "a", tmp_path / "b"
-    assert len({digest([a]), digest([b]), digest([a, b]), digest([b, a])}) == 4
-    assert stamp([a]) != stamp([a, b])
+    assert len({stamp([a]), stamp([b]), stamp([a, b]), stamp([b, a])}) == 4
 
 
-def test_files_that_are_gone(tmp_path):
-    for look in (stamp, digest):
-        with pytest.raises(FileError, match="cannot be read: No such file"):
-            look([tmp_path / "no"])
+def test_a_missing_file_is_reported(tmp_path):
+    with pytest.raises(FileError, match="cannot be read: No such file"):
+        stamp([tmp_path / "no"])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have names on POSIX systems only")
+def test_pipes_and_devices_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    (tmp_path / "endless.npz").symlink_to("/dev/zero")
+    for name in ("pipe.npz", "endless.npz"):
+        with pytest.raises(FileError, match="not a regular file"):
+            stamp([tmp_path / name])
 
 
 @pytest.fixture
-def hashed(monkeypatch):
-    """The names of files that were read for their checksum."""
-    names = []
-    plain = room._digest
+def reads(monkeypatch):
+    """The names of graphs that were read."""
+    names, load = [], Graph.load
 
     def counted(path):
         names.append(path.name)
-        return plain(path)
+        return load(path)
 
-    monkeypatch.setattr(room, "_digest", counted)
+    monkeypatch.setattr(Graph, "load", counted)
     return names
 
 
@@ -79,38 +85,57 @@ def watch(watched, day, tmp_path):
 
     def run():
         log = Log(tmp_path / "watch.sqlite", fingerprint(card))
-        return [e.name for e in follow(model, card, find_snapshots([tmp_path / "days"]), log)]
+        snapshots = find_snapshots([tmp_path / "days"])
+        return [entry.name for entry in follow(model, snapshots, card, log)]
 
     return run
 
 
-def test_files_that_did_not_change_are_not_read_again(watch, tmp_path, hashed, monkeypatch):
-    monkeypatch.setattr(room, "_GRAIN", 0)  # as if the files were older than two seconds
+def test_unchanged_files_are_not_read_again(watch, tmp_path, reads, monkeypatch):
+    monkeypatch.setattr(stamps, "_RESOLUTION", 0)  # as if the files were older than two seconds
     watch()
-    assert hashed == ["day1.npz", "day2.npz"]
+    assert reads == ["day1.npz", "day2.npz"]
     assert watch() == []
-    assert len(hashed) == 2
-    os.utime(tmp_path / "days" / "day1.npz")  # touched: read once more, then known again
+    assert len(reads) == 2
+    os.utime(tmp_path / "days" / "day1.npz")  # touched: read once more, then recognised again
     watch()
     watch()
-    assert hashed[2:] == ["day1.npz"]
+    assert reads[2:] == ["day1.npz"]
 
 
-def test_files_that_are_too_young_are_read_again(watch, hashed):
+def test_files_that_are_too_young_are_read_again(watch, reads):
     watch()
     watch()
-    assert len(hashed) == 4
+    assert len(reads) == 4
 
 
 def test_a_changed_file_is_refused_whatever_its_times_say(watch, day, tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "_GRAIN", 0)
+    monkeypatch.setattr(stamps, "_RESOLUTION", 0)
     watch()
     path = tmp_path / "days" / "day1.npz"
-    seen = path.stat()
-    spoilt = bytearray(path.read_bytes())
-    spoilt[200] ^= 1
-    path.write_bytes(spoilt)
-    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
-    assert (path.stat().st_size, path.stat().st_mtime_ns) == (seen.st_size, seen.st_mtime_ns)
+    status = path.stat()
+    day(3).save(path)
+    path.write_bytes(path.read_bytes().ljust(status.st_size, b"\0")[: status.st_size])
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+    with pytest.raises(ValueError, match=r"day1\.npz"):
+        watch()
+
+
+@pytest.mark.parametrize("left_out", ["labels", "train_masks", "name"])
+def test_labels_masks_and_names_are_not_content(watch, day, tmp_path, left_out):
+    masked = partial(day(1).replace, train_masks=[[True] * 400])
+    masked(name="before").save(tmp_path / "days" / "day1.npz")
+    watch()
+    masked(**{left_out: "after" if left_out == "name" else None}).save(
+        tmp_path / "days" / "day1.npz"
+    )
+    assert watch() == []
+
+
+def test_features_are_content(watch, day, tmp_path):
+    watch()
+    graph = day(1)
+    graph.replace(features=graph.features + 1).save(tmp_path / "days" / "day1.npz")
     with pytest.raises(ValueError, match=r"day1\.npz is in the log with another content"):
         watch()

@@ -1,23 +1,33 @@
-"""Snapshots, and the watch over them."""
+"""The watch over snapshots."""
 
 from dataclasses import replace
-from itertools import chain, pairwise
 
-import numpy as np
 import pytest
 
 from graphtemper import Graph, csbm, recalibrate
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import FileError, InputError, MissingExtraError
 from graphtemper.models import SIGN
-from graphtemper.monitor import Log, Snapshot, find_logits, find_snapshots, follow, windows
-from graphtemper.monitor.watch import alarms, fingerprint
-from graphtemper.scale.conversion.convert import convert_graph
+from graphtemper.monitor import (
+    Log,
+    Missed,
+    Snapshot,
+    alarms,
+    find_snapshots,
+    fingerprint,
+    follow,
+    follow_logits,
+)
+from graphtemper.monitor.readers import GraphReader
 
 
-def test_an_entry_is_what_recalibrate_says(watched, tmp_path, shots, day):
+@pytest.fixture
+def log(watched, tmp_path):
+    return Log(tmp_path / "watch.sqlite", fingerprint(watched[1]))
+
+
+def test_an_entry_holds_the_answer_of_recalibrate(watched, log, shots, day):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
-    (entry,) = follow(model, card, shots(1), log)
+    (entry,) = follow(model, shots(1), card, log)
     result = recalibrate(model, day(0).replace(labels=None), card)
     known = result.accuracy
     assert (entry.accuracy, entry.low, entry.high) == (known.value, known.low, known.high)
@@ -26,17 +36,16 @@ def test_an_entry_is_what_recalibrate_says(watched, tmp_path, shots, day):
     assert log.entries() == [entry]
 
 
-def test_another_model_is_refused_before_any_snapshot(watched, tmp_path, shots):
+def test_another_model_is_refused_before_any_snapshot(watched, log, shots):
     model, card = watched
     other = SIGN(hops=2).fit(csbm.sample(800, 6, 0.85, 1.5, num_features=4, seed=1), range(400))
     wide = SIGN(hops=1).fit(csbm.sample(800, 6, 0.85, 1.5, num_features=5, seed=1), range(400))
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
     for wrong, words in ((other, "answers a test graph differently"), (wide, "another model")):
         with pytest.raises(InputError, match=words):
-            follow(wrong, card, shots(1), log, missed=print)
+            follow(wrong, shots(1), card, log, missed=print)
         with pytest.raises(InputError, match=words):
-            follow(wrong, card, [], log)
-    assert list(follow(model, card, [], log)) == []
+            follow(wrong, [], card, log)
+    assert list(follow(model, [], card, log)) == []
 
 
 def test_labels_change_nothing(watched, tmp_path, day):
@@ -45,42 +54,39 @@ def test_labels_change_nothing(watched, tmp_path, day):
     for number, labels in enumerate((None, "kept")):
         graph = day(0) if labels else day(0).replace(labels=None)
         log = Log(tmp_path / f"{number}.sqlite", fingerprint(card))
-        found += follow(model, card, [Snapshot("day", "0", lambda graph=graph: graph)], log)
+        found += follow(model, [Snapshot("day", "0", lambda graph=graph: graph)], card, log)
     assert found[0] == found[1]
 
 
-def test_interrupted_it_goes_on(watched, tmp_path, shots):
+def test_an_interrupted_watch_resumes(watched, log, tmp_path, shots):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
-    watch = follow(model, card, shots(3), log)
+    watch = follow(model, shots(3), card, log)
     next(watch)
     watch.close()
-    assert [entry.name for entry in follow(model, card, shots(3), log)] == ["day1", "day2"]
+    assert [entry.name for entry in follow(model, shots(3), card, log)] == ["day1", "day2"]
     whole = Log(tmp_path / "whole.sqlite", fingerprint(card))
-    list(follow(model, card, shots(3), whole))
+    list(follow(model, shots(3), card, whole))
     assert log.entries() == whole.entries()
 
 
-def test_a_snapshot_that_changed_is_refused(watched, tmp_path, shots, day):
+def test_a_snapshot_that_changed_is_refused(watched, log, shots, day):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
-    list(follow(model, card, shots(1), log))
+    list(follow(model, shots(1), card, log))
     with pytest.raises(InputError, match="another content"):
-        list(follow(model, card, [Snapshot("day0", "other", lambda: day(0))], log))
+        list(follow(model, [Snapshot("day0", "other", lambda: day(0))], card, log))
 
 
-def test_a_late_snapshot_is_refused(watched, tmp_path, shots):
+def test_a_late_snapshot_is_refused(watched, log, shots):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
     first, second, third = shots(3)
-    list(follow(model, card, [first, third], log))
+    list(follow(model, [first, third], card, log))
     with pytest.raises(InputError, match="day1 comes before day2"):
-        list(follow(model, card, [first, second, third], log))
+        list(follow(model, [first, second, third], card, log))
     assert len(log.entries()) == 2
 
 
 def meanwhile(shot, other):
-    """A snapshot during whose measurement another process gets its turn."""
+    """Return a snapshot; another watch runs while it is measured."""
 
     def load():
         list(other)
@@ -89,95 +95,199 @@ def meanwhile(shot, other):
     return replace(shot, load=load)
 
 
-def test_another_process_does_not_put_the_log_out_of_order(watched, tmp_path, shots):
+def test_another_process_does_not_put_the_log_out_of_order(watched, log, shots):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
     first, second, third = shots(3)
-    early = follow(model, card, [first, third], log)  # it looked before the second was there
+    early = follow(model, [first, third], card, log)  # it started before the second existed
     next(early)
     late = [first, meanwhile(second, early), third]
     with pytest.raises(InputError, match="day1 comes before day2, which is in the log already"):
-        list(follow(model, card, late, log))
+        list(follow(model, late, card, log))
     assert [entry.name for entry in log.entries()] == ["day0", "day2"]
 
 
-def test_what_another_process_added_unseen_is_an_error(watched, tmp_path, shots):
+def test_an_unexpected_snapshot_of_another_process_is_an_error(watched, log, shots):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
     first, second, third = shots(3)
-    other = follow(model, card, [first, second], log)
+    other = follow(model, [first, second], card, log)
     with pytest.raises(InputError, match="another process has added the snapshot day1"):
-        list(follow(model, card, [first, meanwhile(third, other)], log))
+        list(follow(model, [first, meanwhile(third, other)], card, log))
 
 
-def test_two_processes_over_the_same_snapshots_take_turns(watched, tmp_path, shots):
+def test_two_processes_over_the_same_snapshots_take_turns(watched, log, shots):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
     first, second, third, fourth = shots(4)
-    other = follow(model, card, [first, second, third], log)
-    mine = [first, meanwhile(second, other), third, fourth]
-    assert [entry.name for entry in follow(model, card, mine, log)] == ["day0", "day3"]
+    other = follow(model, [first, second, third], card, log)
+    snapshots = [first, meanwhile(second, other), third, fourth]
+    assert [entry.name for entry in follow(model, snapshots, card, log)] == ["day0", "day3"]
     assert [entry.name for entry in log.entries()] == ["day0", "day1", "day2", "day3"]
 
 
-def test_windows_know_their_content():
-    g = Graph(features=[[1.0]] * 4, edges=[[0, 1], [1, 2], [2, 3]], time=[1, 1, 2, 3])
-    other = g.replace(features=np.array([[1.0], [1.0], [1.0], [2.0]], np.float32))
-    names, digests = zip(*((s.name, s.digest) for s in windows(g, 2)), strict=True)
-    changed = [s.digest for s in windows(other, 2)]
-    assert len({*digests, *changed}) == 4
-    assert names == tuple(s.name for s in windows(other, 2))
-
-
-def test_errors_name_the_snapshot(watched, tmp_path):
+def test_errors_name_the_snapshot(watched, log):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
     narrow = Graph(features=[[1.0]] * 3, edges=[[0, 1]])
     with pytest.raises(InputError, match="snapshot bad: "):
-        list(follow(model, card, [Snapshot("bad", "0", lambda: narrow)], log))
+        list(follow(model, [Snapshot("bad", "0", lambda: narrow)], card, log))
     assert log.entries() == []
 
 
-def test_drift_raises_an_alarm(watched, tmp_path, shots):
+def test_drift_raises_an_alarm(watched, log, shots):
     model, card = watched
-    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
-    list(follow(model, card, shots(25), log))
+    list(follow(model, shots(25), card, log))
     assert alarms(log.entries(), 0.05) == []
-    list(follow(model, card, shots(25, homophily=0.65, first=25), log))
+    list(follow(model, shots(25, homophily=0.65, first=25), card, log))
     found = alarms(log.entries(), 0.05)
     assert found
     assert 25 < found[0].position < 50
 
 
-def test_windows_cover_every_known_node_once():
-    time = np.array([3, 1, 0, 2, 2, 5, 4, 9])
-    g = Graph(features=np.arange(8.0)[:, None], edges=[[0, 1], [1, 3], [5, 7]], time=time)
-    seen = [s.load().features[s.nodes, 0].tolist() for s in windows(g, 3)]
-    assert sorted(chain(*seen)) == [0, 1, 3, 4, 5, 6, 7]
-    times = [[time[int(node)] for node in part] for part in seen]
-    assert all(max(a) < min(b) for a, b in pairwise(times))
-    with pytest.raises(InputError, match="no times"):
-        list(windows(g.replace(time=None), 3))
+def broken(name, error=FileError):
+    def load():
+        raise error("it is damaged.")
+
+    return Snapshot(name, "0", load)
 
 
-def test_names_and_files(tmp_path, day):
-    with pytest.raises(FileError, match="holds no snapshot"):
-        find_snapshots([tmp_path])
-    with pytest.raises(FileError, match="there is no snapshot"):
-        find_snapshots([tmp_path / "no.npz"])
-    with pytest.raises(InputError, match="no snapshots"):
-        find_snapshots([])
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        day(1).save(tmp_path / folder / "same.npz")
-    with pytest.raises(InputError, match="two snapshots are called same"):
-        find_snapshots([tmp_path / "a", tmp_path / "b"])
+def names(entries):
+    return [entry.name for entry in entries]
 
 
-def test_sharded_graphs_are_watched_through_their_logits(tmp_path, day):
-    convert_graph(day(1), tmp_path / "days" / "day1.shards")
-    for folder in (tmp_path / "days", tmp_path / "days" / "day1.shards"):
-        with pytest.raises(FileError, match="sharded graph, which is watched through its logits"):
-            find_snapshots([folder])
-        with pytest.raises(FileError, match="sharded graph, which is watched through its logits"):
-            find_logits([folder], 2)
+def test_the_watch_continues(watched, log, shots):
+    model, card = watched
+    first, second, third = shots(3)
+    found = []
+    days = [first, broken("day1"), third]
+    assert names(follow(model, days, card, log, missed=found.append)) == ["day0", "day2"]
+    assert found == log.missed() == [Missed("day1", "it is damaged.")]
+    # Recorded as missed: neither tried again nor refused as late, even if it is readable now.
+    assert names(follow(model, [first, second, third], card, log, missed=found.append)) == []
+    assert len(found) == 1
+    assert names(log.entries()) == ["day0", "day2"]
+
+
+def test_the_newest_is_tried_again(watched, log, shots):
+    model, card = watched
+    first, second, third = shots(3)
+    found = []
+    assert names(follow(model, [first, broken("day1")], card, log, missed=found.append)) == ["day0"]
+    assert names(follow(model, [first, broken("day1")], card, log, missed=found.append)) == []
+    assert [one.name for one in found] == ["day1", "day1"]
+    assert log.missed() == []
+    assert names(follow(model, [first, second, third], card, log)) == ["day1", "day2"]
+
+
+def test_a_missing_library_ends_the_watch(watched, log, shots):
+    model, card = watched
+    days = [*shots(1), broken("day1", MissingExtraError)]
+    with pytest.raises(MissingExtraError, match="damaged"):
+        list(follow(model, days, card, log, missed=print))
+
+
+def test_a_file_that_changes_while_it_is_read(watched, log, day, tmp_path):
+    model, card = watched
+    path = tmp_path / "day1.npz"
+    day(1).save(path)
+    (plain,) = find_snapshots([path])
+
+    def load():
+        graph = plain.load()
+        day(2).save(path)
+        return graph
+
+    changing = replace(plain, load=load)
+    with pytest.raises(FileError, match=r"snapshot day1\.npz: it changed while it was read"):
+        list(follow(model, [changing], card, log))
+    assert log.entries() == []
+    assert names(follow(model, find_snapshots([path]), card, log)) == ["day1.npz"]
+
+
+def test_the_first_row_settles_the_tested_signals(watched, log, shots):
+    model, card = watched
+    (first,) = follow(model, shots(1), card, log)
+    assert "homophily" in first.signals
+
+    def rows(signals):
+        return [replace(first, signals=first.signals | signals(k)) for k in range(120)]
+
+    trend = rows(lambda k: {"homophily": 0.01 * k})
+    assert alarms(trend)[0].series == "homophily"
+    # A later signal is not tested, so that the threshold stays the same.
+    later = rows(lambda k: {"later": float(k)} if k else {})
+    assert alarms(later) == []
+    both = [replace(a, signals=b.signals | a.signals) for a, b in zip(trend, later, strict=True)]
+    assert alarms(both) == alarms(trend)
+    # One with gaps still is.
+    gaps = [replace(entry, signals=dict(entry.signals)) for entry in trend]
+    for entry in gaps[2::3]:
+        del entry.signals["homophily"]
+    assert alarms(gaps)[0].series == "homophily"
+    assert alarms(gaps)[0].position > alarms(trend)[0].position
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("bad\x1b[31m\nheader"), UnicodeDecodeError("utf-8", b"", 0, 1, "x")]
+)
+def test_any_error_of_a_snapshot_is_survived(watched, log, shots, error):
+    model, card = watched
+    first, second, third = shots(3)
+
+    def load():
+        raise error
+
+    missed = []
+    days = [first, replace(second, load=load), third]
+    assert names(follow(model, days, card, log, missed=missed.append)) == ["day0", "day2"]
+    assert log.missed() == missed
+    assert missed[0].reason.startswith(type(error).__name__)
+    assert missed[0].reason.isprintable()
+
+
+def test_an_impossible_measurement_is_missed(watched, log, shots, monkeypatch):
+    model, card = watched
+    measure = GraphReader.measure
+
+    def wrong(self, snapshot):
+        entry = measure(self, snapshot)
+        return replace(entry, accuracy=5.0) if snapshot.name == "day1" else entry
+
+    monkeypatch.setattr(GraphReader, "measure", wrong)
+    missed = []
+    assert names(follow(model, shots(3), card, log, missed=missed.append)) == ["day0", "day2"]
+    assert "accuracy between 0 and 1, not 5.0" in missed[0].reason
+
+
+def test_refused_snapshots_do_not_end_the_watch(watched, log, shots, day):
+    """A late one, and a logged one with other content: reported each time, never measured."""
+    model, card = watched
+    first, second, third, fourth = shots(4)
+    list(follow(model, [first, third], card, log))
+    changed = replace(first, digest="other")
+    for expected in (["day3"], []):
+        missed = []
+        days = [changed, second, third, fourth]
+        assert names(follow(model, days, card, log, missed=missed.append)) == expected
+        assert names(missed) == ["day0", "day1"]
+        assert "another content" in missed[0].reason
+        assert "comes before day2" in missed[1].reason
+    assert log.missed() == []
+
+
+def test_a_logged_snapshot_that_cannot_be_read_does_not_end_the_watch(watched, log, shots):
+    model, card = watched
+    first, second = shots(2)
+    list(follow(model, [first], card, log))
+
+    def unreadable():
+        raise FileError("permission denied.")
+
+    days, missed = [replace(first, stamp=unreadable), second], []
+    assert names(follow(model, days, card, log, missed=missed.append)) == ["day1"]
+    assert missed == [Missed("day0", "permission denied.")]
+
+
+def test_swapped_arguments_are_refused(watched, log, shots):
+    model, card = watched
+    with pytest.raises(InputError, match=r"must be a SourceCard, .* follow\(predictor, snapshots"):
+        follow(model, card, shots(1), log)
+    with pytest.raises(InputError, match=r"must be a SourceCard, .* follow_logits\(snapshots"):
+        follow_logits(card, [], log)

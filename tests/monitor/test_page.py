@@ -1,4 +1,4 @@
-"""What a log shows elsewhere: the page, and the text for Prometheus."""
+"""The page of a watch."""
 
 import json
 import re
@@ -6,58 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from graphtemper.monitor import Entry, Missed, exposition
+from graphtemper.monitor import Entry, Missed
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.page import line_chart, render
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
 ABSTAINED = replace(ENTRY, verdict="abstain", temperature=1.2345, slope=1.0)
-LABEL = r"[a-z_]+=\"(?:[^\"\\\n]|\\[\\\"n])*\""
-LINE = re.compile(
-    rf"(# (HELP|TYPE) graphtemper_\w+ .+)|(graphtemper_\w+\{{{LABEL}(,{LABEL})*\}} [-+.\de]+)"
-)
-
-
-def samples(text):
-    """Return the values of a text by metric and labels, read as Prometheus does."""
-    rows = [row for row in text.rstrip("\n").split("\n") if not row.startswith("#")]
-    return {row.rpartition(" ")[0]: float(row.rpartition(" ")[2]) for row in rows}
-
-
-def test_metrics_are_lines_that_prometheus_reads():
-    text = exposition(ENTRY, 3, 1, ran_at=1234.5, missed=2, watch="w")
-    assert text.endswith("\n")
-    assert all(LINE.fullmatch(row) for row in text.splitlines())
-    found = samples(text)
-    assert found['graphtemper_monitor_last_run_timestamp_seconds{watch="w"}'] == 1234.5
-    assert found['graphtemper_monitor_unread_snapshots{watch="w"}'] == 2
-    assert found['graphtemper_accuracy_low{watch="w"}'] == 0.7
-    assert found['graphtemper_accuracy_high{watch="w"}'] == 0.9
-    assert found['graphtemper_snapshot_info{watch="w",snapshot="d"}'] == 1
-    kinds = re.findall(r"# TYPE (\w+) (\w+)", text)
-    assert len({name for name, _ in kinds}) == len(kinds)
-
-
-def test_two_watches_do_not_collide():
-    one, two = (samples(exposition(ENTRY, 3, 1, 0.0, watch=name)) for name in ("one", "two"))
-    assert not one.keys() & two.keys()
-
-
-@pytest.mark.parametrize(
-    ("name", "escaped"),
-    [('a"b', 'a\\"b'), ("a\\b", "a\\\\b"), ("a\nb", "a\\nb"), ("a\udcffb", "a\\\\xffb")],
-)
-def test_labels_are_escaped(name, escaped):
-    text = exposition(replace(ENTRY, name=name), 3, 1, 0.0, watch=name)
-    assert all(LINE.fullmatch(row) for row in text.rstrip("\n").split("\n"))
-    assert f'graphtemper_snapshot_info{{watch="{escaped}",snapshot="{escaped}"}} 1\n' in text
-    text.encode()
 
 
 def test_an_abstention_has_neither_temperature_nor_slope():
-    text = exposition(ABSTAINED, 3, 1, 0.0)
-    assert "temperature" not in text
-    assert "slope" not in text
     page = render([ENTRY, ABSTAINED], [], "m", 0.01)
     assert "1.23" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     log = json.loads(re.search(r'id="graphtemper-log">(.*?)</script>', page)[1])
@@ -67,7 +24,7 @@ def test_an_abstention_has_neither_temperature_nor_slope():
     assert newest.count("–") == 2
 
 
-def test_lines_have_gaps_where_there_is_no_value():
+def test_missing_values_leave_gaps():
     vl_convert = pytest.importorskip("vl_convert")
 
     def pieces(slopes):
@@ -103,7 +60,7 @@ def test_snapshots_are_named_under_the_lines():
     assert named(["alone"]) == [(1, "alone")]
 
 
-def test_verdicts_are_counted_in_words():
+def test_verdicts_are_counted():
     page = render([ENTRY] * 3 + [ABSTAINED], [], "m", 0.01)
     plain = " ".join(re.sub(r"<[^>]*>", "", page).split())
     assert "0 trust, 3 caution, 1 abstain" in plain

@@ -1,0 +1,56 @@
+"""The text for Prometheus."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from graphtemper.monitor import Entry, exposition
+
+ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
+LABEL = r"[a-z_]+=\"(?:[^\"\\\n]|\\[\\\"n])*\""
+LINE = re.compile(
+    rf"(# (HELP|TYPE) graphtemper_\w+ .+)|(graphtemper_\w+\{{{LABEL}(,{LABEL})*\}} [-+.\de]+)"
+)
+
+
+def samples(text):
+    """Return the values of a text by metric and labels, as Prometheus reads them."""
+    rows = [row for row in text.rstrip("\n").split("\n") if not row.startswith("#")]
+    return {row.rpartition(" ")[0]: float(row.rpartition(" ")[2]) for row in rows}
+
+
+def test_lines_have_the_format_of_prometheus():
+    text = exposition(ENTRY, 3, 1, ran_at=1234.5, missed=2, watch="w")
+    assert text.endswith("\n")
+    assert all(LINE.fullmatch(row) for row in text.splitlines())
+    values = samples(text)
+    assert values['graphtemper_monitor_last_run_timestamp_seconds{watch="w"}'] == 1234.5
+    assert values['graphtemper_monitor_unread_snapshots{watch="w"}'] == 2
+    assert values['graphtemper_accuracy_low{watch="w"}'] == 0.7
+    assert values['graphtemper_accuracy_high{watch="w"}'] == 0.9
+    assert values['graphtemper_snapshot_info{watch="w",snapshot="d"}'] == 1
+    kinds = re.findall(r"# TYPE (\w+) (\w+)", text)
+    assert len({name for name, _ in kinds}) == len(kinds)
+
+
+def test_two_watches_do_not_collide():
+    one, two = (samples(exposition(ENTRY, 3, 1, 0.0, watch=name)) for name in ("one", "two"))
+    assert not one.keys() & two.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "escaped"),
+    [('a"b', 'a\\"b'), ("a\\b", "a\\\\b"), ("a\nb", "a\\nb"), ("a\udcffb", "a\\\\xffb")],
+)
+def test_labels_are_escaped(name, escaped):
+    text = exposition(replace(ENTRY, name=name), 3, 1, 0.0, watch=name)
+    assert all(LINE.fullmatch(row) for row in text.rstrip("\n").split("\n"))
+    assert f'graphtemper_snapshot_info{{watch="{escaped}",snapshot="{escaped}"}} 1\n' in text
+    text.encode()
+
+
+def test_an_abstention_has_neither_temperature_nor_slope():
+    text = exposition(replace(ENTRY, verdict="abstain", slope=1.0), 3, 1, 0.0)
+    assert "temperature" not in text
+    assert "slope" not in text

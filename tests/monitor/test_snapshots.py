@@ -1,0 +1,63 @@
+"""Snapshots from files, folders and graphs with times."""
+
+import os
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+
+from graphtemper import Graph
+from graphtemper.errors import FileError, InputError
+from graphtemper.monitor import find_logits, find_snapshots, windows
+from graphtemper.scale import convert_graph
+
+
+def test_the_digest_of_a_window_covers_its_content():
+    g = Graph(features=[[1.0]] * 4, edges=[[0, 1], [1, 2], [2, 3]], time=[1, 1, 2, 3])
+    other = g.replace(features=np.array([[1.0], [1.0], [1.0], [2.0]], np.float32))
+    names, digests = zip(*((s.name, s.digest) for s in windows(g, 2)), strict=True)
+    changed = [s.digest for s in windows(other, 2)]
+    assert len({*digests, *changed}) == 4
+    assert names == tuple(s.name for s in windows(other, 2))
+
+
+def test_windows_cover_every_known_node_once():
+    time = np.array([3, 1, 0, 2, 2, 5, 4, 9])
+    g = Graph(features=np.arange(8.0)[:, None], edges=[[0, 1], [1, 3], [5, 7]], time=time)
+    evaluated = [s.load().features[s.nodes, 0].tolist() for s in windows(g, 3)]
+    assert sorted(chain(*evaluated)) == [0, 1, 3, 4, 5, 6, 7]
+    times = [[time[int(node)] for node in part] for part in evaluated]
+    assert all(max(a) < min(b) for a, b in pairwise(times))
+    with pytest.raises(InputError, match="no times"):
+        list(windows(g.replace(time=None), 3))
+
+
+def test_missing_and_repeated_names(tmp_path, day):
+    with pytest.raises(FileError, match="holds no snapshot"):
+        find_snapshots([tmp_path])
+    with pytest.raises(FileError, match="there is no snapshot"):
+        find_snapshots([tmp_path / "no.npz"])
+    with pytest.raises(InputError, match="no snapshots"):
+        find_snapshots([])
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        day(1).save(tmp_path / folder / "same.npz")
+    with pytest.raises(InputError, match="two snapshots are called same"):
+        find_snapshots([tmp_path / "a", tmp_path / "b"])
+
+
+def test_sharded_graphs_are_watched_through_their_logits(tmp_path, day):
+    convert_graph(day(1), tmp_path / "days" / "day1.shards")
+    for folder in (tmp_path / "days", tmp_path / "days" / "day1.shards"):
+        with pytest.raises(FileError, match="sharded graph, which is watched through its logits"):
+            find_snapshots([folder])
+        with pytest.raises(FileError, match="sharded graph, which is watched through its logits"):
+            find_logits([folder], 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have names on POSIX systems only")
+def test_a_pipe_named_as_a_manifest_does_not_block(tmp_path):
+    (tmp_path / "days").mkdir()
+    os.mkfifo(tmp_path / "days" / "graph.json")
+    with pytest.raises(FileError, match="holds no snapshot"):
+        find_snapshots([tmp_path / "days"])
