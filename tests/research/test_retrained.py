@@ -7,8 +7,6 @@ from graphtemper import csbm, shifts
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
-from graphtemper.calibrators import CFGNN  # noqa: E402
-from graphtemper.calibrators.cf_gnn import soft_size  # noqa: E402
 from graphtemper.errors import InputError  # noqa: E402
 from graphtemper_research.retrained import GDASpecReg, GDeltaUQ, Tent  # noqa: E402
 from graphtemper_research.retrained.g_delta_uq import damped  # noqa: E402
@@ -119,30 +117,3 @@ def test_training_nodes_must_have_labels(scene):
     labels[scene.train[0]] = -1
     with pytest.raises(InputError, match="training node has no label"):
         Tent(epochs=2).fit(scene.logits, labels, scene.graph, scene.cal, train_nodes=scene.train)
-
-
-def test_cf_gnn_sets_cover_where_nodes_are_exchangeable(scene):
-    """Over splits of one graph into threshold and test nodes, mean coverage is about the level."""
-    covered, sizes = [], []
-    for seed in range(6):
-        order = np.random.default_rng(seed).permutation(np.arange(150, 500))
-        cf = CFGNN(epochs=40, warm=20, seed=seed)
-        cf.fit(scene.logits, scene.labels, scene.graph, order[:200], train_nodes=scene.train)
-        sets = cf.sets(scene.logits, graph=scene.graph)[order[200:]]
-        covered.append(sets[np.arange(150), scene.labels[order[200:]]].mean())
-        sizes.append(sets.sum(axis=1).mean())
-    assert np.mean(covered) > 0.87
-    assert 1.0 <= np.mean(sizes) < 2.0
-
-
-def test_cf_gnn_size_falls_with_the_size_loss():
-    """The soft size has a gradient that makes sets smaller."""
-    p = torch.tensor([[0.5, 0.4, 0.1]] * 4, requires_grad=True)
-    size = soft_size(p, torch.full((9,), 0.3), 0.9, 0.1)
-    torch.autograd.backward([size.sum()])
-    assert (p.grad > 0).all()
-
-
-def test_cf_gnn_needs_a_few_nodes(scene):
-    with pytest.raises(InputError, match="at least eight"):
-        CFGNN().fit(scene.logits, scene.labels, scene.graph, scene.cal[:7])

@@ -1,40 +1,15 @@
+"""STAC as printed and as published, step by step."""
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from graphtemper import Graph, csbm, shifts, signals, stac, temperature
+from graphtemper import Graph, csbm, signals, stac, temperature
 from graphtemper.calibrators.stac import per_node as stac_per_node
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.matching import nearest_temperature
-
-
-@pytest.fixture(scope="module")
-def graph():
-    return csbm.sample(
-        1500, degree=8, homophily=0.75, snr=0.6, num_classes=3, num_features=8, seed=2
-    )
-
-
-@pytest.fixture(scope="module")
-def model(graph):
-    return SIGN().fit(graph, range(500))
-
-
-@pytest.fixture(scope="module")
-def threshold(graph, model):
-    return stac.threshold(model, graph, range(500, 1000))
-
-
-@pytest.fixture(scope="module")
-def target(graph):
-    return shifts.heterogeneous(1.5)(graph, 7)
-
-
-@pytest.fixture(scope="module")
-def seen(model, target):
-    return Observation(model, target, range(1000, 1500))
 
 
 def test_the_threshold_reproduces_the_source_accuracy(graph, model, threshold):
@@ -87,25 +62,27 @@ def test_labels_do_not_matter_bit_for_bit(model, target, threshold):
     swapped = target.replace(labels=(target.labels + 1) % 3, train_masks=masks)
     results = []
     for graph in (target, target.replace(labels=None), swapped):
-        seen = Observation(model, graph, seed=1)
+        observation = Observation(model, graph, seed=1)
         results.append(
             (
                 stac.stac(model, graph, threshold, seed=1).temperature,
                 stac.as_published(model, graph, seed=1).temperature,
-                stac.binned_proxy(seen, threshold).temperature,
-                stac_per_node.node_temperatures(seen, threshold).temperature.tobytes(),
+                stac.binned_proxy(observation, threshold).temperature,
+                stac_per_node.node_temperatures(observation, threshold).temperature.tobytes(),
             )
         )
     assert results[0] == results[1] == results[2]
 
 
-def test_binned_proxy_is_the_minimum_of_its_loss(seen, threshold):
-    result = stac.binned_proxy(seen, threshold)
-    proxy = stac.node_proxy(seen, result.accuracy)
+def test_binned_proxy_is_the_minimum_of_its_loss(observation, threshold):
+    result = stac.binned_proxy(observation, threshold)
+    proxy = stac.node_proxy(observation, result.accuracy)
     assert proxy.mean() == pytest.approx(result.accuracy)
 
     def loss(log_temperature):
-        confidence = temperature.apply(seen.logits, np.exp(float(log_temperature))).max(axis=1)
+        confidence = temperature.apply(observation.logits, np.exp(float(log_temperature))).max(
+            axis=1
+        )
         bins = np.minimum((confidence * 15).astype(int), 14)
         gaps = [
             (bins == b).mean() * (confidence[bins == b].mean() - proxy[bins == b].mean()) ** 2
@@ -124,12 +101,12 @@ def test_binned_proxy_is_the_minimum_of_its_loss(seen, threshold):
 @pytest.mark.parametrize(
     ("accuracy", "reason"), [(0.2, "upper bound"), (1 / 3, "upper bound"), (1.0, "lower bound")]
 )
-def test_unreachable_accuracies_give_the_nearest_defined_temperature(seen, accuracy, reason):
-    found, why = nearest_temperature(seen.logits, accuracy)
+def test_unreachable_accuracies_give_the_nearest_defined_temperature(observation, accuracy, reason):
+    found, why = nearest_temperature(observation.logits, accuracy)
     assert reason in why
-    confidence = temperature.mean_confidence(seen.logits, found)
+    confidence = temperature.mean_confidence(observation.logits, found)
     assert confidence == pytest.approx(max(accuracy, 1 / 3), abs=1e-3)
-    assert np.isfinite(temperature.apply(seen.logits, found)).all()
+    assert np.isfinite(temperature.apply(observation.logits, found)).all()
 
 
 def test_degenerate_predictors_still_get_an_answer(target, threshold):
@@ -150,95 +127,6 @@ def test_threshold_needs_labels_and_stac_needs_a_model(graph, model, threshold):
         stac.threshold(model, graph.replace(labels=None))
     with pytest.raises(InputError, match="predictor"):
         stac.stac(model(graph), graph, threshold)
-
-
-def per_node_loss(seen, threshold, names=stac_per_node.SIGNALS):
-    start = stac.from_observation(seen, threshold)
-    columns = stac_per_node.node_signals(seen)
-    return stac_per_node.PerNodeLoss(
-        seen.logits,
-        np.column_stack([columns[name] for name in names]),
-        stac.node_proxy(seen, start.accuracy),
-        start.accuracy,
-        start.temperature,
-    )
-
-
-def test_signals_are_standardised(seen):
-    columns = stac_per_node.node_signals(seen)
-    assert tuple(columns) == stac_per_node.SIGNALS
-    for values in columns.values():
-        assert values.mean() == pytest.approx(0, abs=1e-9)
-        assert values.std() == pytest.approx(1)
-
-
-def test_the_gradient_is_that_of_finite_differences(seen, threshold):
-    loss = per_node_loss(seen, threshold)
-    rng = np.random.default_rng(0)
-    for point in rng.normal(0, 0.5, (5, 7)):
-        gradient = loss(point)[1]
-        numeric = [
-            (loss(point + step)[0] - loss(point - step)[0]) / 2e-6 for step in 1e-6 * np.eye(7)
-        ]
-        np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-8)
-
-
-def test_the_soft_bins_are_a_partition_and_approach_the_hard_ones():
-    # Nodes at the centres of bins spill an eighth to each side; constant gaps do not notice.
-    confidence = np.random.default_rng(0).random(5000)
-    soft = stac_per_node.soft_binned_loss(confidence, confidence - 0.05, 0.5)[0]
-    hard = stac.binned_loss(confidence, confidence - 0.05, 0.5)
-    assert soft == pytest.approx(hard, rel=1e-9)
-    assert stac_per_node.soft_binned_loss(np.array([1.0]), np.array([0.9]), 1.0)[0] == (
-        pytest.approx(0.01)
-    )
-
-
-@pytest.mark.parametrize("names", [stac_per_node.SIGNALS, stac_per_node.LOGIT_SIGNALS])
-def test_gradients_reach_at_least_as_low_as_powell(seen, threshold, names):
-    loss = per_node_loss(seen, threshold, names)
-    found, value = loss.minimum()
-    assert value < loss(np.zeros(len(names) + 1))[0]
-    rng = np.random.default_rng(0)
-    starts = [np.zeros(len(names) + 1), *rng.normal(0, 0.5, (3, len(names) + 1))]
-    powell = [minimize(lambda x: loss(x)[0], start, method="Powell") for start in starts]
-    assert value <= min(end.fun for end in powell) * (1 + 1e-6)
-
-    # On the loss with hard bins, where Powell can profit from the jumps, it stays within 10 %.
-    def hard(x):
-        confidence = temperature.apply(loss.logits, loss.temperatures(x)).max(axis=1)
-        ridge = stac_per_node.RIDGE * x[:-1] @ x[:-1]
-        return stac.binned_loss(confidence, loss.proxy, loss.accuracy) + ridge
-
-    powell = [minimize(hard, start, method="Powell") for start in starts]
-    assert hard(found) <= min(end.fun for end in powell) * 1.10
-
-
-def test_per_node_temperatures_are_the_formula(seen, threshold):
-    result = stac_per_node.node_temperatures(seen, threshold)
-    columns = np.column_stack(list(stac_per_node.node_signals(seen).values()))
-    expected = result.global_stage.temperature * np.exp(
-        0.5 * np.tanh(columns @ result.weights + result.bias)
-    )
-    np.testing.assert_allclose(result.temperature, expected)
-    np.testing.assert_allclose(result.probabilities, temperature.apply(seen.logits, expected))
-    assert result.global_stage.temperature == stac.from_observation(seen, threshold).temperature
-    ablation = stac_per_node.node_temperatures(seen, threshold, signals="logits")
-    assert ablation.signals == ("entropy", "margin")
-    assert ablation.weights.shape == (2,)
-    assert ablation.loss >= result.loss
-    with pytest.raises(InputError, match="signals"):
-        stac_per_node.node_temperatures(seen, threshold, signals="structure")
-
-
-def test_constant_signals_are_zero(model, threshold, graph):
-    alone = graph.replace(edges=np.empty((0, 2), int))
-    columns = stac_per_node.node_signals(Observation(model, alone))
-    assert not columns["log degree"].any()
-    assert not columns["corrected agreement"].any()
-    assert not columns["edge instability"].any()
-    result = stac_per_node.node_temperatures(Observation(model, alone), threshold)
-    assert np.isfinite(result.temperature).all()
 
 
 def test_near_ties_do_not_move_the_bounds():

@@ -1,15 +1,14 @@
-"""The label-free inverse on draws from the model, where the truth is known."""
+"""The label-free fit of two classes on draws from the model."""
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from graphtemper.errors import GraphTemperError, InputError, NotIdentifiableError
 from graphtemper.theory.finite_degree import finite_degree_accuracy, optimal_scale
-from graphtemper.theory.label_free import fit_binary, fit_multiclass
-from graphtemper.theory.label_free.neighbour_likelihood import NeighbourLikelihood, gaussian
+from graphtemper.theory.label_free import fit_binary
 
 
 def two_gaussians(mean, variance, size, seed):
@@ -158,52 +157,6 @@ def test_isolated_nodes_count_one_half():
     assert alone.accuracy == pytest.approx((fit.accuracy * 3000 + 300) / 3600, rel=1e-6)
 
 
-def test_neighbour_likelihood_is_the_sum_over_neighbour_counts():
-    rng = np.random.default_rng(0)
-    values, degrees = rng.normal(size=40), rng.integers(1, 30, 40).astype(float)
-    point = np.array([0.4, 0.2, 0.1])
-    found = NeighbourLikelihood(values, degrees, 1.5)(point)
-    signal, excess = np.exp(0.4), 1 / (1 + np.exp(-0.2))
-    for i, (value, degree) in enumerate(zip(values, degrees.astype(int), strict=True)):
-        k = np.arange(degree + 1)
-        centre = signal * (2 * k - degree) / degree
-        deviation = signal / np.sqrt(1.5 * degree)
-        chance = binom.pmf(k, degree, (1 + excess) / 2)
-        plus, minus = (chance @ norm.pdf(value - 0.1, s * centre, deviation) for s in (1, -1))
-        assert found.log_likelihood[i] == pytest.approx(np.log((plus + minus) / 2))
-        assert found.posterior[i] == pytest.approx(plus / (plus + minus))
-
-
-@pytest.mark.parametrize("degree", [20, 500])
-def test_scores_are_the_derivatives(degree):
-    rng = np.random.default_rng(1)
-    values, degrees = rng.normal(size=50), rng.integers(degree // 2, degree, 50).astype(float)
-    likelihood, point = NeighbourLikelihood(values, degrees, 0.7), np.array([0.2, -0.3, 0.05])
-    checks = [
-        (likelihood, point),
-        (lambda p: gaussian(values, degrees, p), np.array([0.5, 1, 0.1])),
-    ]
-    for function, start in checks:
-        for j, move in enumerate(np.eye(3) * 1e-5):
-            slope = function(start + move).log_likelihood - function(start - move).log_likelihood
-            expected = function(start).scores[:, j]
-            np.testing.assert_allclose(slope / 2e-5, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_gaussian_limit_takes_over_smoothly(monkeypatch):
-    rng = np.random.default_rng(2)
-    values = rng.choice([-0.25, 0.25], 200) + 0.1 * rng.standard_normal(200)
-    point, degrees = np.array([0.0, -1.0, 0.0]), np.full(200, 120.0)
-    exact = NeighbourLikelihood(values, degrees, 1.0)(point)
-    monkeypatch.setattr(
-        "graphtemper.theory.label_free.neighbour_likelihood.LARGEST_EXACT_DEGREE", 10
-    )
-    limit = NeighbourLikelihood(values, degrees, 1.0)(point)
-    assert not np.array_equal(exact.log_likelihood, limit.log_likelihood)
-    assert exact.log_likelihood.mean() == pytest.approx(limit.log_likelihood.mean(), abs=0.02)
-    assert np.abs(exact.posterior - limit.posterior).max() < 0.05
-
-
 @pytest.mark.parametrize("method", ["likelihood", "moments"])
 def test_one_gaussian_is_not_identifiable(method):
     refused = 0
@@ -247,47 +200,6 @@ def test_the_message_names_a_way_out():
         fit_binary(np.random.default_rng(0).standard_normal(500))
 
 
-def simplex_logits(num_classes, separation, noise, size, seed):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, num_classes, size)
-    logits = separation * np.eye(num_classes)[labels]
-    return logits + noise * rng.standard_normal((size, num_classes)), labels
-
-
-@pytest.mark.parametrize("num_classes", [3, 5])
-def test_multiclass_recovers_bayes_temperature_and_accuracy(num_classes):
-    logits, labels = simplex_logits(num_classes, 4.0, 1.6, 6000, seed=0)
-    fit = fit_multiclass(logits)
-    # Bayes' rule for class means 4 e_k and noise variance 1.6^2: slope 4 / 1.6^2.
-    assert fit.slope == pytest.approx(4.0 / 1.6**2, rel=0.06)
-    assert fit.accuracy == pytest.approx(np.mean(logits.argmax(1) == labels), abs=0.015)
-    assert fit.separation == pytest.approx(4.0 * np.sqrt(2) / 1.6, rel=0.1)
-    np.testing.assert_allclose(fit.posterior.sum(axis=1), 1)
-    np.testing.assert_allclose(fit.shares, 1 / num_classes, atol=0.03)
-
-
-def test_multiclass_ignores_a_shift_common_to_all_logits():
-    logits, _ = simplex_logits(3, 4.0, 1.6, 2000, seed=1)
-    moved = logits + np.random.default_rng(2).normal(size=(2000, 1)) * 10
-    assert fit_multiclass(moved).temperature == pytest.approx(fit_multiclass(logits).temperature)
-
-
-def test_multiclass_not_identifiable():
-    rng = np.random.default_rng(3)
-    with pytest.raises(NotIdentifiableError, match="one Gaussian"):
-        fit_multiclass(rng.standard_normal((2000, 3)))
-    with pytest.raises(NotIdentifiableError, match="never predicted"):
-        fit_multiclass(rng.standard_normal((2000, 3)) - np.array([0.0, 0.0, 50.0]))
-    with pytest.raises(NotIdentifiableError, match="too rare"):
-        fit_multiclass(simplex_logits(3, 10.0, 1.0, 2000, seed=4)[0])
-    close, labels = simplex_logits(3, 6.0, 1.0, 3000, seed=5)
-    close[labels == 1] = close[labels == 2][: np.sum(labels == 1)].mean(0) + rng.standard_normal(
-        (np.sum(labels == 1), 3)
-    )
-    with pytest.raises(NotIdentifiableError):
-        fit_multiclass(close)
-
-
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -304,10 +216,6 @@ def test_multiclass_not_identifiable():
         (lambda: fit_binary(np.arange(100.0), np.ones(100), snr_factor=0.5), "snr_factor"),
         (lambda: fit_binary(np.arange(100.0), largest_log_error=-1.0), "largest_log_error"),
         (lambda: fit_binary(np.arange(100.0), method="guess"), "method"),
-        (lambda: fit_multiclass(np.ones((100, 2))), "fit_binary"),
-        (lambda: fit_multiclass(np.ones((10, 3))), "rows"),
-        (lambda: fit_multiclass(np.ones((100, 3))), "directions"),
-        (lambda: fit_multiclass(np.full((100, 3), np.inf)), "logits"),
     ],
 )
 def test_bad_input_names_the_argument(call, name):
@@ -437,21 +345,3 @@ def test_many_nodes_are_answered(h):
     assert fit_binary(delta, degrees).temperature == pytest.approx(
         1 / optimal_scale(h, 1.0, 25), rel=0.1
     )
-
-
-@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e200])
-def test_multiclass_does_not_depend_on_the_unit(scale):
-    logits, _ = simplex_logits(3, 4.0, 1.6, 2000, seed=1)
-    one, other = fit_multiclass(logits), fit_multiclass(scale * logits)
-    assert other.temperature / scale == pytest.approx(one.temperature, rel=1e-6)
-    np.testing.assert_allclose(other.means / scale, one.means, rtol=1e-6, atol=1e-9)
-
-
-def test_multiclass_refuses_in_one_sentence():
-    labels = np.random.default_rng(0).integers(0, 3, 300)
-    with pytest.raises(NotIdentifiableError, match="do not vary within"):
-        fit_multiclass(np.eye(3)[labels])
-    with pytest.raises(InputError, match="max_iterations"):
-        fit_multiclass(simplex_logits(3, 4.0, 1.6, 300, seed=1)[0], max_iterations=0)
-    with pytest.raises(InputError, match="max_iterations"):
-        fit_multiclass(simplex_logits(3, 4.0, 1.6, 300, seed=1)[0], max_iterations=1.5)

@@ -1,0 +1,37 @@
+"""CF-GNN: coverage, the size loss, and the number of calibration nodes."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
+
+from graphtemper.calibrators import CFGNN  # noqa: E402
+from graphtemper.calibrators.cf_gnn import soft_size  # noqa: E402
+from graphtemper.errors import InputError  # noqa: E402
+
+
+def test_sets_cover_where_nodes_are_exchangeable(scene):
+    """Over splits of one graph into threshold and test nodes, mean coverage is about the level."""
+    covered, sizes = [], []
+    for seed in range(6):
+        order = np.random.default_rng(seed).permutation(np.arange(150, 500))
+        cf = CFGNN(epochs=40, warm=20, seed=seed)
+        cf.fit(scene.logits, scene.labels, scene.graph, order[:200], train_nodes=scene.train)
+        sets = cf.sets(scene.logits, graph=scene.graph)[order[200:]]
+        covered.append(sets[np.arange(150), scene.labels[order[200:]]].mean())
+        sizes.append(sets.sum(axis=1).mean())
+    assert np.mean(covered) > 0.87
+    assert 1.0 <= np.mean(sizes) < 2.0
+
+
+def test_size_falls_with_the_size_loss():
+    """The soft size has a gradient that makes sets smaller."""
+    p = torch.tensor([[0.5, 0.4, 0.1]] * 4, requires_grad=True)
+    size = soft_size(p, torch.full((9,), 0.3), 0.9, 0.1)
+    torch.autograd.backward([size.sum()])
+    assert (p.grad > 0).all()
+
+
+def test_needs_a_few_nodes(scene):
+    with pytest.raises(InputError, match="at least eight"):
+        CFGNN().fit(scene.logits, scene.labels, scene.graph, scene.cal[:7])

@@ -1,0 +1,27 @@
+"""When the training of a network calibrator ends."""
+
+import numpy as np
+import pytest
+
+from graphtemper.calibrators import WATS, CaGCN
+from graphtemper.errors import InputError
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
+
+
+@pytest.mark.parametrize("stop", ["train", "calibration", "folds"])
+def test_when_training_stops(scene, stop):
+    wats = WATS(stop=stop, epochs=40, patience=5)
+    wats.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
+    assert 1 <= wats.epoch_ <= 40
+    if stop == "train":
+        with pytest.raises(InputError, match='stop="train" needs train_nodes'):
+            wats.fit(scene.logits, scene.labels, scene.graph, scene.cal)
+
+
+def test_folds_choose_short_training_on_random_labels(scene):
+    """With random labels, longer training must raise the loss on held-out nodes."""
+    labels = np.random.default_rng(0).integers(3, size=500)
+    cagcn = CaGCN(stop="folds", epochs=300, lr=0.05, weight_decay=0.0, dropout=0.0, margin=0.0)
+    cagcn.fit(scene.logits, labels, scene.graph, scene.cal[:40])
+    assert cagcn.epoch_ < 300
