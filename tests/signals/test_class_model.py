@@ -8,7 +8,7 @@ from graphtemper.signals.split_views import centred
 
 
 def _gaussian(num_classes, count=20_000, size=2.0, seed=0, shares=None):
-    """Labelled Gaussian logits: class k leans on column k, with a common covariance."""
+    """Return labelled Gaussian logits with means on the axes and a common covariance."""
     rng = np.random.default_rng(seed)
     labels = rng.choice(num_classes, size=count, p=shares)
     mix = np.eye(num_classes) + 0.3 * rng.standard_normal((num_classes, num_classes))
@@ -22,7 +22,7 @@ def _moments(logits):
 
 
 @pytest.mark.parametrize("num_classes", range(2, 8))
-def test_no_deformation_gives_the_sources_accuracy_and_temperature(num_classes):
+def test_a_gain_of_one_gives_the_sources_accuracy_and_temperature(num_classes):
     logits, labels = _gaussian(num_classes)
     moments = ClassMoments.measure(logits, labels)
     same = transfer(moments, 1.0, *_moments(logits))
@@ -43,7 +43,7 @@ def test_moments_split_the_covariance_into_between_and_within():
     np.testing.assert_allclose(moments.shares @ moments.offsets, 0.0, atol=1e-12)
 
 
-def test_a_gain_and_covariance_that_belong_together_scale_the_logits():
+def test_a_gain_with_a_matching_covariance_scales_the_logits():
     logits, labels = _gaussian(3)
     moments = ClassMoments.measure(logits, labels)
     mean, covariance = _moments(logits)
@@ -54,7 +54,7 @@ def test_a_gain_and_covariance_that_belong_together_scale_the_logits():
     assert twice.temperature == pytest.approx(2.0 * same.temperature, rel=1e-5)
 
 
-def test_accuracy_falls_as_noise_grows_and_as_signal_goes():
+def test_accuracy_falls_with_more_noise_and_with_less_signal():
     logits, labels = _gaussian(4)
     moments = ClassMoments.measure(logits, labels)
     mean, covariance = _moments(logits)
@@ -70,9 +70,9 @@ def test_known_noise_is_predicted():
     logits, labels = _gaussian(3, size=3.0)
     moments = ClassMoments.measure(logits, labels)
     noisy = logits + 2.0 * np.random.default_rng(1).standard_normal(logits.shape)
-    moved = transfer(moments, 1.0, *_moments(noisy))
-    assert moved.accuracy == pytest.approx((noisy.argmax(1) == labels).mean(), abs=0.02)
-    assert moved.temperature == pytest.approx(temperature.fit(noisy, labels), rel=0.1)
+    predicted = transfer(moments, 1.0, *_moments(noisy))
+    assert predicted.accuracy == pytest.approx((noisy.argmax(1) == labels).mean(), abs=0.02)
+    assert predicted.temperature == pytest.approx(temperature.fit(noisy, labels), rel=0.1)
 
 
 def test_renaming_classes_changes_nothing_but_the_draws():
@@ -88,7 +88,7 @@ def test_renaming_classes_changes_nothing_but_the_draws():
     assert shares[1][order].tolist() == shares[0].tolist()
 
 
-def test_a_class_without_nodes_takes_no_part():
+def test_a_class_without_nodes_is_not_sampled():
     logits, labels = _gaussian(4, shares=[0.5, 0.5, 0.0, 0.0])
     moments = ClassMoments.measure(logits, labels)
     assert moments.offsets[2:].tolist() == [[0.0] * 4] * 2
@@ -100,17 +100,17 @@ def test_a_class_without_nodes_takes_no_part():
 
 @pytest.mark.parametrize("num_classes", [2, 5])
 @pytest.mark.parametrize("gain", [0.03, 1.0, 2.5])
-def test_no_covariance_is_no_nan(num_classes, gain):
+def test_a_covariance_of_zero_gives_finite_logits(num_classes, gain):
     logits, labels = _gaussian(num_classes)
     moments = ClassMoments.measure(logits, labels)
     zero = np.zeros((num_classes, num_classes))
     still = transfer(moments, gain, np.zeros(num_classes), zero)
     assert np.isfinite(still.logits).all()
-    assert still.accuracy == 1.0  # without spread every class is where its offset points
+    assert still.accuracy == 1.0  # without spread every class is at its offset
     assert np.isfinite(still.temperature)
 
 
-def test_constant_source_logits_are_no_nan():
+def test_constant_source_logits_give_chance():
     labels = np.arange(100) % 3
     moments = ClassMoments.measure(np.ones((100, 3)), labels)
     flat = transfer(moments, 1.0, np.zeros(3), np.zeros((3, 3)))
@@ -118,7 +118,7 @@ def test_constant_source_logits_are_no_nan():
     assert flat.temperature == 1.0
 
 
-def test_the_answer_is_a_smooth_function_without_chance():
+def test_the_result_is_smooth_and_not_random():
     logits, labels = _gaussian(3)
     moments = ClassMoments.measure(logits, labels)
     mean, covariance = _moments(logits)

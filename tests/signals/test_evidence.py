@@ -36,8 +36,8 @@ def card(graph, model):
 
 
 def _measure(card, predictor, graph, seed=0):
-    seen = Observation(predictor, graph, temperature=card.probe.temperature, seed=seed)
-    return evidence.measure(seen, card.probe)
+    observation = Observation(predictor, graph, temperature=card.probe.temperature, seed=seed)
+    return evidence.measure(observation, card.probe)
 
 
 def test_logits_alone_show_what_needs_no_model(card, graph, model):
@@ -58,13 +58,13 @@ def test_the_source_read_against_itself_has_gains_of_one(card):
     assert gains is not None
     assert {"signal", "model", "own", "homophily", "spread"} <= set(gains.to_dict())
     assert list(gains.to_dict().values()) == pytest.approx([1.0] * len(gains.to_dict()))
-    found = card.reference.signals
-    assert found == evidence.read(replace(card.reference.evidence), card.reference)
+    signals = card.reference.signals
+    assert signals == evidence.read(replace(card.reference.evidence), card.reference)
     source = log_odds(card.reference.accuracy)
     for name in (LEAD, "edge agreement"):
-        assert found[name] == pytest.approx(source, abs=0.25)
+        assert signals[name] == pytest.approx(source, abs=0.25)
     for name in ("homophily gain", "predicted shares", "logit spread"):
-        assert found[name] == pytest.approx(0.0, abs=1e-9)
+        assert signals[name] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_what_depends_on_the_source_alone_is_computed_once(card, graph, model, monkeypatch):
@@ -86,8 +86,7 @@ def test_what_depends_on_the_source_alone_is_computed_once(card, graph, model, m
     for _ in range(2):
         _ = reference.readable
         evidence.read(reference.evidence, reference)
-    # The source is read against itself, which takes its own class model and one that it is scaled
-    # by.
+    # Reading the source against itself takes a class model for each of the two sides.
     assert calls == {"transfer": 2, "read_gains": 1}
     for target in targets:
         evidence.read(target, reference)
@@ -95,40 +94,40 @@ def test_what_depends_on_the_source_alone_is_computed_once(card, graph, model, m
 
 
 def test_the_signal_accuracy_follows_noise_where_confidence_does_not(card, graph, model):
-    """Noise makes logits larger and answers worse: confidence is the wrong way to look at it."""
+    """Noise makes logits larger and accuracy lower, so confidence goes in the wrong direction."""
     noisy = shifts.noise(2.0)(graph, 5)
     truth = log_odds((model(noisy).argmax(axis=1) == graph.labels).mean())
-    found = evidence.read(_measure(card, model, noisy), card.reference)
-    assert found[LEAD] == pytest.approx(truth, abs=0.4)
-    assert found["confidence"] > truth + 0.8
+    signals = evidence.read(_measure(card, model, noisy), card.reference)
+    assert signals[LEAD] == pytest.approx(truth, abs=0.4)
+    assert signals["confidence"] > truth + 0.8
 
 
 def test_the_expected_standard_error_is_the_spread_over_graphs():
     model = SGC(hops=1, operator="mean").fit(_graph())
     card = SourceCard.build(model, _graph(), range(450, 900), compositions=0)
-    shown = [_measure(card, model, _graph(seed=s)) for s in range(10, 34)]
+    measured = [_measure(card, model, _graph(seed=s)) for s in range(10, 34)]
     for name in ("feature", "own_feature", "edge", "wedge", "held"):
-        values = [getattr(item, name).value for item in shown]
-        stated = np.mean([getattr(item, name).error for item in shown])
-        # Nodes share neighbours, so the stated error is a little small; a factor of 2 is chance.
+        values = [getattr(item, name).value for item in measured]
+        stated = np.mean([getattr(item, name).error for item in measured])
+        # Nodes share neighbours, so the stated error is slightly small; a factor of 2 is chance.
         assert 0.5 < np.std(values) / stated < 2.5
 
 
 def test_a_view_that_shows_nothing_at_the_source_is_not_read():
-    """One column has no halves, and random edges bear no witness."""
+    """One column has no halves, and random edges carry no signal."""
     g = _graph(num_classes=2, num_features=1, homophily=0.5)
     alone = SIGN(hops=0).fit(g, range(450))
     card = SourceCard.build(alone, g, range(450, 900), compositions=0)
     assert not {LEAD, "homophily gain", "edge agreement"} & set(card.names["model"])
-    seen = [_measure(card, alone, target) for target in (g, shifts.noise(2.0)(g, 3))]
-    first, second = (evidence.read(item, card.reference) for item in seen)
+    measured = [_measure(card, alone, target) for target in (g, shifts.noise(2.0)(g, 3))]
+    first, second = (evidence.read(item, card.reference) for item in measured)
     assert first[LEAD] == second[LEAD]
     assert first["confidence"] != second["confidence"]
     assert "not readable at this source: signal accuracy" in card.summary()
 
 
-def test_without_halves_the_witnesses_lead(graph):
-    """One-hot columns exclude each other, so no two halves share anything but neighbours do."""
+def test_without_halves_neighbours_give_the_signal_gain(graph):
+    """A single column has no second half, but neighbours still share signal."""
     g = _graph(num_classes=2, num_features=1)
     alone = SIGN(hops=1).fit(g, range(450))
     card = SourceCard.build(alone, g, range(450, 900), compositions=0)
@@ -137,7 +136,7 @@ def test_without_halves_the_witnesses_lead(graph):
     assert np.exp(gains.signal) == pytest.approx(0.5, abs=0.1)
 
 
-def test_held_out_agreement_reads_classes_and_not_messages(card, model):
+def test_held_out_agreement_depends_on_classes_and_not_on_messages(card, model):
     """Without homophily the two ends of a dropped edge agree by chance alone."""
     values = [_measure(card, model, _graph(h, seed=9)).edge_agreement for h in (0.8, 1 / 3)]
     assert values[0] > 0.3
@@ -149,13 +148,13 @@ def test_graphs_of_a_few_nodes_have_finite_evidence(card, graph, model, count):
     predicted = model(graph).argmax(axis=1)
     rows = [int(np.flatnonzero(predicted == k)[0]) for k in range(count)]
     edges = [[0, 1]] if count > 1 else np.empty((0, 2), int)
-    shown = _measure(card, model, Graph(features=graph.features[rows], edges=edges))
-    assert shown.snr is None or np.isfinite(shown.snr)
-    found = evidence.read(shown, card.reference)
-    assert np.isfinite(list(found.values())).all()
+    measured = _measure(card, model, Graph(features=graph.features[rows], edges=edges))
+    assert measured.snr is None or np.isfinite(measured.snr)
+    signals = evidence.read(measured, card.reference)
+    assert np.isfinite(list(signals.values())).all()
 
 
-def test_logits_beyond_all_measure_are_refused_with_the_node(card, graph, model):
+def test_too_large_logits_are_refused_with_the_node(card, graph, model):
     logits = model(graph).astype(np.float64)
     logits[17] *= 1e150
     with pytest.raises(InputError, match="node 17"):
@@ -169,19 +168,17 @@ def test_log_odds_stay_finite():
     assert log_odds(None) == 0.0
 
 
-def test_over_many_nodes_views_and_noise_are_read_at_a_sample(card, model, monkeypatch):
+def test_views_and_noise_of_many_nodes_are_measured_at_a_sample(card, model, monkeypatch):
     large = csbm.sample(
         6000, degree=8, homophily=0.7, snr=0.7, num_classes=3, num_features=12, seed=4
     )
     nodes = np.arange(1000, 5500)
     for chosen in (None, nodes):
-        seen = [
-            Observation(model, large, chosen, temperature=card.probe.temperature) for _ in range(2)
-        ]
-        whole = evidence.measure(seen[0], card.probe)
+        observation = Observation(model, large, chosen, temperature=card.probe.temperature)
+        whole = evidence.measure(observation, card.probe)
         with monkeypatch.context() as patch:
             patch.setattr(evidence, "ENOUGH_NODES", 1500)
-            part = evidence.measure(seen[1], card.probe)
+            part = evidence.measure(observation, card.probe)
         for name in ("feature", "own_feature"):
             full, some = getattr(whole, name), getattr(part, name)
             assert some.value != full.value
@@ -189,7 +186,7 @@ def test_over_many_nodes_views_and_noise_are_read_at_a_sample(card, model, monke
             assert some.error == pytest.approx(full.error * np.sqrt(full_size(chosen) / 1500), 0.2)
         for name in ("noise_agreement", "source_noise_agreement"):
             assert getattr(part, name) == pytest.approx(getattr(whole, name), abs=0.04)
-        # What costs little is read everywhere.
+        # Cheap signals are measured everywhere.
         assert (part.edge, part.held, part.confidence) == (whole.edge, whole.held, whole.confidence)
 
 

@@ -1,12 +1,11 @@
-"""Witnesses against brute force, against what they must not see, and against theory.
+"""Neighbour covariances against brute force, and their gains against theory.
 
-In a binary CSBM own views carry r of signal and labels of neighbours are correlated by 2h-1, at
-every degree: edges show r^2 (2h-1), wedges r^2 (2h-1)^2.
+In a binary CSBM own views carry a signal of r, and the labels of neighbours have correlation 2h-1
+at every degree: the edge covariance is r^2 (2h-1), the wedge covariance r^2 (2h-1)^2.
 """
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from tests.helpers import block_model
 
 from graphtemper import csbm, shifts, theory
@@ -25,11 +24,8 @@ from graphtemper.signals.split_views import centred
 DEGREE, SNR, H_SOURCE, H_TARGET = 15.0, 1.0, 0.8, 0.65
 
 
-def _small(sparse=False):
-    g = csbm.sample(150, degree=5, homophily=0.7, snr=1.0, num_classes=3, num_features=9, seed=2)
-    if not sparse:
-        return g
-    return g.replace(features=sp.csr_matrix(np.where(g.features > 0.5, g.features, 0.0)))
+def _small():
+    return csbm.sample(150, degree=5, homophily=0.7, snr=1.0, num_classes=3, num_features=9, seed=2)
 
 
 def test_edges_and_wedges_equal_sums_over_pairs():
@@ -45,40 +41,37 @@ def test_edges_and_wedges_equal_sums_over_pairs():
     edge = [around[i] @ around[j] for i in nodes for j in neighbours[i]]
     pairs, weight = 0.0, 0.0
     for i in nodes:
-        mine = neighbours[i]
-        pairs += sum(around[j] @ around[k] for j in mine for k in mine if j != k) / max(
-            len(mine), 1
-        )
-        weight += max(len(mine) - 1, 0)
-    found = edges_and_wedges(own, g, nodes)
-    assert found[0].value == pytest.approx(np.mean(edge), rel=1e-4)
-    assert found[1].value == pytest.approx(pairs / weight, rel=1e-4)
+        near = neighbours[i]
+        products = sum(around[j] @ around[k] for j in near for k in near if j != k)
+        pairs += products / max(len(near), 1)
+        weight += max(len(near) - 1, 0)
+    edges, wedges = edges_and_wedges(own, g, nodes)
+    assert edges.value == pytest.approx(np.mean(edge), rel=1e-4)
+    assert wedges.value == pytest.approx(pairs / weight, rel=1e-4)
 
 
 def test_held_out_products_equal_sums_over_edges():
     g = _small()
     rng = np.random.default_rng(1)
     own, nodes = rng.standard_normal((g.num_nodes, 3)), np.arange(40)
-    collected = HeldOutProducts(own, g, nodes)
+    products = HeldOutProducts(own, g, nodes)
     total, count = 0.0, 0
     views = own - own.mean(axis=1, keepdims=True)
     around = views - g.degrees @ views / g.degrees.sum()
     for _ in range(2):
-        logits, gone = (
-            rng.standard_normal((g.num_nodes, 3)),
-            g.edges[rng.random(len(g.edges)) < 0.4],
-        )
+        logits = rng.standard_normal((g.num_nodes, 3))
+        dropped = g.edges[rng.random(len(g.edges)) < 0.4]
         z = centred(logits)
         z = z - g.degrees @ z / g.degrees.sum()
-        for i, j in gone:
+        for i, j in dropped:
             for a, b in ((i, j), (j, i)):
                 if a < 40:
                     total, count = total + z[a] @ around[b], count + 1
-        collected.add(logits, gone)
-    assert collected.covariance.value == pytest.approx(total / count)
+        products.add(logits, dropped)
+    assert products.covariance.value == pytest.approx(total / count)
 
 
-def test_without_edges_there_is_nothing_to_see():
+def test_without_edges_covariances_and_errors_are_zero():
     g = _small().replace(edges=np.empty((0, 2), int))
     own = np.ones((g.num_nodes, 3))
     assert edges_and_wedges(own, g, np.arange(5)) == ((0.0, 0.0), (0.0, 0.0))
@@ -108,24 +101,24 @@ def card(source, model):
 
 
 def _gains(card, model, graph):
-    seen = Observation(model, graph, range(3000, 6000), temperature=card.probe.temperature)
-    return evidence.gains(evidence.measure(seen, card.probe), card.reference.evidence)
+    observation = Observation(model, graph, range(3000, 6000), temperature=card.probe.temperature)
+    return evidence.gains(evidence.measure(observation, card.probe), card.reference.evidence)
 
 
 def _close(values, expected, within):
-    """Targets share one source, whose error is about that of one of them."""
+    """Compare a mean over targets; the error of their common source is about that of a target."""
     error = np.std(values, ddof=1)
     assert error < within
     assert abs(np.mean(values) - expected) < 3.0 * error * np.sqrt(1 + 1 / len(values))
 
 
 def test_the_gains_are_the_ratios_of_signal_and_of_homophily(card, model):
-    """The one-hop model aggregates (2h-1) r, its own view r: theory's numbers at every degree."""
-    found = [_gains(card, model, _binary(H_TARGET, s)) for s in range(2, 7)]
+    """The one-hop model aggregates (2h-1) r and its own view r, at every degree."""
+    gains = [_gains(card, model, _binary(H_TARGET, s)) for s in range(2, 7)]
     ratio = (2 * H_TARGET - 1) / (2 * H_SOURCE - 1)
-    _close([np.exp(item.homophily) for item in found], ratio, 0.1)
-    _close([np.exp(item.model) for item in found], ratio, 0.1)
-    _close([np.exp(item.own) for item in found], 1.0, 0.1)
+    _close([np.exp(item.homophily) for item in gains], ratio, 0.1)
+    _close([np.exp(item.model) for item in gains], ratio, 0.1)
+    _close([np.exp(item.own) for item in gains], 1.0, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -138,40 +131,40 @@ def test_the_gains_are_the_ratios_of_signal_and_of_homophily(card, model):
         (shifts.drop(0.5), 1.0, 1.0),
     ],
 )
-def test_each_kind_of_shift_moves_its_own_gain(card, model, source, shift, own, homophily):
-    found = _gains(card, model, shift(source, 11))
-    assert np.exp(found.own) == pytest.approx(own, rel=0.15)
-    assert np.exp(found.homophily) == pytest.approx(homophily, rel=0.2)
+def test_each_kind_of_shift_changes_its_own_gain(card, model, source, shift, own, homophily):
+    gains = _gains(card, model, shift(source, 11))
+    assert np.exp(gains.own) == pytest.approx(own, rel=0.15)
+    assert np.exp(gains.homophily) == pytest.approx(homophily, rel=0.2)
 
 
-def test_halves_are_blind_to_swapped_nodes_and_the_signal_gain_is_not(source):
+def test_the_signal_gain_notices_swapped_nodes_though_halves_do_not(source):
     model = SIGN(hops=1).fit(source, range(3000))
     card = SourceCard.build(model, source, range(3000, 6000), compositions=0)
-    found = _gains(card, model, shifts.shuffle(0.6)(source, 3))
-    # Halves fall only as far as neighbours average out; the truth is 0.4.
-    assert np.exp(found.halves) > 0.5
-    assert np.exp(found.signal) < 0.4
+    gains = _gains(card, model, shifts.shuffle(0.6)(source, 3))
+    # The gain by halves falls only because neighbours are averaged; the true gain is 0.4.
+    assert np.exp(gains.halves) > 0.5
+    assert np.exp(gains.signal) < 0.4
     assert np.exp(_gains(card, model, shifts.noise(1.5)(source, 3)).signal) > 0.85
 
 
-def test_the_deformed_temperature_is_that_of_the_finite_degree_theory(source, model, card):
-    """Within 10 %: the deformation is Gaussian, the theory an exact mixture."""
+def test_the_class_model_has_the_temperature_of_the_finite_degree_theory(source, model, card):
+    """Within 10 %: the class model is Gaussian, the theory an exact mixture."""
     moments = ClassMoments.measure(model(source), source.labels)
     same = centred(model(source))
     base = transfer(moments, 1.0, same.mean(axis=0), np.cov(same.T, bias=True)).temperature
-    found = []
+    ratios = []
     for seed in range(2, 7):
         target = _binary(H_TARGET, seed)
-        seen = centred(model(target))
+        logits = centred(model(target))
         gain = float(np.exp(_gains(card, model, target).model))
-        moved = transfer(moments, gain, seen.mean(axis=0), np.cov(seen.T, bias=True))
-        found.append(moved.temperature / base)
+        predicted = transfer(moments, gain, logits.mean(axis=0), np.cov(logits.T, bias=True))
+        ratios.append(predicted.temperature / base)
     expected = theory.finite_degree_temperature(H_TARGET, H_SOURCE, SNR, DEGREE)
-    assert np.mean(found) == pytest.approx(expected, rel=0.10)
+    assert np.mean(ratios) == pytest.approx(expected, rel=0.10)
 
 
-def test_heterophilous_edges_are_witnesses_too():
-    """Where neighbours are unlike, edges show a negative covariance and the gains are the same."""
+def test_heterophilous_edges_give_the_same_gains():
+    """If neighbours are unlike, the edge covariance is negative and the gains are the same."""
     g, t = (_binary(h, s) for h, s in ((0.2, 1), (0.35, 2)))
     model = SIGN(hops=1).fit(g, range(3000))
     card = SourceCard.build(model, g, range(3000, 6000), compositions=0)
@@ -179,13 +172,13 @@ def test_heterophilous_edges_are_witnesses_too():
     assert np.exp(_gains(card, model, t).homophily) == pytest.approx(0.5, rel=0.2)
 
 
-def test_which_nodes_are_looked_at_does_not_look_like_lost_signal(source, model, card):
+def test_the_choice_of_observed_nodes_does_not_change_the_gains(source, model, card):
     """Nine in ten observed nodes are of one class; nothing else has changed."""
     rng = np.random.default_rng(3)
     first, second = (rng.permutation(np.flatnonzero(source.labels == k)) for k in (0, 1))
     nodes = np.sort(np.concatenate([first[:1800], second[:200]]))
-    seen = Observation(model, source, nodes, temperature=card.probe.temperature)
-    found = evidence.gains(evidence.measure(seen, card.probe), card.reference.evidence)
-    assert np.exp(found.own) == pytest.approx(1.0, abs=0.1)
-    assert np.exp(found.model) == pytest.approx(1.0, abs=0.1)
-    assert np.exp(found.homophily) == pytest.approx(1.0, abs=0.1)
+    observation = Observation(model, source, nodes, temperature=card.probe.temperature)
+    gains = evidence.gains(evidence.measure(observation, card.probe), card.reference.evidence)
+    assert np.exp(gains.own) == pytest.approx(1.0, abs=0.1)
+    assert np.exp(gains.model) == pytest.approx(1.0, abs=0.1)
+    assert np.exp(gains.homophily) == pytest.approx(1.0, abs=0.1)

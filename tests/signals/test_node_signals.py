@@ -1,4 +1,4 @@
-"""Node signals: what they measure, in what units, and that they find the nodes that were hit."""
+"""Node signals: what they measure, their units, and that they find the nodes of a shift."""
 
 import numpy as np
 import pytest
@@ -29,11 +29,11 @@ def probe_of(graph, temperature=1.3):
 
 
 def measured(model, graph, probe, nodes=None):
-    seen = Observation(model, graph, nodes, temperature=probe.temperature)
-    found = node_signals.measure(seen, probe)
-    assert found.dtype == np.float32
-    assert np.isfinite(found).all()
-    return dict(zip(node_signals.readable(seen), found.T, strict=True))
+    observation = Observation(model, graph, nodes, temperature=probe.temperature)
+    values = node_signals.measure(observation, probe)
+    assert values.dtype == np.float32
+    assert np.isfinite(values).all()
+    return dict(zip(node_signals.readable(observation), values.T, strict=True))
 
 
 def auroc(score, hit):
@@ -61,10 +61,10 @@ def test_a_signal_finds_the_nodes_that_were_hit(graph, model, name, least):
 
 def test_energy_is_in_source_variances(graph, model):
     noisy = shifts.noise(2.0)(graph, 5)
-    found = measured(model, noisy, probe_of(graph))
+    values = measured(model, noisy, probe_of(graph))
     for name in ("feature energy", "feature deviation"):
-        assert np.exp(found[name]).mean() == pytest.approx(1.0 + 2.0**2, rel=0.1)
-    assert np.exp(found["neighbours' energy"]).mean() == pytest.approx(5.0, rel=0.1)
+        assert np.exp(values[name]).mean() == pytest.approx(1.0 + 2.0**2, rel=0.1)
+    assert np.exp(values["neighbours' energy"]).mean() == pytest.approx(5.0, rel=0.1)
 
 
 def test_signals_do_not_depend_on_how_the_features_are_stored(graph, model):
@@ -103,20 +103,20 @@ def test_logits_alone_show_what_needs_no_model(graph, model):
 def test_agreement_and_leads_of_a_small_graph_are_those_by_hand():
     features = np.array([[2.0], [1.0], [-3.0], [5.0]], dtype=np.float32)
     graph = Graph(features=features, edges=[[0, 1], [0, 2]])
-    found = measured(
+    values = measured(
         lambda g: np.column_stack([0 * g.features[:, 0], g.features[:, 0]]),
         graph,
         Probe(1.0, 0.3, np.ones(1), 0.7, -0.5, seed=3),
     )
-    # Node 0 agrees with one of two neighbours, 1 with its one, 2 with none; 3 is alone.
-    wanted = np.log([1.0, 3.0, 1 / 3, 1.0])
-    np.testing.assert_allclose(found["hard agreement"], wanted, atol=1e-6)
-    np.testing.assert_allclose(found["own lead"], np.arcsinh([2.0, 1.0, 3.0, 5.0]), atol=1e-6)
-    # Neighbours' own views: mean of 1 and -3 against class 1, 2 for it, 2 against, nobody.
+    # Node 0 agrees with one of two neighbours, 1 with its only one, 2 with none; 3 has none.
+    expected = np.log([1.0, 3.0, 1 / 3, 1.0])
+    np.testing.assert_allclose(values["hard agreement"], expected, atol=1e-6)
+    np.testing.assert_allclose(values["own lead"], np.arcsinh([2.0, 1.0, 3.0, 5.0]), atol=1e-6)
+    # Mean own view of the neighbours: of 1 and -3 for class 1, 2 for it, 2 against it, and none.
     np.testing.assert_allclose(
-        found["neighbours' lead"], np.arcsinh([-1.0, 2.0, -2.0, 0.0]), atol=1e-6
+        values["neighbours' lead"], np.arcsinh([-1.0, 2.0, -2.0, 0.0]), atol=1e-6
     )
-    np.testing.assert_allclose(found["log degree"], np.log([3.0, 2.0, 2.0, 1.0]), atol=1e-6)
+    np.testing.assert_allclose(values["log degree"], np.log([3.0, 2.0, 2.0, 1.0]), atol=1e-6)
 
 
 def test_a_graph_without_edges_and_constant_columns_is_measured(model):

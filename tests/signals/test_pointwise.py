@@ -62,7 +62,7 @@ def test_the_threshold_is_the_quantile():
 
 def test_tied_scores_take_the_closer_side():
     scores = np.array([0.5] * 6 + [0.9] * 4)
-    # Shares on offer: 1.0 (at 0.5), 0.4 (above 0.5), 0 (above 0.9).
+    # Possible shares: 1.0 (at 0.5), 0.4 (above 0.5), 0 (above 0.9).
     for accuracy, share in ((0.9, 1.0), (0.5, 0.4), (0.4, 0.4), (0.1, 0.0)):
         assert signals.atc_share(scores, signals.atc_threshold(scores, accuracy)) == share
 
@@ -99,15 +99,15 @@ def test_a_graph_without_edges():
 def test_snr_of_true_labels_is_unbiased(snr, classes):
     # Few nodes and many columns: without the correction the mean would be snr + (K-1) F / n.
     rng = np.random.default_rng(5)
-    found = []
+    estimates = []
     for _ in range(200):
         labels = np.arange(120) % classes
         means = csbm.simplex_means(classes, 20, np.sqrt(snr))
         x = 7.0 + means[labels] + rng.normal(size=(120, 20))
-        found.append(signals.snr_estimate(x, labels))
-        assert signals.snr_estimate(sp.csr_matrix(x), labels) == pytest.approx(found[-1])
-    error = np.std(found) / np.sqrt(len(found))
-    assert np.mean(found) == pytest.approx(snr, abs=4 * error + 0.03 * snr)
+        estimates.append(signals.snr_estimate(x, labels))
+        assert signals.snr_estimate(sp.csr_matrix(x), labels) == pytest.approx(estimates[-1])
+    error = np.std(estimates) / np.sqrt(len(estimates))
+    assert np.mean(estimates) == pytest.approx(snr, abs=4 * error + 0.03 * snr)
 
 
 @pytest.mark.parametrize(("columns", "bias"), [(1, 1.752), (400, 0.637)])

@@ -1,4 +1,4 @@
-"""Class shares that may have moved unseen, against shares that really moved."""
+"""The share drift that column means allow, against true changes of the shares."""
 
 import numpy as np
 import pytest
@@ -34,24 +34,24 @@ def _measured(graph, predictions):
     return DriftBaseline.measure(graph, rows, graph.labels, predictions, 2, std), std
 
 
-def _drift(found, graph, std):
-    return found.drift(*column_moments(graph.features), graph.num_nodes, std)
+def _drift(baseline, graph, std):
+    return baseline.drift(*column_moments(graph.features), graph.num_nodes, std)
 
 
 def test_the_drift_is_the_change_of_the_shares_where_only_they_change():
     source = _population(0.2, 1)
-    found, std = _measured(source, np.zeros(N, dtype=np.int64))
+    baseline, std = _measured(source, np.zeros(N, dtype=np.int64))
     for share in (0.2, 0.3, 0.4):
-        drift = _drift(found, _population(share, 2), std)
+        drift = _drift(baseline, _population(share, 2), std)
         assert drift == pytest.approx(share - 0.2, abs=0.03)
-    assert _drift(found, _population(0.9, 3), std) == LARGEST_DRIFT
+    assert _drift(baseline, _population(0.9, 3), std) == LARGEST_DRIFT
 
 
-def test_a_model_that_answers_one_class_is_as_wrong_as_shares_move():
+def test_the_accuracy_of_a_constant_prediction_changes_with_the_shares():
     source = _population(0.2, 1)
-    found, _ = _measured(source, np.zeros(N, dtype=np.int64))
-    assert found.recalls.tolist() == [1.0, 0.0]
-    assert found.accuracy_deviation(0.1) == pytest.approx(0.1)
+    baseline, _ = _measured(source, np.zeros(N, dtype=np.int64))
+    assert baseline.recalls.tolist() == [1.0, 0.0]
+    assert baseline.accuracy_deviation(0.1) == pytest.approx(0.1)
     even, _ = _measured(source, source.labels)
     assert even.accuracy_deviation(0.1) == 0.0
 
@@ -67,17 +67,17 @@ def test_a_model_that_answers_one_class_is_as_wrong_as_shares_move():
         shifts.rewire(0.5),
     ],
 )
-def test_corruption_that_keeps_the_population_leaves_no_room(shift):
+def test_corruption_with_the_same_nodes_gives_no_drift(shift):
     source = _population(0.3, 1)
-    found, std = _measured(source, source.labels)
-    assert _drift(found, shift(source, 5), std) < 0.02
+    baseline, std = _measured(source, source.labels)
+    assert _drift(baseline, shift(source, 5), std) < 0.02
 
 
-def test_classes_that_do_not_differ_leave_all_the_room():
+def test_classes_without_a_difference_give_the_largest_drift():
     source = _population(0.3, 1, gap=0.0)
-    found, std = _measured(source, source.labels)
-    moved = source.replace(features=source.features + np.float32(0.1))
-    assert _drift(found, moved, std) == LARGEST_DRIFT
+    baseline, std = _measured(source, source.labels)
+    offset = source.replace(features=source.features + np.float32(0.1))
+    assert _drift(baseline, offset, std) == LARGEST_DRIFT
 
 
 def test_sparse_and_dense_features_are_alike():
@@ -91,16 +91,16 @@ def test_sparse_and_dense_features_are_alike():
     )
 
 
-def test_a_sketch_is_the_same_however_many_columns_there_are():
+def test_the_scale_of_a_sketch_does_not_depend_on_the_number_of_columns():
     """The mean square of a difference is that of the columns, within the sketch's error of 12 %."""
     rng = np.random.default_rng(4)
     for width in (10, 5000):
         mean, delta = rng.standard_normal((2, width))
-        moved = column_sketch(mean + delta, np.ones(width)) - column_sketch(mean, np.ones(width))
-        assert (moved**2).mean() == pytest.approx((delta**2).mean(), rel=0.5)
+        change = column_sketch(mean + delta, np.ones(width)) - column_sketch(mean, np.ones(width))
+        assert (change**2).mean() == pytest.approx((delta**2).mean(), rel=0.5)
 
 
-def test_new_shares_widen_the_interval_and_move_no_estimate():
+def test_share_drift_widens_the_interval():
     g = csbm.sample(1200, degree=6, homophily=0.6, snr=0.4, num_features=20, seed=1)
     keep = np.flatnonzero((g.labels == 0) | (np.arange(1200) % 4 == 0))
     new = np.full(1200, -1)
@@ -113,6 +113,6 @@ def test_new_shares_widen_the_interval_and_move_no_estimate():
     card = SourceCard.build(model, g, range(400, g.num_nodes), compositions=0)
     same = recalibrate(model, g, card)
     offset = card.probe.column_std.mean() * 0.3
-    moved = recalibrate(model, g.replace(features=g.features + np.float32(offset)), card)
-    width = [r.accuracy.high - r.accuracy.low for r in (same, moved)]
+    shifted = recalibrate(model, g.replace(features=g.features + np.float32(offset)), card)
+    width = [r.accuracy.high - r.accuracy.low for r in (same, shifted)]
     assert width[1] > 1.3 * width[0]

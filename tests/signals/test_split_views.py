@@ -1,8 +1,8 @@
 """Covariances of split views against theory.
 
 In a binary CSBM, a one-hop mean model aggregates (2h-1) r of signal. Two feature halves read the
-same neighbours, so chance in who they are counts as signal: (2h-1)^2 + 4h(1-h) E[1/d] replaces
-(2h-1)^2. Witnesses do not share neighbours; see `test_witness`.
+same neighbours, so chance in their classes counts as signal: (2h-1)^2 + 4h(1-h) E[1/d] replaces
+(2h-1)^2. Neighbour covariances do not have this term; see `test_neighbours`.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def test_halves_are_halves_and_belong_to_their_seed(num_features):
         assert (halves != column_halves(num_features, 5, seed=4)).any()
 
 
-def test_cross_covariance_is_blind_to_noise_in_one_half_and_to_order():
+def test_cross_covariance_does_not_depend_on_noise_in_one_half_or_on_order():
     rng = np.random.default_rng(0)
     u = rng.standard_normal((20_000, 3))
     v = u + rng.standard_normal(u.shape)
@@ -68,7 +68,7 @@ def _feature_covariance(model, graph):
     return np.mean([cross_covariance(view.first, view.second) for view in views])
 
 
-def test_noise_leaves_the_gain_alone(source, model):
+def test_noise_does_not_change_the_gain(source, model):
     noisy = shifts.noise(1.5)(source, 7)
     assert np.var(model(noisy)[:, 1]) > 1.3 * np.var(model(source)[:, 1])
     ratio = _feature_covariance(model, noisy) / _feature_covariance(model, source)
@@ -82,8 +82,8 @@ def test_the_feature_gain_counts_chance_in_the_neighbourhood_as_signal(source, m
     def signal(h):
         return (2 * h - 1) ** 2 + 4 * h * (1 - h) * chance
 
-    known = _feature_covariance(model, source)
-    moved = [_feature_covariance(model, _rotated(H_TARGET, s)) for s in range(2, 5)]
-    found = np.sqrt(np.array(moved) / known)
-    assert np.mean(found) == pytest.approx(np.sqrt(signal(H_TARGET) / signal(H_SOURCE)), abs=0.04)
-    assert np.mean(found) > (2 * H_TARGET - 1) / (2 * H_SOURCE - 1) + 0.02
+    base = _feature_covariance(model, source)
+    targets = [_feature_covariance(model, _rotated(H_TARGET, s)) for s in range(2, 5)]
+    gains = np.sqrt(np.array(targets) / base)
+    assert np.mean(gains) == pytest.approx(np.sqrt(signal(H_TARGET) / signal(H_SOURCE)), abs=0.04)
+    assert np.mean(gains) > (2 * H_TARGET - 1) / (2 * H_SOURCE - 1) + 0.02

@@ -303,7 +303,7 @@ class Reference:
 
     @cached_property
     def edge_agreement(self) -> float:
-        """Agreement across held-out edges, kept away from zero."""
+        """Agreement across held-out edges, bounded away from zero."""
         return _positive_agreement(self.evidence)
 
     @cached_property
