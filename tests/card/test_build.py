@@ -8,10 +8,10 @@ import pytest
 from scipy.special import logit
 
 from graphtemper import SourceCard, csbm
-from graphtemper.card import card as card_module
 from graphtemper.card import response
-from graphtemper.card.card import fingerprint
+from graphtemper.card.build import fit_responses
 from graphtemper.models import SIGN
+from graphtemper.models.predictor import fingerprint
 from graphtemper.signals.evidence import noise_agreement
 from graphtemper.signals.observation import Observation
 
@@ -80,7 +80,7 @@ def test_the_signals_that_predict_left_out_families_better_are_read(card, monkey
         return SimpleNamespace(names=names), SimpleNamespace(predicted=predicted + wrong, rows=rows)
 
     monkeypatch.setattr(response, "fit", fit)
-    fitted = card_module._fit(card.environments, card.reference, card.num_nodes)
+    fitted = fit_responses(card.environments, card.reference, card.num_nodes)
     assert len(tried) == 3
     assert len(tried[0]) > len(tried[1])
     assert fitted["model"].names == tried[exact]

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
-from graphtemper.card.card import MAX_BYTES, fingerprint
+from graphtemper.card.card import MAX_BYTES
 from graphtemper.card.format import as_stored, to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.models import SGC, SIGN
+from graphtemper.models.predictor import fingerprint
 from graphtemper.signals import node_signals
 from graphtemper.signals.share_drift import SKETCH_SIZE
 

@@ -1,6 +1,5 @@
 """How an answer weighs labels against the atlas, on logits where the right weight is known."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,13 +14,10 @@ from graphtemper.recalibration.labelling import read_labels
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 
 
-def _seen(logits):
-    return SimpleNamespace(
-        logits=logits,
-        predictions=logits.argmax(axis=1),
-        num_nodes=len(logits),
-        probabilities=temperatures.apply(logits),
-    )
+def _answer(logits, prior, accuracy, matched=1.0, novelty=0.5, verdict="trust"):
+    confidence = float(temperatures.apply(logits).max(axis=1).mean())
+    reading = SimpleNamespace(novelty=novelty)
+    return Answer(reading, confidence, prior, accuracy, matched, None, verdict, ())
 
 
 def _width(result):
@@ -39,14 +35,14 @@ def test_a_new_kind_of_target_gives_the_labels_more_weight():
 
 def test_labels_lead_once_they_say_more_than_the_atlas():
     """Information of the labels about the log-odds, by differences, against the prior's."""
-    seen = _seen(np.tile([0.0, 1.0], (2000, 1)))
+    logits = np.tile([0.0, 1.0], (2000, 1))
     prior, leads = Prior(2.0, 0.4), []
-    said = Answer(seen, prior, prior.estimate("atlas"), 1.0, None, "trust", [])
+    answer = _answer(logits, prior, prior.estimate("atlas"))
     for count in (4, 40, 60, 80, 100, 400):
         given = read_labels(
             {i: int(i % 8 > 0) for i in range(count)}, None, np.arange(2000), 2000, 2
         )
-        learned = learn(said, 0.5, given)
+        learned = learn(answer, logits, given)
         centre, step = logit(learned.accuracy.value), 1e-3
 
         def likelihood(odds, count=count, share=learned.accuracy.value):
@@ -66,9 +62,9 @@ def test_labels_lead_once_they_say_more_than_the_atlas():
     [({3: 1}, "right on 1 of 1 labelled node;"), ({3: 1, 4: 0}, "right on 1 of 2 labelled nodes;")],
 )
 def test_what_labels_say_in_words(labels, counted):
-    seen, before = _seen(np.tile([0.0, 1.0], (20, 1))), Estimate(0.8, 0.7, 0.95, "atlas")
-    said = Answer(seen, Prior(1.4, 0.5), before, 1.0, None, "trust", [])
-    found = learn(said, 0.5, read_labels(labels, None, np.arange(20), 20, 2))
+    logits, before = np.tile([0.0, 1.0], (20, 1)), Estimate(0.8, 0.7, 0.95, "atlas")
+    answer = _answer(logits, Prior(1.4, 0.5), before)
+    found = learn(answer, logits, read_labels(labels, None, np.arange(20), 20, 2))
     assert found.reason.code == "labels_used"
     assert counted in found.reason.text
     assert f"to within {50 * _width(found):.1f} points" in found.reason.text
@@ -84,21 +80,21 @@ def test_a_temperature_is_refused_where_confidence_leaves_the_interval(temperatu
         *((0.8 - slack - 0.01, True), (0.8 - slack + 0.01, False)),
         *((1.3 + slack - 0.01, False), (1.3 + slack + 0.01, True)),
     ):
-        seen = _seen(np.tile([0.0, odds * temperature], (5, 1)))
-        assert _contradicts(seen, temperature, accuracy) is refused
+        logits = np.tile([0.0, odds * temperature], (5, 1))
+        assert _contradicts(logits, temperature, accuracy) is refused
 
 
 def test_labels_that_say_nothing_leave_the_answer_where_it_was():
     """At the atlas's temperature, or at the source's where the verdict was to abstain."""
     logits = np.random.default_rng(5).normal(0.0, 2.0, (400, 2))
     logits[:3] = 0.0
-    seen = _seen(logits)
     given = read_labels({0: 0, 1: 1, 2: 0}, None, np.arange(400), 400, 2)
     prior = Prior(0.8, 0.4)
     matched = temperatures.match_confidence(logits, prior.estimate("atlas").value)
-    said = Answer(seen, prior, prior.estimate("atlas"), matched, None, "trust", [])
-    atlas = learn(said, 0.5, given)
-    kept = learn(replace(said, verdict="abstain"), 9.0, given)
+    estimate = prior.estimate("atlas")
+    atlas = learn(_answer(logits, prior, estimate, matched), logits, given)
+    far = _answer(logits, prior, estimate, matched, novelty=9.0, verdict="abstain")
+    kept = learn(far, logits, given)
     assert atlas.temperature == pytest.approx(matched, rel=2e-3)
     assert kept.temperature == pytest.approx(1.0, rel=2e-3)
     assert _width(atlas) < _width(kept)

@@ -5,10 +5,10 @@ import pytest
 from scipy import integrate, special, stats
 
 from graphtemper import temperature as temperatures
+from graphtemper.card.reading import TAILS
 from graphtemper.recalibration import few_labels
 from graphtemper.recalibration.few_labels import (
     MATCH_DEVIATION,
-    TAILS,
     Labels,
     Prior,
     effective_count,

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from tests.helpers import answer_bytes, block_model
 from graphtemper import Graph, recalibrate, shifts
 from graphtemper import temperature as temperatures
 from graphtemper._core.estimate import Estimate
+from graphtemper.card.reading import Reading
 from graphtemper.errors import GraphTemperError, InputError
 from graphtemper.models import SIGN
-from graphtemper.recalibration.job import keep_argmax
+from graphtemper.recalibration.result import keep_argmax
 from graphtemper.recalibration.verdict import LEVEL, judge, labels_needed
 
 NUM_CLASSES = 3
@@ -196,9 +198,9 @@ def test_equal_logits_are_an_abstention_however_sure_the_estimate(card, target):
     response = card.response(has_model=False)
     signals = dict(zip(response.names, response.origin, strict=True))
     sure = Estimate(0.8, 0.79, 0.81, "atlas")
-    assert judge(response, signals, sure, None, False, False)[0] == "trust"
-    assert judge(response, signals, sure, None, False, True)[0] == "abstain"
-    assert judge(response, signals, sure, None, True, False)[0] == "abstain"
+    at_source = Reading(card, None, signals, response, None, 600, None, flat=False)
+    assert judge(at_source, sure, None)[0] == "trust"
+    assert judge(replace(at_source, flat=True), sure, None)[0] == "abstain"
 
 
 def test_one_predicted_class_is_answered_with_care(card, target):

@@ -8,7 +8,7 @@ import pytest
 
 from graphtemper import SourceCard, csbm, metrics, recalibrate, shifts
 from graphtemper import temperature as temperatures
-from graphtemper.card.format import from_json, to_json
+from graphtemper.card.format import to_json
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
 
@@ -103,7 +103,7 @@ def test_the_answer_as_plain_values(model, target, used):
 
 
 def test_a_card_that_travelled_answers_alike(model, target, used):
-    again = from_json(to_json(used))
+    again = SourceCard.from_json(to_json(used))
     assert again.atlas_nodes is None
     one, two = (recalibrate(model, target, c, SCORED, per_node=True) for c in (used, again))
     assert one.node_temperatures.tobytes() == two.node_temperatures.tobytes()
@@ -169,7 +169,7 @@ def test_without_a_family_the_response_is_learned_anew(card):
     assert np.abs(mine.weights - other.weights).max() > 1e-3
     np.testing.assert_allclose(mine.origin, other.origin, rtol=1e-5)
     # A card from a file has no nodes to learn from.
-    assert from_json(to_json(card)).without("noise").node_responses is None
+    assert SourceCard.from_json(to_json(card)).without("noise").node_responses is None
 
 
 # Corollary 1. Neighbours say nothing here (homophily 1/2) and the model has seen so many nodes

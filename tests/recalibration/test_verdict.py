@@ -1,9 +1,13 @@
 """The verdict's sentences: each number and word in them against a response that is made by hand."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from graphtemper._core.estimate import Estimate
+from graphtemper.card.reading import Reading
 from graphtemper.card.response import Kernel, Response
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import (
@@ -12,8 +16,8 @@ from graphtemper.recalibration.verdict import (
     direction,
     judge,
     labels_needed,
-    novelty,
 )
+from graphtemper.signals.evidence import LEAD
 
 SURE = Estimate(0.8, 0.79, 0.81, "atlas")
 
@@ -36,13 +40,23 @@ def response():
 
 
 def _at(first, second):
-    """Signals so many standard deviations from the source."""
+    """Return signals that many standard deviations from the source."""
     return {"first": 10.0 + 2.0 * first, "second": 5.0 + 0.5 * second}
 
 
+def _reading(response, signals, flat=False, blind=False):
+    """Return a reading with this response; a blind one lacks the leading signal."""
+    gains = SimpleNamespace(signal=None) if blind else None
+    if blind:
+        response = replace(response, names=("first", LEAD))
+        signals = {"first": signals["first"], LEAD: signals["second"]}
+    return Reading(None, None, signals, response, gains, 100, None, flat)
+
+
 def test_novelty_is_the_distance_to_the_nearest_environment_in_reaches(response):
-    assert novelty(response, _at(0.0, 0.0)) == 0.0
-    assert novelty(response, _at(6.0, -6.0)) == pytest.approx(5.0 / 2.0)  # 3 and 4 from the first
+    assert _reading(response, _at(0.0, 0.0)).novelty == 0.0
+    far = _reading(response, _at(6.0, -6.0))
+    assert far.novelty == pytest.approx(5.0 / 2.0)  # 3 and 4 from the first
 
 
 @pytest.mark.parametrize(
@@ -56,7 +70,7 @@ def test_novelty_is_the_distance_to_the_nearest_environment_in_reaches(response)
     ],
 )
 def test_a_signal_beyond_all_environments_is_named_with_its_side(response, where, said):
-    _, reasons = judge(response, _at(*where), SURE, None, False, False)
+    _, reasons = judge(_reading(response, _at(*where)), SURE, None)
     named = [reason.text for reason in reasons if reason.code == "signal_out_of_range"]
     assert len(named) == len(said)
     for reason, start in zip(named, said, strict=True):
@@ -66,7 +80,7 @@ def test_a_signal_beyond_all_environments_is_named_with_its_side(response, where
 def test_the_reasons_give_width_and_distance_in_numbers(response):
     wide, far = Estimate(0.8, 0.73, 0.87, "atlas"), _at(0.0, 5.0)
     odd = Reason(ReasonCode.TEMPERATURE_AT_BOUND, "the logits are odd.")
-    _, reasons = judge(response, far, wide, odd, False, False)
+    _, reasons = judge(_reading(response, far), wide, odd)
     texts = {reason.code: reason.text for reason in reasons}
     assert "within 7 points: between 73% and 87%" in texts["wide_interval"]
     assert "2.5 times" in texts["far_from_atlas"]
@@ -94,7 +108,7 @@ def test_an_abstention_asks_for_the_labels_of_the_hardest_case(
     response, accuracy, distance, blind, verdict, hardest
 ):
     signals = _at(0.0, 2.0 * distance)  # reach is 2, and nothing lies above the source
-    found, reasons = judge(response, signals, accuracy, None, False, blind)
+    found, reasons = judge(_reading(response, signals, blind=blind), accuracy, None)
     assert found == verdict
     asked = [reason.text for reason in reasons if reason.code == "labels_needed"]
     assert len(asked) == (hardest is not None)

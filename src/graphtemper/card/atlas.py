@@ -1,7 +1,8 @@
-"""The atlas: how label-free signals answer when the labelled source graph is shifted in known ways.
+"""The atlas: how label-free signals respond when the labelled source graph is shifted.
 
 An environment is the source graph under one shift or a composition of several. For each one the
-atlas keeps what was seen without labels and what the labels then said: accuracy and temperature.
+atlas records the signals, measured without labels, and the accuracy and the temperature, computed
+with them.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import shifts as families
 from graphtemper import temperature
+from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_whole
+from graphtemper._core.log_odds import log_odds
 from graphtemper._core.random_streams import stream
 from graphtemper._core.threads import num_cores, one_blas_thread
+from graphtemper.card import node_response
+from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.fast_passes import passes_of
@@ -30,18 +35,17 @@ from graphtemper.signals.evidence import Probe, Reference, measure, read
 from graphtemper.signals.observation import Observation
 
 Progress = Callable[[int, int], None]
-# Shown every environment as it is observed, wherever that is; what it returns is handed to `Keep`.
-Watch = Callable[[Observation], Any]
-Keep = Callable[[Shift, Any], None]
-# Environments that a cluster is given at a time, so that finished ones are kept on the way.
-_AT_ONCE = 32
+"""Called with the number of finished environments and the number of all."""
+# Environments that a cluster receives in one batch, so that finished ones are saved on the way.
+_BATCH = 32
+Result = TypeVar("Result")
 
 
 class Workers(Protocol):
-    """Where environments may run in place of this process; `graphtemper.scale.OnDask` is one."""
+    """Workers that run environments in place of this process; `graphtemper.scale.OnDask` is one."""
 
     def map(self, function: Callable[[Shift], Any], items: Sequence[Shift]) -> list[Any]:
-        """Return the function's value of every item, in their order."""
+        """Return the value of the function for every item, in order."""
 
 
 LEVELS: dict[str, tuple[float, ...]] = {
@@ -70,7 +74,10 @@ _TWO_SIDED = ("scale", "homophily")
 
 @dataclass(frozen=True)
 class Environment:
-    """One row of the atlas: a shift of the source, what was seen, and what was true."""
+    """One row of the atlas: a shift of the source, its signals, and its true accuracy.
+
+    ``temperature`` minimises the NLL of the labels, in units of the source temperature.
+    """
 
     shift: str
     families: frozenset[str]
@@ -186,140 +193,177 @@ def _medium(shifts: Sequence[Shift], rng: np.random.Generator) -> Shift:
     return replace(shifts[0], level=float(rng.uniform(low, 0.5 * (low + high))))
 
 
-def survey(
-    predictor: Predictor,
-    graph: Graph,
-    nodes: NDArray[np.int64],
-    probe: Probe,
-    reference: Reference,
-    planned: Sequence[Shift],
-    *,
-    seed: int = 0,
-    known: Iterable[Environment] = (),
-    done: Callable[[Environment], None] | None = None,
-    progress: Progress | None = None,
-    watch: Watch | None = None,
-    keep: Keep | None = None,
-    workers: Workers | None = None,
-) -> list[Environment]:
-    """Run the predictor in every planned environment.
-
-    Environments in ``known`` (by the name of their shift) are not run again, and ``done`` is called
-    with each new one, so an interrupted survey can be taken up where it stopped. ``watch`` is shown
-    every environment, the known ones too, which costs those a shift and what the watcher measures;
-    ``keep`` is called here with what it returned. Models of this package run on all cores; others
-    one environment at a time, as they may not be safe to share. With ``workers`` environments run
-    there instead, to the same bytes.
-    """
-    finished = {item.shift: item for item in known}
-    todo = [shift for shift in planned if repr(shift) not in finished]
-    count = len(planned) - len(todo)
-    if progress is not None:
-        progress(count, len(planned))
-
-    show = _Show(predictor, graph, nodes, probe, seed, watch)
-    visit = _Visit(show, reference)
-    with one_blas_thread(), _threads_of(predictor) as pool:
-
-        def run(function: Callable[[Shift], Any], shifts: Sequence[Shift]) -> Iterator[Any]:
-            if workers is None:
-                yield from pool.map(function, shifts)
-                return
-            for start in range(0, len(shifts), _AT_ONCE):
-                some = shifts[start : start + _AT_ONCE]
-                yield from workers.map(partial(_elsewhere, function=function), some)
-
-        if keep is not None:
-            again = [shift for shift in planned if repr(shift) in finished]
-            for shift, kept in zip(again, run(show, again), strict=True):
-                keep(shift, kept)
-        for shift, (found, kept) in zip(todo, run(visit, todo), strict=True):
-            finished[found.shift] = found
-            if keep is not None:
-                keep(shift, kept)
-            count += 1
-            if done is not None:
-                done(found)
-            if progress is not None:
-                progress(count, len(planned))
-    return [finished[repr(shift)] for shift in planned]
-
-
-@contextmanager
-def _threads_of(predictor: Predictor) -> Iterator[ThreadPoolExecutor]:
-    """Give a pool that is not waited for after Ctrl-C: an environment may take minutes."""
-    pool = ThreadPoolExecutor(num_cores() if passes_of(predictor).thread_safe else 1)
-    waits = True
-    try:
-        yield pool
-    except KeyboardInterrupt:
-        waits = False
-        raise
-    finally:
-        pool.shutdown(wait=waits, cancel_futures=True)
-
-
 @dataclass(frozen=True, eq=False)
-class _Show:
-    """Shows one environment to a watcher; plain data, so that it can travel to a worker."""
+class Source:
+    """The labelled source: a frozen model, a graph, labelled nodes, and how to measure them.
+
+    Plain data, so that it can travel to a worker.
+    """
 
     predictor: Predictor
     graph: Graph
     nodes: NDArray[np.int64]
+    labels: NDArray[np.int64]
     probe: Probe
-    seed: int
-    watch: Watch | None
-
-    def __call__(self, shift: Shift) -> Any:
-        return self.watched(self.observe(shift))
-
-    def observe(self, shift: Shift) -> Observation:
-        seed = environment_seed(self.seed, shift)
-        shifted = shift(self.graph, seed)
-        temperature = self.probe.temperature
-        return Observation(self.predictor, shifted, self.nodes, temperature=temperature, seed=seed)
-
-    def watched(self, seen: Observation) -> Any:
-        return None if self.watch is None else self.watch(seen)
-
-
-@dataclass(frozen=True, eq=False)
-class _Visit:
-    """Measures one environment and shows it to the watcher."""
-
-    show: _Show
     reference: Reference
 
-    def __call__(self, shift: Shift) -> tuple[Environment, Any]:
-        seen = self.show.observe(shift)
-        kept = self.show.watched(seen)
-        return _record(shift, seen, self.show.graph, self.show.probe, self.reference), kept
+    def observe(self, shift: Shift) -> Observation:
+        """Return the observation of the model on the shifted source."""
+        seed = environment_seed(self.probe.seed, shift)
+        observation = Observation(self.predictor, shift(self.graph, seed), self.nodes, seed=seed)
+        return observation.at(self.probe.temperature)
+
+    def environment(self, shift: Shift, observation: Observation) -> Environment:
+        """Return the row of the atlas for a shift."""
+        return Environment(
+            shift=repr(shift),
+            families=frozenset(shift.families),
+            signals=read(measure(observation, self.probe), self.reference),
+            accuracy=float((observation.predictions == self.labels).mean()),
+            temperature=temperature.solve(observation.logits, self.labels).temperature,
+        )
+
+    def node_rows(self, observation: Observation) -> NodeRows:
+        """Return a few labelled nodes of an observation, to learn node temperatures from."""
+        return NodeRows.draw(observation, self.labels, self.probe)
 
 
-def _elsewhere(shift: Shift, *, function: Callable[[Shift], Any]) -> Any:
-    """Run on a worker as it would run here."""
+def survey(
+    source: Source,
+    planned: Sequence[Shift],
+    *,
+    known: Iterable[Environment] = (),
+    done: Callable[[Environment], None] | None = None,
+    progress: Progress | None = None,
+    workers: Workers | None = None,
+) -> tuple[list[Environment], dict[str, NodeRows]]:
+    """Run the model in every planned environment.
+
+    Parameters
+    ----------
+    source
+        The source and how to measure it.
+    planned
+        The shifts, from `plan`.
+    known
+        Environments of an interrupted survey. Only their node rows, which no file may hold, are
+        measured again.
+    done
+        Called with each new environment.
+    progress
+        Called with (environments finished, environments in all).
+    workers
+        Where environments run in place of this process. The bytes do not depend on it. Without
+        workers, models of this package run on all cores and others one environment at a time, since
+        they may not be safe to share.
+
+    Returns
+    -------
+    environments, rows
+        In the order of the plan, and the node rows of each by the name of its shift.
+    """
+    finished = {item.shift: item for item in known}
+    again = [shift for shift in planned if repr(shift) in finished]
+    new = [shift for shift in planned if repr(shift) not in finished]
+    count, rows = len(again), {}
+    if progress is not None:
+        progress(count, len(planned))
+    with one_blas_thread(), _threads_for(source.predictor) as pool:
+
+        def run(task: Callable[[Shift], Result], shifts: Sequence[Shift]) -> Iterator[Result]:
+            if workers is None:
+                yield from pool.map(task, shifts)
+                return
+            for start in range(0, len(shifts), _BATCH):
+                batch = shifts[start : start + _BATCH]
+                yield from workers.map(partial(_on_worker, task=task), batch)
+
+        for shift, drawn in zip(again, run(partial(_redraw, source), again), strict=True):
+            rows[repr(shift)] = drawn
+        for environment, drawn in run(partial(_visit, source), new):
+            finished[environment.shift], rows[environment.shift] = environment, drawn
+            count += 1
+            if done is not None:
+                done(environment)
+            if progress is not None:
+                progress(count, len(planned))
+    return [finished[repr(shift)] for shift in planned], rows
+
+
+def _visit(source: Source, shift: Shift) -> tuple[Environment, NodeRows]:
+    observation = source.observe(shift)
+    rows = source.node_rows(observation)
+    return source.environment(shift, observation), rows
+
+
+def _redraw(source: Source, shift: Shift) -> NodeRows:
+    return source.node_rows(source.observe(shift))
+
+
+def _on_worker(shift: Shift, *, task: Callable[[Shift], Result]) -> Result:
+    """Run on a worker with the threads that a task has in this process."""
     with one_blas_thread():
-        return function(shift)
+        return task(shift)
+
+
+@contextmanager
+def _threads_for(predictor: Predictor) -> Iterator[ThreadPoolExecutor]:
+    """Yield a pool that is not awaited after Ctrl-C, since an environment may take minutes."""
+    pool = ThreadPoolExecutor(num_cores() if passes_of(predictor).thread_safe else 1)
+    wait = True
+    try:
+        yield pool
+    except KeyboardInterrupt:
+        wait = False
+        raise
+    finally:
+        pool.shutdown(wait=wait, cancel_futures=True)
 
 
 def environment_seed(seed: int, shift: Shift) -> int:
-    """Return the seed of one environment: the same in every plan, and no small number.
+    """Return the seed of one environment: the same in every plan, and never a small number.
 
-    Shifts draw from (seed, family), so an atlas that counted its seeds from ``seed`` would hold the
-    very draws of a target that was made with a small seed.
+    Shifts draw from (seed, family), so an atlas that used ``seed``, ``seed + 1``, ... would repeat
+    the draws of a target that was made with a small seed.
     """
     return int(stream(seed, f"atlas {shift!r}").integers(2**62))
 
 
-def _record(
-    shift: Shift, seen: Observation, graph: Graph, probe: Probe, reference: Reference
-) -> Environment:
-    assert graph.labels is not None
-    labels = graph.labels[seen.nodes]
-    return Environment(
-        shift=repr(shift),
-        families=frozenset(shift.families),
-        signals=read(measure(seen, probe), reference),
-        accuracy=float((seen.predictions == labels).mean()),
-        temperature=temperature.solve(seen.logits, labels).temperature,
-    )
+def relative_log_odds(environments: Sequence[Environment], accuracy: float) -> FloatArray:
+    """Return the log-odds of each environment's accuracy, relative to the source's."""
+    return np.array([log_odds(item.accuracy) for item in environments]) - log_odds(accuracy)
+
+
+def sampling_variance(environments: Sequence[Environment], num_nodes: int) -> FloatArray:
+    """Return the sampling variance of each environment's log-odds, counted on n nodes."""
+    accuracy = np.clip([item.accuracy for item in environments], 0.02, 0.98)
+    return np.asarray(1.0 / (num_nodes * accuracy * (1.0 - accuracy)))
+
+
+@dataclass(frozen=True, eq=False)
+class AtlasNodes:
+    """A few labelled nodes of every environment, in memory only; never part of a card file.
+
+    ``source`` are the nodes of the unshifted source, ``rows`` those of each environment by the name
+    of its shift.
+    """
+
+    source: NodeRows
+    rows: dict[str, NodeRows]
+
+    def fit(self, environments: Sequence[Environment], accuracy: float) -> dict[str, NodeResponse]:
+        """Return the node responses to some environments, for models and for logits alone."""
+        return {kind: self.fit_to(environments, accuracy, names) for kind, names in KINDS.items()}
+
+    def fit_to(
+        self, environments: Sequence[Environment], accuracy: float, names: Sequence[str]
+    ) -> NodeResponse:
+        """Return the node response that reads only the named signals."""
+        return node_response.fit(
+            self.source,
+            [self.rows[item.shift] for item in environments],
+            [item.families for item in environments],
+            [item.accuracy for item in environments],
+            accuracy,
+            names,
+        )

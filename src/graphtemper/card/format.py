@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card.atlas import Environment
 from graphtemper.card.class_profile import THIRDS, ClassProfile
+from graphtemper.card.data import CardData
 from graphtemper.card.fields import LARGEST, Field
 from graphtemper.card.node_response import KINDS, NodeResponse
 from graphtemper.card.response import Kernel
@@ -20,9 +21,7 @@ from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe
 from graphtemper.signals.neighbours import Covariance
 from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
 
-if TYPE_CHECKING:
-    from graphtemper.card.card import SourceCard
-
+Card = TypeVar("Card", bound=CardData)
 SCHEMA = "graphtemper.card/2"
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 _COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
@@ -35,7 +34,7 @@ _MOST_NODES = 1e8
 _LARGEST_BIAS = 1e3
 
 
-def to_json(card: SourceCard) -> str:
+def to_json(card: CardData) -> str:
     """Return the card's text; numbers keep six significant digits."""
     probe = card.probe
     content = {
@@ -79,10 +78,8 @@ def to_json(card: SourceCard) -> str:
     return json.dumps(_rounded(content), separators=(",", ":"))
 
 
-def from_json(text: str) -> SourceCard:
+def from_json(text: str, kind: type[Card]) -> Card:
     """Read a card's text; unknown extra fields are ignored, missing or odd ones are named."""
-    from graphtemper.card.card import SourceCard
-
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -99,7 +96,7 @@ def from_json(text: str) -> SourceCard:
     classes = root["num_classes"].count(2, 100_000)
     features = root["num_features"].count(1, 100_000_000)
     shown = root["fingerprint"]
-    return SourceCard(
+    return kind(
         predictor=root["predictor"].text(),
         num_classes=classes,
         num_features=features,
@@ -122,6 +119,11 @@ def from_json(text: str) -> SourceCard:
         class_profile=_class_profile(root.get("class_profile"), classes),
         node_responses=_node_responses(root.get("node_response"), classes),
     )
+
+
+def at_file_precision(card: Card) -> Card:
+    """Return the card with every number rounded as in its file."""
+    return from_json(to_json(card), type(card))
 
 
 def _probe(field: Field, features: int) -> Probe:

@@ -16,9 +16,8 @@ carrying.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +27,6 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.log_odds import log_odds
 from graphtemper._core.random_streams import stream
 from graphtemper._core.threads import one_blas_thread
-from graphtemper.card.atlas import Environment
-from graphtemper.shifts import Shift
 from graphtemper.signals import node_signals
 from graphtemper.signals.evidence import Probe
 from graphtemper.signals.node_signals import PLAIN_SIGNALS, SIGNALS, Classes, Float32
@@ -177,51 +174,6 @@ def fit(
         gain=float(gains.mean()),
         error=float(gains.std(ddof=1) / np.sqrt(gains.size)),
     )
-
-
-class AtlasNodes:
-    """Collects some labelled nodes of every environment and learns node responses from them.
-
-    Parameters
-    ----------
-    source
-        The source itself, seen through the card's labelled nodes.
-    labels
-        Their classes.
-    probe
-        How to measure.
-    """
-
-    def __init__(self, source: Observation, labels: NDArray[np.int64], probe: Probe) -> None:
-        self._labels, self._probe = labels, probe
-        self._source = NodeRows.draw(source, labels, probe, count=source.num_nodes)
-        self._rows: dict[str, NodeRows] = {}
-
-    @property
-    def watch(self) -> Callable[[Observation], NodeRows]:
-        """What draws nodes of one environment; it may run elsewhere."""
-        return partial(NodeRows.draw, labels=self._labels, probe=self._probe)
-
-    def keep(self, shift: Shift, rows: NodeRows) -> None:
-        """Keep the nodes of one environment."""
-        self._rows[repr(shift)] = rows
-
-    def fit(self, environments: Sequence[Environment], accuracy: float) -> dict[str, NodeResponse]:
-        """Return the node responses to some environments, for models and for logits alone."""
-        return {kind: self.fit_to(environments, accuracy, names) for kind, names in KINDS.items()}
-
-    def fit_to(
-        self, environments: Sequence[Environment], accuracy: float, names: Sequence[str]
-    ) -> NodeResponse:
-        """Return the node response that reads only the named signals."""
-        return fit(
-            self._source,
-            [self._rows[item.shift] for item in environments],
-            [item.families for item in environments],
-            [item.accuracy for item in environments],
-            accuracy,
-            names,
-        )
 
 
 class _Task(NamedTuple):

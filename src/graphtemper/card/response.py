@@ -89,10 +89,10 @@ class Response:
         return np.asarray((raw - self.origin) / self.scale)
 
     def novelty(self, signals: dict[str, float]) -> float:
-        """Return the distance to the nearest environment or the source, in standard deviations."""
+        """Return the distance to the nearest environment or the source, in units of ``reach``."""
         x = self.coordinates(signals)
         nearest = min(float(((self.points - x) ** 2).sum(axis=1).min()), float(x @ x))
-        return float(np.sqrt(nearest))
+        return float(np.sqrt(nearest)) / self.reach
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphtemper.cli.output import STYLES, print_reasons, print_rows, print_sentence
+from graphtemper.cli.output import STYLES, console, print_line, print_sentence
 
 if TYPE_CHECKING:
-    from graphtemper.recalibration.job import Recalibration
-    from graphtemper.scale import ShardedRecalibration
-
-# Relative differences below this are not worth mentioning to a reader.
-_SAME = 0.02
+    from graphtemper.recalibration.findings import GraphFindings
+    from graphtemper.recalibration.result import Recalibration
 
 
-def print_answer(result: Recalibration | ShardedRecalibration, source_temperature: float) -> None:
-    """Print the verdict, the accuracy, what happens to the confidence, and the reasons."""
-    accuracy, (before, after) = result.accuracy, result.mean_confidence
-    print_sentence(f"Verdict: {result.verdict}", STYLES[result.verdict])
-    print_rows(
-        {
-            "Accuracy": f"{accuracy.value:.1%} (90 % interval {accuracy.low:.1%} to "
-            f"{accuracy.high:.1%})",
-            "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
-            "Temperature": _temperature(result, source_temperature),
-        }
-    )
-    print_reasons(result.reasons)
+def print_answer(result: GraphFindings) -> None:
+    """Print the summary of an answer, wrapped to the terminal, with the verdict in its colour."""
+    verdict, *lines = result.summary(console().width).splitlines()
+    print_sentence(verdict, STYLES[result.verdict])
+    for line in lines:
+        print_line(line)
 
 
 def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, str]:
@@ -42,22 +32,6 @@ def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, st
         f"{_number(source['homophily'])} (between predictions)",
         "SNR": f"{_number(target['snr'])}, at the source {_number(source['snr'])}",
     }
-
-
-def _temperature(result: Recalibration | ShardedRecalibration, source: float) -> str:
-    import numpy as np
-
-    value = result.temperature
-    nodes = getattr(result, "node_temperatures", None)  # answers from shards have none
-    if result.verdict == "abstain":
-        return f"{value:.3g}, the source temperature: nothing is changed"
-    if nodes is not None:
-        low, high = np.quantile(nodes, (0.05, 0.95))
-        return f"{value:.3g} for the graph; per node, 90 % between {low:.3g} and {high:.3g}"
-    if abs(value / source - 1.0) < _SAME:
-        return f"{value:.3g}, as at the source: confidence does not change"
-    word = "lowered" if value > source else "raised"
-    return f"{value:.3g} (source {source:.3g}): confidence is {word}"
 
 
 def _slope(result: Recalibration) -> str:

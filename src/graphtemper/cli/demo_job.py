@@ -14,8 +14,8 @@ from graphtemper.card.atlas import Progress
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
-from graphtemper.recalibration.job import Recalibration
 from graphtemper.recalibration.report import style
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.theory import csbm
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
-    from graphtemper.recalibration.job import Recalibration
+    from graphtemper.recalibration.result import Recalibration
 
 
 @Parameter(name="*")
@@ -71,7 +71,7 @@ def recalibrate(
     result_file.check_path(out)
     if report is not None:
         result_file.check_report(report)
-    result, source = _run(graph, deployed, labels, class_shares=class_shares, per_node=per_node)
+    result, _ = _run(graph, deployed, labels, class_shares=class_shares, per_node=per_node)
     result_file.write(out, result)
     if report is not None:
         result.report(report)
@@ -79,7 +79,7 @@ def recalibrate(
         paths = {"out": out} | ({} if report is None else {"report": report})
         print_json(result.to_dict() | {name: str(path) for name, path in paths.items()})
         return
-    print_answer(result, source.probe.temperature)
+    print_answer(result)
     print_line(f"Written: {out} ({len(result.probabilities)} nodes)")
     if report is not None:
         print_line(f"Report: {report}")
@@ -94,7 +94,7 @@ def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> Non
     if deployed.as_json:
         print_json(result.to_dict() | facts)
         return
-    print_answer(result, source.probe.temperature)
+    print_answer(result)
     print_rows(diagnosis_rows(result, facts))
 
 

@@ -132,7 +132,7 @@ def recalibrate(
             f"interrupted; finished stages are kept in {workspace or out.absolute().parent}: run "
             "the same command again to resume."
         ) from None
-    _print_answer(result, source.probe.temperature, as_json)
+    _print_answer(result, as_json)
 
 
 @scale.command
@@ -156,7 +156,7 @@ def recalibrate_logits(
     source = SourceCard.load(card)
     with _starting_over(out), connected(scheduler) as engine, working("measuring", as_json):
         result = job(logits, source, out, engine=engine)
-    _print_answer(result, source.probe.temperature, as_json)
+    _print_answer(result, as_json)
 
 
 @contextmanager
@@ -190,9 +190,9 @@ def _describe(graph: ShardedGraph, as_json: bool) -> None:
     print_line(f"Graph: {graph.path}")
 
 
-def _print_answer(result: ShardedRecalibration, source_temperature: float, as_json: bool) -> None:
+def _print_answer(result: ShardedRecalibration, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict() | {"out": str(result.out)})
         return
-    print_answer(result, source_temperature)
+    print_answer(result)
     print_line(f"Written: {result.out} ({result.num_nodes} nodes)")

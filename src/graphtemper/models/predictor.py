@@ -14,6 +14,7 @@ from graphtemper.graph.checks import Features, read_only
 from graphtemper.graph.graph import Graph
 
 Predictor = Callable[[Graph], Any]
+_FINGERPRINT_NODES = 6
 
 
 def predict(predictor: Predictor, graph: Graph) -> FloatArray:
@@ -90,3 +91,19 @@ def _buffers(graph: Graph) -> tuple[Any, ...]:
     if isinstance(features, np.ndarray):
         return (features,)
     return features.data, features.indices, features.indptr
+
+
+def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
+    """Return the logits on a small fixed graph, or None if the model cannot run on it.
+
+    The graph is a path of six nodes with fixed random features: enough to tell models apart, and
+    nothing of anybody's data. A model may refuse it, for instance because it looks up known nodes.
+    """
+    rng = np.random.default_rng(12345)
+    features = rng.standard_normal((_FINGERPRINT_NODES, num_features), dtype=np.float32)
+    steps = np.arange(_FINGERPRINT_NODES - 1)
+    path = Graph(features=features, edges=np.column_stack([steps, steps + 1]))
+    try:
+        return np.asarray(predict(predictor, path))
+    except Exception:  # the model may raise anything
+        return None

@@ -1,35 +1,47 @@
-"""Answers about a target: the atlas's, one for moved class shares, and what labels make of them.
+"""Answers about a target: by the atlas, by new class shares, and what labels make of both.
 
-Every answer is a prior on the log-odds of the accuracy, the temperature that goes with it, and a
-verdict. Labels turn an answer into a better one; nothing here reads labels that were not given.
+An answer is a prior on the log-odds of the accuracy, the temperature that goes with it, and a
+verdict. Labels turn an answer into a better one; only labels that the caller gave are read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
+from graphtemper import theory
+from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.log_odds import log_odds
+from graphtemper.card.reading import Prior, Reading
 from graphtemper.recalibration import few_labels
 from graphtemper.recalibration.class_shares import support
-from graphtemper.recalibration.class_shares.support import ShareEvidence
-from graphtemper.recalibration.few_labels import MATCH_DEVIATION, Labels, Learned, Prior
-from graphtemper.recalibration.reading import Reading
+from graphtemper.recalibration.class_shares.support import ClassShares, ShareEvidence
+from graphtemper.recalibration.few_labels import MATCH_DEVIATION, Labels, Learned
 from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY, CAUTION_NOVELTY, Verdict, judge
-from graphtemper.signals.observation import Observation
+from graphtemper.recalibration.verdict import (
+    ABSTAIN_NOVELTY,
+    CAUTION_NOVELTY,
+    Verdict,
+    direction,
+    judge,
+)
 from graphtemper.temperature.matching import nearest_temperature
+
+Match = Callable[[float], tuple[float, str]]
+"""Return the temperature for an accuracy, relative to the source's, and any problem with it."""
 
 # Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
 VAGUE = 1.5
 # How far, in log-odds, a shift usually moves accuracy away from mean confidence: what is known of
 # the temperature where the atlas's own answer is not used and the source temperature is kept.
 KEPT = 0.5
-# Mean confidence at the labels' temperature may miss their accuracy by so many matching errors.
+# How many matching errors mean confidence at the labels' temperature may miss their accuracy by.
 _MISMATCHES = 3.0
 _DISAGREEMENT = (
     "the temperature that fits the labels does not fit their accuracy, as a few nodes with extreme "
@@ -43,27 +55,37 @@ class Answer:
 
     Attributes
     ----------
-    seen
-        The observation whose logits it is about.
+    reading
+        What was measured, and the card it was compared with.
+    confidence
+        Mean confidence of the logits at the source temperature.
     prior
         The log-odds of the accuracy before any label.
     accuracy
         The estimate, after labels if there are any.
     matched
         The temperature that goes with it, relative to the source's.
-    note
+    caveat
         What is wrong with that temperature, if anything is.
     verdict, reasons
         See `graphtemper.recalibration.verdict`.
+    offsets : (K,) array or None
+        What a correction for class shares adds to the logits, in units of the source temperature.
+    class_shares, share_reasons
+        Estimated class shares of the target, and what to say about them.
     """
 
-    seen: Observation
+    reading: Reading
+    confidence: float
     prior: Prior
     accuracy: Estimate
     matched: float
-    note: Reason | None
+    caveat: Reason | None
     verdict: Verdict
-    reasons: list[Reason]
+    reasons: tuple[Reason, ...]
+    offsets: FloatArray | None = None
+    class_shares: FloatArray | None = None
+    share_reasons: tuple[Reason, ...] = ()
 
     @property
     def relative(self) -> float:
@@ -71,123 +93,163 @@ class Answer:
         return 1.0 if self.verdict == "abstain" else self.matched
 
     @property
-    def claimed(self) -> float:
-        """Mean confidence at the source temperature."""
-        return float(self.seen.probabilities.max(axis=1).mean())
+    def temperature(self) -> float:
+        """The temperature to use."""
+        return self.relative * self.reading.card.probe.temperature
+
+    @property
+    def slope(self) -> float:
+        """Source temperature over target temperature."""
+        return 1.0 / self.relative
+
+    @property
+    def severity_bound(self) -> float:
+        """The largest ECE that the matched slope allows at the source temperature."""
+        return float(theory.ece_bound(1.0 / self.matched, self.reading.evidence.mean_abs_logit))
+
+    def shifted(self, logits: FloatArray) -> FloatArray:
+        """Return the logits that the answer is about: corrected for class shares, if it is."""
+        return logits if self.offsets is None else logits + self.offsets
 
 
-def from_atlas(target: Reading) -> Answer:
-    """Return the atlas's answer about the logits as they are."""
-    prior = target.prior(target.drift)
+def answer(
+    reading: Reading, logits: FloatArray, labels: Labels, class_shares: ClassShares = "report"
+) -> Answer:
+    """Answer about logits (n, K), given in units of the source temperature.
+
+    A correction for class shares is made where it is requested, the evidence supports it, and
+    neither the labels nor the resulting verdict speak against it.
+    """
+    plain = from_atlas(reading, partial(nearest_temperature, logits))
+    best = with_labels(plain, logits, labels)
+    profile = reading.card.class_profile
+    if profile is None:
+        return replace(best, share_reasons=support.without_profile(class_shares))
+    shares = support.weigh(profile, logits, plain.relative)
+    # Estimated shares have an error of their own in place of an unnoticed drift.
+    prior = Prior(log_odds(shares.accuracy), reading.prior(shares.deviation).deviation)
+    unreadable = plain.caveat is not None or reading.blind
+    accuracy = prior.estimate("class shares")
+    shares = shares.unless(support.doubt(reading.novelty, unreadable, reading.gains, accuracy))
+    if class_shares == "estimate" and shares.supported:
+        corrected = _corrected(plain, shares, prior, logits)
+        better = with_labels(corrected, corrected.shifted(logits), labels)
+        shares = shares.unless(_objection(plain, corrected, better, logits, labels))
+        if shares.supported:
+            best = better
+    return replace(best, class_shares=shares.shares, share_reasons=shares.reasons(class_shares))
+
+
+def from_atlas(reading: Reading, match: Match) -> Answer:
+    """Return the atlas's answer about the logits as they are, in memory or in shards."""
+    prior = reading.prior(reading.drift)
     accuracy = prior.estimate("atlas")
-    matched, problem = nearest_temperature(target.seen.logits, accuracy.value)
-    note = at_bound(problem)
-    return _judged(target, target.seen, prior, accuracy, matched, note)
+    matched, problem = match(accuracy.value)
+    return _judged(
+        reading, reading.evidence.confidence, prior, accuracy, matched, at_bound(problem)
+    )
 
 
 def _judged(
-    target: Reading,
-    seen: Observation,
+    reading: Reading,
+    confidence: float,
     prior: Prior,
     accuracy: Estimate,
     matched: float,
-    note: Reason | None,
+    caveat: Reason | None,
     learned: Learned | None = None,
 ) -> Answer:
-    verdict, reasons = judge(
-        target.response, target.signals, accuracy, note, target.flat, target.blind, learned
-    )
-    return Answer(seen, prior, accuracy, matched, note, verdict, reasons)
+    verdict, reasons = judge(reading, accuracy, caveat, learned)
+    said = (direction(confidence, accuracy), *reasons)
+    return Answer(reading, confidence, prior, accuracy, matched, caveat, verdict, said)
 
 
-def weigh_shares(target: Reading, plain: Answer) -> tuple[ShareEvidence, Answer] | None:
-    """Return the evidence for moved class shares and the answer that corrects for them.
-
-    None where the card holds no class profile. Whether the correction is supported is for the
-    evidence to say.
-    """
-    profile = target.card.class_profile
-    if profile is None:
-        return None
-    shares = support.weigh(profile, plain.seen.logits, plain.relative)
-    # Estimated shares have an error of their own in place of how far they may drift unseen.
-    spread = target.prior(shares.deviation).deviation
-    prior = Prior(log_odds(shares.accuracy), spread)
-    implied = prior.estimate("class shares")
-    unread = plain.note is not None or target.blind
-    shares = shares.unless(support.doubt(target.novelty, unread, target.gains, implied))
-    corrected = Observation(
-        plain.seen.all_logits + shares.offsets, plain.seen.graph, plain.seen.nodes
-    )
-    return shares, _judged(target, corrected, prior, implied, shares.temperature, plain.note)
+def _corrected(plain: Answer, shares: ShareEvidence, prior: Prior, logits: FloatArray) -> Answer:
+    """Return the answer about logits that are corrected for new class shares."""
+    probabilities = temperatures.apply(logits + shares.offsets)
+    confidence = float(probabilities.max(axis=1).mean())
+    accuracy = prior.estimate("class shares")
+    judged = _judged(plain.reading, confidence, prior, accuracy, shares.temperature, plain.caveat)
+    return replace(judged, offsets=shares.offsets)
 
 
-def prefers(labels: Labels, plain: Answer, corrected: Answer) -> bool:
-    """Whether labels are at least as likely under the corrected answer; none do not mind."""
+def _objection(
+    plain: Answer, corrected: Answer, better: Answer, logits: FloatArray, labels: Labels
+) -> str:
+    """Return what speaks against a correction once it has been made, or ""."""
     before, after = (
-        few_labels.log_likelihood(answer.seen.logits, labels, answer.relative)
-        for answer in (plain, corrected)
+        few_labels.log_likelihood(item.shifted(logits), labels, item.relative)
+        for item in (plain, corrected)
     )
-    return after >= before
+    if after < before:
+        return "the labels are less likely with it than without"
+    if better.verdict == "abstain":
+        return "the accuracy would not be known well enough"
+    return ""
 
 
-def with_labels(target: Reading, answer: Answer, labels: Labels) -> Answer:
-    """Return the answer that some labels make of another; the same one without labels."""
+def with_labels(answer: Answer, logits: FloatArray, labels: Labels) -> Answer:
+    """Return the answer updated with labels; the same one without labels."""
     if not labels.rows.size:
         return answer
-    seen, learned = answer.seen, learn(answer, target.novelty, labels)
-    accuracy, found = learned.accuracy, learned.temperature
-    note = answer.note if target.flat else _below_chance(accuracy.value, seen.num_classes)
-    if note is None and not target.flat and _contradicts(seen, found, accuracy):
+    reading, num_classes = answer.reading, logits.shape[1]
+    learned = learn(answer, logits, labels)
+    accuracy, temperature = learned.accuracy, learned.temperature
+    caveat = answer.caveat if reading.flat else _below_chance(accuracy.value, num_classes)
+    if caveat is None and not reading.flat and _contradicts(logits, temperature, accuracy):
         # A few nodes with extreme logits can pull a likelihood anywhere, but not a count.
-        found, problem = nearest_temperature(seen.logits, accuracy.value)
-        note = at_bound(problem) or Reason(ReasonCode.LABELS_DISAGREE, _DISAGREEMENT)
-    return _judged(target, seen, answer.prior, accuracy, found, note, learned)
+        temperature, problem = nearest_temperature(logits, accuracy.value)
+        caveat = at_bound(problem) or Reason(ReasonCode.LABELS_DISAGREE, _DISAGREEMENT)
+    judged = _judged(
+        reading, answer.confidence, answer.prior, accuracy, temperature, caveat, learned
+    )
+    return replace(judged, offsets=answer.offsets)
 
 
-def learn(answer: Answer, novelty: float, labels: Labels) -> Learned:
-    """Let labels speak; the further the target lies from the atlas, the more they count.
+def learn(answer: Answer, logits: FloatArray, labels: Labels) -> Learned:
+    """Update an answer with labels; the farther the target is from the atlas, the more they count.
 
-    Where the answer is to abstain and to keep the source temperature, labels start from what they
-    would replace.
+    On `abstain`, where the source temperature is kept, the temperature starts from the source's.
     """
-    seen, kept = answer.seen, answer.verdict == "abstain"
+    novelty, size = answer.reading.novelty, len(logits)
     trusted = Prior(answer.prior.centre, _trusted(answer.prior.deviation, novelty))
-    start = Prior(log_odds(answer.claimed), KEPT) if kept else trusted
-    right = seen.predictions[labels.rows] == labels.classes
-    accuracy = few_labels.accuracy(trusted, right, labels.weights, population=seen.num_nodes)
+    start = trusted
+    if answer.verdict == "abstain":
+        start = Prior(log_odds(answer.confidence), KEPT)
+    right = logits.argmax(axis=1)[labels.rows] == labels.classes
+    accuracy = few_labels.accuracy(trusted, right, labels.weights, population=size)
     count = few_labels.effective_count(labels.weights)
-    known = count * max(accuracy.value * (1.0 - accuracy.value), 0.01)
+    information = count * max(accuracy.value * (1.0 - accuracy.value), 0.01)
     return Learned(
         accuracy=accuracy,
-        temperature=few_labels.temperature(start, seen.logits, labels, answer.relative),
-        reason=_what_labels_say(right, accuracy, answer.accuracy),
+        temperature=few_labels.temperature(start, logits, labels, answer.relative),
+        reason=_labels_used(right, accuracy, answer.accuracy),
         count=count,
-        leads=known > trusted.deviation**-2,
+        leads=information > trusted.deviation**-2,
     )
 
 
-def _contradicts(seen: Observation, temperature: float, accuracy: Estimate) -> bool:
-    """Whether mean confidence at a temperature lies clearly outside the accuracy's interval."""
-    claimed = log_odds(temperatures.mean_confidence(seen.logits, temperature))
+def _contradicts(logits: FloatArray, temperature: float, accuracy: Estimate) -> bool:
+    """Return whether mean confidence at a temperature is clearly outside the accuracy interval."""
+    confidence = log_odds(temperatures.mean_confidence(logits, temperature))
     slack = _MISMATCHES * MATCH_DEVIATION
     low, high = (log_odds(end) for end in (accuracy.low, accuracy.high))
-    return not low - slack <= claimed <= high + slack
+    return not low - slack <= confidence <= high + slack
 
 
 def _trusted(deviation: float, novelty: float) -> float:
-    """Return how far the atlas may be off as a prior, on a target that lies so far from it.
+    """Return the deviation of the atlas as a prior next to labels, given its distance.
 
-    Without labels a new kind of target is a matter of the verdict. Beside labels it has to be a
+    Without labels the distance of a target is a matter of the verdict. With labels it has to be a
     number, so that an atlas that does not apply cannot outvote them: the deviation grows with the
-    distance, and where the verdict would be to abstain the atlas hardly says anything.
+    distance, and where the verdict would be to abstain the atlas says hardly anything.
     """
     if novelty > ABSTAIN_NOVELTY:
         return max(deviation, VAGUE)
     return deviation * max(novelty / CAUTION_NOVELTY, 1.0)
 
 
-def _what_labels_say(right: NDArray[np.bool_], accuracy: Estimate, before: Estimate) -> Reason:
+def _labels_used(right: NDArray[np.bool_], accuracy: Estimate, before: Estimate) -> Reason:
     count, hits = right.size, int(right.sum())
     nodes = "1 labelled node" if count == 1 else f"{count} labelled nodes"
     was, now = (0.5 * (item.high - item.low) for item in (before, accuracy))
@@ -209,5 +271,5 @@ def _below_chance(accuracy: float, num_classes: int) -> Reason | None:
 
 
 def at_bound(problem: str) -> Reason | None:
-    """Return the reason for what `nearest_temperature` found wrong, or None for ""."""
+    """Return the reason for a problem that `nearest_temperature` met, or None for ""."""
     return Reason(ReasonCode.TEMPERATURE_AT_BOUND, f"{problem}.") if problem else None

@@ -56,63 +56,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.estimate import DEVIATIONS, Estimate
+from graphtemper._core.estimate import Estimate
 from graphtemper._core.log_odds import to_share
+from graphtemper.card.reading import Prior
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.temperature.inverse import gaps, summarise
 
 METHOD = "atlas and labels"
 # Shares of the posterior below the interval, the answer and the interval's upper end.
 _QUANTILES = (0.05, 0.5, 0.95)
-# Degrees of freedom of the prior, and its 95 % quantile for a scale of 1.
-TAILS, _T_QUANTILE = 4.0, 2.1318467863266495
 # Matching mean confidence and maximising the likelihood are two definitions of the best T: on real
 # graphs under shifts, mean confidence at the likeliest T misses the accuracy by this in log-odds.
 MATCH_DEVIATION = 0.1
 # One node in a thousand may be beyond repair: broken features, a wrong label.
 OUTLIERS = 0.001
-# Log-odds beyond this are an accuracy of 0 or 1 in float64.
-_FAR = 40.0
-# The grid: points at the prior's own scale, points between the ends, and the largest share of the
-# integral that one cell may hold; cells are split in four at most ROUNDS times.
-_OWN, _EVEN, _SHARE, _ROUNDS = 81, 81, 1.0 / 500.0, 40
+# The largest fraction of an integral that one cell may hold; cells are split in four at most
+# ROUNDS times.
+_SHARE, _ROUNDS = 1.0 / 500.0, 40
 # The confidence curve: knots, nodes it is measured on, and how far its log T leaves the logits'.
 _KNOTS, _MOST_ROWS, _MARGIN = 129, 20_000, 9.0
-
-
-@dataclass(frozen=True)
-class Prior:
-    """What is known of the accuracy before any label.
-
-    ``centre`` is the median of its log-odds, and the 90 % interval reaches 1.645 deviations to
-    both sides, as that of a normal.
-
-    Examples
-    --------
-    >>> Prior(0.0, 0.3).estimate("atlas").value
-    0.5
-    """
-
-    centre: float
-    deviation: float
-
-    def log_density(self, log_odds: FloatArray) -> FloatArray:
-        """Return the logarithm of the density, up to a constant."""
-        scale = self.deviation * DEVIATIONS / _T_QUANTILE
-        square = ((log_odds - self.centre) / scale) ** 2
-        return np.asarray(-0.5 * (TAILS + 1.0) * np.log1p(square / TAILS))
-
-    def grid(self) -> FloatArray:
-        """Return log-odds at which to look first: dense at the centre, then ever sparser."""
-        steps = np.sinh(np.linspace(-5.3, 5.3, _OWN))  # to a hundred deviations
-        own = self.centre + self.deviation * steps
-        return np.unique(np.concatenate([own, np.linspace(-_FAR, _FAR, _EVEN)]))
-
-    def estimate(self, method: str) -> Estimate:
-        """Return the accuracy and its 90 % interval."""
-        reach = DEVIATIONS * self.deviation
-        low, value, high = (to_share(self.centre + step) for step in (-reach, 0.0, reach))
-        return Estimate(value, low, high, method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +87,9 @@ class Labels:
     rows: NDArray[np.int64]
     classes: NDArray[np.int64]
     weights: FloatArray
+
+
+NO_LABELS = Labels(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 def effective_count(weights: ArrayLike) -> float:

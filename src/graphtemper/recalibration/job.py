@@ -1,119 +1,32 @@
 """The main job: a frozen model, an unlabelled graph and a source card give honest probabilities.
 
-Reads top to bottom as the product's sentence: graph -> logits -> signals -> estimate ->
-temperature -> probabilities -> report. The target graph's own labels are never read; those that a
-caller hands over are.
+Five steps: observe the model on the graph, at the source temperature; read the observation against
+the card; answer with an accuracy, a temperature and a verdict; apply the answer to every node. The
+labels of the target graph are never read, only those that the caller passes.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from graphtemper import temperature as temperatures
-from graphtemper import theory
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.estimate import Estimate
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import InputError
 from graphtemper.graph.coercion import as_graph
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import answer as answers
-from graphtemper.recalibration import node_temperatures
-from graphtemper.recalibration.answer import Answer
-from graphtemper.recalibration.answer_facts import as_facts
-from graphtemper.recalibration.background import Background, nearest_families
 from graphtemper.recalibration.class_shares import support
 from graphtemper.recalibration.class_shares.support import ClassShares
+from graphtemper.recalibration.few_labels import NO_LABELS
 from graphtemper.recalibration.labelling import LabelPlan, read_labels
-from graphtemper.recalibration.reading import Reading
-from graphtemper.recalibration.reasons import Reason
-from graphtemper.recalibration.verdict import Verdict, direction
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.signals.observation import Observation
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
-
-@dataclass(frozen=True, eq=False)
-class Recalibration:
-    """What graphtemper says about a model on a target graph.
-
-    Attributes
-    ----------
-    temperature : float
-        The graph's temperature, which divides the model's logits; the source's own where the
-        verdict is ``abstain``.
-    node_temperatures : (n,) array or None
-        With ``per_node=True`` each chosen node's own temperature, used in place of the graph's.
-    probabilities : (n, K) array
-        softmax(logits / temperature) of the chosen nodes.
-    accuracy : Estimate
-        Estimated accuracy with a 90 % interval; a credible interval where labels were given.
-    verdict, reasons
-        ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
-        ``text``.
-    slope : float
-        Source temperature over target temperature: below 1 the model is over-confident.
-    severity_bound : float
-        The largest ECE that this slope allows at the source temperature (Proposition 4).
-    signals : dict
-        What was measured, without labels.
-    nearest : list of (family, distance)
-        Which shifts of the source look most like this graph.
-    num_labels : int
-        How many labels of the target the caller gave.
-    class_shares : (K,) array or None
-        Estimated class shares of the target; None where none explain its predictions, or the card
-        is too old to tell.
-    logit_shift : (K,) array or None
-        What a correction for class shares added to every node's logits:
-        softmax((logits + shift) / temperature). None without a correction.
-    background : Background
-        What `report` shows beside the answer.
-    """
-
-    temperature: float
-    probabilities: FloatArray
-    accuracy: Estimate
-    verdict: Verdict
-    reasons: list[Reason]
-    slope: float
-    severity_bound: float
-    signals: dict[str, float]
-    gains: dict[str, float]
-    nearest: list[tuple[str, float]]
-    nodes: NDArray[np.int64]
-    mean_confidence: tuple[float, float]
-    num_labels: int = 0
-    class_shares: FloatArray | None = None
-    logit_shift: FloatArray | None = None
-    node_temperatures: FloatArray | None = None
-    background: Background | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything but the per-node arrays as plain Python values."""
-        return as_facts(self) | {
-            "temperature": self.temperature,
-            **node_temperatures.describe(self.node_temperatures),
-            "num_nodes": len(self.probabilities),
-            "num_labels": self.num_labels,
-            "class_shares": _listed(self.class_shares),
-            "logit_shift": _listed(self.logit_shift),
-        }
-
-    def report(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
-        """Write the answer as one HTML page for people; ``name`` is what they call the graph."""
-        from graphtemper.recalibration.report.page import write_report
-
-        write_report(path, self, name)
 
 
 @one_blas_thread(also_openmp=False)
@@ -189,72 +102,13 @@ def recalibrate(
     (50, True)
     """
     graph = as_graph(graph, predictor)
-    support.check_wanted(class_shares, per_node)
+    support.check_request(class_shares, per_node)
+    graph = as_graph(graph, predictor)
     card.check(predictor, graph)
-    seen = Observation(predictor, graph, nodes, temperature=card.probe.temperature, seed=seed)
-    if seen.num_classes != card.num_classes:
-        raise InputError(
-            f"the card is for {card.num_classes} classes but the model gives {seen.num_classes}."
-        )
-    given = read_labels(labels, plan, seen.nodes, graph.num_nodes, seen.num_classes)
-    target = Reading.of(seen, card)
-    plain = answers.from_atlas(target)
-    answer, moved = answers.with_labels(target, plain, given), answers.weigh_shares(target, plain)
-    told, shift = support.unknown(class_shares), None
-    if moved is not None:
-        shares, corrected = moved
-        if class_shares == "estimate" and shares.supported:
-            better = answers.with_labels(target, corrected, given)
-            shares = shares.unless(_against(answers.prefers(given, plain, corrected), better))
-            if shares.supported:
-                answer, shift = better, shares.offsets * card.probe.temperature
-        told = shares.reasons(class_shares)
-    divisors: FloatArray | None = None
-    uneven: list[Reason] = []
-    if per_node:
-        divisors, uneven = node_temperatures.spread(
-            answer.seen, card, answer.relative, answer.accuracy.value, answer.verdict == "abstain"
-        )
-    probabilities = keep_argmax(
-        temperatures.apply(answer.seen.logits, answer.relative if divisors is None else divisors),
-        answer.seen.predictions,
-    )
-    return Recalibration(
-        temperature=answer.relative * card.probe.temperature,
-        probabilities=probabilities,
-        accuracy=answer.accuracy,
-        verdict=answer.verdict,
-        reasons=[direction(answer.claimed, answer.accuracy), *answer.reasons, *uneven, *told],
-        slope=1.0 / answer.relative,
-        severity_bound=float(theory.ece_bound(1.0 / answer.matched, target.shown.mean_abs_logit)),
-        signals=target.numbers(),
-        gains={} if target.gains is None else target.gains.to_dict(),
-        nearest=nearest_families(target.response, target.signals, card.environments),
-        nodes=seen.nodes,
-        mean_confidence=(answer.claimed, float(probabilities.max(axis=1).mean())),
-        num_labels=int(given.rows.size),
-        class_shares=None if moved is None else moved[0].shares,
-        logit_shift=shift,
-        node_temperatures=None if divisors is None else divisors * card.probe.temperature,
-        background=Background.of(answer.seen, given, card, target.response),
-    )
-
-
-def _against(liked: bool, better: Answer) -> str:
-    """Say what speaks against a correction once it has been made, if anything does."""
-    if not liked:
-        return "the labels are less likely with it than without"
-    if better.verdict == "abstain":
-        return "the accuracy would not be known well enough"
-    return ""
-
-
-def _listed(values: FloatArray | None) -> list[float] | None:
-    return None if values is None else values.tolist()
-
-
-def keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> FloatArray:
-    """Keep the prediction on top where a large temperature rounds a small lead to a tie."""
-    rows = np.flatnonzero(probabilities.argmax(axis=1) != predictions)
-    probabilities[rows, predictions[rows]] = np.nextafter(probabilities[rows].max(axis=1), 2.0)
-    return probabilities
+    observation = Observation(predictor, graph, nodes, seed=seed).at(card.temperature)
+    given = NO_LABELS
+    if labels is not None:
+        given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
+    reading = card.read(observation)
+    answer = answers.answer(reading, observation.logits, given, class_shares)
+    return Recalibration.of(answer, observation, given, per_node)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,7 @@ from graphtemper._core.checks import check_whole
 from graphtemper._core.random_streams import stream
 from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import Labels
-
-if TYPE_CHECKING:
-    from graphtemper.recalibration.job import Recalibration
+from graphtemper.recalibration.findings import Findings
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +33,7 @@ class LabelPlan:
     weights: FloatArray
 
 
-def suggest_labels(result: Recalibration, n: int, seed: int = 0) -> LabelPlan:
+def suggest_labels(result: Findings, n: int, seed: int = 0) -> LabelPlan:
     r"""Pick n nodes to label, spread over the model's confidence.
 
     The nodes are sorted by confidence (ties in random order) and cut into n strata as equal as

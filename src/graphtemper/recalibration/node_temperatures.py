@@ -8,33 +8,31 @@ stays the anchor. No temperature changes a prediction.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.log_odds import log_odds
+from graphtemper.card.data import CardData
 from graphtemper.errors import InputError
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals import node_signals
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.matching import nearest_temperature
 
-if TYPE_CHECKING:
-    from graphtemper.card.card import SourceCard
-
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-
 
 def spread(
-    seen: Observation, card: SourceCard, relative: float, accuracy: float, keep: bool = False
+    observation: Observation,
+    card: CardData,
+    relative: float,
+    accuracy: float,
+    keep: bool = False,
 ) -> tuple[FloatArray, list[Reason]]:
     """Return each observed node's temperature (n,) and reasons: where it comes from.
 
     Parameters
     ----------
-    seen
+    observation
         The target; with logits alone only the signals that need no model are read.
     card
         The source card, with its node responses.
@@ -66,23 +64,23 @@ def spread(
             "had a family of shifts taken out after loading; build it again, or leave per_node out."
         )
     if keep:
-        return np.full(seen.num_nodes, relative), []
-    response = card.node_responses["model" if seen.has_model else "logits"]
+        return np.full(observation.num_nodes, relative), []
+    response = card.node_responses["model" if observation.has_model else "logits"]
     if not response.helps:
         text = (
             "on shifts left out of this card one temperature per node was no better than one for "
             "all, so all nodes have the same."
         )
         equal = Reason(ReasonCode.NODE_TEMPERATURES_EQUAL, text)
-        return np.full(seen.num_nodes, relative), [equal]
+        return np.full(observation.num_nodes, relative), [equal]
     log_ratio = response.log_temperatures(
-        node_signals.measure(seen, card.probe),
-        seen.predictions,
+        node_signals.measure(observation, card.probe),
+        observation.predictions,
         log_odds(accuracy) - log_odds(card.reference.accuracy),
     )
     ratio = np.exp(log_ratio)
-    wanted = temperatures.mean_confidence(seen.logits, relative)
-    common, _ = nearest_temperature(divided(seen.logits, ratio), wanted)
+    wanted = temperatures.mean_confidence(observation.logits, relative)
+    common, _ = nearest_temperature(divided(observation.logits, ratio), wanted)
     found = common * ratio
     low, high = np.quantile(found * card.probe.temperature, (0.05, 0.95))
     text = (
@@ -101,23 +99,3 @@ def divided(logits: FloatArray, ratio: FloatArray) -> FloatArray:
     [[-2.0, 0.0], [0.0, -2.0]]
     """
     return np.asarray((logits - logits.max(axis=1, keepdims=True)) / ratio[:, None])
-
-
-def describe(temperatures: FloatArray | None) -> dict[str, Any]:
-    """Return quantiles of node temperatures as plain values; nothing where there are none.
-
-    Examples
-    --------
-    >>> describe(None)
-    {}
-    >>> describe(np.array([1.0, 2.0, 9.0]))["node_temperatures"]["0.5"]
-    2.0
-    """
-    if temperatures is None:
-        return {}
-    values = np.quantile(temperatures, _QUANTILES)
-    return {
-        "node_temperatures": {
-            f"{share:g}": float(value) for share, value in zip(_QUANTILES, values, strict=True)
-        },
-    }

@@ -1,4 +1,4 @@
-"""The verdict: whether an estimate can be trusted, and why, in sentences a person understands."""
+"""The verdict: whether an estimate can be trusted, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.log_odds import normal_quantile
-from graphtemper.card.response import Response
+from graphtemper.card.reading import Reading
 from graphtemper.recalibration.few_labels import Learned
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 
@@ -19,31 +19,33 @@ LEVEL = 0.90
 CAUTION_WIDTH, ABSTAIN_WIDTH = 0.06, 0.20
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
 CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
-# A gap between confidence and accuracy that people would not call one.
+# A gap between confidence and accuracy that is too small to call the model over-confident.
 _SMALL_GAP = 0.02
 
 
 def judge(
-    response: Response,
-    signals: dict[str, float],
-    accuracy: Estimate,
-    note: Reason | None,
-    flat: bool,
-    blind: bool,
-    learned: Learned | None = None,
+    reading: Reading, accuracy: Estimate, caveat: Reason | None, learned: Learned | None = None
 ) -> tuple[Verdict, list[Reason]]:
-    """Say whether the estimate can be trusted, from its width and from how new the target looks.
+    """Decide whether an estimate can be trusted, by its width and by how new the target looks.
 
-    With labels the interval already allows for an atlas that does not apply, so that its width
-    decides; a new kind of target is no longer a reason for care once the labels know more than the
-    atlas. ``flat`` logits are all equal; ``blind`` is a target on which the leading signal of the
-    card cannot be read.
+    With labels the interval already allows for an atlas that does not apply, so its width decides;
+    a new kind of target is no longer a reason for caution once the labels know more than the atlas.
+
+    Parameters
+    ----------
+    reading
+        The target, compared with the card.
+    accuracy
+        The estimate.
+    caveat
+        What is wrong with the temperature that goes with it, if anything is.
+    learned
+        What labels added, if there are any.
     """
-    reasons = _unseen(response, signals)
+    reasons = _out_of_range(reading)
     if learned is not None:
         reasons.append(learned.reason)
     width = 0.5 * (accuracy.high - accuracy.low)
-    distance = novelty(response, signals)
     verdict: Verdict = "trust"
     if width > CAUTION_WIDTH:
         verdict = "caution"
@@ -52,25 +54,25 @@ def judge(
             f"{accuracy.low:.0%} and {accuracy.high:.0%}."
         )
         reasons.append(Reason(ReasonCode.WIDE_INTERVAL, text))
-    if distance > CAUTION_NOVELTY and not (learned and learned.leads):
+    if reading.novelty > CAUTION_NOVELTY and not (learned and learned.leads):
         verdict = "caution"
         text = (
-            f"the graph lies {distance:.1f} times as far from any shift in the atlas as an unknown "
-            "family usually does."
+            f"the graph lies {reading.novelty:.1f} times as far from any shift in the atlas as an "
+            "unknown family usually does."
         )
         reasons.append(Reason(ReasonCode.FAR_FROM_ATLAS, text))
-    if note is not None:
+    if caveat is not None:
         verdict = "caution"
-        reasons.append(note)
-    strange = distance > ABSTAIN_NOVELTY and learned is None
-    unread = blind and learned is None
-    if unread:
+        reasons.append(caveat)
+    too_far = reading.novelty > ABSTAIN_NOVELTY and learned is None
+    unreadable = reading.blind and learned is None
+    if unreadable:
         text = "the graph has no neighbours to read the signal from, on which this card relies."
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, text))
-    if width > ABSTAIN_WIDTH or strange or flat or unread:
+    if width > ABSTAIN_WIDTH or too_far or reading.flat or unreadable:
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
-        hardest = 0.5 if strange or unread else min(max(0.5, accuracy.low), accuracy.high)
+        hardest = 0.5 if too_far or unreadable else min(max(0.5, accuracy.low), accuracy.high)
         reasons.append(_what_would_help(hardest, learned))
     return verdict, reasons
 
@@ -89,7 +91,7 @@ def _what_would_help(accuracy: float, learned: Learned | None) -> Reason:
 
 
 def labels_needed(accuracy: float, half_width: float = CAUTION_WIDTH) -> int:
-    """Return how many labels bring a 90 % interval of the accuracy to the given half-width.
+    """Return the number of labels that bring a 90 % interval of the accuracy to a half-width.
 
     Examples
     --------
@@ -100,9 +102,10 @@ def labels_needed(accuracy: float, half_width: float = CAUTION_WIDTH) -> int:
     return int(np.ceil(variance * (normal_quantile(LEVEL) / half_width) ** 2))
 
 
-def _unseen(response: Response, signals: dict[str, float]) -> list[Reason]:
-    """Name the signals that lie outside everything seen at the source."""
-    x = response.coordinates(signals)
+def _out_of_range(reading: Reading) -> list[Reason]:
+    """Name the signals that lie outside all values of the atlas."""
+    response = reading.response
+    x = response.coordinates(reading.signals)
     reasons = []
     for name, value, column in zip(response.names, x, response.points.T, strict=True):
         low, high = min(float(column.min()), 0.0), max(float(column.max()), 0.0)
@@ -115,7 +118,7 @@ def _unseen(response: Response, signals: dict[str, float]) -> list[Reason]:
 
 
 def direction(confidence: float, accuracy: Estimate) -> Reason:
-    """Say in a sentence whether the model claims too much or too little, if that can be told.
+    """Say whether the model is over- or under-confident, as far as the interval allows.
 
     Examples
     --------
@@ -136,8 +139,3 @@ def direction(confidence: float, accuracy: Estimate) -> Reason:
         f"{accuracy.value:.1%} of the time: {word}."
     )
     return Reason(code, text)
-
-
-def novelty(response: Response, signals: dict[str, float]) -> float:
-    """Return the distance to the atlas, in units of how far left-out families lie from others."""
-    return response.novelty(signals) / response.reach

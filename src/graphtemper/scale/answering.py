@@ -1,48 +1,31 @@
-"""The answer about a target on shards: the fields of `Recalibration`, without an array a node."""
+"""The answer about a sharded target: the findings of `recalibrate`, without per-node arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphtemper import theory
-from graphtemper._core.estimate import Estimate
-from graphtemper.recalibration.answer import at_bound
-from graphtemper.recalibration.answer_facts import as_facts
-from graphtemper.recalibration.background import nearest_families
-from graphtemper.recalibration.reading import ReadEvidence
-from graphtemper.recalibration.reasons import Reason
-from graphtemper.recalibration.verdict import Verdict, direction, judge
+from graphtemper.card.reading import Reading
+from graphtemper.recalibration.answer import Match, from_atlas
+from graphtemper.recalibration.findings import GraphFindings
 
 ANSWER = "_answer.json"
 """The file of a result's directory that holds the answer; the others are Parquet."""
 
 
-@dataclass(frozen=True, eq=False)
-class ShardedAnswer:
-    """What graphtemper says about a model on a target that lives in shards.
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardedAnswer(GraphFindings):
+    """Findings about a model on a target that is stored in shards.
 
-    The fields are those of `graphtemper.recalibration.job.Recalibration`.
+    The fields are those of `graphtemper.Recalibration`, without per-node arrays.
     """
 
-    temperature: float
-    accuracy: Estimate
-    verdict: Verdict
-    reasons: list[Reason]
-    slope: float
-    severity_bound: float
-    signals: dict[str, float]
-    gains: dict[str, float]
-    nearest: list[tuple[str, float]]
-    mean_confidence: tuple[float, float]
     num_nodes: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, with the keys of `Recalibration.to_dict`."""
-        return as_facts(self) | {
-            "temperature": self.temperature,
+        return super().to_dict() | {
             "num_nodes": self.num_nodes,
             "num_labels": 0,
             "class_shares": None,
@@ -50,63 +33,60 @@ class ShardedAnswer:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ShardedRecalibration(ShardedAnswer):
-    """The same, with probabilities.
+    """Findings about a sharded target whose probabilities were written to ``out``.
 
-    They are in ``out``, a directory of Parquet files with one row a node: ``node``,
-    ``probability_0``, ... The answer itself is there as ``_answer.json``, a name that readers of
-    Parquet skip.
+    ``out`` is a directory of Parquet files with one row per node: ``node``, ``probability_0``, ...
+    It also holds the answer as ``_answer.json``, a name that readers of Parquet skip.
     """
 
     out: Path
 
 
-Told = TypeVar("Told", bound=ShardedAnswer)
+Sharded = TypeVar("Sharded", bound=ShardedAnswer)
 
 
-def answer(
-    target: ReadEvidence, match: Callable[[float], tuple[float, str]], out: Path
-) -> ShardedRecalibration:
-    """Return what `told` says, as the answer of a result's directory."""
-    return filed(told(target, match), out)
+def answer(reading: Reading, match: Match) -> ShardedAnswer:
+    """Return the answer of the atlas, as `recalibrate` gives it without labels.
 
-
-def filed(found: ShardedAnswer, out: Path) -> ShardedRecalibration:
-    """Return the answer with the directory that holds its probabilities."""
-    return ShardedRecalibration(
-        **{field.name: getattr(found, field.name) for field in fields(found)}, out=out
-    )
-
-
-def told(target: ReadEvidence, match: Callable[[float], tuple[float, str]]) -> ShardedAnswer:
-    """Give the atlas's answer as `graphtemper.recalibration.answer.from_atlas` does.
-
-    ``match`` returns the temperature for an accuracy and what is wrong with it. Mean confidence
-    after recalibration is known once the probabilities are (`with_confidence`).
+    Mean confidence after recalibration is known once the probabilities are; see
+    `with_confidence`.
     """
-    card, claimed = target.card, target.shown.confidence
-    accuracy = target.prior(target.drift).estimate("atlas")
-    matched, problem = match(accuracy.value)
-    verdict, reasons = judge(
-        target.response, target.signals, accuracy, at_bound(problem), target.flat, target.blind
-    )
-    relative = 1.0 if verdict == "abstain" else matched
+    said = from_atlas(reading, match)
     return ShardedAnswer(
-        temperature=relative * card.probe.temperature,
-        accuracy=accuracy,
-        verdict=verdict,
-        reasons=[direction(claimed, accuracy), *reasons],
-        slope=1.0 / relative,
-        severity_bound=float(theory.ece_bound(1.0 / matched, target.shown.mean_abs_logit)),
-        signals=target.numbers(),
-        gains={} if target.gains is None else target.gains.to_dict(),
-        nearest=nearest_families(target.response, target.signals, card.environments),
-        mean_confidence=(claimed, claimed),
-        num_nodes=target.num_nodes,
+        temperature=said.temperature,
+        accuracy=said.accuracy,
+        verdict=said.verdict,
+        reasons=list(said.reasons),
+        slope=said.slope,
+        severity_bound=said.severity_bound,
+        signals=reading.numbers(),
+        gains={} if reading.gains is None else reading.gains.to_dict(),
+        nearest=reading.nearest_families(),
+        mean_confidence=(said.confidence, said.confidence),
+        num_nodes=reading.num_nodes,
     )
 
 
-def with_confidence(found: Told, after: float) -> Told:
-    """Return the answer with mean confidence as it is after recalibration."""
-    return replace(found, mean_confidence=(found.mean_confidence[0], after))
+def with_directory(said: ShardedAnswer, out: Path) -> ShardedRecalibration:
+    """Return the answer with the directory of its probabilities."""
+    return ShardedRecalibration(
+        temperature=said.temperature,
+        accuracy=said.accuracy,
+        verdict=said.verdict,
+        reasons=said.reasons,
+        slope=said.slope,
+        severity_bound=said.severity_bound,
+        signals=said.signals,
+        gains=said.gains,
+        nearest=said.nearest,
+        mean_confidence=said.mean_confidence,
+        num_nodes=said.num_nodes,
+        out=out,
+    )
+
+
+def with_confidence(said: Sharded, after: float) -> Sharded:
+    """Return the answer with the mean confidence after recalibration."""
+    return replace(said, mean_confidence=(said.mean_confidence[0], after))

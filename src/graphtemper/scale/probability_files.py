@@ -9,17 +9,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import atomic_write_in_place
-from graphtemper.recalibration.job import keep_argmax
 from graphtemper.scale.answering import ANSWER, ShardedRecalibration
 from graphtemper.scale.storage.parquet import arrow
-
-
-def probabilities(logits: FloatArray, relative: float) -> FloatArray:
-    """Return softmax(logits / T), with the argmax of every row preserved as in `recalibrate`."""
-    return keep_argmax(temperatures.apply(logits, relative), logits.argmax(axis=1))
 
 
 def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatArray]]) -> float:

@@ -21,15 +21,19 @@ from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.fast_passes import passes_of
 from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.models.predictor import Predictor
-from graphtemper.recalibration.reading import ReadEvidence
-from graphtemper.scale.answering import ShardedRecalibration, answer, with_confidence
+from graphtemper.recalibration.result import probabilities_at
+from graphtemper.scale.answering import (
+    ShardedRecalibration,
+    answer,
+    with_confidence,
+    with_directory,
+)
 from graphtemper.scale.clean_pass import CleanPass, Run, clean_pass
 from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.evidence.measure import Progress, measure
 from graphtemper.scale.evidence.sums import total
 from graphtemper.scale.matching import LogitRange, nearest_temperature
 from graphtemper.scale.probability_files import (
-    probabilities,
     require_parquet,
     write_answer,
     write_probabilities,
@@ -115,9 +119,8 @@ def recalibrate_shards(
         clean = clean_pass(engine, graph, linear, card.probe.temperature, stages)
         run = Run(engine, stages, clean)
         measured = measure(run, card.probe, seed, progress)
-        target = ReadEvidence.read(
+        reading = card.read_evidence(
             measured.evidence,
-            card,
             graph.num_nodes,
             (measured.column_mean, measured.column_std),
             flat=measured.logits.spread == 0.0,
@@ -130,7 +133,7 @@ def recalibrate_shards(
             temperature, note = stages.stage("match", lambda: work(accuracy, logit_range))
             return temperature, note
 
-        result = answer(target, match, out)
+        result = with_directory(answer(reading, match), out)
         write = partial(_write_shard, clean=clean, relative=1.0 / result.slope, folder=draft)
         result = with_confidence(result, sum(run.map(write)) / graph.num_nodes)
         write_answer(draft, result)
@@ -160,7 +163,7 @@ def _logit_range(shard: int, *, clean: CleanPass) -> LogitRange:
 
 def _write_shard(shard: int, *, clean: CleanPass, relative: float, folder: Path) -> float:
     first, last, _ = clean.graph.shards[shard]
-    block = (np.arange(first, last), probabilities(clean.logits(shard), relative))
+    block = (np.arange(first, last), probabilities_at(clean.logits(shard), relative))
     return write_probabilities(folder / f"part-{shard:05d}.parquet", [block])
 
 

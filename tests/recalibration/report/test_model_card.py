@@ -10,7 +10,6 @@ import pytest
 from tests.helpers import FEW_SHIFTS
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
-from graphtemper.card.format import from_json
 from graphtemper.errors import MissingExtraError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report import mlflow as tracking
@@ -88,7 +87,7 @@ def test_mlflow_gets_card_result_report_and_section(told, monkeypatch):
     assert mlflow.metrics["graphtemper.accuracy"] == pytest.approx(result.accuracy.value)
     assert mlflow.metrics["graphtemper.source_accuracy"] == card.reference.accuracy
     assert mlflow.tags == {"graphtemper.verdict": result.verdict}
-    travelled = from_json(mlflow.files["graphtemper/source.card.json"])
+    travelled = SourceCard.from_json(mlflow.files["graphtemper/source.card.json"])
     assert travelled.probe.temperature == card.probe.temperature
     assert json.loads(mlflow.files["graphtemper/recalibration.json"]) == result.to_dict()
     assert mlflow.files["graphtemper/report.html"] == "report on May"

@@ -26,7 +26,7 @@ from graphtemper.card.class_profile import ClassProfile
 from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
 from graphtemper.graph.graph import Graph
 from graphtemper.recalibration.class_shares import adjust_logits, bbse, em, rlls
-from graphtemper.recalibration.job import Recalibration
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.shifts import Shift
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Cell, Progress, Rows

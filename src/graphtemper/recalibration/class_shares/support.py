@@ -114,20 +114,19 @@ class ShareEvidence:
         """Return the evidence with one more objection, which may be empty."""
         return replace(self, objection=self.objection or doubt)
 
-    def reasons(self, wanted: ClassShares) -> list[Reason]:
-        """Return what to tell a person, who did or did not ask for a correction."""
-        asked = wanted == "estimate"
+    def reasons(self, request: ClassShares) -> tuple[Reason, ...]:
+        """Return what to say, depending on whether a correction was requested."""
         if self.supported and self.shares is not None:
-            told = f"the class shares seem to have moved: {self._moves(self.shares)}"
-            if asked:
-                text = f"{told}; correcting for it changes {self.changed:.1%} of the predictions."
-                return [Reason(ReasonCode.CLASS_SHARES_CORRECTED, text)]
-            text = f'{told}; class_shares="estimate" would correct the logits for it.'
-            return [Reason(ReasonCode.CLASS_SHARES_MOVED, text)]
-        if not asked:
-            return []
+            moves = f"the class shares seem to have moved: {self._moves(self.shares)}"
+            if request == "estimate":
+                text = f"{moves}; correcting for it changes {self.changed:.1%} of the predictions."
+                return (Reason(ReasonCode.CLASS_SHARES_CORRECTED, text),)
+            text = f'{moves}; class_shares="estimate" would correct the logits for it.'
+            return (Reason(ReasonCode.CLASS_SHARES_MOVED, text),)
+        if request == "report":
+            return ()
         text = f"no correction for class shares: {self.objection}."
-        return [Reason(ReasonCode.CLASS_SHARES_NOT_CORRECTED, text)]
+        return (Reason(ReasonCode.CLASS_SHARES_NOT_CORRECTED, text),)
 
     def _moves(self, shares: FloatArray) -> str:
         by_size = np.argsort(-np.abs(shares - self.source_shares), kind="stable")[:_NAMED]
@@ -136,14 +135,14 @@ class ShareEvidence:
         )
 
 
-def check_wanted(value: str, per_node: bool = False) -> None:
-    """Refuse anything that is not one of `ClassShares`, and a correction beside one per node.
+def check_request(value: str, per_node: bool = False) -> None:
+    """Raise `InputError` for an unknown request, or one that node temperatures do not allow.
 
     Temperatures per node are learned for the model's own predictions, which a correction changes.
 
     Examples
     --------
-    >>> check_wanted("correct")
+    >>> check_request("correct")
     Traceback (most recent call last):
     graphtemper.errors.InputError: class_shares must be 'report' or 'estimate', not 'correct'.
     """
@@ -156,21 +155,21 @@ def check_wanted(value: str, per_node: bool = False) -> None:
         )
 
 
-def unknown(wanted: ClassShares) -> list[Reason]:
-    """Return what to tell a person who asked for a correction where the card cannot say anything.
+def without_profile(request: ClassShares) -> tuple[Reason, ...]:
+    """Return what to say about class shares if the card holds no class profile.
 
     Examples
     --------
-    >>> unknown("report")
-    []
+    >>> without_profile("report")
+    ()
     """
-    if wanted == "report":
-        return []
+    if request == "report":
+        return ()
     text = (
         "no correction for class shares: the card holds no class profile, because it is from an "
         "earlier version, or its model has too many classes or hardly tells them apart."
     )
-    return [Reason(ReasonCode.CLASS_PROFILE_MISSING, text)]
+    return (Reason(ReasonCode.CLASS_PROFILE_MISSING, text),)
 
 
 def doubt(novelty: float, unread: bool, gains: Gains | None, accuracy: Estimate) -> str:

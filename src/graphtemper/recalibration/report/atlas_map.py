@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper.recalibration.background import Background
-from graphtemper.recalibration.verdict import novelty
+from graphtemper.recalibration.findings import Background
 
 SEVERAL = "several"
 """The family of an environment that joins shifts of more than one."""
@@ -65,7 +64,7 @@ def atlas_map(background: Background, signals: dict[str, float]) -> dict[str, An
         },
         "target": {"x": float(here[0]), "y": float(here[1])},
         "off_map": float(np.linalg.norm(target - centre - here @ axes)),
-        "novelty": novelty(response, signals),
+        "novelty": response.novelty(signals),
     }
 
 

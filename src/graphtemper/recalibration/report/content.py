@@ -9,23 +9,21 @@ from __future__ import annotations
 import json
 import math
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphtemper._core.version import __version__
 from graphtemper.errors import InputError
 from graphtemper.recalibration.diagnosis import diagnosis
+from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report import panels, words
 from graphtemper.recalibration.report.atlas_map import atlas_map
-
-if TYPE_CHECKING:
-    from graphtemper.recalibration.job import Recalibration
 
 SCHEMA = "graphtemper.report/1"
 _DIGITS = 6
 _NAMED_FAMILIES = 5
 
 
-def content(result: Recalibration, name: str | None = None) -> dict[str, Any]:
+def content(result: Findings, name: str | None = None) -> dict[str, Any]:
     """Return what a report says about a result, as values that JSON can hold.
 
     Parameters

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from graphtemper.card.data import CardData
 from graphtemper.card.format import to_json
 from graphtemper.errors import MissingExtraError
+from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report.model_card import model_card_section
-
-if TYPE_CHECKING:
-    from graphtemper.card.card import SourceCard
-    from graphtemper.recalibration.job import Recalibration
+from graphtemper.recalibration.report.page import write_report
 
 FOLDER = "graphtemper"
 
 
-def log_to_mlflow(
-    card: SourceCard, result: Recalibration | None = None, *, target: str = ""
-) -> None:
+def log_to_mlflow(card: CardData, result: Findings | None = None, *, target: str = "") -> None:
     """Log the card, and the result with its report, to the active MLflow run.
 
     Metrics are ``graphtemper.temperature``, ``.slope``, ``.accuracy`` with ``.accuracy_low`` and
@@ -44,7 +41,7 @@ def log_to_mlflow(
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.html"
         if result is not None:
-            result.report(report, name=target or None)
+            write_report(report, result, target or None)
         mlflow.log_metrics(metrics(card, result))
         mlflow.log_text(to_json(card), f"{FOLDER}/source.card.json")
         section = model_card_section(card, result, target=target)
@@ -55,7 +52,7 @@ def log_to_mlflow(
             mlflow.log_artifact(str(report), FOLDER)
 
 
-def metrics(card: SourceCard, result: Recalibration | None = None) -> dict[str, float]:
+def metrics(card: CardData, result: Findings | None = None) -> dict[str, float]:
     """Return what is logged as numbers.
 
     Examples

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from graphtemper.card.data import CardData
+from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.verdict import LEVEL
-
-if TYPE_CHECKING:
-    from graphtemper.card.card import SourceCard
-    from graphtemper.recalibration.job import Recalibration
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
-def model_card_section(
-    card: SourceCard, result: Recalibration | None = None, *, target: str = ""
-) -> str:
+def model_card_section(card: CardData, result: Findings | None = None, *, target: str = "") -> str:
     """Return a Markdown section about a model's calibration, at its source and on a target.
 
     Parameters
@@ -63,7 +58,7 @@ def model_card_section(
     return "\n".join(lines)
 
 
-def _on_target(result: Recalibration, target: str) -> list[str]:
+def _on_target(result: Findings, target: str) -> list[str]:
     said = result.to_dict()
     accuracy, confidence = said["accuracy"], said["mean_confidence"]
     quantiles = said.get("node_temperatures")

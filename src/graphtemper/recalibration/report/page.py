@@ -6,25 +6,23 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphtemper._core.files import atomic_write
 from graphtemper.errors import FileError, InputError
+from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report.charts import charts
 from graphtemper.recalibration.report.content import SCHEMA, content
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
 from graphtemper.recalibration.report.map_chart import family_styles
 from graphtemper.recalibration.verdict import CAUTION_WIDTH
 
-if TYPE_CHECKING:
-    from graphtemper.recalibration.job import Recalibration
-
 MAX_BYTES = 2_000_000
 _BLOCK = re.compile(r'<script type="application/json" id="graphtemper-report">(.*?)</script>', re.S)
 _MARK = {"trust": "✓", "caution": "!", "abstain": "✕"}
 
 
-def write_report(path: str | os.PathLike[str], result: Recalibration, name: str | None) -> None:
+def write_report(path: str | os.PathLike[str], result: Findings, name: str | None) -> None:
     """Write a result as one HTML page, atomically; `content.report` decides what is on it."""
     page = render(content(result, name)).encode("utf-8")
     if len(page) > MAX_BYTES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 from graphtemper import metrics
 from graphtemper._core.arrays import FloatArray
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
-from graphtemper.recalibration.background import Background
+from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.verdict import LEVEL
-
-if TYPE_CHECKING:
-    from graphtemper.recalibration.job import Recalibration
 
 _BARS = 20
 # Fewest labels for so many bins: a bin with a handful of nodes says nothing.
@@ -44,7 +41,7 @@ def _counts(confidence: FloatArray, edges: FloatArray) -> list[int]:
     return counts
 
 
-def by_class(result: Recalibration, background: Background) -> list[dict[str, Any]]:
+def by_class(result: Findings, background: Background) -> list[dict[str, Any]]:
     """Return one row a predicted class: how many nodes, how confident, and its shares."""
     card = background.card
     size = card.num_classes
@@ -73,7 +70,7 @@ def class_name(names: tuple[str, ...], k: int) -> str:
     return f"class {name or k}" if not name or name.isdecimal() else name
 
 
-def by_degree(result: Recalibration, background: Background) -> list[dict[str, Any]]:
+def by_degree(result: Findings, background: Background) -> list[dict[str, Any]]:
     """Return one row a range of degrees, by powers of two, without the empty ones."""
     index = degree_group(background.degrees)
     rows = _groups(result, background, index, int(index.max(initial=0)) + 1)
@@ -95,7 +92,7 @@ def degree_group(degrees: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _groups(
-    result: Recalibration, background: Background, index: NDArray[Any], size: int
+    result: Findings, background: Background, index: NDArray[Any], size: int
 ) -> list[dict[str, Any]]:
     count = np.bincount(index, minlength=size)
     after = result.probabilities.max(axis=1)
@@ -124,9 +121,7 @@ def _groups(
     return rows
 
 
-def _right(
-    result: Recalibration, background: Background, used: NDArray[np.intp]
-) -> dict[str, float]:
+def _right(result: Findings, background: Background, used: NDArray[np.intp]) -> dict[str, float]:
     """Return the accuracy on some of the labelled nodes, with an exact binomial interval."""
     given = background.labels
     curve = metrics.reliability_curve(
@@ -139,7 +134,7 @@ def _right(
     }
 
 
-def labelled(result: Recalibration, background: Background) -> dict[str, Any] | None:
+def labelled(result: Findings, background: Background) -> dict[str, Any] | None:
     """Return what the labels that were given say about calibration; None without labels.
 
     Every labelled node counts once, whatever its weight. The floor is the ECE that honest

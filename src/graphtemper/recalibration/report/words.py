@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from graphtemper.recalibration.background import Background
 from graphtemper.recalibration.few_labels import effective_count
+from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import suggest_labels
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
@@ -15,17 +15,13 @@ from graphtemper.recalibration.verdict import (
     CAUTION_WIDTH,
     LEVEL,
     labels_needed,
-    novelty,
 )
-
-if TYPE_CHECKING:
-    from graphtemper.recalibration.job import Recalibration
 
 # Ratios closer to one than this are no change to a reader.
 _SAME = 0.02
 
 
-def verdict_sentence(result: Recalibration, background: Background) -> str:
+def verdict_sentence(result: Findings, background: Background) -> str:
     """Return the whole answer in one sentence."""
     accuracy, (before, after) = result.accuracy, result.mean_confidence
     model, count = background.card.predictor, len(result.probabilities)
@@ -47,7 +43,7 @@ def verdict_sentence(result: Recalibration, background: Background) -> str:
     return f"{lead}: {right} ({interval}), and {moved}."
 
 
-def temperature_meaning(result: Recalibration, source: float) -> str:
+def temperature_meaning(result: Findings, source: float) -> str:
     """Say what dividing logits by the temperature does to the confidence."""
     value = result.temperature
     before, after = result.mean_confidence
@@ -93,7 +89,7 @@ def severity(bound: float) -> str:
     )
 
 
-def causes(result: Recalibration, background: Background) -> list[dict[str, Any]]:
+def causes(result: Findings, background: Background) -> list[dict[str, Any]]:
     """Return what has changed between source and target, each with its two numbers."""
     source, seen, gains = background.card.reference.evidence, result.signals, result.gains
     signal = gains.get("signal")
@@ -151,7 +147,7 @@ def _compare(was: float | None, now: float | None, words: tuple[str, str]) -> st
     return words[0] if now < was else words[1]
 
 
-def next_steps(result: Recalibration, background: Background) -> list[dict[str, Any]]:
+def next_steps(result: Findings, background: Background) -> list[dict[str, Any]]:
     """Return what to do now: accept, take labels, retrain; the first is the most important."""
     accuracy, source = result.accuracy, background.card.reference.accuracy
     steps = []
@@ -164,7 +160,7 @@ def next_steps(result: Recalibration, background: Background) -> list[dict[str, 
         )
         commands = ["graphtemper suggest-labels", "graphtemper recalibrate --labels"]
         steps.append(_step("label", f"Label about {wanted}{more} nodes", text, *commands))
-    strange = novelty(background.response, result.signals) > CAUTION_NOVELTY
+    strange = background.response.novelty(result.signals) > CAUTION_NOVELTY
     if result.verdict == "abstain" and strange:
         steps.append(_step("retrain", "Retrain, if such graphs are here to stay", _STRANGE))
     elif result.verdict != "abstain" and accuracy.high < source:
@@ -197,12 +193,12 @@ def _step(action: str, title: str, text: str, *commands: str) -> dict[str, Any]:
     return {"action": action, "title": title, "text": text, "commands": list(commands)}
 
 
-def labels_to_take(result: Recalibration, background: Background) -> int:
+def labels_to_take(result: Findings, background: Background) -> int:
     """Return how many labels are still missing to know the accuracy well; 0 where it is known."""
     if result.verdict == "trust":
         return 0
     accuracy = result.accuracy
-    strange = novelty(background.response, result.signals) > ABSTAIN_NOVELTY
+    strange = background.response.novelty(result.signals) > ABSTAIN_NOVELTY
     # An interval that does not apply says nothing about which accuracies are possible.
     hardest = (
         0.5 if strange and not result.num_labels else min(max(0.5, accuracy.low), accuracy.high)
@@ -213,7 +209,7 @@ def labels_to_take(result: Recalibration, background: Background) -> int:
     return max(min(labels_needed(hardest) - int(taken), left), 0)
 
 
-def suggestion(result: Recalibration, background: Background) -> dict[str, Any] | None:
+def suggestion(result: Findings, background: Background) -> dict[str, Any] | None:
     """Return nodes to label, with their weights; None where labels exist or none are wanted."""
     wanted = labels_to_take(result, background)
     if not wanted or result.num_labels:

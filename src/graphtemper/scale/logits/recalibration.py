@@ -21,14 +21,14 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import FileError
-from graphtemper.recalibration.reading import ReadEvidence
 from graphtemper.recalibration.reasons import Reason, ReasonCode
+from graphtemper.recalibration.result import probabilities_at
+from graphtemper.scale import answering
 from graphtemper.scale.answering import (
     ShardedAnswer,
     ShardedRecalibration,
-    filed,
-    told,
     with_confidence,
+    with_directory,
 )
 from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.evidence.logit_sums import LogitSums
@@ -37,7 +37,6 @@ from graphtemper.scale.logits.confidence_sketch import REACH, ConfidenceSketch
 from graphtemper.scale.logits.logit_tables import LogitParts, LogitTables, scaled_batches
 from graphtemper.scale.matching import LogitRange, match_confidence, smallest_gap
 from graphtemper.scale.probability_files import (
-    probabilities,
     require_parquet,
     write_answer,
     write_probabilities,
@@ -120,7 +119,7 @@ def recalibrate_logits(
             folder=folder,
         )
         after = sum(engine.map(write, range(len(tables)))) / sum(counts)
-        result = filed(with_confidence(answer, after), out)
+        result = with_directory(with_confidence(answer, after), out)
         write_answer(folder, result)
     return result
 
@@ -185,9 +184,8 @@ def _measure(
     if not non_empty:
         raise FileError("there are no rows of logits; every file is empty.")
     statistics: _Statistics = total(non_empty)
-    target = ReadEvidence.read(
+    reading = card.read_evidence(
         statistics.sums.evidence(None, 0.0),
-        card,
         sum(counts),
         moments,
         flat=statistics.sums.spread == 0.0,
@@ -198,13 +196,14 @@ def _measure(
             engine, parts, card.probe.temperature, statistics, counts, accuracy
         )
 
-    answer = _without_graph(told(target, match), features_known=moments is not None)
+    said = answering.answer(reading, match)
+    answer = _without_graph(said, features_known=moments is not None)
     return answer, statistics, counts
 
 
 def _confidence_sum(shard: int, *, parts: LogitParts, temperature: float) -> float:
     batches = scaled_batches(parts, shard, temperature)
-    return sum(float(probabilities(logits, 1.0).max(axis=1).sum()) for logits in batches)
+    return sum(float(probabilities_at(logits, 1.0).max(axis=1).sum()) for logits in batches)
 
 
 def _without_graph(answer: ShardedAnswer, features_known: bool) -> ShardedAnswer:
@@ -267,7 +266,7 @@ def _write_shard(
         row = starts[shard]
         for names, logits in tables.batches(shard):
             nodes = np.arange(row, row + len(logits)) if names is None else names
-            yield nodes, probabilities(logits / temperature, relative)
+            yield nodes, probabilities_at(logits / temperature, relative)
             row += len(logits)
         if row == starts[shard]:  # Spark writes empty files; so does the result
             yield tables.empty_batch(shard)

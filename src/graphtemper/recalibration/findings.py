@@ -1,0 +1,222 @@
+"""Findings about a model on a target: plain data, for files, summaries and reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.estimate import Estimate
+from graphtemper.card.data import CardData
+from graphtemper.card.response import Response
+from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.reasons import Reason
+from graphtemper.recalibration.verdict import LEVEL, Verdict
+
+SCHEMA = "graphtemper.recalibration/2"
+# Ratios of temperatures closer to one than this are no change to a reader.
+_SAME = 0.02
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphFindings:
+    """Findings about a target as a whole, in memory or in shards.
+
+    Attributes
+    ----------
+    temperature : float
+        The graph's temperature, which divides the model's logits; the source's own where the
+        verdict is ``abstain``.
+    accuracy : Estimate
+        Estimated accuracy with a 90 % interval; a credible interval where labels were given.
+    verdict, reasons
+        ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
+        ``text``.
+    slope : float
+        Source temperature over target temperature: below 1 the model is over-confident.
+    severity_bound : float
+        The largest ECE that this slope allows at the source temperature (Proposition 4).
+    signals, gains : dict
+        What was measured, without labels.
+    nearest : list of (family, distance)
+        Which shifts of the source look most like this graph.
+    mean_confidence : tuple of float
+        Mean confidence at the source temperature, and after recalibration.
+    """
+
+    temperature: float
+    accuracy: Estimate
+    verdict: Verdict
+    reasons: list[Reason]
+    slope: float
+    severity_bound: float
+    signals: dict[str, float]
+    gains: dict[str, float]
+    nearest: list[tuple[str, float]]
+    mean_confidence: tuple[float, float]
+
+    @property
+    def source_temperature(self) -> float:
+        """The temperature of the source."""
+        return self.temperature * self.slope
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        accuracy, (before, after) = self.accuracy, self.mean_confidence
+        interval = {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high}
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "reasons": [reason.to_dict() for reason in self.reasons],
+            "slope": self.slope,
+            "severity_bound": self.severity_bound,
+            "accuracy": interval | {"level": LEVEL},
+            "mean_confidence": {"before": before, "after": after},
+            "signals": dict(self.signals),
+            "gains": dict(self.gains),
+            "nearest": [{"family": name, "distance": value} for name, value in self.nearest],
+            "temperature": self.temperature,
+        }
+
+    def summary(self, width: int = 80) -> str:
+        """Return the verdict, the numbers and the reasons as text, wrapped to a width."""
+        rows = self.summary_rows()
+        indent = max(map(len, rows)) + 2
+        lines = [f"Verdict: {self.verdict}"]
+        lines += [
+            _wrapped(name.ljust(indent) + value, width, indent) for name, value in rows.items()
+        ]
+        lines += [_wrapped(f"- {reason}", width, 2) for reason in self.reasons]
+        return "\n".join(lines)
+
+    def summary_rows(self) -> dict[str, str]:
+        """Return the numbers of the summary by name."""
+        accuracy, (before, after) = self.accuracy, self.mean_confidence
+        return {
+            "Accuracy": f"{accuracy.value:.1%} ({100 * LEVEL:.0f} % interval {accuracy.low:.1%} to "
+            f"{accuracy.high:.1%})",
+            "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
+            "Temperature": self._temperature_in_words(),
+        }
+
+    def _temperature_in_words(self) -> str:
+        value, source = self.temperature, self.source_temperature
+        if self.verdict == "abstain":
+            return f"{value:.3g}, the source temperature: nothing is changed"
+        if abs(value / source - 1.0) < _SAME:
+            return f"{value:.3g}, as at the source: confidence does not change"
+        word = "lowered" if value > source else "raised"
+        return f"{value:.3g} (source {source:.3g}): confidence is {word}"
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """What was known of the chosen nodes and of the source when an answer was given.
+
+    With it a report can be written long after the graph and the model are gone.
+
+    Attributes
+    ----------
+    card, response
+        The source card, and the response surface that the answer was read from.
+    name, class_names
+        What the target's file calls it and its classes; "" and () if it has no names.
+    confidence, predictions, degrees : (n,) arrays
+        Top probability at the source temperature, its class, and the number of neighbours.
+    labels
+        The labels that the caller gave, by row.
+    labelled : (m, K) array
+        Probabilities of the labelled nodes at the source temperature.
+    """
+
+    card: CardData
+    response: Response
+    name: str
+    class_names: tuple[str, ...]
+    confidence: FloatArray
+    predictions: NDArray[np.intp]
+    degrees: NDArray[np.int64]
+    labels: Labels
+    labelled: FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Findings(GraphFindings):
+    """Findings about a target and about each of its chosen nodes.
+
+    Attributes
+    ----------
+    probabilities : (n, K) array
+        softmax(logits / temperature) of the chosen nodes.
+    nodes : (n,) array
+        Indices of the chosen nodes in the graph.
+    num_labels : int
+        Number of target labels that the caller gave.
+    class_shares : (K,) array or None
+        Estimated class shares of the target; None if no shares explain its predictions, or the
+        card is too old to estimate them.
+    logit_shift : (K,) array or None
+        What a correction for class shares added to every node's logits:
+        softmax((logits + shift) / temperature). None without a correction.
+    node_temperatures : (n,) array or None
+        With ``per_node=True`` each chosen node's own temperature, used in place of the graph's.
+    background : Background or None
+        What a report shows next to the answer.
+    """
+
+    probabilities: FloatArray
+    nodes: NDArray[np.int64]
+    num_labels: int = 0
+    class_shares: FloatArray | None = None
+    logit_shift: FloatArray | None = None
+    node_temperatures: FloatArray | None = None
+    background: Background | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of chosen nodes, n."""
+        return len(self.probabilities)
+
+    @property
+    def predictions(self) -> NDArray[np.intp]:
+        """Predicted class of every chosen node, (n,)."""
+        return np.asarray(self.probabilities.argmax(axis=1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything except the per-node arrays as plain Python values."""
+        quantiles = {}
+        if self.node_temperatures is not None:
+            values = np.quantile(self.node_temperatures, _QUANTILES).tolist()
+            named = {f"{q:g}": value for q, value in zip(_QUANTILES, values, strict=True)}
+            quantiles = {"node_temperatures": named}
+        return (
+            super().to_dict()
+            | quantiles
+            | {
+                "num_nodes": self.num_nodes,
+                "num_labels": self.num_labels,
+                "class_shares": _listed(self.class_shares),
+                "logit_shift": _listed(self.logit_shift),
+            }
+        )
+
+    def _temperature_in_words(self) -> str:
+        if self.node_temperatures is None or self.verdict == "abstain":
+            return super()._temperature_in_words()
+        low, high = np.quantile(self.node_temperatures, (0.05, 0.95))
+        return (
+            f"{self.temperature:.3g} for the graph; per node, 90 % between {low:.3g} and {high:.3g}"
+        )
+
+
+def _listed(values: FloatArray | None) -> list[float] | None:
+    return None if values is None else values.tolist()
+
+
+def _wrapped(text: str, width: int, indent: int) -> str:
+    return fill(text, max(width, indent + 20), subsequent_indent=" " * indent)

@@ -1,0 +1,130 @@
+"""The result of `recalibrate`: findings about a target, and what can be done with them."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper import temperature as temperatures
+from graphtemper._core.arrays import FloatArray
+from graphtemper.models.predictor import checked_logits
+from graphtemper.recalibration import node_temperatures
+from graphtemper.recalibration.answer import Answer
+from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.findings import Background, Findings
+from graphtemper.recalibration.reasons import Reason
+from graphtemper.signals.observation import Observation
+
+
+class Recalibration(Findings):
+    """Calibrated probabilities of a model on a target graph, with a verdict and its reasons.
+
+    See `graphtemper.recalibration.findings` for the attributes.
+    """
+
+    @classmethod
+    def of(
+        cls, answer: Answer, observation: Observation, labels: Labels, per_node: bool = False
+    ) -> Recalibration:
+        """Turn an answer into calibrated probabilities of the observed nodes."""
+        reading, unit = answer.reading, answer.reading.card.probe.temperature
+        logits = answer.shifted(observation.logits)
+        divisors: FloatArray | None = None
+        uneven: list[Reason] = []
+        if per_node:
+            divisors, uneven = node_temperatures.spread(
+                observation,
+                reading.card,
+                answer.relative,
+                answer.accuracy.value,
+                keep=answer.verdict == "abstain",
+            )
+        probabilities = probabilities_at(logits, answer.relative if divisors is None else divisors)
+        return cls(
+            temperature=answer.temperature,
+            accuracy=answer.accuracy,
+            verdict=answer.verdict,
+            reasons=[*answer.reasons, *uneven, *answer.share_reasons],
+            slope=answer.slope,
+            severity_bound=answer.severity_bound,
+            signals=reading.numbers(),
+            gains={} if reading.gains is None else reading.gains.to_dict(),
+            nearest=reading.nearest_families(),
+            mean_confidence=(answer.confidence, float(probabilities.max(axis=1).mean())),
+            probabilities=probabilities,
+            nodes=observation.nodes,
+            num_labels=int(labels.rows.size),
+            class_shares=answer.class_shares,
+            logit_shift=None if answer.offsets is None else answer.offsets * unit,
+            node_temperatures=None if divisors is None else divisors * unit,
+            background=_background(answer, observation, labels),
+        )
+
+    def apply(self, logits: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities of other logits (m, K) of the same model.
+
+        The temperature is the graph's, also if `node_temperatures` were computed, and a correction
+        for class shares is added first.
+
+        Examples
+        --------
+        >>> from graphtemper._core.estimate import Estimate
+        >>> result = Recalibration(
+        ...     temperature=2.0, accuracy=Estimate(0.7, 0.6, 0.8, "atlas"), verdict="trust",
+        ...     reasons=[], slope=0.5, severity_bound=0.1, signals={}, gains={}, nearest=[],
+        ...     mean_confidence=(0.9, 0.7), probabilities=np.full((1, 2), 0.5), nodes=np.arange(1),
+        ... )
+        >>> result.apply([[0.0, 2.0]]).round(3).tolist()
+        [[0.269, 0.731]]
+        """
+        shape = np.shape(logits)
+        values = checked_logits(logits, shape[0] if shape else 0)
+        if self.logit_shift is not None:
+            values = values + self.logit_shift
+        return probabilities_at(values, self.temperature)
+
+    def report(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """Write the result as one HTML page for people; ``name`` is what they call the graph."""
+        from graphtemper.recalibration.report.page import write_report
+
+        write_report(path, self, name)
+
+
+def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:
+    """Return softmax(logits / T) with the largest logit of every row on top.
+
+    A large temperature may round a small lead to a tie, which would change the prediction.
+
+    Examples
+    --------
+    >>> probabilities_at(np.array([[0.0, 1e-20]]), 1e10).argmax(axis=1).tolist()
+    [1]
+    """
+    return keep_argmax(temperatures.apply(logits, temperature), logits.argmax(axis=1))
+
+
+def keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> FloatArray:
+    """Raise the probability of a prediction where rounding has put another class on top."""
+    rows = np.flatnonzero(probabilities.argmax(axis=1) != predictions)
+    probabilities[rows, predictions[rows]] = np.nextafter(probabilities[rows].max(axis=1), 2.0)
+    return probabilities
+
+
+def _background(answer: Answer, observation: Observation, labels: Labels) -> Background:
+    graph = observation.graph
+    probabilities = observation.probabilities
+    if answer.offsets is not None:
+        probabilities = temperatures.apply(answer.shifted(observation.logits))
+    return Background(
+        card=answer.reading.card,
+        response=answer.reading.response,
+        name=graph.name,
+        class_names=graph.class_names or (),
+        confidence=probabilities.max(axis=1),
+        predictions=answer.shifted(observation.logits).argmax(axis=1),
+        degrees=np.asarray(graph.degrees[observation.nodes], dtype=np.int64),
+        labels=labels,
+        labelled=probabilities[labels.rows],
+    )
