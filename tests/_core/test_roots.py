@@ -27,5 +27,5 @@ def test_the_root_of_a_known_function(function, zero):
     assert root == pytest.approx(zero, abs=1e-9)
     for bounds in ((-5.0, -1.0), (4.0, 9.0)):  # the function keeps one sign up to a bound
         end = min(bounds, key=lambda x: abs(x - zero))
-        found = bounded_root(counted, -2.0, bounds, 1e-9)
-        assert found[::2] == (end, False)
+        result = bounded_root(counted, -2.0, bounds, 1e-9)
+        assert result[::2] == (end, False)

@@ -24,8 +24,8 @@ BRIEF |= {
 
 
 def made(name, scene):
-    given = {"predictor": scene.predictor} if "predictor" in REGISTRY[name].needs else {}
-    return REGISTRY[name](**given, **BRIEF.get(name, {}))
+    needed = {"predictor": scene.predictor} if "predictor" in REGISTRY[name].needs else {}
+    return REGISTRY[name](**needed, **BRIEF.get(name, {}))
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,8 @@ def test_same_seed_same_bytes_without_other_labels_and_without_memory_of_a_graph
     """A second fit that sees no label but those of its nodes, then is used on two graphs."""
     expected = fitted(name).transform(scene.other_logits, graph=scene.other)
     hidden = np.full(scene.labels.size, -1)
-    known = np.concatenate([scene.cal, scene.train])
-    hidden[known] = scene.labels[known]
+    visible = np.concatenate([scene.cal, scene.train])
+    hidden[visible] = scene.labels[visible]
     wrong = scene.graph.replace(labels=(scene.labels + 1) % 3)
     again = made(name, scene)
     again.fit(scene.logits, hidden, wrong, scene.cal, train_nodes=scene.train)

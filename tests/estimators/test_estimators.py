@@ -56,8 +56,8 @@ def source(graph, model):
     return Observation(model, graph, range(1000, 3000), temperature=1.1)
 
 
-def truth(graph, seen):
-    return float((seen.predictions == graph.labels[seen.nodes]).mean())
+def truth(graph, observation):
+    return float((observation.predictions == graph.labels[observation.nodes]).mean())
 
 
 @pytest.mark.parametrize("estimator", EVERY, ids=range(len(EVERY)))
@@ -87,7 +87,7 @@ def test_unfitted_is_refused(source, estimator):
         _ = fresh.carries
 
 
-def test_less_signal_is_seen_by_all_but_the_shape(graph, model, source):
+def test_less_signal_lowers_every_estimate_but_that_of_the_shape(graph, model, source):
     target = Observation(model, shifts.rewire(0.5)(graph), source.nodes, temperature=1.1)
     assert truth(graph, target) < truth(graph, source) - 0.05
     for estimator in EVERY[:-1]:
@@ -165,9 +165,9 @@ def test_nuclear_norm_and_mano_are_their_formulas(source):
 
 def test_mixture_slope_finds_the_accuracy_without_any_source():
     g = csbm.sample(6000, degree=15, homophily=0.75, snr=1.0, seed=3)
-    seen = Observation(SGC(1, "mean").fit(g, range(1000)), shifts.rewire(0.15)(g, 1))
-    result = MixtureSlope(degrees=True).estimate(seen)
-    assert result.value == pytest.approx((seen.predictions == g.labels).mean(), abs=0.02)
+    target = Observation(SGC(1, "mean").fit(g, range(1000)), shifts.rewire(0.15)(g, 1))
+    result = MixtureSlope(degrees=True).estimate(target)
+    assert result.value == pytest.approx((target.predictions == g.labels).mean(), abs=0.02)
     assert result.low < result.value < result.high
     one_mode = Observation(np.random.default_rng(0).normal(size=(6000, 2)), g)
     with pytest.raises(NotIdentifiableError):

@@ -179,7 +179,7 @@ def assert_same(a, b):
 
 @given(seeds, st.lists(st.integers(1, 199), unique=True, max_size=6), st.randoms())
 @settings(max_examples=40, deadline=None)
-def test_any_split_in_any_order_adds_up_to_the_whole(sample, seed, cuts, random):
+def test_any_split_in_any_order_adds_up(sample, seed, cuts, random):
     p, labels = sample(seed, n=200)
     chunks = list(zip(np.split(p, sorted(cuts)), np.split(labels, sorted(cuts)), strict=True))
     random.shuffle(chunks)
@@ -225,11 +225,11 @@ def test_metrics_do_not_depend_on_the_order_of_nodes_or_classes(sample, seed):
     p, labels = sample(seed, n=80)
     rng = np.random.default_rng(seed)
     nodes, classes = rng.permutation(80), rng.permutation(4)
-    q, moved = p[nodes][:, classes], np.argsort(classes)[labels[nodes]]
+    q, renamed = p[nodes][:, classes], np.argsort(classes)[labels[nodes]]
     names = ["ece", "mce", "debiased_ece", "classwise_ece", "nll", "brier", "smooth_ece"]
     for name in [*names, "error_auroc", "aurc"]:
         metric = getattr(metrics, name)
-        assert metric(q, moved) == pytest.approx(metric(p, labels), rel=1e-9, abs=1e-12), name
+        assert metric(q, renamed) == pytest.approx(metric(p, labels), rel=1e-9, abs=1e-12), name
 
 
 # --- other groupings ------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_degree_ece_groups_by_degree(sample):
     assert metrics.degree_ece(p, labels, degree) == pytest.approx(expected)
 
 
-def test_degree_ece_is_blind_to_who_is_confident_inside_a_group(sample):
+def test_degree_ece_ignores_confidence_inside_a_group(sample):
     p, labels = sample(8, n=400, num_classes=2)
     degree = np.repeat([1, 2, 3, 4], 100)
     # Swap whole confidences among the nodes of a group, keeping every prediction right or wrong.
@@ -310,7 +310,7 @@ def test_debiasing_removes_the_bias_of_the_squared_error():
     assert np.mean(raw) > 20 * error
 
 
-def test_debiasing_assumes_one_accuracy_a_bin():
+def test_debiasing_assumes_one_accuracy_per_bin():
     # Two nodes of one bin, right with 0.2 and 0.9: the noise term exceeds the variance of the
     # accuracy by (variance of the probabilities) / (n - 1), as the docstring says.
     chance, noise, accuracy = [], [], []

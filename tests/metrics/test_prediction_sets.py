@@ -22,10 +22,12 @@ def test_against_counting(n, num_classes, seed):
     sizes = [sum(map(bool, row)) for row in sets]
     assert metrics.mean_set_size(sets) == pytest.approx(sum(sizes) / n)
     assert metrics.singleton_share(sets) == pytest.approx(sizes.count(1) / n)
-    found = metrics.classwise_coverage(sets, labels)
+    fractions = metrics.classwise_coverage(sets, labels)
     for k in range(num_classes):
-        mine = [hit for hit, label in zip(hits, labels, strict=True) if label == k]
-        assert found[k] == pytest.approx(sum(mine) / len(mine) if mine else np.nan, nan_ok=True)
+        of_class = [hit for hit, label in zip(hits, labels, strict=True) if label == k]
+        assert fractions[k] == pytest.approx(
+            sum(of_class) / len(of_class) if of_class else np.nan, nan_ok=True
+        )
 
 
 @pytest.mark.parametrize(

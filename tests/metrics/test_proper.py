@@ -30,7 +30,7 @@ def test_many_rows_and_single_precision(sample):
     assert metrics.brier(single, labels) == pytest.approx(metrics.brier(p, labels), rel=1e-6)
 
 
-def test_an_impossible_label_costs_infinity():
+def test_a_label_of_probability_zero_has_infinite_nll():
     assert metrics.nll([[1.0, 0.0], [0.5, 0.5]], [1, 0]) == np.inf
 
 

@@ -34,9 +34,9 @@ def test_aurc_without_ties_is_the_mean_running_error_rate(sample):
     wrong = (p.argmax(axis=1) != labels)[np.argsort(-p.max(axis=1))]
     expected = np.mean([wrong[:m].mean() for m in range(1, 51)])
     assert metrics.aurc(p, labels) == pytest.approx(expected)
-    for kept in (1, 7, 25, 50):
-        risk = metrics.risk_at_coverage(p, labels, kept / 50)
-        assert risk == pytest.approx(wrong[:kept].mean())
+    for count in (1, 7, 25, 50):
+        risk = metrics.risk_at_coverage(p, labels, count / 50)
+        assert risk == pytest.approx(wrong[:count].mean())
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.6, 0.7, 0.8]), st.booleans()), min_size=1, max_size=6))
@@ -53,12 +53,12 @@ def test_ties_average_over_all_orders(nodes):
             curves.append(np.cumsum(wrong) / np.arange(1, n + 1))
     curve = np.mean(curves, axis=0)
     assert metrics.aurc(p, labels) == pytest.approx(curve.mean(), abs=1e-12)
-    for kept in range(1, n + 1):
-        risk = metrics.risk_at_coverage(p, labels, kept / n)
-        assert risk == pytest.approx(curve[kept - 1], abs=1e-12)
+    for count in range(1, n + 1):
+        risk = metrics.risk_at_coverage(p, labels, count / n)
+        assert risk == pytest.approx(curve[count - 1], abs=1e-12)
 
 
-def test_coverage_rounds_up_but_not_past_a_whole_number(sample):
+def test_coverage_rounds_up_but_not_past_an_integer(sample):
     p, labels = sample(2, n=100)
     wrong = (p.argmax(axis=1) != labels)[np.argsort(-p.max(axis=1))].astype(float)
     wrong_at = np.cumsum(wrong) / np.arange(1, 101)
@@ -73,7 +73,7 @@ def test_error_auroc_needs_both_kinds(labels, word):
 
 
 @pytest.mark.parametrize("coverage", [1e-12, 1e-300])
-def test_the_smallest_coverage_keeps_one_node(coverage):
+def test_the_smallest_coverage_selects_one_node(coverage):
     p = [[0.1, 0.9], [0.3, 0.7]]
     assert metrics.risk_at_coverage(p, [1, 0], coverage) == 0.0
     assert metrics.risk_at_coverage(p, [0, 1], coverage) == 1.0

@@ -31,8 +31,8 @@ def brute_force(logits, labels):
         table = log_softmax(logits / np.exp(log_temperature), axis=1)
         return -table[np.arange(len(labels)), labels].mean()
 
-    found = minimize_scalar(nll, bounds=(-8, 8), method="bounded", options={"xatol": 1e-12})
-    return np.exp(found.x)
+    optimum = minimize_scalar(nll, bounds=(-8, 8), method="bounded", options={"xatol": 1e-12})
+    return np.exp(optimum.x)
 
 
 # --- apply ----------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def test_apply_keeps_the_argmax_and_sums_to_one(seed, scalar):
         np.testing.assert_array_equal(p.argmax(axis=1), z.argmax(axis=1))
 
 
-def test_apply_per_node_equals_one_scalar_a_row():
+def test_apply_per_node_equals_one_scalar_per_row():
     z = np.random.default_rng(1).normal(size=(6, 3))
     t = np.array([0.1, 0.5, 1, 2, 7, 40])
     rows = [temperature.apply(z[i : i + 1], t[i])[0] for i in range(6)]
@@ -259,19 +259,19 @@ def test_tiny_problems_always_end_at_the_best_temperature(n, num_classes, seed, 
     rng = np.random.default_rng(seed)
     z = 10.0**magnitude * rng.normal(size=(n, num_classes)) * np.exp(2 * rng.normal(size=(n, 1)))
     labels = rng.integers(num_classes, size=n)
-    found = temperature.solve(z, labels)
+    solved = temperature.solve(z, labels)
 
     def nll(t):
         return -log_softmax(z / t, axis=1)[np.arange(n), labels].mean()
 
-    grid = found.temperature * np.exp(np.linspace(-3, 3, 61))
+    grid = solved.temperature * np.exp(np.linspace(-3, 3, 61))
     best = min(nll(t) for t in grid)
-    if found.status == "optimal":
-        assert nll(found.temperature) <= best * (1 + 1e-12)
-    elif found.status == "at lower bound":
-        assert nll(found.temperature) <= nll(found.temperature * 10) * (1 + 1e-12)
+    if solved.status == "optimal":
+        assert nll(solved.temperature) <= best * (1 + 1e-12)
+    elif solved.status == "at lower bound":
+        assert nll(solved.temperature) <= nll(solved.temperature * 10) * (1 + 1e-12)
     else:
-        assert nll(found.temperature) <= nll(found.temperature / 10) + 1e-9
+        assert nll(solved.temperature) <= nll(solved.temperature / 10) + 1e-9
 
 
 def test_a_nearly_separable_optimum_far_from_the_logit_scale():
@@ -289,8 +289,8 @@ def test_separable_data_end_at_the_lower_bound_with_a_warning():
     with pytest.warns(GraphTemperWarning, match="T -> 0"):
         t = temperature.fit(z, [1, 0])
     assert t == pytest.approx(2.0 * temperature.RELATIVE_BOUNDS[0])  # spread = 4 - mean = 2
-    found = temperature.solve(z, [1, 0])
-    assert (found.nll_after, found.iterations) == (0.0, 0)
+    solved = temperature.solve(z, [1, 0])
+    assert (solved.nll_after, solved.iterations) == (0.0, 0)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 0]], ids=["all wrong", "chance"])
@@ -315,21 +315,21 @@ def test_constant_logits_leave_the_temperature_at_one():
     z = np.full((3, 4), 5.0)
     with pytest.warns(GraphTemperWarning, match="all equal"):
         assert temperature.fit(z, [0, 1, 2]) == 1.0
-    found = temperature.solve(z, [0, 1, 2])
-    assert found.status == "undetermined"
-    assert found.nll_before == found.nll_after == pytest.approx(np.log(4))
+    solved = temperature.solve(z, [0, 1, 2])
+    assert solved.status == "undetermined"
+    assert solved.nll_before == solved.nll_after == pytest.approx(np.log(4))
 
 
 def test_solve_reports_likelihoods_and_the_inverse():
     z, labels = problem(9)
-    found = temperature.solve(z, labels)
-    assert found.status == "optimal"
-    assert found.iterations >= 1
-    assert found.inverse == 1 / found.temperature
-    assert found.nll_before == pytest.approx(log_loss(labels, softmax(z, axis=1)))
-    after = softmax(z / found.temperature, axis=1)
-    assert found.nll_after == pytest.approx(log_loss(labels, after))
-    assert found.nll_after < found.nll_before
+    solved = temperature.solve(z, labels)
+    assert solved.status == "optimal"
+    assert solved.iterations >= 1
+    assert solved.inverse == 1 / solved.temperature
+    assert solved.nll_before == pytest.approx(log_loss(labels, softmax(z, axis=1)))
+    after = softmax(z / solved.temperature, axis=1)
+    assert solved.nll_after == pytest.approx(log_loss(labels, after))
+    assert solved.nll_after < solved.nll_before
 
 
 @pytest.mark.parametrize(

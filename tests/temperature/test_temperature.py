@@ -46,12 +46,12 @@ def brute_force(z, labels):
 
 
 @pytest.mark.parametrize(("small", "share"), [(1e-16, 0.5), (1e-7, 0.9), (1e-300, 0.99)])
-def test_near_ties_do_not_drag_the_temperature_down(small, share):
+def test_near_ties_do_not_lower_the_temperature(small, share):
     z, labels = mixture(small, share)
-    found = temperature.solve(z, labels)
-    assert found.status == "optimal"
-    assert found.temperature == pytest.approx(6 / np.log(4), rel=1e-6, abs=0)  # sigma(6 / T) = 0.8
-    assert found.nll_after < found.nll_before
+    solved = temperature.solve(z, labels)
+    assert solved.status == "optimal"
+    assert solved.temperature == pytest.approx(6 / np.log(4), rel=1e-6, abs=0)  # sigma(6 / T) = 0.8
+    assert solved.nll_after < solved.nll_before
 
 
 @given(
@@ -70,15 +70,15 @@ def test_any_mixture_of_scales_ends_at_the_best_temperature(seed, scales, num_cl
     z[0] = 10.0 ** max(-3.0, scales[0]) * np.arange(num_classes)
     wrong = rng.random(n) > accuracy
     labels = np.where(wrong, rng.integers(num_classes, size=n), z.argmax(axis=1))
-    found = temperature.solve(z, labels)
-    assert found.nll_after <= found.nll_before + 1e-12
-    if found.status == "optimal":
-        assert found.temperature == pytest.approx(brute_force(z, labels), rel=1e-6, abs=0)
-        grid = found.temperature * np.exp(np.linspace(-20, 20, 81))
-        assert found.nll_after <= min(nll(z, labels, t) for t in grid) + 1e-12
-    elif found.status == "at lower bound":
+    solved = temperature.solve(z, labels)
+    assert solved.nll_after <= solved.nll_before + 1e-12
+    if solved.status == "optimal":
+        assert solved.temperature == pytest.approx(brute_force(z, labels), rel=1e-6, abs=0)
+        grid = solved.temperature * np.exp(np.linspace(-20, 20, 81))
+        assert solved.nll_after <= min(nll(z, labels, t) for t in grid) + 1e-12
+    elif solved.status == "at lower bound":
         assert (labels == z.argmax(axis=1)).all()
-        assert found.nll_after == 0.0
+        assert solved.nll_after == 0.0
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e9, 1e30])
@@ -106,9 +106,9 @@ def test_the_bounds_make_every_node_uniform_or_one_hot():
 def test_an_optimum_far_below_the_typical_gap_is_found():
     z = binary(np.r_[np.ones(50), 1e-7, -1e-12])  # right nodes gain until T is about 1e-8
     labels = np.ones(52, dtype=int)
-    found = temperature.solve(z, labels)
-    assert found.status == "optimal"
-    assert found.temperature == pytest.approx(brute_force(z, labels), rel=1e-6, abs=0)
+    solved = temperature.solve(z, labels)
+    assert solved.status == "optimal"
+    assert solved.temperature == pytest.approx(brute_force(z, labels), rel=1e-6, abs=0)
     # All rows nearly tie at the top, far above the third class.
     z, labels = np.tile([0.0, -1e-20, -1.0], (10, 1)), np.array([0] * 6 + [1] * 4)
     assert temperature.fit(z, labels) == pytest.approx(1e-20 / np.log(1.5), rel=1e-6, abs=0)
@@ -177,7 +177,7 @@ RAGGED = [[0.0, 1.0], [0.0]]
         (lambda: temperature.apply(None), "real numbers"),
     ],
 )
-def test_what_is_no_array_is_an_input_error(call, message):
+def test_values_that_are_not_arrays_are_input_errors(call, message):
     with pytest.raises(InputError, match=message) as caught:
         call()
     assert "\n" not in str(caught.value)

@@ -25,7 +25,7 @@ def test_means_form_a_simplex(k, extra, radius):
 
 
 @pytest.mark.parametrize(("k", "h"), [(2, 0.8), (3, 0.2), (5, 0.6)])
-def test_degree_homophily_and_snr_are_what_was_asked_for(k, h):
+def test_degree_homophily_and_snr_match_the_arguments(k, h):
     g = csbm.sample(20_000, degree=12, homophily=h, snr=2.0, num_classes=k, num_features=7, seed=3)
     assert 2 * g.num_edges / g.num_nodes == pytest.approx(12, rel=0.02)
     same = (g.labels[g.edges[:, 0]] == g.labels[g.edges[:, 1]]).mean()
@@ -42,7 +42,7 @@ def test_degrees_are_poisson():
     assert g.degrees.var() == pytest.approx(g.degrees.mean(), rel=0.05)
 
 
-def test_every_pair_is_an_independent_coin():
+def test_every_pair_is_drawn_independently():
     """Same distribution as tossing N(N-1)/2 coins: per-pair frequency and pairwise independence."""
     labels = np.array([0, 0, 0, 1, 1])
     rng = np.random.default_rng(0)
@@ -71,7 +71,7 @@ def test_edges_are_distinct_and_simple(p):
     assert len(edges) == pytest.approx(p * 60 * 59 / 2, abs=150 * (0 < p < 1))
 
 
-def test_triangle_numbers_invert_also_where_floating_point_misses():
+def test_triangular_numbers_are_inverted_beyond_floating_point():
     second = np.r_[np.arange(1, 2000), 2**31 - 1 - np.arange(2000)].astype(np.int64)
     for first in (np.zeros_like(second), second - 1):
         number = second * (second - 1) // 2 + first

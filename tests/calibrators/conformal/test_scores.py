@@ -39,10 +39,10 @@ def test_raps_against_loops(seed, num_classes, lam, k_reg):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(num_classes, 0.5), size=7)
     u = rng.random(7)
-    found = conformal.raps(p, u, lam=lam, k_reg=k_reg)
-    np.testing.assert_allclose(found, slow_scores(p, u, lam, k_reg), atol=1e-12)
+    scores = conformal.raps(p, u, lam=lam, k_reg=k_reg)
+    np.testing.assert_allclose(scores, slow_scores(p, u, lam, k_reg), atol=1e-12)
     if lam == 0 or k_reg >= num_classes:
-        np.testing.assert_array_equal(found, conformal.aps(p, u))
+        np.testing.assert_array_equal(scores, conformal.aps(p, u))
 
 
 def test_the_true_class_scores_uniformly_where_probabilities_are_true():

@@ -52,8 +52,8 @@ def test_random_splits_of_a_graph_are_covered_by_diffused_scores(randomised):
         sets.fit(p, g.labels, g, order[:199])
         scores = sets.scores(p, g)[new, g.labels[new]]
         below.append((scores <= sets.threshold_[0]).mean())
-        found = sets.predict(p, g, new)
-        assert metrics.coverage(found, g.labels[new]) >= below[-1]
+        members = sets.predict(p, g, new)
+        assert metrics.coverage(members, g.labels[new]) >= below[-1]
     error = np.sqrt(0.16 / 201 + 0.16 / 199) / np.sqrt(200)
     assert abs(np.mean(below) - 0.8) < 4 * error
 
@@ -70,15 +70,15 @@ def test_true_class_shares_restore_the_coverage():
     # Equal shares at the target.
     target = np.concatenate([target[labels[target] == k][:2000] for k in range(4)])
     sets = ConformalSets(level=0.9).fit(p[source], labels[source])
-    moved = sets.for_shares([0.25] * 4)
+    reweighted = sets.for_shares([0.25] * 4)
     plain = metrics.coverage(sets.predict(p[target]), labels[target])
-    weighted = metrics.coverage(moved.predict(p[target]), labels[target])
+    weighted = metrics.coverage(reweighted.predict(p[target]), labels[target])
     assert plain < 0.75
     assert 0.9 - 0.02 < weighted < 0.9 + 0.03
     # The same from the nodes themselves: one weight a node, and the new node as the heaviest.
     weights = 0.25 / (np.bincount(labels[source]) / source.size)[labels[source]]
     direct = ConformalSets(level=0.9).fit(p[source], labels[source], weights=weights)
-    np.testing.assert_allclose(moved.threshold_, direct.threshold_, atol=0.02)
+    np.testing.assert_allclose(reweighted.threshold_, direct.threshold_, atol=0.02)
 
 
 def test_unchanged_shares_cost_at_most_a_step():
@@ -93,8 +93,8 @@ def test_unchanged_shares_cost_at_most_a_step():
 
 def test_a_class_that_was_never_labelled_is_in_every_set_if_the_target_has_it():
     p, labels = draw(np.random.default_rng(5), 500)
-    known = labels != 3
-    sets = ConformalSets(level=0.8).fit(p[known], labels[known])
+    labelled = labels != 3
+    sets = ConformalSets(level=0.8).fit(p[labelled], labels[labelled])
     assert sets.for_shares([0.2, 0.2, 0.2, 0.4]).predict(p)[:, 3].all()
     gone = sets.for_shares([0.3, 0.3, 0.4, 0.0])
     assert np.isfinite(gone.threshold_).all()
@@ -113,11 +113,11 @@ def test_sets_grow_with_the_level_and_are_never_empty(seed, score, randomised, n
     before = np.zeros(p.shape, dtype=bool)
     for level in (0.05, 0.3, 0.6, 0.9, 0.99):
         sets = ConformalSets(score, level, seed=seed if randomised else None)
-        found = sets.fit(p, labels, g, range(30)).predict(p, g)
-        assert found.any(axis=1).all()
-        assert (found >= before).all()
-        before = found
-    assert found.all()  # 30 nodes are too few for 99 %
+        members = sets.fit(p, labels, g, range(30)).predict(p, g)
+        assert members.any(axis=1).all()
+        assert (members >= before).all()
+        before = members
+    assert members.all()  # 30 nodes are too few for 99 %
 
 
 def test_too_few_nodes_give_all_classes():
@@ -128,7 +128,7 @@ def test_too_few_nodes_give_all_classes():
     assert np.isfinite(ConformalSets(level=0.9).fit(p, labels).threshold_).all()
 
 
-def test_weights_of_one_change_nothing_and_unchosen_rows_are_not_read():
+def test_unit_weights_change_nothing_and_other_rows_are_not_read():
     p, labels = draw(np.random.default_rng(7), 80)
     plain = ConformalSets(seed=3).fit(p, labels, nodes=range(40))
     hidden = np.where(np.arange(80) < 40, labels, -1)
@@ -154,7 +154,7 @@ def test_the_same_seed_gives_the_same_sets():
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_what_travels_gives_the_same_sets(score):
+def test_a_record_gives_the_same_sets(score):
     rng = np.random.default_rng(9)
     p, labels = draw(rng, 200)
     g = Graph(features=np.ones((200, 1)), edges=[[0, 1], [2, 3]])
@@ -168,7 +168,7 @@ def test_what_travels_gives_the_same_sets(score):
     )
 
 
-def test_infinite_thresholds_and_missing_classes_travel_too():
+def test_infinite_thresholds_and_missing_classes_are_recorded():
     p, labels = draw(np.random.default_rng(10), 6)
     sets = ConformalSets(level=0.95).fit(p, np.minimum(labels, 1))
     record = json.loads(json.dumps(sets.to_dict(), allow_nan=False))

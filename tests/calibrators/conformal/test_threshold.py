@@ -52,22 +52,22 @@ def test_equal_weights_change_nothing(n, level, seed, weight):
 def test_several_new_weights_at_once():
     scores, weights = np.arange(1.0, 6.0), np.array([5.0, 1.0, 1.0, 1.0, 1.0])
     new = [0.0, 1.0, 4.0, 9.0, np.inf]
-    found = threshold(scores, 0.6, weights, new)
+    quantiles = threshold(scores, 0.6, weights, new)
     expected = [float(threshold(scores, 0.6, weights, value)) for value in new]
-    np.testing.assert_array_equal(found, expected)
-    assert found.tolist() == [2.0, 2.0, 4.0, np.inf, np.inf]
+    np.testing.assert_array_equal(quantiles, expected)
+    assert quantiles.tolist() == [2.0, 2.0, 4.0, np.inf, np.inf]
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 300), st.integers(1, 50), st.integers(0, 1000))
 def test_a_ladder_is_never_below_its_scores_and_at_most_a_step_above(n, steps, seed):
     scores = np.sort(np.random.default_rng(seed).random(n))
-    found = ladder(scores, steps)
-    grid = np.concatenate([scores, found])
+    quantiles = ladder(scores, steps)
+    grid = np.concatenate([scores, quantiles])
     share = np.searchsorted(scores, grid, side="right") / n
-    assert (np.searchsorted(found, grid, side="right") / steps <= share + 1e-9).all()
+    assert (np.searchsorted(quantiles, grid, side="right") / steps <= share + 1e-9).all()
     # Steps are raised by up to a millionth.
-    above = np.searchsorted(found, grid + 1.1e-6, side="right") / steps
+    above = np.searchsorted(quantiles, grid + 1.1e-6, side="right") / steps
     assert (above >= share - 1 / steps - 1e-9).all()
 
 

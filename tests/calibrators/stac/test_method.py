@@ -102,11 +102,11 @@ def test_binned_proxy_is_the_minimum_of_its_loss(observation, threshold):
     ("accuracy", "reason"), [(0.2, "upper bound"), (1 / 3, "upper bound"), (1.0, "lower bound")]
 )
 def test_unreachable_accuracies_give_the_nearest_defined_temperature(observation, accuracy, reason):
-    found, why = nearest_temperature(observation.logits, accuracy)
-    assert reason in why
-    confidence = temperature.mean_confidence(observation.logits, found)
+    nearest, message = nearest_temperature(observation.logits, accuracy)
+    assert reason in message
+    confidence = temperature.mean_confidence(observation.logits, nearest)
     assert confidence == pytest.approx(max(accuracy, 1 / 3), abs=1e-3)
-    assert np.isfinite(temperature.apply(observation.logits, found)).all()
+    assert np.isfinite(temperature.apply(observation.logits, nearest)).all()
 
 
 def test_degenerate_predictors_still_get_an_answer(target, threshold):

@@ -55,7 +55,7 @@ def test_the_soft_bins_are_a_partition_and_approach_the_hard_ones():
 @pytest.mark.parametrize("names", [stac_per_node.SIGNALS, stac_per_node.LOGIT_SIGNALS])
 def test_gradients_reach_at_least_as_low_as_powell(observation, threshold, names):
     loss = per_node_loss(observation, threshold, names)
-    found, value = loss.minimum()
+    optimum, value = loss.minimum()
     assert value < loss(np.zeros(len(names) + 1))[0]
     rng = np.random.default_rng(0)
     starts = [np.zeros(len(names) + 1), *rng.normal(0, 0.5, (3, len(names) + 1))]
@@ -69,7 +69,7 @@ def test_gradients_reach_at_least_as_low_as_powell(observation, threshold, names
         return stac.binned_loss(confidence, loss.proxy, loss.accuracy) + ridge
 
     powell = [minimize(hard, start, method="Powell") for start in starts]
-    assert hard(found) <= min(end.fun for end in powell) * 1.10
+    assert hard(optimum) <= min(end.fun for end in powell) * 1.10
 
 
 def test_per_node_temperatures_are_the_formula(observation, threshold):

@@ -40,14 +40,14 @@ def test_recovers_the_parameters_within_its_standard_errors(method, mean, varian
     for seed in range(12):
         fit = fit_binary(two_gaussians(mean, variance, 4000, seed), method=method)
         truth = (mean, variance, np.log(variance / (2 * mean)), norm.cdf(mean / np.sqrt(variance)))
-        found = (fit.mean, fit.variance, np.log(fit.temperature), fit.accuracy)
+        estimates = (fit.mean, fit.variance, np.log(fit.temperature), fit.accuracy)
         errors = (
             fit.mean_error,
             fit.variance_error,
             fit.log_temperature_error,
             fit.accuracy_error,
         )
-        scores.append((np.array(found) - truth) / errors)
+        scores.append((np.array(estimates) - truth) / errors)
     # Standardised errors: mean near 0 and size near 1, so errors neither too small nor too large.
     assert np.all(np.abs(np.mean(scores, axis=0)) < 1.1)
     size = np.sqrt(np.mean(np.square(scores), axis=0))
@@ -59,13 +59,13 @@ def test_an_offset_costs_accuracy_and_confidence(aware):
     delta, degrees, labels = neighbourhoods(0.7, 1.0, 20, 8000, 11, scale=8.0)
     if not aware:
         degrees, delta = None, 3.0 * labels + 2.0 * np.random.default_rng(0).standard_normal(8000)
-    moved = delta + 1.5
-    before, after = fit_binary(delta, degrees), fit_binary(moved, degrees)
+    shifted = delta + 1.5
+    before, after = fit_binary(delta, degrees), fit_binary(shifted, degrees)
     assert after.offset == pytest.approx(before.offset + 1.5, abs=1e-2)
     assert after.accuracy < before.accuracy - 0.01
-    assert after.accuracy == pytest.approx(np.mean(moved * labels > 0), abs=0.015)
+    assert after.accuracy == pytest.approx(np.mean(shifted * labels > 0), abs=0.015)
     assert after.temperature > 1.1 * before.temperature
-    assert after.temperature == pytest.approx(oracle_temperature(moved, labels), rel=0.08)
+    assert after.temperature == pytest.approx(oracle_temperature(shifted, labels), rel=0.08)
 
 
 def test_likelihood_is_sharper_than_moments():
@@ -195,7 +195,7 @@ def test_too_few_nodes_are_not_identifiable_but_the_limits_can_be_moved():
     assert fit.log_temperature_error > 0.1
 
 
-def test_the_message_names_a_way_out():
+def test_the_message_says_what_to_do():
     with pytest.raises(NotIdentifiableError, match=r"label some nodes of the target\.$"):
         fit_binary(np.random.default_rng(0).standard_normal(500))
 
@@ -223,11 +223,11 @@ def test_bad_input_names_the_argument(call, name):
         call()
 
 
-@pytest.mark.parametrize("given", [(0.9, 0.6), (0.9,), None, "wide"])
-def test_accuracy_range_is_checked_before_the_fit(given):
-    # One Gaussian: a fit would say that nothing is identifiable.
+@pytest.mark.parametrize("bounds", [(0.9, 0.6), (0.9,), None, "wide"])
+def test_accuracy_range_is_checked_before_the_fit(bounds):
+    # One Gaussian: a fit would raise NotIdentifiableError.
     with pytest.raises(InputError, match="accuracy_range"):
-        fit_binary(np.random.default_rng(0).standard_normal(500), accuracy_range=given)
+        fit_binary(np.random.default_rng(0).standard_normal(500), accuracy_range=bounds)
 
 
 @pytest.mark.parametrize("method", ["likelihood", "moments", "degrees"])
@@ -265,15 +265,15 @@ def test_an_unfinished_maximisation_is_refused(monkeypatch):
 
 def test_uncertainty_of_the_snr_is_part_of_the_error():
     delta, degrees, _ = neighbourhoods(0.75, 1.0, 16, 4000, 3)
-    known = fit_binary(delta, degrees, snr_factor=1.0)
+    exact = fit_binary(delta, degrees, snr_factor=1.0)
     rough = fit_binary(delta, degrees, snr_factor=2.0)
-    assert rough.temperature == known.temperature
+    assert rough.temperature == exact.temperature
     change = max(
-        abs(np.log(fit_binary(delta, degrees, snr=s, snr_factor=1.0).temperature * known.slope))
+        abs(np.log(fit_binary(delta, degrees, snr=s, snr_factor=1.0).temperature * exact.slope))
         for s in (0.5, 2.0)
     )
     assert rough.log_temperature_error == pytest.approx(
-        np.hypot(known.log_temperature_error, change)
+        np.hypot(exact.log_temperature_error, change)
     )
 
 
@@ -288,7 +288,7 @@ def test_a_fit_that_hinges_on_the_snr_is_refused():
 
 
 def selected(designs, draw):
-    """Log ratio to the truth and its z-score, of the answers given only."""
+    """Log ratio to the truth and its z-score, of the answers only."""
     answers = []
     for seed, design in enumerate(designs):
         truth, arguments = draw(design, seed)
@@ -307,7 +307,7 @@ def gaussian_draw(design, seed):
     return 1 / (2 * mean), ((two_gaussians(mean, 1.0, int(size), seed),), {})
 
 
-def test_answers_given_are_not_the_lucky_ones():
+def test_answers_are_not_biased_by_selection():
     rng = np.random.default_rng(0)
     designs = [(rng.uniform(0.7, 0.985), rng.choice([1000, 2000, 4000])) for _ in range(250)]
     answers = selected(designs, gaussian_draw)
@@ -317,20 +317,20 @@ def test_answers_given_are_not_the_lucky_ones():
 
 
 @pytest.mark.parametrize(("accuracy", "size"), [(0.8, 1500), (0.76, 4000), (0.82, 1000)])
-def test_beyond_the_limit_luck_does_not_pass(accuracy, size):
+def test_graphs_beyond_the_limit_are_seldom_answered(accuracy, size):
     assert len(selected([(accuracy, size)] * 80, gaussian_draw)) <= 1
 
 
 @pytest.mark.slow
-def test_answers_with_degrees_are_not_the_lucky_ones():
+def test_answers_with_degrees_are_not_biased_by_selection():
     rng = np.random.default_rng(1)
 
     def draw(_, seed):
         h, snr = rng.uniform(0.58, 0.8), np.exp(rng.uniform(np.log(0.3), np.log(4.0)))
         degree, size = rng.uniform(8.0, 40.0), int(rng.choice([1500, 4000]))
         delta, degrees, _ = neighbourhoods(h, snr, degree, size, seed)
-        known = {"snr": snr, "snr_factor": 1.0}
-        return 1 / optimal_scale(h, snr, degree), ((delta, degrees), known)
+        options = {"snr": snr, "snr_factor": 1.0}
+        return 1 / optimal_scale(h, snr, degree), ((delta, degrees), options)
 
     answers = selected(range(200), draw)
     assert len(answers) > 60

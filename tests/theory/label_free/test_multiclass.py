@@ -28,8 +28,8 @@ def test_multiclass_recovers_bayes_temperature_and_accuracy(num_classes):
 
 def test_multiclass_ignores_a_shift_common_to_all_logits():
     logits, _ = simplex_logits(3, 4.0, 1.6, 2000, seed=1)
-    moved = logits + np.random.default_rng(2).normal(size=(2000, 1)) * 10
-    assert fit_multiclass(moved).temperature == pytest.approx(fit_multiclass(logits).temperature)
+    shifted = logits + np.random.default_rng(2).normal(size=(2000, 1)) * 10
+    assert fit_multiclass(shifted).temperature == pytest.approx(fit_multiclass(logits).temperature)
 
 
 def test_multiclass_not_identifiable():

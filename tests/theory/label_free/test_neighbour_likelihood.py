@@ -11,7 +11,7 @@ def test_neighbour_likelihood_is_the_sum_over_neighbour_counts():
     rng = np.random.default_rng(0)
     values, degrees = rng.normal(size=40), rng.integers(1, 30, 40).astype(float)
     point = np.array([0.4, 0.2, 0.1])
-    found = NeighbourLikelihood(values, degrees, 1.5)(point)
+    evaluation = NeighbourLikelihood(values, degrees, 1.5)(point)
     signal, excess = np.exp(0.4), 1 / (1 + np.exp(-0.2))
     for i, (value, degree) in enumerate(zip(values, degrees.astype(int), strict=True)):
         k = np.arange(degree + 1)
@@ -19,8 +19,8 @@ def test_neighbour_likelihood_is_the_sum_over_neighbour_counts():
         deviation = signal / np.sqrt(1.5 * degree)
         chance = binom.pmf(k, degree, (1 + excess) / 2)
         plus, minus = (chance @ norm.pdf(value - 0.1, s * centre, deviation) for s in (1, -1))
-        assert found.log_likelihood[i] == pytest.approx(np.log((plus + minus) / 2))
-        assert found.posterior[i] == pytest.approx(plus / (plus + minus))
+        assert evaluation.log_likelihood[i] == pytest.approx(np.log((plus + minus) / 2))
+        assert evaluation.posterior[i] == pytest.approx(plus / (plus + minus))
 
 
 @pytest.mark.parametrize("degree", [20, 500])
