@@ -1,7 +1,7 @@
-"""What is fuzzed: every reader of a file or of a folder of files, with a valid one for each.
+"""Targets of the fuzz tests: every reader of a file or folder, with a valid one for each.
 
-A target is the name of its valid file or folder, a way to write it, and a reader that also uses
-what was read: an answer that breaks later is no answer.
+A target has a function that writes a valid file or folder and one that reads it and uses the
+result, so that errors which appear late are found as well.
 """
 
 import json
@@ -45,7 +45,7 @@ HEAD, EXPECTED = {"seed": 1}, [{"method": "oracle-T", "shift": "none"}]
 
 @dataclass(frozen=True)
 class Target:
-    """How a valid file is written, and how any file of that kind is read."""
+    """A function that writes a valid file, and one that reads any file of its kind."""
 
     write: object
     read: object
@@ -59,8 +59,8 @@ def read_log(path):
 def read_watched(path):
     (snapshot,) = find_logits([path], 2)
     parts = snapshot.load()
-    found = [logits for part in range(len(parts)) for _, logits in parts.batches(part)]
-    assert all(np.isfinite(logits).all() for logits in found)
+    batches = [logits for part in range(len(parts)) for _, logits in parts.batches(part)]
+    assert all(np.isfinite(logits).all() for logits in batches)
 
 
 def read_tables(path):
@@ -70,8 +70,8 @@ def read_tables(path):
 
 def read_table_of_features(path):
     table = read_features(path)
-    found = sum(len(block) for block in table.blocks())
-    assert found <= max(table.num_nodes, 0)
+    rows = sum(len(block) for block in table.blocks())
+    assert rows <= max(table.num_nodes, 0)
 
 
 def read_cell(path):
@@ -88,7 +88,7 @@ def read_journal(path):
 
 
 def read_shards(path):
-    """Open, then run a model over it: damage within a file is found out on the way."""
+    """Open a sharded graph and run a model on it, which detects damage within files."""
     graph = ShardedGraph.open(path)
     if graph.num_features != 3:
         return
@@ -101,7 +101,7 @@ def read_shards(path):
 
 
 def read_stages(path):
-    """A finished stage is the one that was written, or is done again."""
+    """Check that a finished stage is the one that was written, or is repeated."""
     with TemporaryDirectory() as place:
         stages = Path(place) / "stages"
         shutil.copytree(path, stages)
@@ -234,17 +234,15 @@ FOLDERS = {
 def _sparse():
     import scipy.sparse as sp
 
-    kept = GRAPH.features * (np.abs(GRAPH.features) > 0.5)
-    return GRAPH.replace(features=sp.csr_matrix(kept))
+    features = GRAPH.features * (np.abs(GRAPH.features) > 0.5)
+    return GRAPH.replace(features=sp.csr_matrix(features))
 
 
 def one_sentence(read, path):
-    """Read a file: anything but an answer or an error of one line fails the test."""
+    """Read a file; anything but a result or an error of one line fails the test."""
     try:
         read(path)
     except GraphTemperError as error:
-        told = str(error)
-    else:
-        told = "read"
-    assert told
-    assert "\n" not in told
+        message = str(error)
+        assert message
+        assert "\n" not in message

@@ -1,8 +1,8 @@
-"""Files that once got past a reader, and hostile ones made by hand, read again.
+"""Regression cases: files that a reader once accepted wrongly, and hostile files made by hand.
 
-``corpus/TARGET/CASE`` is a file, with dashes for the dots of the target's name; of targets that are
-folders CASE is a folder whose files take the place of those of a valid one. To keep a case that a
-search finds, put it there under a name that says what is wrong with it.
+``corpus/TARGET/CASE`` is a file, with dashes for the dots of the target's name. For targets that
+are folders, CASE is a folder whose files replace those of a valid one. To add a case that a search
+has produced, store it under a name that says what is wrong with it.
 """
 
 import json
@@ -20,9 +20,9 @@ from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
 CORPUS = Path(__file__).with_name("corpus")
 NAMES = {name.replace(".", "-"): name for name in (*TARGETS, *FOLDERS)}
 CASES = sorted(path.relative_to(CORPUS).as_posix() for path in CORPUS.glob("*/*"))
-# What a reader may hold besides twice the file: of Python's and NumPy's memory, which tracemalloc
-# counts whether it is touched or not, and of all that is touched, Arrow's and SQLite's too.
-TRACED, TOUCHED = 4_000_000, 16_000_000
+# Bytes that a reader may use in addition to twice the file: allocations of Python and NumPy, which
+# tracemalloc counts, and resident memory, which includes Arrow and SQLite.
+TRACED, RESIDENT = 4_000_000, 16_000_000
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory is read from /proc"
@@ -30,26 +30,26 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_every_target_has_cases():
-    found = {NAMES[case.split("/")[0]] for case in CASES}
-    assert found >= {*TARGETS, "dense.shards", "stages"}
+    covered = {NAMES[case.split("/")[0]] for case in CASES}
+    assert covered >= {*TARGETS, "dense.shards", "stages"}
 
 
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory):
-    """Give a valid file or folder of a target, each written once."""
-    room, made = tmp_path_factory.mktemp("valid"), {}
+    """Return a function that writes a valid file or folder of a target once."""
+    folder, paths = tmp_path_factory.mktemp("valid"), {}
 
     def find(name):
-        if name not in made:
-            made[name] = room / name
-            (TARGETS | FOLDERS)[name].write(made[name])
-        return made[name]
+        if name not in paths:
+            paths[name] = folder / name
+            (TARGETS | FOLDERS)[name].write(paths[name])
+        return paths[name]
 
     return find
 
 
 def status(key):
-    """Return an entry of what the system says about this process's memory, in bytes."""
+    """Return an entry of this process's memory statistics, in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{key}:"):
             return 1024 * int(line.split()[1])
@@ -72,21 +72,21 @@ def measured(read, good, path):
 
 
 def in_a_fork(work):
-    """Return what a function gives in a process of its own, whose memory is fresh every time."""
+    """Return the result of a function that runs in a forked process with fresh memory."""
     ours, theirs = os.pipe()
     process = os.fork()
     if not process:
         try:
-            told = json.dumps(work())
-        except BaseException:  # whatever it is, the test is to show it
-            told = json.dumps(traceback.format_exc())
-        os.write(theirs, told.encode()[-60_000:])
+            message = json.dumps(work())
+        except BaseException:  # the test shows any error
+            message = json.dumps(traceback.format_exc())
+        os.write(theirs, message.encode()[-60_000:])
         os._exit(0)
     os.close(theirs)
     with os.fdopen(ours, "rb") as stream:
-        told = stream.read()
+        message = stream.read()
     os.waitpid(process, 0)
-    return json.loads(told)
+    return json.loads(message)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -99,10 +99,10 @@ def test_kept_cases(case, tmp_path, valid):
     else:
         shutil.copy(CORPUS / case, path)
         size = path.stat().st_size
-    found = in_a_fork(lambda: measured((TARGETS | FOLDERS)[name].read, good, path))
-    assert not isinstance(found, str), found
-    seconds, traced, touched = found
+    measurement = in_a_fork(lambda: measured((TARGETS | FOLDERS)[name].read, good, path))
+    assert not isinstance(measurement, str), measurement
+    seconds, traced, resident = measurement
     assert seconds < 5.0
     assert traced < 2 * size + TRACED
-    assert touched < 2 * size + TOUCHED
+    assert resident < 2 * size + RESIDENT
     assert [item.name for item in tmp_path.iterdir() if "outside" in item.name] == []

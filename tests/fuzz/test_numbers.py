@@ -1,8 +1,8 @@
-"""The public contract under numbers, shapes and layouts that nobody plans for.
+"""The public contract under unusual numbers, shapes and memory layouts.
 
-Whatever the input, an answer is sound or the refusal is one sentence. Invariants are those a user
-relies on without thinking: rows sum to 1, predictions stay, a constant on a node's logits and the
-order of nodes and classes mean nothing, labels of the target are not read, and a seed is a seed.
+For every input the answer is sound or the error is one sentence. The invariants are those that
+users rely on: rows sum to 1, predictions stay, a constant added to a node's logits and the order of
+nodes and classes do not matter, labels of the target are not read, and a seed determines the bytes.
 """
 
 import hashlib
@@ -27,23 +27,23 @@ from graphtemper.models import SIGN
 
 NUM_CLASSES, NUM_FEATURES = 3, 6
 NO_EDGES = np.empty((0, 2), int)
-# How many times as many examples to try: for a longer search by hand.
+# Multiplies the number of examples, for a longer search by hand.
 TIMES = int(os.environ.get("GRAPHTEMPER_HOSTILE", "1"))
 
 
 def answer_or_none(call):
-    """Return an answer, or None after a refusal of one sentence; anything else fails the test."""
+    """Return an answer, or None after an error of one sentence; anything else fails the test."""
     try:
         return call()
     except GraphTemperError as error:
-        told = str(error)
-    assert told
-    assert "\n" not in told
+        message = str(error)
+    assert message
+    assert "\n" not in message
     return None
 
 
 def some(examples):
-    """Settings of a property: no deadline, because the machine may be busy."""
+    """Return the settings of a property; the machine may be busy, so there is no deadline."""
     return settings(
         max_examples=max(examples * TIMES // 2, 3),
         deadline=None,
@@ -51,7 +51,7 @@ def some(examples):
     )
 
 
-# --- what is thrown at the package ------------------------------------------------------------
+# --- inputs -----------------------------------------------------------------------------------
 
 
 def ties(rng, shape):
@@ -63,7 +63,7 @@ def certain(rng, shape):
 
 
 def mixed_rows(rng, shape):
-    """Rows of every size at once."""
+    """Return rows of very different scale."""
     return rng.standard_normal(shape) * 10.0 ** rng.uniform(-30, 0, size=(shape[0], 1))
 
 
@@ -73,10 +73,10 @@ def plain(rng, shape):
 
 @st.composite
 def logit_tables(draw, rows, classes):
-    """Logits of 1e-30 ... 1e30: plain, tied, certain, or rows of many sizes."""
+    """Draw logits from 1e-30 to 1e30: plain, tied, certain, or rows of different scale."""
     kind = draw(st.sampled_from([plain, ties, certain, mixed_rows]))
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
-    # Not exactly 1: a table of zeros and ones is one of probabilities, which are refused.
+    # Not exactly 1: zeros and ones would be refused as probabilities.
     return kind(rng, (draw(rows), draw(classes))) * 10.0 ** draw(st.integers(-30, 30)) * 1.25
 
 
@@ -92,7 +92,7 @@ def path(n):
 
 
 def halves(n):
-    """Two paths with nothing between them."""
+    """Return two paths that are not connected."""
     return np.delete(path(n), n // 2 - 1, axis=0)
 
 
@@ -112,7 +112,7 @@ SHAPES = {
 
 @st.composite
 def targets(draw):
-    """Graphs from one node up, with equal nodes, zeros, and features of any size."""
+    """Draw graphs of at least one node, with equal nodes, zeros, and features of any scale."""
     n = draw(st.sampled_from([1, 2, 3, 7, 30]))
     shape = draw(st.sampled_from(sorted(SHAPES)))
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
@@ -196,7 +196,7 @@ def test_any_labels_get_a_sound_answer(card, graph, data):
 
 @given(st.integers(0, 2**31), st.integers(-3, 3))
 @some(10)
-def test_a_constant_on_a_nodes_logits_means_nothing(card, model, target, seed, power):
+def test_a_constant_added_to_logits_does_not_matter(card, model, target, seed, power):
     z = np.asarray(model(target), np.float64) * 10.0**power
     offsets = np.random.default_rng(seed).standard_normal((len(z), 1)) * np.abs(z).max()
     plain, moved = (recalibrate(logits, target, card) for logits in (z, z + offsets))
@@ -208,7 +208,7 @@ def test_a_constant_on_a_nodes_logits_means_nothing(card, model, target, seed, p
 
 @given(st.integers(0, 2**31))
 @some(6)
-def test_the_order_of_nodes_means_nothing(card, model, target, seed):
+def test_the_order_of_nodes_does_not_matter(card, model, target, seed):
     order = np.random.default_rng(seed).permutation(target.num_nodes)
     place = np.argsort(order)
     turned = Graph(features=target.features[order], edges=place[target.edges])
@@ -219,9 +219,9 @@ def test_the_order_of_nodes_means_nothing(card, model, target, seed):
     assert second.verdict == first.verdict
 
 
-def test_the_order_of_classes_means_nothing(model, source, target):
+def test_the_order_of_classes_does_not_matter(model, source, target):
     order = np.array([2, 0, 1])
-    # A callable, not a SIGN: its perturbed passes draw features, which have no order of classes.
+    # A callable, not a SIGN: its perturbed passes draw features, which do not depend on classes.
     renamed = source.replace(labels=np.argsort(order)[source.labels])
     first = recalibrate(lambda g: model(g), target, small_card(lambda g: model(g), source))
     second = recalibrate(
@@ -233,8 +233,8 @@ def test_the_order_of_classes_means_nothing(model, source, target):
     assert second.verdict == first.verdict
 
 
-def said(result):
-    """Everything an answer holds, to the byte."""
+def as_bytes(result):
+    """Return everything an answer holds as bytes."""
     arrays = (result.probabilities, np.asarray(result.node_temperatures, float), result.nodes)
     return json.dumps(result.to_dict()), *(array.tobytes() for array in arrays)
 
@@ -250,7 +250,7 @@ def test_labels_of_the_target_change_no_byte(card, model, target, change):
     blind = target.replace(labels=hidden)
     for predictor in (model, model(target)):
         first = recalibrate(predictor, target, card, per_node=True)
-        assert said(recalibrate(predictor, blind, card, per_node=True)) == said(first)
+        assert as_bytes(recalibrate(predictor, blind, card, per_node=True)) == as_bytes(first)
 
 
 # --- layouts ----------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def frozen(array):
 
 
 def mapped(array, folder):
-    # A file each: writing over a file that is mapped pulls the rug from under its readers.
+    # One file each: writing to a mapped file would change the arrays that read it.
     path = folder / f"{len(list(folder.iterdir()))}.npy"
     np.save(path, array)
     return np.load(path, mmap_mode="r")
@@ -289,8 +289,8 @@ def test_layouts_change_no_byte(card, model, target, tmp_path, layout):
     p, y = temperature.apply(z), target.labels
     again = Graph(features=lay(target.features), edges=lay(target.edges), labels=lay(y))
     laid = lay(z)
-    assert said(recalibrate(laid, again, card)) == said(recalibrate(z, target, card))
-    assert said(recalibrate(model, again, card)) == said(recalibrate(model, target, card))
+    assert as_bytes(recalibrate(laid, again, card)) == as_bytes(recalibrate(z, target, card))
+    assert as_bytes(recalibrate(model, again, card)) == as_bytes(recalibrate(model, target, card))
     assert temperature.apply(laid).tobytes() == p.tobytes()
     assert temperature.fit(laid, y) == temperature.fit(z, y)
     assert temperature.match_confidence(laid, 0.7) == temperature.match_confidence(z, 0.7)
@@ -302,9 +302,9 @@ def test_layouts_change_no_byte(card, model, target, tmp_path, layout):
 def test_types_of_numbers(card, target, dtype):
     rng = np.random.default_rng(2)
     z = np.round(rng.standard_normal((240, NUM_CLASSES)) * 4)
-    z = (z + 4 * np.eye(NUM_CLASSES)[target.labels]).astype(dtype)  # exact in each
+    z = (z + 4 * np.eye(NUM_CLASSES)[target.labels]).astype(dtype)  # exact in each type
     wide = z.astype(np.float64)
-    assert said(recalibrate(z, target, card)) == said(recalibrate(wide, target, card))
+    assert as_bytes(recalibrate(z, target, card)) == as_bytes(recalibrate(wide, target, card))
     np.testing.assert_allclose(temperature.apply(z), temperature.apply(wide), atol=1e-7)
     assert temperature.fit(z, target.labels) == pytest.approx(temperature.fit(wide, target.labels))
     small = Graph(features=z, edges=target.edges).features
@@ -334,7 +334,7 @@ def test_sparse_features_with_explicit_zeros_are_sparse_features(source):
 @given(st.integers(2, 4), st.sampled_from(sorted(SHAPES)), st.integers(0, 2**31), st.booleans())
 @some(6)
 def test_cards_of_odd_sources(num_classes, shape, seed, missing):
-    """Stars, isolated nodes and classes that nobody has: a card and an answer, or one sentence."""
+    """Stars, isolated nodes and empty classes give a card and an answer, or one sentence."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(num_classes - missing, size=60)
     features = rng.standard_normal((60, 3)) + labels[:, None]
@@ -359,7 +359,7 @@ def test_few_and_many_classes(num_classes):
     graph = Graph(features=np.arange(n)[:, None] / n, edges=path(n), labels=labels)
 
     def look_up(g):
-        return logits  # a model that knows its nodes
+        return logits  # a model that is always right
 
     made = small_card(look_up, graph, None)
     check_sound(recalibrate(logits, graph, made), logits)
@@ -367,7 +367,7 @@ def test_few_and_many_classes(num_classes):
 
 
 @pytest.mark.parametrize("absent", ["source", "target"])
-def test_a_class_that_one_side_does_not_have(source, model, absent):
+def test_a_class_that_is_missing_in_source_or_target(source, model, absent):
     only = np.flatnonzero(source.labels != 2)
     val = np.arange(120, 240)
     nodes = np.intersect1d(only, val) if absent == "source" else val
@@ -393,7 +393,7 @@ def test_a_hub_of_two_million_neighbours():
 
 @given(logit_tables(*SIZES), st.floats(-12, 12))
 @some(60)
-def test_softmax_of_anything(z, power):
+def test_softmax_of_any_logits(z, power):
     t = 10.0**power
     p = temperature.apply(z, t)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
@@ -407,7 +407,7 @@ def test_softmax_of_anything(z, power):
 
 @given(logit_tables(*SIZES), st.integers(0, 2**31))
 @some(60)
-def test_a_fit_to_anything(z, seed):
+def test_a_fit_to_any_logits(z, seed):
     labels = np.random.default_rng(seed).integers(z.shape[1], size=len(z))
     found = temperature.solve(z, labels)
     assert 0.0 < found.temperature < np.inf
@@ -425,7 +425,7 @@ def test_a_fit_to_anything(z, seed):
 
 @given(logit_tables(*SIZES), st.floats(0, 1))
 @some(60)
-def test_matching_anything(z, accuracy):
+def test_matching_any_accuracy(z, accuracy):
     t = answer_or_none(lambda: temperature.match_confidence(z, accuracy))
     if t is not None:
         assert temperature.mean_confidence(z, t) == pytest.approx(accuracy, abs=1e-9)
@@ -433,7 +433,7 @@ def test_matching_anything(z, accuracy):
 
 @given(logit_tables(*SIZES), st.integers(0, 2**31))
 @some(40)
-def test_metrics_of_anything(z, seed):
+def test_metrics_of_any_logits(z, seed):
     rng = np.random.default_rng(seed)
     p, labels = temperature.apply(z), rng.integers(z.shape[1], size=len(z))
     order, names = rng.permutation(len(z)), rng.permutation(z.shape[1])
@@ -454,11 +454,11 @@ def test_metrics_of_anything(z, seed):
     unique = (p == p.max(axis=1, keepdims=True)).sum() == len(p)
     turned, renamed = p[:, names], np.argsort(names)[labels]
     assert metrics.brier(turned, renamed) == pytest.approx(metrics.brier(p, labels))
-    if unique:  # among tied classes the first is the prediction, so their order counts
+    if unique:  # among tied classes the first is predicted, so their order matters
         assert metrics.ece(turned, renamed) == pytest.approx(metrics.ece(p, labels))
 
 
-# --- graphs and CSBMs -------------------------------------------------------------------------
+# --- graphs and block models ------------------------------------------------------------------
 
 
 @given(
@@ -470,7 +470,7 @@ def test_metrics_of_anything(z, seed):
     st.integers(0, 2**31),
 )
 @some(60)
-def test_csbms_of_any_numbers(num_nodes, num_classes, homophily, degree, snr, seed):
+def test_block_models_of_any_parameters(num_nodes, num_classes, homophily, degree, snr, seed):
     def draw():
         return csbm.sample(num_nodes, degree, homophily, snr, num_classes=num_classes, seed=seed)
 
@@ -501,7 +501,7 @@ def test_graphs_of_any_edges(num_nodes, data):
     assert g.degrees.sum() == 2 * len(expected)
 
 
-# --- a seed is a seed -------------------------------------------------------------------------
+# --- reproducibility --------------------------------------------------------------------------
 
 JOB = """
 import hashlib, sys

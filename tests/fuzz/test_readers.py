@@ -1,8 +1,8 @@
-"""Every reader against damaged files: the right answer or one sentence, nothing else.
+"""Every reader gives a correct result or one sentence on damaged files.
 
-Valid files are truncated, flipped, spliced and filled with other bytes. Hypothesis looks for the
-smallest change that gets past a reader; `corpus` keeps files that once did. GRAPHTEMPER_FUZZ sets
-how many changes are tried for each reader of a file, and half as many for readers of folders.
+Valid files are truncated, flipped, spliced and overwritten. Hypothesis searches for the smallest
+change that breaks a reader; `corpus` holds files that once did. GRAPHTEMPER_FUZZ sets the number of
+changes per reader of a file; readers of folders get half as many.
 """
 
 import io
@@ -28,13 +28,13 @@ TRIALS = int(os.environ.get("GRAPHTEMPER_FUZZ", "60"))
 
 @pytest.fixture(scope="module")
 def valid(tmp_path_factory):
-    """The bytes of a valid file for every reader of one."""
-    folder, found = tmp_path_factory.mktemp("valid"), {}
+    """The bytes of a valid file for every reader of files."""
+    folder, contents = tmp_path_factory.mktemp("valid"), {}
     for name, target in TARGETS.items():
         target.write(folder / name)
-        target.read(folder / name)  # a file that is refused as it is would test nothing
-        found[name] = (folder / name).read_bytes()
-    return found
+        target.read(folder / name)  # an invalid file would test nothing
+        contents[name] = (folder / name).read_bytes()
+    return contents
 
 
 def changed(content, change):
@@ -89,7 +89,7 @@ def test_damaged_bytes(name, valid, tmp_path):
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_damaged_folders(name, tmp_path):
-    """One file of a folder is changed, left out, or in the place of another."""
+    """One file of a folder is changed, removed, or replaced by another one."""
     folder = tmp_path / name
     FOLDERS[name].write(folder)
     FOLDERS[name].read(folder)
@@ -127,7 +127,7 @@ def test_manifests_with_other_values(name, tmp_path):
     folder = tmp_path / name
     FOLDERS[name].write(folder)
     facts = json.loads((folder / "graph.json").read_text())
-    ways = list(places(facts))
+    ways = list(paths_into(facts))
 
     @settings(max_examples=TRIALS // 2 + 1, deadline=None, database=None)
     @given(st.sampled_from(ways), JSON)
@@ -142,24 +142,24 @@ def test_manifests_with_other_values(name, tmp_path):
     trial()
 
 
-def places(value, way=()):
-    """Return the ways to everything inside a JSON value, of lists to the first two."""
-    found = [way] if way else []
+def paths_into(value, way=()):
+    """Return the paths to all values inside a JSON value; of lists, to the first two entries."""
+    paths = [way] if way else []
     if isinstance(value, dict | list):
         parts = value.items() if isinstance(value, dict) else enumerate(value[:2])
         for key, inner in parts:
-            found += places(inner, (*way, key))
-    return found
+            paths += paths_into(inner, (*way, key))
+    return paths
 
 
 def edited(content, way, value):
     """Return a copy with one value replaced."""
-    made = json.loads(json.dumps(content))
-    inner = made
+    copy = json.loads(json.dumps(content))
+    inner = copy
     for key in way[:-1]:
         inner = inner[key]
     inner[way[-1]] = value
-    return made
+    return copy
 
 
 JSON = st.recursive(
@@ -171,9 +171,9 @@ JSON = st.recursive(
 
 @pytest.mark.parametrize("name", ["card.json", "cell.json", "outcome.json"])
 def test_documents_with_other_values(name, valid, tmp_path):
-    """Well-formed JSON with one field replaced: refused by name, or a value that works."""
+    """Well-formed JSON with one field replaced is refused, or the value works."""
     content, path = json.loads(valid[name]), tmp_path / name
-    ways = places(content)
+    ways = paths_into(content)
 
     @settings(max_examples=3 * TRIALS, deadline=None, database=None)
     @given(st.sampled_from(ways), JSON)
@@ -190,7 +190,7 @@ def test_journals_with_other_values(line, valid, tmp_path):
     content = json.loads(lines[line])
 
     @settings(max_examples=2 * TRIALS, deadline=None, database=None)
-    @given(st.sampled_from(places(content)), JSON)
+    @given(st.sampled_from(paths_into(content)), JSON)
     def trial(way, value):
         text = json.dumps(edited(content, way, value)).encode()
         path.write_bytes(b"\n".join(text if k == line else old for k, old in enumerate(lines)))
@@ -272,29 +272,29 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     assert peak < 5_000_000
 
 
-def test_reading_takes_little_more_than_the_arrays(tmp_path):
+def test_reading_takes_little_more_memory_than_the_arrays(tmp_path):
     path = tmp_path / "large.npz"
     np.savez(path, features=np.random.default_rng(0).random((200_000, 10)))
-    honest = path.stat().st_size
+    size = path.stat().st_size
     tracemalloc.start()
     try:
         read_npz(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1.2 * honest
+    assert peak < 1.2 * size
 
 
 TEXTS = {"nodes.txt": "{}\n", "labels.csv": "{},1\n"}
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_memory_is_for_the_nodes_and_not_for_the_lines(name, tmp_path):
-    """A file that says the same again and again; nodes may be named once."""
+def test_repeated_lines_take_no_memory(name, tmp_path):
+    """A file repeats one line; every node may occur once."""
     path, line = tmp_path / name, TEXTS[name].format(59)
     path.write_text(("node,class\n" if name == "labels.csv" else "") + line * 200_000)
     TARGETS[name].write(tmp_path / "small")
-    one_sentence(TARGETS[name].read, tmp_path / "small")  # modules are loaded
+    one_sentence(TARGETS[name].read, tmp_path / "small")  # loads modules
     tracemalloc.start()
     try:
         one_sentence(TARGETS[name].read, path)
