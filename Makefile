@@ -95,7 +95,7 @@ unit: $(VENV)/.test $(VENV)/.chromium docs
 
 # The library without torch and without extras, in under three minutes.
 test-core: $(CORE)/.core
-	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest -m 'not slow and not system' -n 2 --dist loadfile \
+	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest -m 'not slow' -n 2 --dist loadfile \
 		--doctest-ignore-import-errors tests src
 
 browser: $(VENV)/.test docs

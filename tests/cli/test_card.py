@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from tests.helpers import check_refusal, command_environment, run_command
+from tests.helpers import check_refusal, command_environment, needs, run_command
 
 
 def test_card_build_and_show(call, deployed):
@@ -26,6 +26,7 @@ def test_card_build_and_show(call, deployed):
 
 
 def test_an_interrupted_build_resumes(deployed):
+    needs("fcntl")  # Windows has no signal for this
     folder, _ = deployed
     arguments = ("card", "build", "source.npz", "--predict", "model.npz", "--split", "val:0")
     arguments = (*arguments, "--out", "again.card.json")
@@ -36,7 +37,7 @@ def test_an_interrupted_build_resumes(deployed):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A background job inherits "ignore" for this signal; a person's terminal does not.
+        # A background job inherits "ignore" for this signal; a job in a terminal does not.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     part = folder / "again.card.json.part"
