@@ -30,6 +30,7 @@ from graphtemper.models import SIGN
 from graphtemper.recalibration.report import html
 from graphtemper.scale import convert_graph
 from graphtemper_research import paper as experiments
+from graphtemper_research.harness.code_digest import code_digest, whole_digest
 from graphtemper_research.paper import concept
 
 FEW_SHIFTS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
@@ -107,6 +108,7 @@ def warm_up() -> None:
     html.vega_bundle()
     for exclude in ((), NOT_MEASURING):
         source_digest(exclude)  # cached for all forks: the source may be edited during the trials
+    code_digest(), whole_digest()
     plan = atlas.plan
 
     def few(

@@ -36,48 +36,43 @@ def cell(folder, title, rows, **head):
 
 
 def atlas_cells(folder):
-    from graphtemper_research.trials import known_shifts, summary
+    from graphtemper_research.trials import known_shifts
 
-    names = [known_shifts.title(shift) for shift in known_shifts.SHIFTS]
-    rows = [{"shift": name, **scored(method)} for name in names for method in summary.METHODS]
+    rows = [{**identity, **scored(identity["method"])} for identity in known_shifts.expected()]
     cell(folder, "g-SIGN-1", rows, schema=known_shifts.SCHEMA, graph="g", model="SIGN", seed=1)
     return ("atlas", "--graphs", "g.npz"), "atlas_bench"
 
 
 def natural_cells(folder):
     from graphtemper import datasets
-    from graphtemper_research.trials import natural_shifts as natural
+    from graphtemper_research.trials import natural_shifts
     from graphtemper_research.trials.trial import METHODS
 
     if not all(datasets.find(f"county_{year}") for year in (2012, 2016)):
         pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
     rows = [{"target": "county_2016", **scored(method)} for method in METHODS]
-    head = {"schema": natural.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
+    head = {"schema": natural_shifts.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
     cell(folder, "county_2012-SIGN-1", rows, group="counties", **head)
     return ("natural", "--groups", "counties"), "natural_shifts"
 
 
 def label_cells(folder):
     from graphtemper import datasets
-    from graphtemper_research.trials import label_budgets as labels
-    from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
+    from graphtemper_research.trials import label_budgets
 
     if not all(datasets.find(f"county_{year}") for year in (2012, 2016)):
         pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
-    names = [f"{count} labels{how}, draw 1" for count in (50, 200) for how in ("", " alone")]
-    rows = [{"target": "county_2016", **scored(m)} for m in (SOURCE, ATLAS, ORACLE, *names)]
-    head = {"schema": labels.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
+    rows = [{"target": "county_2016", **scored(m)} for m in label_budgets.methods()]
+    head = {"schema": label_budgets.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
     cell(folder, "county_2012-SIGN-1", rows, group="counties", **head)
     return ("labels", "--groups", "counties"), "labels"
 
 
 def control_cells(folder):
-    from graphtemper_research.trials import negative_controls as controls
-    from graphtemper_research.trials.trial import METHODS
+    from graphtemper_research.trials import negative_controls
 
-    names = [control.name for control in controls.CONTROLS]
-    rows = [{"control": name, **scored(method)} for name in names for method in METHODS]
-    cell(folder, "g-SIGN-1", rows, schema=controls.SCHEMA, graph="g", model="SIGN", seed=1)
+    rows = [{**one, **scored(one["method"])} for one in negative_controls.expected()]
+    cell(folder, "g-SIGN-1", rows, schema=negative_controls.SCHEMA, graph="g", model="SIGN", seed=1)
     return ("controls", "--graphs", "g.npz"), "controls"
 
 
@@ -90,32 +85,30 @@ def paper_cells(folder):
 
 
 def sets_cells(folder):
-    from graphtemper_research.trials import known_shifts
-    from graphtemper_research.trials import prediction_sets as sets
-    from graphtemper_research.trials.sets_summary import LEVEL, METHODS, SCORES, SHARE_TARGETS
+    from graphtemper_research.trials import prediction_sets
+    from graphtemper_research.trials.prediction_sets import LEVEL, SCORES
 
-    names = [*(known_shifts.title(shift) for shift in known_shifts.SHIFTS), *SHARE_TARGETS]
     covered = {
         f"{kind} {key}": 0.9 for kind in SCORES for key in ("coverage", "size", "singletons")
     }
-    rows = [{"target": name, **scored(m), **covered} for name in names for m in METHODS]
-    head = {"schema": sets.SCHEMA, "graph": "g", "model": "SIGN", "seed": 1, "level": LEVEL}
-    cell(folder, "g-SIGN-1", rows, **head)
+    rows = [{**one, **scored(one["method"]), **covered} for one in prediction_sets.expected()]
+    head = {"schema": prediction_sets.SCHEMA, "graph": "g", "model": "SIGN", "seed": 1}
+    cell(folder, "g-SIGN-1", rows, **head, level=LEVEL)
     return ("sets", "--graphs", "g.npz"), "sets"
 
 
 def per_node_cells(folder):
-    from graphtemper_research.trials import known_shifts
-    from graphtemper_research.trials import per_node_temperatures as per_node
+    from graphtemper_research.trials import per_node_temperatures
+    from graphtemper_research.trials.shifted_targets import SHIFTS, title
 
-    kinds = {known_shifts.title(s): "none" if s is None else s.family for s in known_shifts.SHIFTS}
+    kinds = {title(shift): "none" if shift is None else shift.family for shift in SHIFTS}
     more = {"brier": 0.3, "auroc": 0.7}
     rows = [
-        {"shift": name, "family": kind, **scored(method), **more}
-        for name, kind in kinds.items()
-        for method in per_node.METHODS
+        {**one, "family": kinds[one["shift"]], **scored(one["method"]), **more}
+        for one in per_node_temperatures.expected()
     ]
-    cell(folder, "g-SIGN-1", rows, schema=per_node.SCHEMA, graph="g", model="SIGN", seed=1)
+    head = {"schema": per_node_temperatures.SCHEMA, "graph": "g", "model": "SIGN", "seed": 1}
+    cell(folder, "g-SIGN-1", rows, **head)
     return ("per-node", "--graphs", "g.npz"), "per_node"
 
 

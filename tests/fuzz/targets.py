@@ -7,7 +7,7 @@ result, so that errors which appear late are found as well.
 import json
 import math
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,15 +32,23 @@ from graphtemper.scale.logits.logit_tables import LogitTables
 from graphtemper.scale.storage.workspace import open_workspace
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.harness import cells
+from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.outcome import Comparison, Outcome, render_results
-from graphtemper_research.trials.trial import score
+from graphtemper_research.trials.trial import score, scored
 
 NODES = 60
 ENTRY = Entry("a", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("why",), {"s": 1.0})
 PROBE = Probe(1.0, 0.3, np.ones(3), 0.8, -0.5, seed=0, splits=2, passes=2)
 GRAPH = csbm.sample(NODES, 4, 0.8, 1.0, num_features=3, seed=1)
 MODEL = SIGN(hops=1).fit(GRAPH)
-HEAD, EXPECTED = {"seed": 1}, [{"method": "oracle-T", "shift": "none"}]
+
+
+def measure_cell(show):
+    rows = score(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1, 1]), {})
+    return [{"shift": "none"} | rows[0]]
+
+
+CELL = Case("cell", {"seed": 1}, measure_cell, [{"method": "oracle-T", "shift": "none"}], scored)
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ def read_table_of_features(path):
 
 
 def read_cell(path):
-    found = cells.stored(path, HEAD, EXPECTED)
+    found = cells.stored(path, CELL)
     for row in [] if found is None else found["rows"]:  # as the tables add them up
         given = [row[key] for key in ("nll", "estimate", "temperature") if row[key] is not None]
         assert all(map(math.isfinite, [row["ece"], row["accuracy"], row["nodes"], *given]))
@@ -142,8 +150,7 @@ def write_journal(path):
 
 
 def write_cell(path):
-    rows = score(np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1, 1]), {})
-    cells.finish(path.parent, path.stem, HEAD, EXPECTED, lambda _: [{"shift": "none"} | rows[0]])
+    cells.finish(replace(CELL, title=path.stem), path.parent)
 
 
 def write_upstream(path):

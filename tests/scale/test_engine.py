@@ -9,6 +9,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from graphtemper.card import atlas
 from graphtemper.card.format import to_json
 from graphtemper.errors import ClusterError, FileError
 from graphtemper.scale import OnDask, Serial, connected, recalibrate_logits, recalibrate_shards
-from graphtemper_research.leaderboard import board as bench
+from graphtemper_research.harness.cells import Case
+from graphtemper_research.harness.runner import Request, run
 
 distributed = pytest.importorskip("distributed")
 
@@ -181,18 +183,17 @@ def test_a_large_function_survives_its_worker(client, tmp_path):
     assert engine.map(heavy, range(10)) == list(range(10))
 
 
-def test_cells_of_the_leaderboard(client, tmp_path, monkeypatch):
-    """Workers receive the tasks and the folder; the summary receives the cells in order."""
-    monkeypatch.setattr(bench, "known", lambda *names, **options: ["b", "a"])
-    monkeypatch.setattr(bench, "cell", _cell)
-    monkeypatch.setattr(bench.summary, "outcome", lambda cells, missing: cells)
-    address = client.scheduler.address
-    found = bench.run(tmp_path, ["any"], ["SIGN"], scheduler=address)
-    assert found == [("b", str(tmp_path / "cells")), ("a", str(tmp_path / "cells"))]
+def test_cells_of_a_bench(client, tmp_path):
+    """Workers measure the cases and write the cells; the summary gets them in their order."""
+    cases = [Case(name, {"graph": name}, partial(_rows, name)) for name in "ba"]
+    bench = SimpleNamespace(cases=lambda request: (cases, []), outcome=lambda cells, _: cells)
+    cells = run(bench, Request(tmp_path), scheduler=client.scheduler.address)
+    assert [cell["rows"] for cell in cells] == [[{"name": "b"}], [{"name": "a"}]]
+    assert sorted(path.name for path in (tmp_path / "cells").iterdir()) == ["a.json", "b.json"]
 
 
-def _cell(task, folder):
-    return task, str(folder)
+def _rows(name, show):
+    return [{"name": name}]
 
 
 @pytest.mark.slow

@@ -6,12 +6,13 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+PACKAGE = Path(__file__).parents[1]
 # Parts of the package that choose what is run or how it is displayed, but change no number.
 NOT_MEASURING = ("cli", "recalibration/report")
 
 
 @cache
-def source_digest(exclude: tuple[str, ...] = ()) -> str:
+def source_digest(exclude: tuple[str, ...] = (), root: Path = PACKAGE) -> str:
     """Return a digest of the names and contents of the package's modules.
 
     It is computed once per process: a file that is edited later is not the code that runs.
@@ -20,13 +21,15 @@ def source_digest(exclude: tuple[str, ...] = ()) -> str:
     ----------
     exclude
         Folders of the package to leave out, as paths relative to its root.
+    root
+        The folder of the package; that of this library by default.
 
     Examples
     --------
     >>> len(source_digest()), source_digest() == source_digest(("cli",))
     (64, False)
     """
-    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root).as_posix()
         if not any(name.startswith(f"{folder}/") for folder in exclude):

@@ -1,31 +1,33 @@
 """Cells on disk: kept where they are whole, measured again where they are not."""
 
 import json
+from functools import partial
 
 import pytest
 
 from graphtemper_research.harness import cells
-from graphtemper_research.trials.trial import SCORES
+from graphtemper_research.harness.cells import Case
+from graphtemper_research.trials.trial import SCORES, scored
 
 HEAD = {"schema": "test/1", "seed": 1}
 EXPECTED = [{"shift": "none", "method": "a"}, {"shift": "none", "method": "b"}]
 
 
 def rows():
-    return [dict.fromkeys(SCORES, 0.5) | wanted for wanted in EXPECTED]
+    return [dict.fromkeys(SCORES, 0.5) | identity for identity in EXPECTED]
 
 
 @pytest.fixture
 def finish(tmp_path):
-    count = []
+    calls = []
 
     def measure(show):
-        count.append(show)
+        calls.append(show)
         return rows()
 
-    def run(head=HEAD, expected=EXPECTED):
-        found = cells.finish(tmp_path, "cell", head, expected, measure)
-        return found, len(count)
+    def run(head=HEAD, expected=EXPECTED, **options):
+        case = Case("cell", head, measure, expected, scored)
+        return cells.finish(case, tmp_path, **options), len(calls)
 
     return run
 
@@ -54,12 +56,12 @@ def no_rows(cell):
     del cell["rows"]
 
 
-def rows_of_text(cell):
+def rows_of_strings(cell):
     cell["rows"] = ["a", "b"]
 
 
 @pytest.mark.parametrize(
-    "damage", [without_column, fewer_rows, other_method, no_rows, rows_of_text]
+    "damage", [without_column, fewer_rows, other_method, no_rows, rows_of_strings]
 )
 def test_a_damaged_cell_is_measured_again(finish, tmp_path, damage):
     first, _ = finish()
@@ -75,20 +77,48 @@ def test_what_is_not_a_cell_is_measured_again(finish, tmp_path, text):
     assert finish()[1] == 1
 
 
-def test_cells_of_other_code_are_counted(finish):
+def test_cells_of_other_code_are_counted_and_measured_again_on_request(finish, monkeypatch):
     first, _ = finish()
     assert cells.outdated([first]) == []
-    (line,) = cells.outdated([first, first | {"code": "older"}])
+    monkeypatch.setattr(cells, "code_digest", lambda: "newer")
+    (line,) = cells.outdated([first])
     assert line.measured == 1
     assert line.met is None
+    assert finish() == (first, 1)
+    again, count = finish(fresh=True)
+    assert count == 2
+    assert again == first | {"code": "newer"}
+    assert finish(fresh=True)[1] == 2
+
+
+def test_rows_of_unknown_number_are_kept_if_their_numbers_are_finite(finish, tmp_path):
+    finish(expected=None)
+    assert finish(expected=None)[1] == 1
+    case = Case("other", HEAD, lambda show: [{"true": 0.5}, {"true": 0.25}])
+    first = cells.finish(case, tmp_path)
+    assert cells.stored(tmp_path / "other.json", case) == first
+    (tmp_path / "other.json").write_text(json.dumps(first | {"rows": [{"true": float("nan")}]}))
+    assert cells.stored(tmp_path / "other.json", case) is None
 
 
 def test_progress_carries_the_title(tmp_path):
-    seen = []
+    calls = []
 
     def measure(show):
         show(3, 7)
         return rows()
 
-    cells.finish(tmp_path, "cell", HEAD, EXPECTED, measure, lambda *told: seen.append(told))
-    assert seen == [("cell", 3, 7)]
+    case = Case("cell", HEAD, measure, EXPECTED, scored)
+    cells.finish(case, tmp_path, lambda *arguments: calls.append(arguments))
+    assert calls == [("cell", 3, 7)]
+
+
+def test_a_case_of_a_trial_can_be_pickled():
+    import pickle
+
+    from graphtemper_research.harness.runner import Request
+    from graphtemper_research.trials import negative_controls
+
+    (case,), _ = negative_controls.BENCH.cases(Request(None, ["cora"]))
+    work = pickle.loads(pickle.dumps(case)).measure
+    assert isinstance(work, partial)

@@ -1,4 +1,4 @@
-"""A cell of the leaderboard: everyone answers, nobody sees a label, files make it resumable."""
+"""A cell of the leaderboard: every method answers, and no method sees a label of the target."""
 
 import json
 
@@ -7,22 +7,18 @@ import pytest
 
 from graphtemper import calibrators, csbm, metrics, temperature
 from graphtemper.card import atlas
-from graphtemper.errors import InputError
-from graphtemper_research.leaderboard import board as bench
-from graphtemper_research.leaderboard import methods, summary
+from graphtemper_research.harness.cells import Case, stored
+from graphtemper_research.harness.runner import Request, run
+from graphtemper_research.leaderboard import board
 from graphtemper_research.leaderboard.methods import (
-    CALIBRATORS,
-    ESTIMATORS,
-    KIND,
-    PER_NODE,
     UNSEEN,
     Said,
     competitors,
 )
-from graphtemper_research.leaderboard.models import MODELS, PygNet
+from graphtemper_research.leaderboard.models import MODELS
 from graphtemper_research.leaderboard.tasks import KNOWN, NATURAL, TITLED, Task, measure, score
-from graphtemper_research.trials.natural_shifts import Pair
-from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, hide_labels, split
+from graphtemper_research.trials.pairs import Pair
+from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, hide_labels, scored, split
 
 LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 SHIFTS = ("none", "noise(1)", "rewire(0.5)")
@@ -35,7 +31,7 @@ def sample(seed, homophily=0.8):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Two graphs of the same kind on disk, and room for cells."""
+    """Return a folder with two graphs of the same kind."""
     found = tmp_path_factory.mktemp("leaderboard")
     sample(1).save(found / "home.npz")
     sample(2, homophily=0.65).save(found / "away.npz")
@@ -44,24 +40,18 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def outcome(folder):
-    shown = []
+    steps = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(atlas, "LEVELS", LEVELS)
         patch.setattr(atlas, "COMPOSITIONS", 0)
-        patch.setattr(bench, "TITLED", {title: TITLED[title] for title in SHIFTS})
+        patch.setattr(board, "TITLED", {title: TITLED[title] for title in SHIFTS})
         source, target = str(folder / "home.npz"), str(folder / "away.npz")
-        found = bench.run(
-            folder / "out",
-            [source],
-            ["SIGN"],
-            1,
-            groups=["towns"],
-            calibrators=FEW,
-            pairs=[Pair("towns", source, target)],
-            progress=lambda *told: shown.append(told),
-        )
-    assert [done for _, done, _ in shown] == sorted(done for _, done, _ in shown)
-    assert shown[-1] == ("leaderboard", shown[-1][2], shown[-1][2])
+        bench = board.bench(["towns"], FEW, pairs=[Pair("towns", source, target)])
+        request = Request(folder / "out", [source], ["SIGN"], 1)
+        found = run(bench, request, lambda *step: steps.append(step))
+    for name in ("known-home-SIGN-1", "natural-home-SIGN-1"):
+        counts = [(done, total) for title, done, total in steps if title == name]
+        assert counts == [(done, counts[-1][0]) for done in range(len(counts))]
     return found
 
 
@@ -71,15 +61,6 @@ def rows_of(folder, name):
     for row in content["rows"]:
         found.setdefault(row["shift"], {})[row["method"]] = row
     return found
-
-
-def test_every_registered_method_competes():
-    everyone = set(competitors("GCN", CALIBRATORS))
-    assert everyone >= set(calibrators.REGISTRY) - {"TemperatureScaling"}
-    assert everyone >= {SOURCE, ATLAS, PER_NODE, ORACLE, *ESTIMATORS}
-    assert everyone == set(KIND)
-    assert not set(methods.RETRAINED) & set(competitors("SIGN", CALIBRATORS))
-    assert not set(methods.RETRAINED) & set(competitors("GCN"))
 
 
 def test_everyone_answers_on_every_target(outcome, folder):
@@ -115,28 +96,6 @@ def test_average_confidence_is_the_source_temperature(outcome, folder):
         assert rows[ORACLE]["nll"] <= min(rows[name]["nll"] for name in (SOURCE, ATLAS)) + 1e-9
 
 
-def test_the_outcome_has_both_settings_and_the_page_names_everyone(outcome):
-    assert {row["setting"] for row in outcome.rows} == {KNOWN, NATURAL}
-    page = summary.render(outcome)
-    assert all(f"| {name} |" in page for name in competitors("SIGN", FEW))
-    assert {len(rows) for rows in summary.shown(outcome).values()} == {
-        len(competitors("SIGN", FEW)),
-        len(competitors("SIGN", FEW)) - 2,
-    }
-
-
-def test_finished_cells_are_not_measured_again(outcome, folder, monkeypatch):
-    def measured(*_):
-        raise AssertionError("measured again")
-
-    monkeypatch.setattr(bench, "measure", measured)
-    task = Task(str(folder / "home.npz"), "SIGN", 1, 0, SHIFTS, calibrators=FEW)
-    assert len(bench.cell(task, folder / "out" / "cells")["rows"]) == len(task.expected)
-    other = Task(str(folder / "home.npz"), "SIGN", 2, 0, SHIFTS, calibrators=FEW)
-    with pytest.raises(AssertionError, match="measured again"):
-        bench.cell(other, folder / "out" / "cells")
-
-
 def test_labels_of_scored_nodes_change_no_answer(folder, monkeypatch):
     """Swap the labels of the scored nodes: every probability must stay, so accuracies mirror."""
     monkeypatch.setattr(atlas, "LEVELS", LEVELS)
@@ -155,16 +114,6 @@ def test_labels_of_scored_nodes_change_no_answer(folder, monkeypatch):
         assert row["accuracy"] == pytest.approx(1.0 - before["accuracy"], abs=1e-9), row["method"]
 
 
-@pytest.mark.slow
-def test_cells_in_processes_of_their_own(outcome, folder):
-    """The same finished cells through two workers, in the order that was asked for."""
-    tasks = [Task(str(folder / "home.npz"), "SIGN", 1, 0, SHIFTS, calibrators=FEW)]
-    shown = []
-    found = bench._measured(tasks, folder / "out" / "cells", 2, lambda *told: shown.append(told))
-    assert [cell["graph"] for cell in found] == ["home"]
-    assert shown == [("leaderboard", tasks[0].steps, tasks[0].steps)]
-
-
 def test_methods_that_change_predictions_are_scored_by_their_own():
     z, y = np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([0, 0])
     found = score({"turned": Said(np.array([[0.9, 0.1], [0.9, 0.1]]))}, z, y)
@@ -173,28 +122,21 @@ def test_methods_that_change_predictions_are_scored_by_their_own():
     assert found[ORACLE]["accuracy"] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("told", "says"),
-    [
-        ({"models": ["MLP"]}, "unknown model 'MLP'"),
-        ({"calibrators": ["GAST"]}, "unknown calibrator 'GAST'"),
-        ({"retrain": ["Tant"]}, "unknown calibrator 'Tant'"),
-        ({"groups": ["mars"]}, "unknown group 'mars'"),
-        ({"seeds": 0}, "seeds must be an integer"),
-        ({"jobs": 0}, "jobs must be an integer"),
-        ({"graphs": []}, "no graph to measure"),
-    ],
-)
-def test_wrong_requests(tmp_path, told, says):
-    with pytest.raises(InputError, match=says):
-        bench.run(tmp_path, **({"graphs": ["cora"], "models": ["SIGN"]} | told))
+def test_the_outcome_has_both_settings_and_the_page_names_everyone(outcome):
+    assert {row["setting"] for row in outcome.rows} == {KNOWN, NATURAL}
+    page = board.BENCH.page(outcome.to_dict())
+    assert all(f"| {name} |" in page for name in competitors("SIGN", FEW))
+    assert {len(rows) for rows in board.BENCH.shown(outcome.to_dict()).values()} == {
+        len(competitors("SIGN", FEW)),
+        len(competitors("SIGN", FEW)) - 2,
+    }
 
 
-def test_a_pyg_net_is_the_same_for_the_same_seed():
-    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
-    graph = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=0)
-    first, again, other = (
-        PygNet("GAT", seed, epochs=5).fit(graph, range(100)) for seed in (1, 1, 2)
-    )
-    assert np.array_equal(first(graph), again(graph))
-    assert not np.array_equal(first(graph), other(graph))
+def test_finished_cells_are_read_back(outcome, folder):
+    task = Task(str(folder / "home.npz"), "SIGN", 1, 0, SHIFTS, calibrators=FEW)
+    case = Case(task.title, task.head, pytest.fail, task.expected, scored)
+    cell = stored(folder / "out" / "cells" / f"{task.title}.json", case)
+    assert len(cell["rows"]) == len(task.expected)
+    other = Task(str(folder / "home.npz"), "SIGN", 2, 0, SHIFTS, calibrators=FEW)
+    case = Case(other.title, other.head, pytest.fail, other.expected, scored)
+    assert stored(folder / "out" / "cells" / f"{task.title}.json", case) is None

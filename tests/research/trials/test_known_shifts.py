@@ -8,8 +8,10 @@ import pytest
 from graphtemper import SourceCard, csbm
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
-from graphtemper_research.trials import known_shifts, summary, trial
-from graphtemper_research.trials.trial import QUICK_COMPOSITIONS, split
+from graphtemper_research.harness.runner import QUICK_COMPOSITIONS, Request, run
+from graphtemper_research.trials import known_shifts, shifted_targets, trial
+from graphtemper_research.trials.known_shifts import BENCH, KNOWN, METHODS, UNKNOWN
+from graphtemper_research.trials.trial import split
 
 LABEL_FREE = ("temperature", "estimate", "low", "high", "verdict")
 
@@ -22,36 +24,31 @@ def graph():
 
 
 @pytest.fixture(scope="module")
-def finished(graph, tmp_path_factory):
+def finished(graph, tmp_path_factory, quick):
     folder = tmp_path_factory.mktemp("bench")
     graph.save(folder / "standin.npz")
-    seen = []
-    outcome = known_shifts.run(
-        folder,
-        [str(folder / "standin.npz")],
-        quick=True,
-        progress=lambda title, done, total: seen.append((title, done, total)),
-    )
-    return folder, outcome, seen
+    steps = []
+    outcome = quick(BENCH, folder, [str(folder / "standin.npz")], lambda *step: steps.append(step))
+    return folder, outcome, steps
 
 
 def test_the_shifts_of_the_protocol():
-    assert len(known_shifts.SHIFTS) == 16
-    assert known_shifts.SHIFTS[0] is None
-    families = {shift.family for shift in known_shifts.SHIFTS[1:]}
+    assert len(shifted_targets.SHIFTS) == 16
+    assert shifted_targets.SHIFTS[0] is None
+    families = {shift.family for shift in shifted_targets.SHIFTS[1:]}
     known = {"noise", "mask", "rewire", "drop", "add", "shuffle", "heterogeneous", "scale"}
     assert families == known
 
 
 def test_a_cell_has_every_shift_and_method(finished):
-    folder, _, seen = finished
+    folder, _, steps = finished
     (path,) = (folder / "cells").iterdir()
     assert path.name == "standin-SIGN-1.json"
     cell = json.loads(path.read_text())
-    assert len(cell["rows"]) == 16 * len(summary.METHODS)
+    assert len(cell["rows"]) == 16 * len(METHODS)
     assert cell["compositions"] == QUICK_COMPOSITIONS
-    assert seen[-1][0] == "standin-SIGN-1"
-    assert seen[-1][1] == seen[-1][2]
+    assert steps[-1][0] == "standin-SIGN-1"
+    assert steps[-1][1] == steps[-1][2]
     for row in cell["rows"]:
         assert 0 <= row["ece"] <= 1
         assert row["nll"] is None or np.isfinite(row["nll"])
@@ -66,45 +63,40 @@ def test_a_cell_has_every_shift_and_method(finished):
 def test_the_summary_comes_from_the_cells(finished, tmp_path):
     folder, outcome, _ = finished
     average = {row["method"]: row for row in outcome.rows if row["graph"] == "average"}
-    assert tuple(average) == summary.METHODS
+    assert tuple(average) == METHODS
     assert average["oracle-T"]["ece_ratio"] == 1.0
     assert average["oracle-T"]["nll_regret"] == 0.0
     cell = json.loads((folder / "cells" / "standin-SIGN-1.json").read_text())
-    mine = [row for row in cell["rows"] if row["method"] == summary.KNOWN]
-    covered = np.mean([row["low"] <= row["accuracy"] <= row["high"] for row in mine])
-    assert average[summary.KNOWN]["coverage"] == pytest.approx(covered)
-    assert average[summary.KNOWN]["ece"] == pytest.approx(np.mean([row["ece"] for row in mine]))
-    assert sum(average[summary.KNOWN][verdict] for verdict in ("trust", "caution", "abstain")) == 16
-    assert summary.render(outcome).count("\n| standin |") == len(summary.METHODS)
+    own = [row for row in cell["rows"] if row["method"] == KNOWN]
+    covered = np.mean([row["low"] <= row["accuracy"] <= row["high"] for row in own])
+    assert average[KNOWN]["coverage"] == pytest.approx(covered)
+    assert average[KNOWN]["ece"] == pytest.approx(np.mean([row["ece"] for row in own]))
+    assert sum(average[KNOWN][verdict] for verdict in ("trust", "caution", "abstain")) == 16
+    assert BENCH.page(outcome.to_dict()).count("\n| standin |") == len(METHODS)
     written = outcome.write(tmp_path)
     assert [path.name for path in written] == [f"atlas_bench.{e}" for e in ("json", "csv", "png")]
 
 
-def test_finished_cells_are_not_measured_again(finished, monkeypatch):
+def test_finished_cells_are_not_measured_again(finished, from_cells):
     folder, first, _ = finished
-
-    def never(*arguments, **options):
-        raise AssertionError("measured again")
-
-    monkeypatch.setattr(known_shifts, "measure", never)
-    again = known_shifts.run(folder, [str(folder / "standin.npz")], quick=True)
-    assert again.to_dict() == first.to_dict()
-    with pytest.raises(AssertionError, match="measured again"):  # another protocol
-        known_shifts.run(folder, [str(folder / "standin.npz")], seeds=1)
+    names = [str(folder / "standin.npz")]
+    assert from_cells(BENCH, folder, names).to_dict() == first.to_dict()
+    with pytest.raises(pytest.fail.Exception, match="measured again"):  # another graph
+        from_cells(BENCH, folder, [*names, "other.npz"])
 
 
 def test_target_labels_reach_only_the_scores(graph, finished, monkeypatch):
     """Other labels on the scored nodes change no answer, and no labels at all change none."""
     folder, _, _ = finished
     first = json.loads((folder / "cells" / "standin-SIGN-1.json").read_text())["rows"]
-    chosen = (None, known_shifts.SHIFTS[1], known_shifts.SHIFTS[6])
-    names = [known_shifts.title(shift) for shift in chosen]
+    chosen = (None, shifted_targets.SHIFTS[1], shifted_targets.SHIFTS[6])
+    names = [shifted_targets.title(shift) for shift in chosen]
     first = [row for row in first if row["shift"] in names]
     parts = split(graph, 1)
     labels = graph.labels.copy()
     labels[parts[2]] = -1
-    monkeypatch.setattr(known_shifts, "SHIFTS", known_shifts.SHIFTS[:7])
-    monkeypatch.setattr(known_shifts, "split", lambda *_: parts)
+    monkeypatch.setattr(shifted_targets, "SHIFTS", shifted_targets.SHIFTS[:7])
+    monkeypatch.setattr(trial, "split", lambda *_: parts)
     monkeypatch.setattr(known_shifts, "FEWEST_NODES", 0)
     truth, score = graph.labels[parts[2]], known_shifts.score
     monkeypatch.setattr(
@@ -121,7 +113,7 @@ def test_target_labels_reach_only_the_scores(graph, finished, monkeypatch):
     families = ["noise", "noise", "noise", "mask", "mask", "rewire"]
     assert left_out == [(), *(card for name in families for card in ((), (name,)))]
     rows = [row for row in rows if row["shift"] in names]
-    assert len(rows) == len(first) == 3 * len(summary.METHODS)
+    assert len(rows) == len(first) == 3 * len(METHODS)
     for one, other in zip(first, rows, strict=True):
         assert [one[key] for key in LABEL_FREE] == [other[key] for key in LABEL_FREE]
 
@@ -147,16 +139,100 @@ def test_a_card_without_a_family_has_never_seen_it(graph):
     [
         ({"models": ["MLP"]}, "unknown model 'MLP'"),
         ({"seeds": 0}, "seeds must be at least 1"),
-        ({"graphs": []}, "no graph to measure"),
-        ({"graphs": ["nonsense"]}, "unknown graph 'nonsense'"),
+        ({"names": []}, "no graph to measure"),
+        ({"names": ["nonsense"]}, "unknown graph 'nonsense'"),
     ],
 )
 def test_odd_requests(tmp_path, options, message):
     with pytest.raises(InputError, match=message):
-        known_shifts.run(tmp_path, **options)
+        run(BENCH, Request(tmp_path, **options))
 
 
 def test_a_small_graph_is_refused():
     small = csbm.sample(200, degree=6, homophily=0.8, snr=1.0)
     with pytest.raises(InputError, match="200 labelled nodes"):
-        known_shifts.measure(small, "SIGN", 1)
+        known_shifts.measure(small, "SIGN", 1, 0)
+
+
+def row(method, ece, verdict=None, **other):
+    fixed = {"shift": "none", "nll": 1.0, "accuracy": 0.5, "estimate": 0.52, "low": 0.4}
+    fixed |= {"high": 0.6, "nodes": 100, "card_nodes": 100, "temperature": 1.0}
+    return fixed | {"method": method, "ece": ece, "verdict": verdict} | other
+
+
+def cell(graph="g", **changes):
+    ece = dict.fromkeys(METHODS, 0.05) | {"oracle-T": 0.02, KNOWN: 0.021, UNKNOWN: 0.08}
+    rows = [
+        row(m, ece[m], "trust" if m in (KNOWN, UNKNOWN) else None, **changes.get(m, {}))
+        for m in METHODS
+    ]
+    return {"graph": graph, "model": "SIGN", "seed": 1, "compositions": 10, "rows": rows}
+
+
+def summarised(method, cells):
+    """Return the row of one method on the first graph."""
+    return next(row for row in known_shifts.summarise(cells) if row["method"] == method)
+
+
+def test_harm_is_counted_only_where_there_was_trust():
+    def small(seed, verdict):
+        rows = [row("source-T", 0.05), row("oracle-T", 0.02), row(KNOWN, 0.08, verdict)]
+        return {"graph": "g", "model": "SIGN", "seed": seed, "rows": rows}
+
+    verdicts = ("trust", "caution", "caution", "abstain")
+    found = summarised(KNOWN, [small(*item) for item in enumerate(verdicts)])
+    assert found["harmful"] == 1
+    assert [found[verdict] for verdict in ("trust", "caution", "abstain")] == [1, 2, 1]
+    assert found["ece_ratio"] == pytest.approx(4.0)
+    assert found["worst_excess"] == pytest.approx(0.03)
+    assert found["accuracy_error"] == pytest.approx(0.02)
+    other = summarised("source-T", [small(1, "trust")])
+    assert other["harmful"] == 0  # never worse than itself
+    assert other["trust"] is None
+
+
+def test_an_infinite_loss_is_not_left_out_of_the_mean():
+    certain = cell(**{KNOWN: {"nll": None}}) | {"seed": 2}
+    found = summarised(KNOWN, [cell(), certain])
+    assert found["nll_regret"] == np.inf
+
+
+def test_the_sampling_floor_is_what_sampling_alone_shows():
+    accuracy, card, scored = 0.7, 300, 500
+    rng = np.random.default_rng(1)
+    estimated = rng.binomial(card, accuracy, 200_000) / card
+    true = rng.binomial(scored, accuracy, 200_000) / scored
+    floor = known_shifts.sampling_floor({"accuracy": accuracy, "card_nodes": card, "nodes": scored})
+    assert floor == pytest.approx(np.abs(estimated - true).mean(), rel=0.01)
+
+
+def test_bars_are_met_or_not():
+    found = BENCH.outcome([cell("one"), cell("two")])
+    bars = {bar.quantity: bar for bar in found.comparisons}
+    assert bars["SIGN, known family: ECE over oracle's"].met
+    assert bars["SIGN, known family: ECE over oracle's"].measured == pytest.approx(1.05)
+    assert not bars["SIGN, unknown family: ECE over oracle's"].met
+    assert not bars["SIGN, known family: error of the accuracy"].met
+    assert "sampling floor 0.0564" in bars["SIGN, known family: error of the accuracy"].note
+    assert bars["SIGN, known family: harmful trust"].met
+    assert bars["SIGN, unknown family: harmful trust"].measured == 2
+    assert bars["SIGN, unknown family: harmful trust"].note == "2 trust, 0 caution, 0 abstain"
+    assert not bars["SIGN, unknown family: coverage of the 90 % interval"].met
+    assert bars["SIGN, known family: coverage of the 90 % interval"].met is None
+
+
+def test_embeddings_have_their_own_average():
+    worse = cell("cora+svd64", **{KNOWN: {"estimate": 0.9}})
+    found = BENCH.outcome([cell("cora"), worse])
+    averages = {
+        r["trial"]: r for r in found.rows if (r["graph"], r["method"]) == ("average", KNOWN)
+    }
+    assert list(averages) == ["SIGN", "SIGN+svd64"]
+    assert averages["SIGN"]["accuracy_error"] == pytest.approx(0.02)
+    assert averages["SIGN+svd64"]["accuracy_error"] == pytest.approx(0.4)
+    text = BENCH.page(found.to_dict())
+    assert "## SIGN+svd64" in text
+    assert text.count("\n| cora |") == text.count("\n| cora+svd64 |") == len(METHODS)
+    shown = BENCH.shown(found.to_dict())
+    assert shown["SIGN: atlas, known family"][0]["t/c/a"] == "1/0/0"
+    assert [row["graph"] for row in shown["SIGN+svd64: atlas, known family"]] == ["cora", "average"]

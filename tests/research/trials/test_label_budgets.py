@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm
-from graphtemper_research.trials import label_budgets as labels
-from graphtemper_research.trials import labels_summary
-from graphtemper_research.trials.natural_shifts import Pair
+from graphtemper_research.trials import label_budgets
+from graphtemper_research.trials.pairs import Pair
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
 
@@ -15,17 +14,18 @@ def sample(num_nodes, seed, homophily):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, quick):
     folder = tmp_path_factory.mktemp("labels")
     here, there, small = (str(folder / f"{name}.npz") for name in ("here", "there", "small"))
     sample(300, 1, 0.85).save(here)
     sample(600, 2, 0.6).save(there)
     sample(80, 3, 0.6).save(small)
     pairs = [Pair("countries", here, there), Pair("countries", here, small)]
-    return folder, pairs, labels.run(folder, quick=True, pairs=pairs)
+    bench = label_budgets.bench(pairs)
+    return folder, bench, quick(bench, folder)
 
 
-def test_one_row_a_pair_with_every_method(finished):
+def test_one_row_per_pair_with_every_method(finished):
     _, _, outcome = finished
     assert [(row["target"], row["nodes"]) for row in outcome.rows] == [
         ("there", 600),
@@ -47,7 +47,7 @@ def test_labels_bring_the_answer_to_the_oracle(finished):
 
 
 def test_the_bars_are_the_means_over_pairs(finished):
-    _, _, outcome = finished
+    _, bench, outcome = finished
     bars = {bar.quantity: bar for bar in outcome.comparisons}
     mean = np.mean([row["ece 50"] for row in outcome.rows])
     limit = np.mean([row["ece 50 alone"] for row in outcome.rows])
@@ -58,12 +58,11 @@ def test_the_bars_are_the_means_over_pairs(finished):
     assert bar.met == (mean <= limit)
     covered = bars["SIGN: coverage of the 90 % interval with 200 labels"]
     assert covered.measured == pytest.approx(np.mean([r["covered 200"] for r in outcome.rows]))
-    assert "| here | there |" in labels_summary.render(outcome)
+    assert "| here | there |" in bench.page(outcome.to_dict())
 
 
-def test_finished_sources_are_not_measured_again(finished, monkeypatch, tmp_path):
-    folder, pairs, first = finished
-    monkeypatch.setattr(labels, "measure", lambda *a, **o: pytest.fail("measured again"))
-    again = labels.run(folder, quick=True, pairs=pairs)
+def test_finished_sources_are_not_measured_again(finished, from_cells, tmp_path):
+    folder, bench, first = finished
+    again = from_cells(bench, folder)
     assert again.to_dict() == first.to_dict()
     assert [path.suffix for path in again.write(tmp_path)] == [".json", ".csv", ".png"]

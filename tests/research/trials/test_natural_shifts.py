@@ -1,17 +1,14 @@
 """Natural shifts: the pairs, time, and their summary."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from graphtemper import Graph, csbm
-from graphtemper.errors import InputError
-from graphtemper_research.trials import natural_shifts as natural
-from graphtemper_research.trials import natural_summary
-from graphtemper_research.trials.natural_shifts import Pair
-from graphtemper_research.trials.trial import METHODS, halves
+from graphtemper_research.trials import natural_shifts, pairs
+from graphtemper_research.trials.pairs import Pair
+from graphtemper_research.trials.trial import METHODS, Source
 
 LABEL_FREE = ("temperature", "estimate", "low", "high", "verdict")
 
@@ -21,42 +18,24 @@ def sample(seed, **other):
     return csbm.sample(200, seed=seed, **options)
 
 
-def test_every_ordered_pair_once():
-    assert len(natural.PAIRS) == 7 * 6 + 3 * 2 + 1 + 2
-    assert len(set(natural.PAIRS)) == len(natural.PAIRS)
-    assert {pair.target for pair in natural.PAIRS if pair.in_time} == {"pubmed", "imdb_years"}
-    assert [pair.source for pair in natural.PAIRS if pair.same_nodes] == ["county_2012"]
-    assert natural.GROUPS == ("twitch", "airports", "counties", "time")
-
-
-def test_early_and_later_do_not_meet_and_leave_unknown_times_out():
-    time = np.concatenate([np.zeros(50, int), np.repeat([1990, 2000, 2010], 50)])
-    graph = sample(3).replace(time=time)
-    assert sorted(set(natural.early(graph).time.tolist())) == [1990, 2000]
-    assert (time[natural.later(graph)] == 2010).all()
-    assert natural.later(graph).size == 50
-    with pytest.raises(InputError, match="no order in time"):
-        natural.early(graph.replace(time=np.zeros(200, int)))
-
-
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Two graphs of one kind, one of them also split in time."""
+def finished(tmp_path_factory, quick):
+    """Return a run on two graphs of one kind, one of them also split in time."""
     folder = tmp_path_factory.mktemp("natural")
     here, there = str(folder / "here.npz"), str(folder / "there.npz")
     sample(1).save(here)
     sample(2, homophily=0.7).replace(time=np.arange(200) // 2 + 1).save(there)
-    pairs = [
+    chosen = [
         Pair("countries", here, there),
         Pair("countries", here, str(folder / "nowhere.npz")),
         Pair("time", there, there),
     ]
-    outcome = natural.run(folder, quick=True, pairs=pairs)
-    return folder, pairs, outcome
+    bench = natural_shifts.bench(chosen)
+    return folder, chosen, bench, quick(bench, folder)
 
 
-def test_one_cell_a_source_and_missing_graphs_are_named(finished):
-    folder, _, outcome = finished
+def test_one_cell_per_source_and_missing_graphs_are_named(finished):
+    folder, _, bench, outcome = finished
     names = sorted(path.name for path in (folder / "cells").iterdir())
     assert names == ["here-SIGN-1.json", "there-SIGN-1.json"]
     assert [(row["source"], row["target"]) for row in outcome.rows] == [
@@ -67,49 +46,37 @@ def test_one_cell_a_source_and_missing_graphs_are_named(finished):
     assert [row["card_nodes"] for row in outcome.rows] == [100, 50]
     (line,) = [bar for bar in outcome.comparisons if "not on this machine" in bar.quantity]
     assert line.note.endswith("nowhere.npz")
-    text = natural_summary.render(outcome)
-    assert "| here | there |" in text
-    shown = natural_summary.shown(outcome)
+    assert "| here | there |" in bench.page(outcome.to_dict())
+    shown = bench.shown(outcome.to_dict())
     assert [row["graph"] for row in shown["SIGN: time"]] == ["there->later"]
 
 
-def test_finished_sources_are_not_measured_again(finished, monkeypatch, tmp_path):
-    folder, pairs, first = finished
-    monkeypatch.setattr(natural, "measure", lambda *a, **o: pytest.fail("measured again"))
-    again = natural.run(folder, quick=True, pairs=pairs)
+def test_finished_sources_are_not_measured_again(finished, from_cells, tmp_path):
+    folder, _, bench, first = finished
+    again = from_cells(bench, folder)
     assert again.to_dict() == first.to_dict()
     assert [path.suffix for path in again.write(tmp_path)] == [".json", ".csv", ".png"]
 
 
 def test_target_labels_reach_only_the_scores(finished, monkeypatch):
     """Labels of the later nodes and of the other graph, all changed: no answer changes."""
-    folder, pairs, _ = finished
+    folder, chosen, _, _ = finished
     there = Graph.load(folder / "there.npz")
     labels = there.labels.copy()
-    labels[natural.later(there)] = 1 - labels[natural.later(there)]
+    later = pairs.later(there)
+    labels[later] = 1 - labels[later]
     other = there.replace(labels=labels)
     monkeypatch.setattr(
-        natural, "load_graph", lambda name: other if "there" in name else Graph.load(name)
+        pairs, "load_graph", lambda name: other if "there" in name else Graph.load(name)
     )
-    for pair in (pairs[0], pairs[2]):
+    for pair in (chosen[0], chosen[2]):
         stem = "here" if pair.group == "countries" else "there"
         cell = json.loads((folder / "cells" / f"{stem}-SIGN-1.json").read_text())
-        rows = natural.measure([pair], "SIGN", 1, cell["compositions"])
+        rows = pairs.measure(Source.answers, [pair], "SIGN", 1, cell["compositions"])
         for one, two in zip(cell["rows"], rows, strict=True):
             if one["method"] != "oracle-T":
                 assert [one[key] for key in LABEL_FREE] == [two[key] for key in LABEL_FREE]
             assert one["accuracy"] != two["accuracy"]
-
-
-def test_the_same_counties_are_not_trained_on_and_scored(tmp_path):
-    graph = sample(1)
-    graph.save(tmp_path / "later.npz")
-    train, val = halves(graph, 1)
-    pair = Pair("counties", "x", str(tmp_path / "later.npz"), same_nodes=True)
-    ((_, _, nodes),) = natural.destinations([pair], graph, train)
-    assert nodes.tolist() == sorted(val)
-    ((_, _, nodes),) = natural.destinations([replace(pair, same_nodes=False)], graph, train)
-    assert nodes.size == 200
 
 
 def hand_made(verdict, source, atlas, oracle, error, half):
@@ -133,40 +100,33 @@ def test_the_bars_on_rows_made_by_hand():
         hand_made("abstain", 0.06, 0.06, 0.05, 0.02, 0.25),
         hand_made("abstain", 0.30, 0.30, 0.05, 0.30, 0.20),
     ]
-    bars = {bar.quantity: bar for bar in natural_summary.compare("SIGN", rows)}
-    mean = bars["SIGN: mean ECE"]
+    bars = {bar.quantity: bar for bar in natural_shifts.compare(rows)}
+    mean = bars["mean ECE"]
     assert mean.measured == pytest.approx(0.116)
     assert mean.met
-    trusted = bars["SIGN: share of trusted pairs that are better than source-T"]
+    trusted = bars["share of trusted pairs that are better than source-T"]
     assert trusted.measured == 0.5
     assert not trusted.met
     assert "2 of 5 are trusted; 1 of these" in trusted.note
-    order = bars["SIGN: rank correlation of interval width and error"]
+    order = bars["rank correlation of interval width and error"]
     # Widths rank 1 2 3 5 4, errors 1 3 4 2 5: 1 - 6 (0 + 1 + 1 + 9 + 1) / (5 x 24).
     assert order.measured == pytest.approx(0.4)
     assert not order.met
-    assert bars["SIGN: share of pairs with abstention"].measured == 0.4
-    fine = bars["SIGN: share of pairs with abstention although source-T was fine"]
+    assert bars["share of pairs with abstention"].measured == 0.4
+    fine = bars["share of pairs with abstention although source-T was fine"]
     assert fine.measured == 0.2
     assert "1 of 2 abstentions" in fine.note
-    assert bars["SIGN: coverage of the 90 % interval"].measured == pytest.approx(0.8)
-    silent = bars["SIGN: error of the accuracy where the verdict is abstain"]
+    assert bars["coverage of the 90 % interval"].measured == pytest.approx(0.8)
+    silent = bars["error of the accuracy where the verdict is abstain"]
     assert silent.measured == pytest.approx(0.16)
-    (group, everything) = natural_summary.group_means(rows)
+    (group, everything) = natural_shifts.group_means(rows)
     assert group["verdicts"] == everything["verdicts"] == "2/1/2"
 
 
 def test_bars_without_a_trusted_pair():
     rows = [hand_made("abstain", 0.1, 0.1, 0.1, 0.0, 0.3)] * 2
-    bars = {bar.quantity: bar for bar in natural_summary.compare("SIGN", rows)}
-    trusted = bars["SIGN: share of trusted pairs that are better than source-T"]
+    bars = {bar.quantity: bar for bar in natural_shifts.compare(rows)}
+    trusted = bars["share of trusted pairs that are better than source-T"]
     assert np.isnan(trusted.measured)
     assert trusted.met is None
-    assert bars["SIGN: rank correlation of interval width and error"].met is None
-
-
-def test_odd_requests(tmp_path):
-    with pytest.raises(InputError, match="unknown group 'mars'"):
-        natural.run(tmp_path, ["mars"])
-    with pytest.raises(InputError, match="no pair of graphs is here"):
-        natural.run(tmp_path, pairs=[Pair("a", "nowhere.npz", "nowhere.npz")])
+    assert bars["rank correlation of interval width and error"].met is None

@@ -18,10 +18,10 @@ def graph():
 
 
 @pytest.fixture(scope="module")
-def finished(graph, tmp_path_factory):
+def finished(graph, tmp_path_factory, quick):
     folder = tmp_path_factory.mktemp("paper")
     graph.save(folder / "standin.npz")
-    return folder, paper_setting.run(folder, [str(folder / "standin.npz")], quick=True)
+    return folder, quick(paper_setting.BENCH, folder, [str(folder / "standin.npz")])
 
 
 def test_the_row_and_its_bar(finished, tmp_path):
@@ -33,7 +33,7 @@ def test_the_row_and_its_bar(finished, tmp_path):
     bar, every = outcome.comparisons
     assert bar.met == (row["excess"] <= 0.005)
     assert every.met == bar.met
-    assert "| standin |" in paper_setting.render(outcome)
+    assert "| standin |" in paper_setting.BENCH.page(outcome.to_dict())
     assert outcome.write(tmp_path)[0].name == "paper_setting.json"
     cell = json.loads((folder / "cells" / "standin.json").read_text())
     assert [row["method"] for row in cell["rows"]] == list(paper_setting.METHODS)
@@ -82,7 +82,7 @@ def test_splits_are_averaged():
         for split in range(3)
         for method in paper_setting.METHODS
     ]
-    found = paper_setting.outcome(
+    found = paper_setting.BENCH.outcome(
         [{"graph": "minesweeper", "splits": 3, "compositions": 70, "code": "", "rows": rows}],
         ["questions"],
     )

@@ -7,18 +7,18 @@ from graphtemper import csbm, metrics, shifts
 from graphtemper import temperature as temperatures
 from graphtemper.card import atlas
 from graphtemper.errors import InputError
-from graphtemper_research.trials import per_node_summary
-from graphtemper_research.trials import per_node_temperatures as per_node
-from graphtemper_research.trials.known_shifts import title
-from graphtemper_research.trials.per_node_summary import (
+from graphtemper_research.harness.frame import AVERAGE
+from graphtemper_research.trials import per_node_temperatures, shifted_targets
+from graphtemper_research.trials.per_node_temperatures import (
     ALL,
-    AVERAGE,
+    BENCH,
     GLOBAL,
     METHODS,
     PART,
     PER_NODE,
     named,
 )
+from graphtemper_research.trials.shifted_targets import title
 from graphtemper_research.trials.trial import ORACLE, SCORES
 
 LEVELS = {
@@ -34,8 +34,8 @@ def cell():
     graph = csbm.sample(1000, degree=6, homophily=0.8, snr=0.5, num_features=16, seed=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(atlas, "LEVELS", LEVELS)
-        patch.setattr(per_node, "SHIFTS", SHIFTS)
-        rows = per_node.measure(graph, "SIGN", 1, compositions=0)
+        patch.setattr(shifted_targets, "SHIFTS", SHIFTS)
+        rows = per_node_temperatures.measure(graph, "SIGN", 1, compositions=0)
     head = {"graph": "csbm", "model": "SIGN", "seed": 1, "compositions": 0, "code": "x"}
     return head | {"rows": rows}
 
@@ -64,7 +64,7 @@ def test_scores_are_those_of_the_measures():
     rng = np.random.default_rng(1)
     logits, labels = rng.standard_normal((50, 3)), rng.integers(0, 3, 50)
     each = rng.uniform(0.5, 2.0, 50)
-    mine, oracle = per_node.score(logits, labels, {"mine": each})
+    mine, oracle = per_node_temperatures.score(logits, labels, {"mine": each})
     p = temperatures.apply(logits, each)
     assert mine["brier"] == metrics.brier(p, labels)
     assert mine["nll"] == metrics.nll(p, labels)
@@ -74,7 +74,7 @@ def test_scores_are_those_of_the_measures():
 
 
 def test_the_summary_averages_and_judges(cell):
-    found = per_node_summary.outcome([cell])
+    found = BENCH.outcome([cell])
     assert len(found.rows) == 2 * 2 * len(METHODS)  # all and part; the graph and the average
     name = named(PER_NODE, "known")
     (mine,) = (
@@ -97,9 +97,9 @@ def test_the_summary_averages_and_judges(cell):
     assert len(hit) == 2
     assert part["brier"] == pytest.approx(np.mean(hit))
     assert sum(bar.met is not None for bar in found.comparisons) == 5
-    page = per_node_summary.render(found)
+    page = BENCH.page(found.to_dict())
     assert all(method in page for method in METHODS)
-    assert set(per_node_summary.shown(found)) == {
+    assert set(BENCH.shown(found.to_dict())) == {
         f"SIGN: {which}, average over graphs" for which in (ALL, PART)
     }
 
@@ -107,4 +107,4 @@ def test_the_summary_averages_and_judges(cell):
 def test_a_small_graph_is_refused():
     graph = csbm.sample(300, degree=4, homophily=0.8, snr=1.0, num_features=4, seed=1)
     with pytest.raises(InputError, match="at least 1000"):
-        per_node.measure(graph, "SIGN", 1)
+        per_node_temperatures.measure(graph, "SIGN", 1, 0)

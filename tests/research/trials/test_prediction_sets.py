@@ -9,14 +9,20 @@ import pytest
 
 from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
-from graphtemper_research.trials import prediction_sets as sets
-from graphtemper_research.trials import sets_summary
-from graphtemper_research.trials.sets_summary import METHODS, SCORES, SHARE_TARGETS
-from graphtemper_research.trials.trial import QUICK_COMPOSITIONS, Source
+from graphtemper_research.harness.runner import QUICK_COMPOSITIONS
+from graphtemper_research.trials import prediction_sets, trial
+from graphtemper_research.trials.prediction_sets import (
+    BENCH,
+    METHODS,
+    SCORES,
+    SHARE_TARGETS,
+    WEIGHTED,
+)
+from graphtemper_research.trials.trial import ATLAS, SOURCE, Source
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, quick):
     """Return a finished run, and the sources it prepared with the graphs they saw."""
     folder = tmp_path_factory.mktemp("sets")
     graph = csbm.sample(
@@ -31,7 +37,7 @@ def finished(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Source, "prepare", remember)
-        outcome = sets.run(folder, [str(folder / "standin.npz")], quick=True)
+        outcome = quick(BENCH, folder, [str(folder / "standin.npz")])
     return folder, outcome, prepared
 
 
@@ -57,7 +63,7 @@ def test_a_cell_has_every_target_and_method(finished):
 def test_new_class_shares_are_the_ones_named(finished):
     folder, _, _ = finished
     shares = np.array([0.5, 0.2, 0.3])
-    equal, reversed_ = (sets.RESAMPLED[name](shares) for name in SHARE_TARGETS)
+    equal, reversed_ = (prediction_sets.RESAMPLED[name](shares) for name in SHARE_TARGETS)
     assert equal.tolist() == [1, 1, 1]
     assert reversed_.tolist() == [0.2, 0.5, 0.3]
     nodes = {row["target"]: row["nodes"] for row in read(folder)["rows"]}
@@ -69,14 +75,14 @@ def test_target_labels_only_score(finished, monkeypatch):
     """With the scored labels rotated, what needs no labels answers as before."""
     folder, _, ((known, source),) = finished
     graph = Graph.load(folder / "standin.npz")
-    _, _, test = sets.split(graph, 1)
+    _, _, test = trial.split(graph, 1)
     assert (known.labels[test] == -1).all()
     assert known.labels.max() == 2
     labels = graph.labels.copy()
     labels[test] = (labels[test] + 1) % 3
     monkeypatch.setattr(Source, "prepare", lambda *a, **o: source)
-    rotated = sets.measure(graph.replace(labels=labels), "SIGN", 1, QUICK_COMPOSITIONS)
-    label_free = {sets_summary.SOURCE, sets_summary.ATLAS, sets_summary.WEIGHTED}
+    rotated = prediction_sets.measure(graph.replace(labels=labels), "SIGN", 1, QUICK_COMPOSITIONS)
+    label_free = {SOURCE, ATLAS, WEIGHTED}
     changed = 0
     for before, after in zip(read(folder)["rows"], rotated, strict=True):
         if before["method"] not in label_free or before["target"] in SHARE_TARGETS:
@@ -105,10 +111,10 @@ def test_the_summary_comes_from_the_cells(finished, tmp_path):
     assert found["lowest"] == min(mine)
     assert found["shortfall"] == pytest.approx(np.mean(np.maximum(0.9 - np.array(mine), 0)))
     assert outcome.comparisons[0].bar == "3"
-    text = sets_summary.render(outcome)
+    text = BENCH.page(outcome.to_dict())
     assert "guaranteed\nonly under exchangeability" in text
     assert text.count("| standin |") == len(SCORES) * len(METHODS)
-    assert len(sets_summary.shown(outcome)) == len(SCORES)
+    assert len(BENCH.shown(outcome.to_dict())) == len(SCORES)
     assert [path.suffix for path in outcome.write(tmp_path)] == [".json", ".csv", ".png"]
 
 
@@ -118,22 +124,18 @@ def test_the_bar_sees_missing_coverage(finished):
     for row in cell["rows"]:
         if row["target"] == "none":
             row["aps coverage"] = 0.8
-    bar = sets_summary.outcome([cell]).comparisons[0]
+    bar = BENCH.outcome([cell]).comparisons[0]
     assert bar.measured == 2
     assert bar.met is False
 
 
-def test_finished_graphs_are_not_measured_again(finished, monkeypatch):
+def test_finished_graphs_are_not_measured_again(finished, from_cells):
     folder, first, _ = finished
-    monkeypatch.setattr(sets, "measure", lambda *a, **o: pytest.fail("measured again"))
-    again = sets.run(folder, [str(folder / "standin.npz")], quick=True)
+    again = from_cells(BENCH, folder, [str(folder / "standin.npz")])
     assert again.to_dict() == first.to_dict()
 
 
-def test_small_graphs_and_missing_ones_are_refused(monkeypatch, tmp_path):
+def test_small_graphs_are_refused():
     small = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
     with pytest.raises(InputError, match="at least 1000"):
-        sets.measure(small, "SIGN", 1)
-    monkeypatch.setattr(sets, "QUICK_GRAPHS", ("nowhere.npz",))
-    with pytest.raises(InputError, match="no graph to measure"):
-        sets.run(tmp_path, quick=True)
+        prediction_sets.measure(small, "SIGN", 1, 0)

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from graphtemper import Graph, csbm
+from graphtemper import csbm
 from graphtemper.errors import InputError
-from graphtemper_research.trials import graph_names as features
 from graphtemper_research.trials import trial
 
 
@@ -56,32 +54,9 @@ def test_methods_are_shown_targets_without_labels(graph, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("models", "seeds", "message"),
-    [
-        (["MLP"], 1, "unknown model 'MLP'"),
-        ([], 1, "unknown model nothing"),
-        (["SIGN"], 0, "seeds must be at least 1"),
-    ],
+    ("models", "message"),
+    [(["MLP"], "unknown model 'MLP'"), ([], "unknown model nothing")],
 )
-def test_odd_requests(models, seeds, message):
+def test_unknown_models(models, message):
     with pytest.raises(InputError, match=message):
-        trial.check_request(models, seeds)
-
-
-def test_an_embedding_by_name(tmp_path):
-    words = sp.random(120, 90, 0.1, format="csr", random_state=0)
-    Graph(features=words, edges=[[0, 1]], name="words").save(tmp_path / "words.npz")
-    Graph(features=np.eye(120), edges=[[0, 1]]).save(tmp_path / "dense.npz")
-    name, dense = str(tmp_path / "words.npz"), str(tmp_path / "dense.npz")
-    found = features.load(f"{name}+svd64")
-    assert found.features.shape == (120, 64)
-    assert isinstance(found.features, np.ndarray)
-    # The leading components keep the most of the features that 64 columns can.
-    singular = np.linalg.svd(words.toarray(), compute_uv=False)
-    assert np.square(found.features).sum() == pytest.approx(np.square(singular[:64]).sum(), 0.01)
-    assert (features.load(f"{name}+svd64").features == found.features).all()
-    assert features.load(name).num_features == 90
-    assert features.with_embeddings([name, dense]) == [name, dense, f"{name}+svd64"]
-    assert features.present([name, "nowhere.npz"]) == ([name], ["nowhere.npz"])
-    with pytest.raises(InputError, match="120 dense feature columns"):
-        features.load(f"{dense}+svd64")
+        trial.check_models(models)

@@ -1,14 +1,12 @@
-"""`graphtemper bench`: the atlas on trial, on real graphs."""
+"""`graphtemper bench`: evaluate the atlas and its peers on real graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -16,260 +14,213 @@ from graphtemper.cli.output import console, print_json, print_line, progress, ta
 from graphtemper.cli.parameters import Json
 
 if TYPE_CHECKING:
-    from graphtemper_research.harness.outcome import Outcome
+    from graphtemper_research.harness.runner import Bench
 
+bench = App(
+    name="bench",
+    help="Compare methods on real graphs under known and natural shifts. Finished cells are kept "
+    "in OUT/cells, so that the same command resumes an interrupted run.",
+)
 
-bench = App(name="bench", help="Compare methods on real graphs under known and natural shifts.")
-
-Models = Annotated[str, Parameter(help="SIGN, GCN (needs torch), or both, joined by commas.")]
-Embedded = Annotated[
-    bool, Parameter(negative="", help="Measure 64 components of all sparse features as well.")
+Graphs = Annotated[
+    str | None,
+    Parameter(help="Names from `data list` or paths, joined by commas; the bench has defaults."),
 ]
-Seeds = Annotated[int | None, Parameter(help="How many splits to average over.")]
+Groups = Annotated[
+    str | None, Parameter(help="twitch, airports, counties, time, joined by commas; default all.")
+]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What every bench can be told."""
+    """The options of every bench."""
 
     quick: Annotated[
-        bool,
-        Parameter(negative="", help="Little data and a small atlas: to see that it runs."),
+        bool, Parameter(negative="", help="Little data and a small atlas: a smoke test.")
     ] = False
     out: Annotated[
         Path | None,
-        Parameter(help="Folder for the files; artifacts/ and the bench's name unless given."),
+        Parameter(help="Folder for the files; artifacts/ and the name by default."),
     ] = None
+    jobs: Annotated[int, Parameter(help="Number of cells to measure at a time.")] = 1
+    scheduler: Annotated[
+        str | None,
+        Parameter(help="A Dask scheduler, as in tcp://host:8786, whose workers measure the cells."),
+    ] = None
+    fresh: Annotated[
+        bool, Parameter(negative="", help="Measure cells of another version of the code again.")
+    ] = False
     as_json: Json = False
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class OnGraphs(Run):
-    """A bench that takes graphs one by one."""
+class Splits:
+    """Which models, on how many splits of the nodes."""
 
-    graphs: Annotated[
+    models: Annotated[
         str | None,
-        Parameter(help="Names from `data list` or paths, joined by commas; the bench has its own."),
+        Parameter(
+            help="SIGN, GCN (needs torch), joined by commas; default SIGN. `bench all` also knows "
+            "GAT and GraphSAGE and takes all four."
+        ),
     ] = None
+    seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class OnPairs(Run):
-    """A bench that takes a model from one graph to another."""
-
-    groups: Annotated[
-        str | None,
-        Parameter(help="twitch, airports, counties, time, joined by commas; all unless given."),
-    ] = None
-
-
-_PLAIN, _GRAPHS, _PAIRS = Run(), OnGraphs(), OnPairs()
+RUN, SPLITS = Run(), Splits()
 
 
 @bench.default
 @bench.command(name="all")
 def every(
-    request: OnGraphs = _GRAPHS,
+    run: Run = RUN,
+    splits: Splits = SPLITS,
     *,
-    models: Annotated[
-        str | None,
-        Parameter(help="SIGN, GCN, GAT, GraphSAGE, joined by commas; all unless given."),
-    ] = None,
-    seeds: Seeds = None,
+    graphs: Graphs = None,
     groups: Annotated[
         str | None,
         Parameter(
-            help="Natural pairs: twitch, airports, counties, time; airports and counties unless "
-            "graphs are named."
+            help="Natural pairs: twitch, airports, counties, time; default airports and counties "
+            "unless graphs are named."
         ),
     ] = None,
     calibrators: Annotated[
-        str | None, Parameter(help="Names of calibrators; all that do not retrain unless given.")
+        str | None, Parameter(help="Names of calibrators; default all that do not retrain.")
     ] = None,
     retrain: Annotated[
-        str, Parameter(help="Tent, GDeltaUQ, GDASpecReg beside the GCN: minutes for every target.")
-    ] = "",
-    jobs: Annotated[int, Parameter(help="Cells to measure at a time.")] = 1,
-    scheduler: Annotated[
         str | None,
-        Parameter(help="A Dask scheduler, as in tcp://host:8786, whose workers measure the cells."),
+        Parameter(help="Tent, GDeltaUQ, GDASpecReg next to the GCN: minutes for every target."),
     ] = None,
 ) -> None:
-    """Compare every calibrator, estimator and the atlas under every shift: the leaderboard.
+    """Compare every calibrator, estimator and the atlas under every shift: the leaderboard."""
+    from graphtemper_research.leaderboard import board
 
-    Finished cells are kept in OUT/cells and not measured again.
-    """
-    named = {"groups": groups, "calibrators": calibrators, "retrain": retrain or None}
-    listed: dict[str, Any] = {n: _listed(text) for n, text in named.items() if text is not None}
-    room = "graphtemper_research.leaderboard"
-    _run(
-        "board",
-        "summary",
-        "leaderboard",
-        request,
-        models,
-        seeds,
-        room,
-        jobs=jobs,
-        scheduler=scheduler,
-        **listed,
-    )
+    options = (_listed(groups), _listed(calibrators), _listed(retrain) or ())
+    _run(board.bench(*options), run, splits, graphs)
 
 
 @bench.command
 def atlas(
-    request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = 3, svd: Embedded = False
+    run: Run = RUN,
+    splits: Splits = SPLITS,
+    *,
+    graphs: Graphs = None,
+    svd: Annotated[
+        bool, Parameter(negative="", help="Measure 64 components of all sparse features as well.")
+    ] = False,
 ) -> None:
-    """Put the atlas on trial: sixteen shifts of every graph, families known and unknown.
+    """Evaluate the atlas under sixteen shifts of every graph, families known and unknown.
 
-    A graph's name with +svd64 at its end means 64 components of its sparse features; --svd measures
-    these as well as all graphs. Finished cells are kept in OUT/cells and not measured again.
+    A graph's name with +svd64 at its end means 64 components of its sparse features.
     """
-    _run("known_shifts", "summary", "atlas_bench", request, models, seeds, svd=svd)
+    from graphtemper_research.trials import known_shifts
+
+    _run(known_shifts.bench(embeddings=svd), run, splits, graphs)
 
 
 @bench.command
-def natural(request: OnPairs = _PAIRS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
-    """Take a model to other countries, another election and later years: shifts nobody drew.
-
-    Finished sources are kept in OUT/cells and not measured again.
-    """
-    _run("natural_shifts", "natural_summary", "natural_shifts", request, models, seeds)
+def natural(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
+    """Take a model to other countries, another election and later years."""
+    _run("natural_shifts", run, splits, groups)
 
 
 @bench.command
-def labels(request: OnPairs = _PAIRS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
-    """Add fifty and two hundred labels to the atlas on every natural shift.
-
-    Finished sources are kept in OUT/cells and not measured again.
-    """
-    _run("label_budgets", "labels_summary", "labels", request, models, seeds)
+def labels(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
+    """Add fifty and two hundred labels to the atlas on every natural shift."""
+    _run("labels", run, splits, groups)
 
 
 @bench.command
-def controls(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
-    """Show what the atlas says about shifts that no unlabelled number can show: its limits.
-
-    Finished graphs are kept in OUT/cells and not measured again.
-    """
-    _run("negative_controls", "negative_controls", "controls", request, models, seeds)
+def controls(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
+    """Show what the atlas says about shifts that no unlabelled number can show: its limits."""
+    _run("controls", run, splits, graphs)
 
 
 @bench.command
-def paper_setting(request: OnGraphs = _GRAPHS) -> None:
-    """Put the atlas into the paper's real-graph table: feature noise 1.0, its own splits.
-
-    Finished graphs are kept in OUT/cells and not measured again.
-    """
-    _run("paper_setting", "paper_setting", "paper_setting", request)
+def paper_setting(run: Run = RUN, *, graphs: Graphs = None) -> None:
+    """Add the atlas to the paper's real-graph table: feature noise 1.0, the paper's splits."""
+    _run("paper_setting", run, SPLITS, graphs)
 
 
 @bench.command
-def sets(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
-    """Measure what prediction sets cover under shift, recalibrated or not: APS, RAPS and DAPS.
-
-    Finished graphs are kept in OUT/cells and not measured again.
-    """
-    _run("prediction_sets", "sets_summary", "sets", request, models, seeds)
+def sets(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
+    """Measure what prediction sets cover under shift, recalibrated or not: APS, RAPS and DAPS."""
+    _run("sets", run, splits, graphs)
 
 
 @bench.command
-def class_shares(
-    request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = None
-) -> None:
-    """Move class shares: how well they are estimated without labels, and what correcting does.
-
-    Finished graphs are kept in OUT/cells and not measured again.
-    """
-    _run("class_share_shifts", "class_shares_summary", "class_shares", request, models, seeds)
+def class_shares(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
+    """Change class shares: how well they are estimated without labels, and what correcting does."""
+    _run("class_shares", run, splits, graphs)
 
 
 @bench.command
-def per_node(request: OnGraphs = _GRAPHS, *, models: Models = "SIGN", seeds: Seeds = None) -> None:
-    """Give every node its own temperature: what that saves under sixteen shifts, and where.
-
-    Finished graphs are kept in OUT/cells and not measured again.
-    """
-    _run("per_node_temperatures", "per_node_summary", "per_node", request, models, seeds)
+def per_node(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
+    """Give every node its own temperature: what that saves under sixteen shifts, and where."""
+    _run("per_node", run, splits, graphs)
 
 
 @bench.command
 def monitoring(
-    request: Run = _PLAIN,
+    run: Run = RUN,
     *,
     series: Annotated[
         str | None,
-        Parameter(help="drift, steady, pubmed, twitch_de, joined by commas; all unless given."),
+        Parameter(help="drift, steady, pubmed, twitch_de, joined by commas; default all."),
     ] = None,
 ) -> None:
-    """Watch a model while its graph drifts: how soon the alarm comes, and what it costs.
-
-    Finished snapshots are kept in logs in OUT and not measured again.
-    """
-    _run("monitoring", "monitoring", "monitoring", request, chosen=series)
+    """Watch a model while its graph drifts: how soon the alarm comes, and what it costs."""
+    _run("monitoring", run, SPLITS, series)
 
 
-def _run(
-    job: str,
-    pages: str,
-    name: str,
-    request: Run,
-    models: str | None = None,
-    seeds: int | None = None,
-    room: str = "graphtemper_research.trials",
-    chosen: str | None = None,
-    **other: Any,
-) -> None:
-    """Run one experiment of a room and leave its files and tables."""
-    if isinstance(request, OnGraphs):
-        chosen = request.graphs
-    elif isinstance(request, OnPairs):
-        chosen = request.groups
-    out = request.out or Path("artifacts") / name
-    told: dict[str, Any] = {"quick": request.quick, **other}
-    if models is not None:
-        told["models"] = _listed(models)
-    if seeds is not None:
-        told["seeds"] = seeds
-    with _resumable(out):
-        run = import_module(f"{room}.{job}").run
-        with progress(request.as_json) as show:
-            found = run(out, None if chosen is None else _listed(chosen), progress=show, **told)
-        _leave(found, import_module(f"{room}.{pages}"), out, request.as_json)
+@bench.command
+def pages(folder: Annotated[Path, Parameter(help="Folder with outcomes as JSON.")]) -> None:
+    """Write the Markdown pages of finished benches again, without measuring anything."""
+    from graphtemper_research import benches
+
+    for path in benches.render(folder):
+        print_line(str(path))
+
+
+def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> None:
+    """Run a bench, itself or by name; leave its files, tables and bars."""
+    from graphtemper_research import benches
+    from graphtemper_research.harness import runner
+    from graphtemper_research.harness.tables import bar_table
+
+    chosen = benches.load(chosen) if isinstance(chosen, str) else chosen
+    out = run.out or Path("artifacts") / chosen.name
+    request = runner.Request(out, _listed(names), _listed(splits.models), splits.seeds, run.quick)
+    with _resumable(out), progress(run.as_json) as show:
+        outcome = runner.run(
+            chosen, request, show, jobs=run.jobs, scheduler=run.scheduler, fresh=run.fresh
+        )
+    runner.publish(chosen, outcome, out)
+    content = outcome.to_dict()
+    if run.as_json:
+        print_json(content)
+        return
+    for title, rows in chosen.shown(content).items():
+        console().print(table(title, rows), "")
+    # The notes are long; they are in the files.
+    bars = [dict(list(row.items())[:4]) for row in bar_table(content["comparisons"])]
+    console().print(table("Bars", bars))
+    print_line(f"Files: {out}")
 
 
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
-    """Say after an interruption what was kept."""
+    """Say after an interruption what is kept."""
     try:
         yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; finished cells are kept in {out / 'cells'}: run the same command again "
-            "to go on."
+            "to resume."
         ) from None
 
 
-def _leave(found: Outcome, pages: ModuleType, out: Path, as_json: bool) -> None:
-    """Write the files; print the outcome for machines, or tables and bars for people."""
-    from graphtemper_research.harness.outcome import write_text
-    from graphtemper_research.harness.tables import bars
-
-    found.write(out)
-    write_text(out / f"{found.name}.md", pages.render(found))
-    if as_json:
-        print_json(found.to_dict())
-        return
-    for title, rows in pages.shown(found).items():
-        console().print(table(title, rows), "")
-    # The notes are long; they are in the files.
-    asked = [dict(list(row.items())[:4]) for row in bars(found.comparisons)]
-    console().print(table("What was asked for", asked))
-    print_line(f"Files: {out}")
-
-
-def _listed(text: str) -> list[str]:
-    return [item.strip() for item in text.split(",") if item.strip()]
+def _listed(text: str | None) -> list[str] | None:
+    return None if text is None else [item.strip() for item in text.split(",") if item.strip()]

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,14 @@ import numpy as np
 
 from graphtemper._core.files import atomic_write
 from graphtemper.errors import FileError
+from graphtemper_research.harness.frame import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Row = Mapping[str, Any]
 SCHEMA = "graphtemper.outcome/1"
 MET = {True: "yes", False: "**no**", None: "-"}
+REPORTED = "reported"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,69 @@ class Comparison:
     published: float | str | None = None
     spread: float | None = None
     note: str = ""
+
+
+def reported(quantity: str, measured: float, note: str = "") -> Comparison:
+    """Return a number without a bar."""
+    return Comparison(quantity, measured, REPORTED, None, note=note)
+
+
+def at_most(
+    quantity: str, measured: float, limit: float, note: str = "", *, bar: str = ""
+) -> Comparison:
+    """Return a number that must not exceed a limit; ``bar`` says it in other words.
+
+    Examples
+    --------
+    >>> at_most("NLL regret", 0.003, 0.004).met, at_most("ECE", float("nan"), 0.1).met
+    (True, None)
+    """
+    return Comparison(
+        quantity, measured, bar or f"<= {limit:g}", _met(measured <= limit, measured), note=note
+    )
+
+
+def at_least(quantity: str, measured: float, limit: float, note: str = "") -> Comparison:
+    """Return a number that must reach a limit.
+
+    Examples
+    --------
+    >>> at_least("coverage", 0.85, 0.9).bar, at_least("coverage", 0.85, 0.9).met
+    ('>= 0.9', False)
+    """
+    return Comparison(
+        quantity, measured, f">= {limit:g}", _met(measured >= limit, measured), note=note
+    )
+
+
+def between(
+    quantity: str, measured: float, limits: tuple[float, float], note: str = ""
+) -> Comparison:
+    """Return a number that must lie between two limits.
+
+    Examples
+    --------
+    >>> between("coverage", 0.93, (0.85, 0.97)).met
+    True
+    """
+    low, high = limits
+    met = _met(low <= measured <= high, measured)
+    return Comparison(quantity, measured, f"{low:g} to {high:g}", met, note=note)
+
+
+def _met(met: bool, measured: float) -> bool | None:
+    return None if np.isnan(measured) else bool(met)
+
+
+def prefixed(prefix: str, comparisons: Iterable[Comparison]) -> list[Comparison]:
+    """Return the comparisons with a prefix before every quantity.
+
+    Examples
+    --------
+    >>> prefixed("SIGN: ", [reported("mean ECE", 0.1)])[0].quantity
+    'SIGN: mean ECE'
+    """
+    return [replace(item, quantity=prefix + item.quantity) for item in comparisons]
 
 
 @dataclass(frozen=True)

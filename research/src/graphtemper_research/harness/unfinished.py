@@ -1,4 +1,4 @@
-"""Which figures a run of all of them has finished, so that an interrupted run goes on."""
+"""Which figures a run of all of them has finished, so that an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from graphtemper._core.source_digest import source_digest
 from graphtemper.errors import FileError
+from graphtemper_research.harness.code_digest import whole_digest
 from graphtemper_research.harness.outcome import read_outcome, write_text
 
 FILE = "unfinished.json.part"
@@ -22,19 +22,19 @@ def finished(folder: Path) -> dict[str, dict[str, Any]]:
     {}
     """
     try:
-        found = json.loads((folder / FILE).read_text("utf-8"))
-        if found["code"] != source_digest():  # after any change every figure is made again
+        journal = json.loads((folder / FILE).read_text("utf-8"))
+        if journal["code"] != whole_digest():  # after any change every figure is made again
             return {}
-        return {str(name): read_outcome(folder / f"{name}.json") for name in found["finished"]}
+        return {str(name): read_outcome(folder / f"{name}.json") for name in journal["finished"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError, FileError):
         return {}
 
 
 def remember(folder: Path, names: list[str]) -> None:
-    """Keep the names of the figures whose files are whole."""
-    write_text(folder / FILE, json.dumps({"code": source_digest(), "finished": names}) + "\n")
+    """Write the names of the figures whose files are whole."""
+    write_text(folder / FILE, json.dumps({"code": whole_digest(), "finished": names}) + "\n")
 
 
 def forget(folder: Path) -> None:
-    """Remove what was kept, as the run is over."""
+    """Remove the names, since the run is over."""
     (folder / FILE).unlink(missing_ok=True)

@@ -1,35 +1,54 @@
-"""The leaderboard: every cell that is not on disk yet, then the table of those asked for."""
+"""The leaderboard: every calibrator, estimator and the atlas on every cell, ranked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Mapping, Sequence
 from functools import partial
-from multiprocessing import get_context
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from graphtemper import shifts
-from graphtemper._core.checks import check_whole
-from graphtemper.card import atlas
-from graphtemper.errors import InputError
-from graphtemper.scale.engine import connected
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress
-from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.leaderboard import summary
-from graphtemper_research.leaderboard.methods import SOURCE_FITTED, competitors
-from graphtemper_research.leaderboard.models import MODELS, check_models
-from graphtemper_research.leaderboard.tasks import TITLED, Task, in_nature, known, measure
-from graphtemper_research.trials import natural_shifts as natural
-from graphtemper_research.trials.known_shifts import graphs_here, title
-from graphtemper_research.trials.natural_shifts import PAIRS, Pair
-from graphtemper_research.trials.trial import QUICK_COMPOSITIONS
+from graphtemper.recalibration.report import style
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Case, Cell
+from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.outcome import REPORTED, Comparison
+from graphtemper_research.harness.runner import Bench, Request, Selection, usual_settings
+from graphtemper_research.harness.tables import Column, Table
+from graphtemper_research.leaderboard.methods import (
+    PER_NODE,
+    SOURCE_FITTED,
+    UNSEEN,
+    UNSEEN_PER_NODE,
+    competitors,
+)
+from graphtemper_research.leaderboard.models import MODELS
+from graphtemper_research.leaderboard.standings import ALL, table
+from graphtemper_research.leaderboard.tasks import (
+    KNOWN,
+    NATURAL,
+    TITLED,
+    UNSHIFTED,
+    known,
+    measure,
+    natural,
+)
+from graphtemper_research.trials import shifted_targets, trial
+from graphtemper_research.trials.cases import graphs_of
+from graphtemper_research.trials.pairs import PAIRS, Pair, choose
+from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
-SEEDS = 3
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME, TITLE = "leaderboard", "Every calibrator under shift"
+FITTED = "source-fitted"
 GROUPS = ("airports", "counties")
 QUICK_GRAPHS, QUICK_MODELS = ("county_2012",), ("SIGN",)
 QUICK_SHIFTS = tuple(
-    title(shift) for shift in (None, shifts.noise(1.0), shifts.rewire(0.5), shifts.scale(2.5))
+    shifted_targets.title(shift)
+    for shift in (None, shifts.noise(1.0), shifts.rewire(0.5), shifts.scale(2.5))
 )
 # Trained in seconds; the others take a minute and more.
 QUICK_CALIBRATORS = (
@@ -45,124 +64,252 @@ QUICK_CALIBRATORS = (
     "SimCalib",
     "WATS",
 )
-OUTER = "leaderboard"
 
 
-def run(
-    out: Path,
-    graphs: Sequence[str] | None = None,
-    models: Sequence[str] | None = None,
-    seeds: int = SEEDS,
+def cases(
+    request: Request,
     *,
+    groups: Sequence[str] | None,
+    calibrators: Sequence[str] | None,
+    retrain: Sequence[str],
+    pairs: Sequence[Pair],
+) -> Selection:
+    """Return the cases of a request; see `bench`."""
+    usual = QUICK_MODELS if request.quick else tuple(MODELS)
+    models = trial.check_models(usual if request.models is None else request.models, MODELS)
+    chosen = calibrators or (QUICK_CALIBRATORS if request.quick else SOURCE_FITTED)
+    chosen = (*chosen, *(name for name in retrain if name not in chosen))
+    competitors(models[0], chosen)  # refuses unknown names before anything is measured
+    names, missing = graphs_of(request, shifted_targets.large_graphs(), QUICK_GRAPHS)
+    titles = QUICK_SHIFTS if request.quick else tuple(TITLED)
+    seeds, compositions = request.splits(3), request.compositions
+    tasks = known(names, models, seeds, compositions, titles, chosen)
+    if groups is None:
+        groups = () if request.quick or request.names is not None else GROUPS
+    if groups:
+        here, absent = choose(pairs, groups)
+        missing = [*missing, *absent]
+        tasks += natural(here, models, seeds, compositions, chosen)
+    found = [
+        Case(task.title, task.head, partial(measure, task), task.expected, trial.scored)
+        for task in tasks
+    ]
+    return found, missing
+
+
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Rank the methods in every setting, over all models and model by model."""
+    models = frame.distinct(cells, "model")
+    views = [ALL, *models] if len(models) > 1 else models
+    settings = [name for name in (KNOWN, NATURAL) if frame.select(cells, setting=name)]
+    return [row for setting in settings for view in views for row in table(cells, setting, view)]
+
+
+def first_view(rows: Sequence[Row], setting: str) -> list[Row]:
+    """Return the rows of the first table of a setting: over all models, if there are several."""
+    model = frame.select(rows, setting=setting)[0]["model"]
+    return frame.select(rows, setting=setting, model=model)
+
+
+def bars(rows: Sequence[Row], cells: Sequence[Cell]) -> list[Comparison]:
+    """State the paper's prediction in every setting."""
+    return [
+        bar
+        for setting in frame.distinct(rows, "setting")
+        for bar in prediction(first_view(rows, setting), setting)
+    ]
+
+
+def is_fitted(row: Row) -> bool:
+    """Say whether a method was fitted at the source and left alone, and is not source-T itself."""
+    return str(row["kind"]).startswith(FITTED) and row["method"] != SOURCE
+
+
+def prediction(rows: Sequence[Row], setting: str) -> list[Comparison]:
+    """State the paper's prediction: what is fitted at the source fails as source-T does.
+
+    A calibrator contradicts it where its paired difference from source-T, over (graph, model,
+    seed), is below zero with its whole 90 % interval.
+
+    Examples
+    --------
+    >>> row = {"against_low": -0.03, "against_high": -0.01, "against_source": -0.02}
+    >>> row |= {"method": "X", "kind": "source-fitted, node", "removed": 0.4, "rank": 2.0}
+    >>> found = prediction([row], "known shifts")
+    >>> found[0].measured, found[0].met, found[0].note
+    (1, False, 'X (-0.020)')
+    """
+    fitted = [row for row in rows if is_fitted(row)]
+    told = [row for row in fitted if row["against_high"] is not None]
+    against = [row for row in told if row["against_high"] < 0]
+    found = [
+        Comparison(
+            f"{setting}: source-fitted calibrators with less ECE than source-T, beyond 90 %",
+            len(against),
+            f"0 of {len(fitted)}",
+            not against if told else None,
+            note=", ".join(f"{r['method']} ({r['against_source']:+.3f})" for r in against)
+            or ("" if told else "one cell has no interval"),
+        )
+    ]
+    most = max(fitted, key=lambda row: row["removed"], default=None)
+    if most is not None:
+        found.append(
+            Comparison(
+                f"{setting}: largest share of source-T's excess ECE that one of them removes",
+                most["removed"],
+                REPORTED,
+                None,
+                note=most["method"],
+            )
+        )
+    for name in (ATLAS, PER_NODE, UNSEEN, UNSEEN_PER_NODE):
+        for row in (row for row in rows if row["method"] == name):
+            best = most is not None and row["removed"] > most["removed"]
+            found.append(
+                Comparison(
+                    f"{setting}: share of source-T's excess ECE that the {name} removes",
+                    row["removed"],
+                    "more than any of them" if most is not None else REPORTED,
+                    best if most is not None else None,
+                    note=f"mean rank {row['rank']:.1f}",
+                )
+            )
+    return found
+
+
+def _span(low: str, high: str, spec: str, row: Row) -> str:
+    if row[low] is None or row[high] is None:
+        return ""
+    return f"{row[low]:{spec}} to {row[high]:{spec}}"
+
+
+_NARROW = (
+    Column("method"),
+    Column("ece", "ECE", ".4f"),
+    Column("against_source", "against source-T", "+.4f"),
+    Column("removed", "excess removed", "+.0%"),
+    Column("rank", "mean rank", ".1f"),
+    Column("nll", "NLL", ".4f", missing="inf"),
+)
+_METHOD, _ECE, _AGAINST, _REMOVED, _RANK, _NLL = _NARROW
+_WIDE = (
+    _METHOD,
+    Column("kind"),
+    _ECE,
+    Column(partial(_span, "ece_low", "ece_high", ".4f"), "90 % over seeds"),
+    Column("ece_source", "ECE unshifted", ".4f"),
+    _AGAINST,
+    Column(partial(_span, "against_low", "against_high", "+.4f"), "90 % over cells"),
+    Column(lambda row: f"{row['better_cells']} of {row['cells']}", "better in"),
+    _REMOVED,
+    _RANK,
+    _NLL,
+    Column("brier", "Brier", ".4f"),
+    Column("accuracy", spec=".3f"),
+    Column("estimate_error", "error of accuracy", ".3f"),
+)
+
+
+def _title(row: Row) -> str:
+    return f"{row['setting']}, {'all models' if row['model'] == ALL else row['model']}"
+
+
+def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
+    usual = usual_settings(cells, rows)
+    drawn = frame.select(cells, setting=KNOWN)
+    return {
+        "models": usual.pop("models"),
+        "graphs": frame.distinct(drawn, "graph"),
+        "natural sources": frame.distinct(frame.select(cells, setting=NATURAL), "graph"),
+        **usual,
+        "shifts": len({*frame.distinct(frame.flat(drawn), "shift")} - {UNSHIFTED}),
+    }
+
+
+_COLOURS: Mapping[str, str] = {
+    "atlas": style.BLUE,
+    "STAC": style.SKY,
+    "estimated": style.ORANGE,
+    "source-fitted": style.RED,
+    "retrained": style.RED,
+    "reference": style.GREY,
+}
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw every method's ECE, under shift and at home, best on top."""
+    settings = frame.distinct(rows, "setting")
+    panels = np.atleast_1d(figure.subplots(1, len(settings)))
+    for axes, setting in zip(panels, settings, strict=True):
+        own = first_view(rows, setting)
+        places = range(len(own))
+        colours = [_COLOURS[row["kind"].replace(",", " ").split()[0]] for row in own]
+        axes.scatter([row["ece"] for row in own], places, color=colours, label="shifted", zorder=3)
+        if all(row["ece_source"] is not None for row in own):
+            axes.scatter(
+                [row["ece_source"] for row in own],
+                places,
+                facecolors="none",
+                edgecolors=colours,
+                label="unshifted",
+            )
+        for name, line in ((SOURCE, "--"), (ORACLE, ":")):
+            for row in (row for row in own if row["method"] == name):
+                axes.axvline(row["ece"], color=style.GREY, linestyle=line, linewidth=0.8)
+        axes.set(xlabel="ECE (dashed: source-T, dotted: oracle)", title=setting)
+        axes.set_yticks(list(places), [row["method"] for row in own])
+        axes.set_xlim(left=0.0)
+        axes.invert_yaxis()
+        axes.legend(loc="lower right")
+
+
+def bench(
     groups: Sequence[str] | None = None,
     calibrators: Sequence[str] | None = None,
     retrain: Sequence[str] = (),
-    jobs: int = 1,
-    scheduler: str | None = None,
-    quick: bool = False,
     pairs: Sequence[Pair] = PAIRS,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every cell that is not in ``out/cells`` yet and rank the methods over all of them.
+) -> Bench:
+    """Return the leaderboard.
 
     Parameters
     ----------
-    out
-        Folder for the cells; the caller writes the outcome.
-    graphs
-        Names of the catalogue or paths; default every large graph that is here.
-    models
-        Names from `MODELS`; default all.
-    seeds
-        How many splits: 1, 2, ...
     groups
         Groups of natural pairs; default airports and counties, or none where graphs are named.
     calibrators, retrain
         Names of those that are fitted at the source (default all that do not retrain), and of
         those that retrain.
-    jobs
-        How many cells to measure at a time, each in a process of its own. The survey of one cell
-        already runs on all cores; fitting the calibrators runs on one.
-    scheduler
-        Address of a Dask scheduler whose workers measure the cells instead; they need the graphs
-        and ``out`` under the same paths.
-    quick
-        One small graph, four shifts and the calibrators that take seconds.
-    progress
-        Called with a title, steps done and steps in all cells.
+    pairs
+        Sources and targets of the groups.
     """
-    check_whole(seeds, "seeds", 1)
-    check_whole(jobs, "jobs", 1)
-    wanted_models = list(models or (QUICK_MODELS if quick else tuple(MODELS)))
-    check_models(wanted_models)
-    chosen = calibrators or (QUICK_CALIBRATORS if quick else SOURCE_FITTED)
-    chosen = (*chosen, *(name for name in retrain if name not in chosen))
-    competitors(wanted_models[0], chosen)  # refuses unknown names before anything is measured
-    here = graphs_here()
-    names = list(graphs) if graphs is not None else here
-    if graphs is None and quick:
-        names = [name for name in QUICK_GRAPHS if name in here] or here[:1]
-    told = {
-        "compositions": QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS,
-        "calibrators": tuple(chosen),
-    }
-    found = known(
-        names,
-        wanted_models,
-        1 if quick else seeds,
-        shifts=QUICK_SHIFTS if quick else tuple(TITLED),
-        **told,
+    options: dict[str, Any] = {"groups": groups, "calibrators": calibrators, "retrain": retrain}
+    return Bench(
+        name=NAME,
+        title=TITLE,
+        command="bench all",
+        introduction=_INTRODUCTION,
+        cases=partial(cases, **options, pairs=pairs),
+        rows=summarise,
+        bars=bars,
+        sections=("setting", "model"),
+        tables=(Table(_title, _WIDE),),
+        terminal=(Table(_title, _NARROW),),
+        draw=_draw,
+        size=lambda rows: (4.2 * len(frame.distinct(rows, "setting")) + 2.0, 7.0),
+        settings=_settings,
     )
-    missing: list[str] = []
-    asked = list(groups) if groups is not None else list(GROUPS if graphs is None else ())
-    if asked and (groups is not None or not quick):
-        present, missing = natural.wanted(pairs, asked, quick=False)
-        found += in_nature(present, wanted_models, seeds, **told)
-    if not found:
-        raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
-    if scheduler is not None:
-        with connected(scheduler) as engine:
-            cells_found = engine.map(partial(cell, folder=(out / "cells").absolute()), found)
-        return summary.outcome(cells_found, missing)
-    return summary.outcome(_measured(found, out / "cells", jobs, progress), missing)
 
 
-def _measured(
-    tasks: Sequence[Task], folder: Path, jobs: int, progress: Progress | None
-) -> list[Cell]:
-    total = sum(task.steps for task in tasks)
-    if jobs == 1:
-        found, before = [], 0
-        for task in tasks:
-            found.append(cell(task, folder, _within(progress, before, total)))
-            before += task.steps
-            if progress is not None:
-                progress(OUTER, before, total)
-        return found
-    # Fresh interpreters: torch's threads do not survive a fork.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        running = {pool.submit(cell, task, folder): task for task in tasks}
-        done = 0
-        for future in as_completed(running):
-            future.result()
-            done += running[future].steps
-            if progress is not None:
-                progress(OUTER, done, total)
-        finished = {task.title: future.result() for future, task in running.items()}
-    return [finished[task.title] for task in tasks]
-
-
-def _within(progress: Progress | None, before: int, total: int) -> Progress | None:
-    """Return a progress that counts the steps of one cell into those of all."""
-    if progress is None:
-        return None
-    return lambda title, done, steps: progress(OUTER, before + done, total)
-
-
-def cell(task: Task, folder: Path, progress: Progress | None = None) -> Cell:
-    """Return a task's cell from its file, or measure it and write the file."""
-
-    def measured(show: Callable[[int, int], None] | None) -> cells.Rows:
-        return measure(task, show)
-
-    return cells.finish(folder, task.title, task.head, task.expected, measured, progress)
+_INTRODUCTION = """\
+Every method learns from the same labelled nodes of the source (a quarter of them under known
+shifts, half under natural ones) and answers on targets without labels; labels of a target
+only score. *ECE*, NLL, Brier and accuracy are means over shifted targets, then over cells (a
+cell is a graph, a model and a seed). *Against source-T* is the paired difference of ECE,
+*excess removed* the share of source-T's ECE above the oracle's that is gone (1 is the
+oracle's single temperature, negative is worse than source-T). Estimators give the
+temperature whose mean confidence is the accuracy they estimate; `AverageConfidence` is
+source-T by construction. Methods that retrain are left out unless named with `--retrain`. A
+method that changes predictions is scored by its own. The NLL of a method that was certain
+and wrong is infinite. The card of the *atlas* has seen every family of shifts at other
+strengths and draws; *family unseen* is the card without the family of the shift at hand."""
+BENCH = bench()

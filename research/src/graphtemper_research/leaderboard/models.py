@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from graphtemper._core.checks import check_whole
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.errors import MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.trials import trial
@@ -78,18 +78,3 @@ MODELS: dict[str, Callable[[int], Trainable]] = {
     "GAT": _pyg("GAT"),
     "GraphSAGE": _pyg("GraphSAGE"),
 }
-
-
-def check_models(names: list[str]) -> None:
-    """Refuse models that are not in `MODELS`.
-
-    Examples
-    --------
-    >>> check_models(["MLP"])
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: unknown model 'MLP'; choose from SIGN, GCN, GAT, GraphSAGE.
-    """
-    unknown = [name for name in names if name not in MODELS]
-    if unknown or not names:
-        given = repr(unknown[0]) if unknown else "nothing"
-        raise InputError(f"unknown model {given}; choose from {', '.join(MODELS)}.")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.frame import Row
 from graphtemper_research.harness.outcome import read_outcome
+from graphtemper_research.leaderboard.board import NAME, TITLE, first_view, is_fitted
 from graphtemper_research.leaderboard.methods import PER_NODE, UNSEEN, UNSEEN_PER_NODE
-from graphtemper_research.leaderboard.summary import NAME, TITLE, is_fitted, rows_of
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
 
@@ -36,16 +37,12 @@ def section(folder: Path, link: str = "") -> str:
         f"![{TITLE}]({link}{NAME}.png)",
         "",
     ]
-    titles = dict.fromkeys((row["setting"], row["model"]) for row in found["rows"])
-    firsts: dict[str, str] = {}
-    for setting, model in titles:
-        firsts.setdefault(setting, model)
-    for setting, model in firsts.items():
-        lines += [_paragraph(rows_of(found["rows"], setting, model), setting), ""]
+    for setting in frame.distinct(found["rows"], "setting"):
+        lines += [_paragraph(first_view(found["rows"], setting), setting), ""]
     return "\n".join(lines)
 
 
-def _paragraph(rows: list[Any], setting: str) -> str:
+def _paragraph(rows: list[Row], setting: str) -> str:
     """Say in words how the paper's prediction fared."""
     by_name = {row["method"]: row for row in rows}
     source, oracle = by_name[SOURCE]["ece"], by_name[ORACLE]["ece"]

@@ -12,7 +12,7 @@ from scipy.stats import rankdata, t
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper_research.harness.cells import Cell
-from graphtemper_research.harness.tables import mean
+from graphtemper_research.harness.frame import mean
 from graphtemper_research.leaderboard.methods import KIND
 from graphtemper_research.leaderboard.tasks import KNOWN, UNSHIFTED
 from graphtemper_research.trials.trial import ORACLE, SOURCE

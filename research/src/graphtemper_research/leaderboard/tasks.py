@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,9 @@ from graphtemper import metrics, temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper_research.harness.cells import Rows
+from graphtemper_research.harness.cells import Show
+from graphtemper_research.harness.frame import Rows
 from graphtemper_research.leaderboard.methods import (
     CALIBRATORS,
     ESTIMATORS,
@@ -28,24 +28,15 @@ from graphtemper_research.leaderboard.methods import (
     competitors,
 )
 from graphtemper_research.leaderboard.models import MODELS
-from graphtemper_research.trials import graph_names as features
-from graphtemper_research.trials import known_shifts
-from graphtemper_research.trials import natural_shifts as natural
-from graphtemper_research.trials.known_shifts import FEWEST_NODES, SHIFTS
-from graphtemper_research.trials.natural_shifts import Pair
-from graphtemper_research.trials.trial import (
-    ORACLE,
-    SCORES,
-    TARGET_SEED,
-    Indices,
-    hide_labels,
-    split,
-)
+from graphtemper_research.trials import graph_names, shifted_targets, trial
+from graphtemper_research.trials.pairs import Pair, at_home, by_source, destinations
+from graphtemper_research.trials.shifted_targets import FEWEST_NODES, SHIFTS
+from graphtemper_research.trials.trial import ORACLE, Indices
 
 SCHEMA = "graphtemper.leaderboard_cell/1"
 KNOWN, NATURAL = "known shifts", "natural shifts"
-UNSHIFTED = known_shifts.title(None)
-TITLED = {known_shifts.title(shift): shift for shift in SHIFTS}
+UNSHIFTED = shifted_targets.title(None)
+TITLED = {shifted_targets.title(shift): shift for shift in SHIFTS}
 _UNSEEN = (UNSEEN, UNSEEN_PER_NODE)
 # What a task scores: the target's title, its labelled graph, and the target itself.
 Scored = tuple[str, Graph, Target]
@@ -75,7 +66,7 @@ class Task:
     @property
     def graph(self) -> str:
         """What a table calls the source."""
-        return features.short(self.source)
+        return graph_names.short(self.source)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -98,7 +89,7 @@ class Task:
     def targets(self) -> list[str]:
         """The titles of the targets, in order."""
         if self.pairs:
-            return [natural.title(pair) for pair in self.pairs]
+            return [pair.title for pair in self.pairs]
         return list(self.shifts)
 
     @property
@@ -125,7 +116,7 @@ class Task:
         return len(atlas.plan(0, (), self.compositions)) + fits + len(self.targets)
 
 
-def measure(task: Task, show: Callable[[int, int], None] | None = None) -> Rows:
+def measure(task: Task, show: Show | None = None) -> Rows:
     """Return one row per target and method; ``show`` is called with (steps done, steps)."""
     done = 0
 
@@ -166,16 +157,12 @@ def _fitted(task: Task) -> tuple[str, ...]:
 def _settle(task: Task) -> tuple[Graph, Indices, Indices, Iterator[Scored]]:
     """Return the source as the methods see it, its nodes for training and card, and the targets."""
     if task.pairs:
-        graph, home, train, val = natural.at_home(task.pairs[0], task.seed)
+        graph, home, train, val = at_home(task.pairs[0], task.seed)
         return home, train, val, _natural_targets(task, graph, train)
-    graph = features.load(task.source)
-    if graph.labelled.size < FEWEST_NODES:
-        raise InputError(
-            f"the graph {graph.name!r} has {graph.labelled.size} labelled nodes; the evaluation "
-            f"needs at least {FEWEST_NODES}."
-        )
-    train, val, test = split(graph, task.seed)
-    return hide_labels(graph, test), train, val, _known_targets(task, graph, train, test)
+    graph = graph_names.load(task.source)
+    trial.check_size(graph, FEWEST_NODES)
+    train, val, test = trial.split(graph, task.seed)
+    return trial.hide_labels(graph, test), train, val, _known_targets(task, graph, train, test)
 
 
 def _known_targets(task: Task, graph: Graph, train: Indices, test: Indices) -> Iterator[Scored]:
@@ -183,17 +170,17 @@ def _known_targets(task: Task, graph: Graph, train: Indices, test: Indices) -> I
     for title in task.shifts:
         shift = TITLED[title]
         # The draws of `bench atlas`, whichever of the shifts are asked for.
-        draw = TARGET_SEED + 100 * task.seed + list(TITLED).index(title)
+        draw = trial.TARGET_SEED + 100 * task.seed + list(TITLED).index(title)
         shifted = unlabelled if shift is None else shift(unlabelled, draw)
         family = None if shift is None else shift.family
         yield title, graph, Target(shifted, test, draw, train, family)
 
 
 def _natural_targets(task: Task, source: Graph, train: Indices) -> Iterator[Scored]:
-    for pair, graph, nodes in natural.destinations(task.pairs, source, train):
+    for pair, graph, nodes in destinations(task.pairs, source, train):
         hidden = graph.replace(labels=None)
         known = train if pair.same_nodes else None
-        yield natural.title(pair), graph, Target(hidden, nodes, TARGET_SEED + task.seed, known)
+        yield pair.title, graph, Target(hidden, nodes, trial.TARGET_SEED + task.seed, known)
 
 
 def score(
@@ -215,7 +202,7 @@ def score(
     for method, said in (answers | {ORACLE: oracle}).items():
         p = said.probabilities
         nll = metrics.nll(p, labels)
-        found[method] = dict.fromkeys(SCORES) | {
+        found[method] = dict.fromkeys(trial.SCORES) | {
             "method": method,
             "ece": metrics.ece(p, labels),
             "nll": nll if math.isfinite(nll) else None,
@@ -228,28 +215,34 @@ def score(
     return found
 
 
-def known(names: Sequence[str], models: Sequence[str], seeds: int, **other: Any) -> list[Task]:
+def known(
+    names: Sequence[str],
+    models: Sequence[str],
+    seeds: Sequence[int],
+    compositions: int,
+    shifts: tuple[str, ...],
+    calibrators: tuple[str, ...],
+) -> list[Task]:
     """Return a task for every graph, model and seed."""
     return [
-        Task(name, model, seed, **other)
+        Task(name, model, seed, compositions, shifts, calibrators=calibrators)
         for name in names
         for model in models
-        for seed in range(1, seeds + 1)
+        for seed in seeds
     ]
 
 
-def in_nature(pairs: Sequence[Pair], models: Sequence[str], seeds: int, **other: Any) -> list[Task]:
+def natural(
+    pairs: Sequence[Pair],
+    models: Sequence[str],
+    seeds: Sequence[int],
+    compositions: int,
+    calibrators: tuple[str, ...],
+) -> list[Task]:
     """Return a task for every source of the pairs, model and seed."""
-    sources = dict.fromkeys(pair.source for pair in pairs)
     return [
-        Task(
-            source,
-            model,
-            seed,
-            pairs=tuple(pair for pair in pairs if pair.source == source),
-            **other,
-        )
-        for source in sources
+        Task(source, model, seed, compositions, pairs=tuple(own), calibrators=calibrators)
+        for source, own in by_source(pairs).items()
         for model in models
-        for seed in range(1, seeds + 1)
+        for seed in seeds
     ]

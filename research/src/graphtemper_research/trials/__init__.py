@@ -1,16 +1,23 @@
-"""The atlas on trial: known shifts, natural ones, the paper's setting, and what it cannot see.
+"""Evaluations of the atlas: known shifts, natural ones, the paper's setting, and its limits.
 
-======================  ==========================================================================
-`trial`                 a source, what every method answers on a target, and how that is scored
-`cells`                 finished measurements on disk, so that a run can be taken up again
-`features`              graphs by name, with features as stored or as a dense embedding
-`known_shifts`          sixteen shifts, their families known to the card and unknown
-`natural`               other countries, other years: shifts that nobody drew
-`controls`              shifts that no unlabelled number can see, or that break the assumptions
-`paper_setting`         the paper's real-graph table with one column more
-`sets`                  prediction sets under the known shifts and under new class shares
-`per_node`              one temperature per node under the known shifts
-`class_shares`          new class shares: their estimates, and what correcting for them does
-`summary`, ...          the tables, the bars and the pictures of these
-======================  ==========================================================================
+==========================  ======================================================================
+`trial`                     a source, every method's answer on a target, and the scores
+`cases`                     which graphs, models and splits a request means
+`graph_names`               graphs by name, with features as stored or as a dense embedding
+`shifted_targets`           the sixteen shifts of the evaluations
+`share_targets`             targets with new class shares
+`hidden_shifts`             shifts that no unlabelled number shows
+`pairs`                     sources and targets that differ by nature
+`known_shifts`              sixteen shifts, with and without their family in the card
+`natural_shifts`            other countries, another election, later years
+`label_budgets`             fifty and two hundred labels under natural shifts
+`negative_controls`         what the atlas says about hidden shifts
+`paper_setting`             the paper's real-graph table with the atlas as one more column
+`prediction_sets`           prediction sets under known shifts and new class shares
+`per_node_temperatures`     one temperature per node under the known shifts
+`class_share_shifts`        new class shares: their estimates, and the effect of a correction
+`monitoring`                a model watched over time
+==========================  ======================================================================
+
+The last nine declare a `graphtemper_research.harness.runner.Bench` each.
 """

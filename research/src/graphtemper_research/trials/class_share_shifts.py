@@ -1,50 +1,41 @@
-"""Changed class shares on real graphs: known shares, estimated ones, and what correcting does.
+"""Changed class shares on real graphs: how well they are estimated, and what correcting does.
 
 Half of the labelled nodes train a model, a quarter makes the source card, and of the last quarter
 nodes are drawn so that their class shares are new while the graph stays: pure label shift. Controls
-shift the graph as well, where a correction rests on an assumption that no longer holds. Each
-(graph, model, seed) is one cell on disk.
+shift the graph as well, where a correction rests on an assumption that no longer holds.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from graphtemper import recalibrate, shifts
+from graphtemper import recalibrate
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.random_streams import stream
-from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
 from graphtemper.graph.graph import Graph
 from graphtemper.recalibration.class_shares import adjust_logits, bbse, em, rlls
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.shifts import Shift
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress, Rows
-from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import class_shares_summary
-from graphtemper_research.trials import graph_names as features
-from graphtemper_research.trials.cases import over_graphs
-from graphtemper_research.trials.class_shares_summary import CORRECTED, ESTIMATORS, PLAIN
-from graphtemper_research.trials.known_shifts import title
-from graphtemper_research.trials.trial import (
-    MODELS,
-    TARGET_SEED,
-    Answer,
-    Indices,
-    hide_labels,
-    score,
-    split,
-)
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Cell, Show
+from graphtemper_research.harness.frame import Aggregate, Row, Rows
+from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
+from graphtemper_research.harness.pictures import legend_below, scatter
+from graphtemper_research.harness.runner import Bench, per
+from graphtemper_research.harness.tables import Column, Table
+from graphtemper_research.trials import trial
+from graphtemper_research.trials.cases import graph_cases
+from graphtemper_research.trials.share_targets import CASES, resampled
+from graphtemper_research.trials.trial import Indices
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.class_shares_cell/1"
 GRAPHS = (
@@ -60,153 +51,46 @@ GRAPHS = (
     "imdb_years",
 )
 QUICK_GRAPHS = ("county_2012",)
-STRENGTHS = (0.5, 1.0, 1.5, 2.0)
-"""Standard deviation, over classes, of the logarithm by which shares are multiplied."""
-DRAWS = 6
-# A target that the largest classes cannot serve without leaving fewer nodes is drawn again.
-FEWEST_TARGET_NODES = 60
-CONTROLS: tuple[Shift, ...] = (
-    shifts.noise(0.5),
-    shifts.noise(1.0),
-    shifts.mask(0.5),
-    shifts.rewire(0.3),
-    shifts.shuffle(0.3),
-    shifts.scale(0.7),
-)
-_TRIES = 50
-
-
-@dataclass(frozen=True)
-class Case:
-    """A target: a shift of the graph or none, and how far class shares move."""
-
-    shift: Shift | None
-    strength: float
-    draw: int
-
-    @property
-    def name(self) -> dict[str, Any]:
-        """What identifies its rows."""
-        return {"shift": title(self.shift), "strength": self.strength, "draw": self.draw}
-
-
-CASES: tuple[Case, ...] = (
-    Case(None, 0.0, 0),
-    *(Case(None, strength, draw) for strength in STRENGTHS for draw in range(DRAWS)),
-    *(Case(control, strength, 0) for control in CONTROLS for strength in (0.0, 1.0)),
-)
-
-
-def run(
-    out: Path,
-    graphs: Sequence[str] | None = None,
-    models: Sequence[str] = ("SIGN",),
-    seeds: int = 1,
-    *,
-    quick: bool = False,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every cell that is not in ``out/cells`` yet and summarise those that were asked for.
-
-    Parameters
-    ----------
-    out
-        Folder for the cells; the caller writes the outcome.
-    graphs
-        Names of the catalogue or paths; default `GRAPHS`, of which missing ones are left out.
-    models, seeds
-        Names from `MODELS`; how many splits: 1, 2, ...
-    quick
-        One graph and fewer compositions: a smoke test, not a result.
-    progress
-        Called with the cell's name, environments done and environments in all.
-    """
-    usual = QUICK_GRAPHS if quick else GRAPHS
-    found, missing = over_graphs(
-        _cell, out, graphs, usual, models, seeds, quick=quick, progress=progress
-    )
-    return class_shares_summary.outcome(found, missing)
-
-
-def _cell(
-    folder: Path, name: str, model: str, seed: int, compositions: int, progress: Progress | None
-) -> Cell:
-    graph = features.short(name)
-    head = {
-        "schema": SCHEMA,
-        "graph": graph,
-        "model": model,
-        "seed": seed,
-        "compositions": compositions,
-    }
-    expected = [case.name | {"method": method} for case in CASES for method in (PLAIN, CORRECTED)]
-
-    def measured(show: atlas.Progress | None) -> Rows:
-        return measure(features.load(name), model, seed, compositions, progress=show)
-
-    return cells.finish(folder, f"{graph}-{model}-{seed}", head, expected, measured, progress)
+# The modes of `recalibrate`, without and with a correction.
+METHODS: tuple[Literal["report", "estimate"], ...] = ("report", "estimate")
+ESTIMATORS = ("predicted", "BBSE", "RLLS", "EM", "reported", "known shares")
+HALF = 0.5
+"""Limit of the share error, relative to that of the predicted shares."""
+NO_WORSE = 0.95
+"""Fraction of the cases in which a correction may not raise the ECE."""
+NOTICEABLE = 0.005
 
 
 def measure(
-    graph: Graph,
-    model: str,
-    seed: int,
-    compositions: int = atlas.COMPOSITIONS,
-    *,
-    progress: atlas.Progress | None = None,
+    graph: Graph, model: str, seed: int, compositions: int, *, progress: Show | None = None
 ) -> Rows:
     """Return two rows per case, without and with a correction, for one split of one graph."""
     assert graph.labels is not None
-    train, val, test = split(graph, seed)
-    known = hide_labels(graph, test)
-    predictor = MODELS[model](seed).fit(known, train)
+    train, val, test = trial.split(graph, seed)
+    home = trial.hide_labels(graph, test)
+    predictor = trial.MODELS[model](seed).fit(home, train)
     card = SourceCard.build(
-        predictor, known, val, seed=seed, compositions=compositions, progress=progress
+        predictor, home, val, seed=seed, compositions=compositions, progress=progress
     )
     profile = card.class_profile
     if profile is None:
-        raise InputError(f"the model tells no classes of {graph.name!r} apart; nothing to measure.")
+        raise InputError(f"the model does not separate the classes of {graph.name!r}.")
     unlabelled = graph.replace(labels=None)
-    rows = []
+    rows: Rows = []
     for index, case in enumerate(CASES):
-        draw = TARGET_SEED + 1000 * seed + index
+        draw = trial.TARGET_SEED + 1000 * seed + index
         target = unlabelled if case.shift is None else case.shift(unlabelled, draw)
         nodes = resampled(graph.labels, test, case.strength, draw)
         plain, corrected = (
-            recalibrate(predictor, target, card, nodes, seed=draw, class_shares=wanted)
-            for wanted in ("report", "estimate")
+            recalibrate(predictor, target, card, nodes, seed=draw, class_shares=mode)
+            for mode in METHODS
         )
         labels = graph.labels[plain.nodes]
         logits = np.asarray(predictor(target)[plain.nodes], dtype=np.float64)
         facts = case.name | _facts(profile, card.probe.temperature, logits, labels, corrected)
-        for method, result in ((PLAIN, plain), (CORRECTED, corrected)):
+        for method, result in zip(METHODS, (plain, corrected), strict=True):
             rows.append(facts | _scored(method, result, logits, labels))
     return rows
-
-
-def resampled(labels: Indices, nodes: Indices, strength: float, seed: int) -> Indices:
-    r"""Return some of the nodes, with class shares proportional to :math:`s_k e^{\lambda g_k}`.
-
-    The :math:`g_k` are standard normal numbers. Without a strength, a random two thirds of them.
-
-    Examples
-    --------
-    >>> labels = np.arange(600) % 3
-    >>> kept = resampled(labels, np.arange(600), 1.0, 4)
-    >>> bool(np.ptp(np.bincount(labels[kept]) / kept.size) > 0.1)
-    True
-    """
-    rng = stream(seed, "class shares")
-    if strength == 0.0:
-        return np.sort(rng.permutation(nodes)[: max(2 * nodes.size // 3, 1)])
-    counts = np.bincount(labels[nodes], minlength=int(labels.max()) + 1)
-    least = min(FEWEST_TARGET_NODES, nodes.size // 4)
-    for _ in range(_TRIES):
-        wanted = counts * np.exp(strength * rng.standard_normal(counts.size))
-        kept = shifts.resample_classes(labels, nodes, wanted, int(rng.integers(2**31)))
-        if kept.size >= least:
-            break
-    return kept
 
 
 def _facts(
@@ -219,17 +103,17 @@ def _facts(
     """Return how far the shares moved, and the L1 error of every estimate of them."""
     classes = profile.shares.size
     true = np.bincount(labels, minlength=classes) / labels.size
-    found: dict[str, FloatArray | None] = dict(
+    estimates: dict[str, FloatArray | None] = dict(
         zip(ESTIMATORS, _published(profile, logits / temperature), strict=False)
     )
-    found["reported"] = result.class_shares
-    # What is left if the shares are known and only the nodes' own classes are not.
+    estimates["reported"] = result.class_shares
+    # The error that remains when the shares are known and only the classes of nodes are not.
     z = profile.calibrated(logits / temperature)
     posterior = temperatures.apply(adjust_logits(z, profile.shares, true, floor=1.0 / labels.size))
-    found["known shares"] = posterior.mean(axis=0)
+    estimates["known shares"] = posterior.mean(axis=0)
     errors = {
         f"l1 {name}": None if shares is None else float(np.abs(shares - true).sum())
-        for name, shares in found.items()
+        for name, shares in estimates.items()
     }
     moved = float(np.abs(true - profile.shares).sum())
     return {"moved": moved, "applied": result.logit_shift is not None} | errors
@@ -258,4 +142,205 @@ def _scored(
     method: str, result: Recalibration, logits: FloatArray, labels: Indices
 ) -> dict[str, Any]:
     shift = 0.0 if result.logit_shift is None else result.logit_shift
-    return score(logits + shift, labels, {method: Answer.of(result)})[0]
+    return trial.score(logits + shift, labels, {method: trial.Answer.of(result)})[0]
+
+
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per case: share errors, and the answers without and with a correction."""
+    keys = ("model", "graph", "seed", "shift", "strength", "draw")
+    rows = []
+    for facts, methods in frame.by_method(frame.flat(cells, *keys[:3]), *keys):
+        plain, corrected = (methods[method] for method in METHODS)
+        rows.append(
+            facts
+            | frame.pick(plain, "nodes", "moved", "applied", *(f"l1 {name}" for name in ESTIMATORS))
+            | {
+                f"{key} {when}": row[key]
+                for key in ("ece", "accuracy", "estimate", "verdict")
+                for when, row in (("before", plain), ("after", corrected))
+            }
+        )
+    return rows
+
+
+def _is_pure(row: Row) -> bool:
+    return bool(row["shift"] == "none" and row["strength"] > 0.0)
+
+
+def _is_reported(row: Row) -> bool:
+    return row["l1 reported"] is not None
+
+
+def compare(rows: Sequence[Row]) -> list[Comparison]:
+    """State both bars over the pure share shifts, and what else has to be known."""
+    pure = [row for row in rows if _is_pure(row)]
+    controls = [row for row in rows if row["shift"] != "none"]
+    unchanged = frame.select(rows, shift="none", strength=0.0)
+    corrected = frame.select(pure, applied=True)
+    with_shares = [row for row in pure if _is_reported(row)]
+    each = ", ".join(f"{name} {_ratio(with_shares, name):.2f}" for name in ESTIMATORS[1:])
+    predicted = [
+        row if _is_reported(row) else {**row, "l1 reported": row["l1 predicted"]} for row in pure
+    ]
+    return [
+        at_most(
+            "share error where shares are reported, over that of predicted shares",
+            _ratio(with_shares),
+            HALF,
+            f"{len(with_shares)} of {len(pure)} cases; {each}",
+        ),
+        reported(
+            "the same over all cases, with predicted shares where none are reported",
+            _ratio(predicted),
+        ),
+        reported(
+            "share error where logits are corrected, over that of predicted shares",
+            _ratio(corrected),
+            f"{len(corrected)} cases; {_ratio(corrected, 'known shares'):.2f} with known shares",
+        ),
+        at_least(
+            "cases in which the ECE is no worse with the correction",
+            1.0 - len(_worse(pure)) / len(pure),
+            NO_WORSE,
+            f"{len(pure)} cases, corrected or not; "
+            f"{1.0 - len(_worse(pure, NOTICEABLE)) / len(pure):.3f} but for {NOTICEABLE}",
+        ),
+        _part("corrected cases in which the ECE is worse", corrected, _worse(corrected)),
+        _part(
+            f"corrected cases in which it is worse by {NOTICEABLE}",
+            corrected,
+            _worse(corrected, NOTICEABLE),
+        ),
+        reported(
+            "mean ECE of corrected cases",
+            frame.average(corrected, "ece after"),
+            f"{frame.average(corrected, 'ece before'):.4f} without; accuracy "
+            f"{frame.average(corrected, 'accuracy before'):.3f} to "
+            f"{frame.average(corrected, 'accuracy after'):.3f}",
+        ),
+        reported(
+            "error of the accuracy in corrected cases",
+            _error(corrected, "after"),
+            f"{_error(corrected, 'before'):.4f} for the predictions as they were",
+        ),
+        _applied("graphs as they are that were corrected", unchanged),
+        _applied("controls that were corrected", controls),
+        _part("controls in which that made the ECE worse", controls, _worse(controls)),
+    ]
+
+
+def _part(what: str, rows: Sequence[Row], some: Sequence[Row]) -> Comparison:
+    fraction = len(some) / len(rows) if rows else float("nan")
+    return reported(what, fraction, f"{len(some)} of {len(rows)}")
+
+
+def _applied(what: str, rows: Sequence[Row]) -> Comparison:
+    return _part(what, rows, frame.select(rows, applied=True))
+
+
+def _worse(rows: Sequence[Row], by: float = 0.0) -> list[Row]:
+    return [row for row in rows if row["applied"] and row["ece after"] - row["ece before"] > by]
+
+
+def _ratio(rows: Sequence[Row], name: str = "reported") -> float:
+    """Return the mean L1 error of an estimate over that of the predicted shares."""
+    if not rows:
+        return float("nan")
+    return frame.average(rows, f"l1 {name}") / max(frame.average(rows, "l1 predicted"), 1e-12)
+
+
+def _error(rows: Sequence[Row], when: str) -> float:
+    gaps = [abs(row[f"estimate {when}"] - row[f"accuracy {when}"]) for row in rows]
+    return float(np.mean(gaps)) if gaps else float("nan")
+
+
+def _among(keep: Callable[[Row], bool], column: str) -> Aggregate:
+    """Return the aggregate that averages a column over some rows of a group."""
+    return lambda rows: frame.mean_of(column)([row for row in rows if keep(row)])
+
+
+_EFFECTS = ("ece before", "ece after", "accuracy before", "accuracy after")
+_SUMMARY: dict[str, Aggregate] = {
+    "cases": len,
+    "reported": lambda rows: sum(map(_is_reported, rows)),
+    "applied": lambda rows: len(frame.select(rows, applied=True)),
+    **{key: _among(_is_reported, key) for key in (f"l1 {name}" for name in ESTIMATORS)},
+    "worse": lambda rows: len(_worse(rows)),
+    **{key: _among(lambda row: bool(row["applied"]), key) for key in _EFFECTS},
+}
+_ERRORS = (
+    Column("cases"),
+    Column("reported", "reported in"),
+    *(Column(f"l1 {name}", name, ".3f") for name in ESTIMATORS),
+)
+_CORRECTIONS = (
+    Column("cases"),
+    Column("applied", "corrected"),
+    Column("worse"),
+    Column("ece before", "ECE before", ".3f"),
+    Column("ece after", "after", ".3f"),
+    Column("accuracy before", "accuracy before", ".3f"),
+    Column("accuracy after", "then", ".3f"),
+)
+# What the tables group cases by: which cases, and what a group is called.
+_GROUPS: dict[str, Callable[[Row], Any]] = {
+    "graph": lambda row: row["graph"] if _is_pure(row) else None,
+    "strength": lambda row: row["strength"] if row["shift"] == "none" else None,
+    "control": lambda row: (
+        None if row["shift"] == "none" else f"{row['shift']}, shares {row['strength']:g}"
+    ),
+}
+
+
+def _by(name: str, what: str, columns: Sequence[Column]) -> Table:
+    """Return the table of share errors or corrections by graph, strength or control."""
+
+    def rows(cases: Sequence[Row]) -> Rows:
+        named = [{**row, name: _GROUPS[name](row)} for row in cases]
+        return frame.aggregate([r for r in named if r[name] is not None], ("model", name), _SUMMARY)
+
+    return Table(f"{{model}}: {what} by {name}", (Column(name), *columns), rows)
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw share errors against those of predicted shares, and ECE with against without."""
+    left, right = figure.subplots(1, 2)
+    pure = [row for row in rows if _is_pure(row)]
+    for axes, some, x, y in (
+        (left, [row for row in pure if _is_reported(row)], "l1 predicted", "l1 reported"),
+        (right, frame.select(pure, applied=True), "ece before", "ece after"),
+    ):
+        scatter(axes, {name: own for (name,), own in frame.grouped(some, "graph").items()}, x, y)
+    left.set(xlabel="L1 error of predicted shares", ylabel="of reported")
+    right.set(xlabel="ECE without", ylabel="ECE with the correction")
+    legend_below(figure, left, 5)
+
+
+def expected() -> list[dict[str, Any]]:
+    """Return what identifies each row of a cell."""
+    return [case.name | {"method": method} for case in CASES for method in METHODS]
+
+
+BENCH = Bench(
+    name="class_shares",
+    title="Changed class shares",
+    command="bench class-shares",
+    introduction="""\
+Pure share shifts draw the scored nodes so that their class shares are new: every class's
+share is multiplied by exp(strength x a normal number). L1 errors of the shares are means
+over the cases in which shares are reported; *known shares* is what is left if the shares are
+known and the nodes' classes are not. ECE and accuracy are means over the corrected cases,
+*before* being what `recalibrate` answers by default. Controls shift the graph itself, alone
+and with new shares: there the assumption behind a correction is false.""",
+    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
+    rows=summarise,
+    bars=per("model", compare),
+    tables=tuple(
+        _by(name, what, columns)
+        for name in _GROUPS
+        for what, columns in (("share errors", _ERRORS), ("corrections", _CORRECTIONS))
+    ),
+    terminal=tuple(_by(name, "corrections", _CORRECTIONS) for name in ("graph", "strength")),
+    draw=_draw,
+    size=lambda rows: (8.0, 3.6),
+)

@@ -1,145 +1,66 @@
 """Sixteen shifts of real graphs, with and without their family in the card.
 
 Half of the labelled nodes train a model, a quarter makes the source card, a quarter is scored
-under shifts whose seeds the atlas never used. Each (graph, model, seed) is one cell on disk.
+under shifts whose seeds the atlas never used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from graphtemper import shifts, temperature
+from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card import atlas
-from graphtemper.errors import InputError
-from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
-from graphtemper.shifts import Shift
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress, Rows
-from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import graph_names as features
-from graphtemper_research.trials import summary
-from graphtemper_research.trials.summary import KNOWN, LABELLED, METHODS, UNKNOWN
+from graphtemper.recalibration.report import style
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Cell, Show
+from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
+from graphtemper_research.harness.outcome import (
+    Comparison,
+    at_most,
+    between,
+    prefixed,
+    reported,
+)
+from graphtemper_research.harness.pictures import Marks, dots, legend_below
+from graphtemper_research.harness.runner import Bench, per
+from graphtemper_research.harness.tables import Column, Table
+from graphtemper_research.trials.cases import graph_cases
+from graphtemper_research.trials.graph_names import SUFFIX
+from graphtemper_research.trials.shifted_targets import (
+    FEWEST_NODES,
+    SHIFTS,
+    families,
+    large_graphs,
+    shifted,
+    title,
+)
 from graphtemper_research.trials.trial import (
     ATLAS,
-    MODELS,
-    QUICK_COMPOSITIONS,
-    TARGET_SEED,
+    ORACLE,
+    PEERS,
+    SOURCE,
+    TOLERANCE,
+    VERDICTS,
     Answer,
     Indices,
     Source,
-    check_request,
-    hide_labels,
     score,
-    split,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.atlas_cell/3"
-FEWEST_NODES = 1000
-SEEDS = 3
 QUICK_GRAPHS = ("county_2012", "cora")
-
-SHIFTS: tuple[Shift | None, ...] = (
-    None,
-    *(shifts.noise(level) for level in (0.75, 1.0, 2.5)),
-    *(shifts.mask(level) for level in (0.5, 0.9)),
-    *(shifts.rewire(level) for level in (0.25, 0.5, 0.75)),
-    *(shifts.drop(level) for level in (0.5, 0.9)),
-    shifts.add(1.5),
-    shifts.shuffle(0.5),
-    shifts.heterogeneous(1.5),
-    *(shifts.scale(level) for level in (0.4, 2.5)),
-)
-
-
-def title(shift: Shift | None) -> str:
-    """Return what a row calls a shift.
-
-    Examples
-    --------
-    >>> title(None), title(shifts.noise(0.75))
-    ('none', 'noise(0.75)')
-    """
-    return "none" if shift is None else repr(shift)
-
-
-def graphs_here() -> list[str]:
-    """Return the graphs of the catalogue that are large enough and on this machine."""
-    large = [
-        name
-        for name, entry in datasets.CATALOGUE.items()
-        if entry.collection == "benchmark" and entry.nodes >= FEWEST_NODES
-    ]
-    return [name for name in large if datasets.find(name) is not None]
-
-
-def run(
-    out: Path,
-    graphs: Sequence[str] | None = None,
-    models: Sequence[str] = ("SIGN",),
-    seeds: int = SEEDS,
-    *,
-    svd: bool = False,
-    quick: bool = False,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every cell that is not in ``out/cells`` yet and summarise those that were asked for.
-
-    Parameters
-    ----------
-    out
-        Folder for the cells; the caller writes the outcome.
-    graphs
-        Names of the catalogue or paths; default every large graph that is here. A name that ends
-        in ``+svd64`` asks for the graph's embedding.
-    models
-        Names from `MODELS`.
-    seeds
-        How many: 1, 2, ...
-    svd
-        Also measure the embeddings of the graphs that have sparse features.
-    quick
-        One seed, two small graphs and fewer compositions: a smoke test, not a result.
-    progress
-        Called with the cell's name, environments done and environments in all.
-    """
-    check_request(models, seeds)
-    here = graphs_here()
-    if graphs is None and quick:
-        graphs = [name for name in QUICK_GRAPHS if name in here] or here[:2]
-    names = here if graphs is None else list(graphs)
-    if not names:
-        raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
-    names = features.with_embeddings(names) if svd else names
-    compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    found = [
-        _cell(out / "cells", name, model, seed, compositions, progress)
-        for name in names
-        for model in models
-        for seed in range(1, (1 if quick else seeds) + 1)
-    ]
-    return summary.outcome(found)
-
-
-def _cell(
-    folder: Path, name: str, model: str, seed: int, compositions: int, progress: Progress | None
-) -> Cell:
-    graph = features.short(name)
-    head = {
-        "schema": SCHEMA,
-        "graph": graph,
-        "model": model,
-        "seed": seed,
-        "compositions": compositions,
-    }
-    expected = [{"shift": title(s), "method": method} for s in SHIFTS for method in METHODS]
-
-    def measured(show: atlas.Progress | None) -> Rows:
-        return measure(features.load(name), model, seed, compositions, progress=show)
-
-    return cells.finish(folder, f"{graph}-{model}-{seed}", head, expected, measured, progress)
+KNOWN, UNKNOWN = "atlas, known family", "atlas, unknown family"
+# What labels of the card's nodes *at the target* would give on the scored nodes. No method without
+# labels can expect to do better: the oracle has seen the very nodes that it is scored on.
+LABELLED = "labelled quarter"
+METHODS = (*PEERS, KNOWN, UNKNOWN, LABELLED, ORACLE)
 
 
 def measure(
@@ -148,32 +69,16 @@ def measure(
     seed: int,
     compositions: int = atlas.COMPOSITIONS,
     *,
-    progress: atlas.Progress | None = None,
+    progress: Show | None = None,
 ) -> Rows:
     """Return one row per shift and method for one split of one graph."""
-    if graph.labelled.size < FEWEST_NODES:
-        raise InputError(
-            f"the graph {graph.name!r} has {graph.labelled.size} labelled nodes; the evaluation "
-            f"needs at least {FEWEST_NODES}."
-        )
-    assert graph.labels is not None
-    train, val, test = split(graph, seed)
-    source = Source.prepare(
-        MODELS[model](seed),
-        hide_labels(graph, test),
-        train,
-        val,
-        seed,
-        compositions,
-        progress=progress,
+    source, val, test = Source.of_split(
+        graph, model, seed, compositions, progress, fewest_nodes=FEWEST_NODES
     )
-    families = dict.fromkeys(shift.family for shift in SHIFTS if shift is not None)
-    thinner = {family: source.card.without(family) for family in families}
-    unlabelled = graph.replace(labels=None)
-    rows = []
-    for index, shift in enumerate(SHIFTS):
-        draw = TARGET_SEED + 100 * seed + index
-        target = unlabelled if shift is None else shift(unlabelled, draw)
+    assert graph.labels is not None
+    thinner = {family: source.card.without(family) for family in families()}
+    rows: Rows = []
+    for shift, target, draw in shifted(graph, seed):
         answers = source.answers(target, test, draw)
         answers[KNOWN] = answers.pop(ATLAS)
         answers[UNKNOWN] = (
@@ -182,9 +87,9 @@ def measure(
             else source.ask(target, test, draw, thinner[shift.family])
         )
         answers[LABELLED] = informed(source.logits(target, val), graph.labels[val])
-        named = {"shift": title(shift), "card_nodes": source.num_nodes}
-        scored = score(source.logits(target, test), graph.labels[test], answers)
-        rows += [named | row for row in scored]
+        facts = {"shift": title(shift), "card_nodes": source.num_nodes}
+        scores = score(source.logits(target, test), graph.labels[test], answers)
+        rows += [facts | row for row in scores]
     return rows
 
 
@@ -199,3 +104,263 @@ def informed(logits: FloatArray, labels: Indices) -> Answer:
     """
     right = float((logits.argmax(axis=1) == labels).mean())
     return Answer(temperature.solve(logits, labels).temperature, right)
+
+
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per trial, graph and method, and the averages over graphs.
+
+    A trial is a model, with features as stored or embedded; each has its own averages and bars.
+    """
+    keys = ("trial", "graph", "method")
+    rows: Rows = []
+    for targets in frame.grouped(_compared(cells), "trial").values():
+        for part in frame.with_averages(targets, keys, _SUMMARY, _AVERAGE):
+            rows += _with_ratios(part)
+    return rows
+
+
+def _compared(cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
+    """Yield every row of every cell with its differences from source-T and oracle-T."""
+    keys = ("model", "graph", "seed")
+    for facts, methods in frame.by_method(frame.flat(cells, *keys), *keys, "shift"):
+        name = facts["model"] + (SUFFIX if facts["graph"].endswith(SUFFIX) else "")
+        for row in methods.values():
+            estimate, accuracy = row["estimate"], row["accuracy"]
+            excess = row["ece"] - methods[SOURCE]["ece"]
+            yield {
+                **row,
+                "trial": name,
+                "error": None if estimate is None else abs(estimate - accuracy),
+                "floor": sampling_floor(row),
+                "regret": _finite(row["nll"]) - _finite(methods[ORACLE]["nll"]),
+                "covered": None if row["low"] is None else row["low"] <= accuracy <= row["high"],
+                "excess": excess,
+                # A method without verdicts is always trusted.
+                "harm": row["verdict"] in ("trust", None) and excess > TOLERANCE,
+            }
+
+
+def _finite(nll: float | None) -> float:
+    return math.inf if nll is None else nll
+
+
+def sampling_floor(row: Row) -> float:
+    r"""Return the accuracy error that remains when nothing but sampling is wrong.
+
+    .. math:: \sqrt{2/\pi}\,\sqrt{a(1-a)\,(1/n_{card} + 1/n_{scored})}
+
+    The mean absolute error of an estimator that knows exactly how the population's accuracy
+    answers to the shift: it starts from an accuracy measured on the card's nodes and is compared
+    with one measured on the scored nodes, which are other nodes. Assumes independent nodes and the
+    accuracy a at both. Reading the scored nodes one by one could gain a little on it, as nodes of
+    known difficulty vary less; a mean error far below it is luck.
+
+    Examples
+    --------
+    >>> round(sampling_floor({"accuracy": 0.8, "card_nodes": 1000, "nodes": 1000}), 4)
+    0.0143
+    """
+    spread = row["accuracy"] * (1.0 - row["accuracy"])
+    variance = spread * (1.0 / row["card_nodes"] + 1.0 / row["nodes"])
+    return math.sqrt(2.0 / math.pi * variance)
+
+
+def _verdicts(verdict: str) -> Aggregate:
+    """Return the frame.aggregate that counts a verdict; None for a method without verdicts."""
+
+    def count(rows: Sequence[Row]) -> int | None:
+        verdicts = [row["verdict"] for row in rows]
+        return None if None in verdicts else verdicts.count(verdict)
+
+    return count
+
+
+_SUMMARY: dict[str, Aggregate] = {
+    "ece": frame.mean_of("ece"),
+    "ece_ratio": lambda rows: None,  # see `_with_ratios`
+    "accuracy_error": frame.mean_of("error"),
+    "sampling_floor": frame.mean_of("floor"),
+    "nll_regret": frame.mean_of("regret"),
+    "coverage": frame.mean_of("covered"),
+    **{verdict: _verdicts(verdict) for verdict in VERDICTS},
+    "harmful": frame.total_of("harm"),
+    "worst_excess": frame.extreme_of("excess", max),
+}
+_AVERAGE: dict[str, Aggregate] = {
+    **{key: frame.total_of(key) for key in (*VERDICTS, "harmful")},
+    "worst_excess": frame.extreme_of("worst_excess", max),
+}
+
+
+def _with_ratios(rows: Rows) -> Rows:
+    """Add the ratio of the mean ECE to the oracle's, so that no small oracle dominates a mean."""
+    oracle = {row["graph"]: row["ece"] for row in rows if row["method"] == ORACLE}
+    return [row | {"ece_ratio": row["ece"] / max(oracle[row["graph"]], 1e-12)} for row in rows]
+
+
+_LABELLED = {
+    "ECE over oracle's": "ece_ratio",
+    "error of the accuracy": "accuracy_error",
+    "NLL regret": "nll_regret",
+    "harmful trust": "harmful",
+}
+
+
+def compare(rows: Sequence[Row]) -> list[Comparison]:
+    """State what the atlas of one trial has to reach, and what labels of other nodes reach."""
+    (labelled,) = frame.select(rows, method=LABELLED, graph=AVERAGE)
+    stated = [reported(what, labelled[key]) for what, key in _LABELLED.items()]
+    comparisons = prefixed("labels of the card's nodes at the target: ", stated)
+    for method, limits in ((KNOWN, (1.05, 0.015, 0.004)), (UNKNOWN, (1.20, 0.03, 0.01))):
+        stated = _atlas_bars(frame.select(rows, method=method), method, limits)
+        comparisons += prefixed(f"{method.removeprefix('atlas, ')}: ", stated)
+    return comparisons
+
+
+def _atlas_bars(
+    rows: Sequence[Row], method: str, limits: tuple[float, float, float]
+) -> list[Comparison]:
+    *graphs, average = rows
+    ratio, error, regret = limits
+    floor = f"sampling floor {average['sampling_floor']:.4f}"
+    counts = ", ".join(f"{average[verdict]} {verdict}" for verdict in VERDICTS)
+    worst = max(graphs, key=lambda row: float(row["ece_ratio"]))
+    what = "coverage of the 90 % interval"
+    known = method == KNOWN
+    return [
+        at_most("ECE over oracle's", average["ece_ratio"], ratio),
+        *(
+            [at_most("ECE over oracle's, worst graph", worst["ece_ratio"], 1.15, worst["graph"])]
+            if known
+            else []
+        ),
+        at_most("error of the accuracy", average["accuracy_error"], error, floor),
+        at_most("NLL regret", average["nll_regret"], regret),
+        at_most("harmful trust", average["harmful"], 0, counts),
+        reported(what, average["coverage"])
+        if known
+        else between(what, average["coverage"], (0.85, 0.97)),
+        reported("most ECE lost to source-T, any verdict", average["worst_excess"]),
+    ]
+
+
+_RATIO = Column("ece_ratio", "ratio", ".2f")
+_NARROW = (
+    _RATIO,
+    Column("accuracy_error", "error", ".3f"),
+    Column("sampling_floor", "floor", ".3f"),
+    Column("nll_regret", "NLL+", ".4f", missing="inf"),
+    Column("coverage", "cover", ".0%"),
+)
+_PAGE = Table(
+    "{trial}",
+    (
+        Column("graph"),
+        Column("method"),
+        Column("ece", "ECE", ".4f"),
+        _RATIO,
+        Column("accuracy_error", "acc err", ".4f"),
+        Column("sampling_floor", "floor", ".4f"),
+        *_NARROW[3:],
+        *(Column(verdict) for verdict in VERDICTS),
+        Column("harmful", "bad"),
+        Column("worst_excess", "lost", ".4f"),
+    ),
+)
+_AVERAGES = Table(
+    "{trial}: average over graphs",
+    (Column("method"), Column("ece", "ECE", ".4f"), *_NARROW),
+    lambda rows: frame.select(rows, graph=AVERAGE),
+)
+_BY_GRAPH = Table(
+    "{trial}: {method}",
+    (
+        Column(lambda row: row["graph"].removesuffix(SUFFIX), "graph"),
+        *_NARROW,
+        Column(lambda row: "/".join(str(row[verdict]) for verdict in VERDICTS), "t/c/a"),
+        Column("harmful", "bad"),
+    ),
+    lambda rows: [*frame.select(rows, method=KNOWN), *frame.select(rows, method=UNKNOWN)],
+)
+_INTRODUCTION = f"""\
+*ratio* is mean ECE over the oracle's, *acc err* the mean error of the estimated accuracy,
+*floor* what that error would be from sampling alone (card and scored nodes are other nodes),
+*NLL+* the regret against the oracle, *cover* how often the 90 % interval holds the truth;
+then the counts of the verdicts, *bad* how often a trusted answer cost more than
+{TOLERANCE} ECE against the source temperature, and *lost* the most that any answer cost.
+*{LABELLED}* knows the labels of the card's nodes at the target itself and fits temperature
+and accuracy on them: as good as knowing the shift exactly, for nodes other than the scored."""
+_MARKS: Marks = {
+    SOURCE: (style.RED, "s"),
+    "STAC": (style.ORANGE, "^"),
+    UNKNOWN: (style.SKY, "D"),
+    KNOWN: (style.BLUE, "o"),
+    ORACLE: (style.GREY, "|"),
+}
+
+
+def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "trials": frame.distinct(rows, "trial"),
+        "seeds": frame.distinct(cells, "seed"),
+        "compositions": frame.distinct(cells, "compositions"),
+        "shifts": len(frame.distinct(frame.flat(cells), "shift")),
+    }
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw every trial's ECE, graph by graph, and estimated against true accuracy."""
+    trials = frame.distinct(rows, "trial")
+    *panels, last = figure.subplots(1, len(trials) + 1)
+    for axes, name in zip(panels, trials, strict=True):
+        own = frame.select(rows, trial=name)
+        points = {m: [(r["graph"], r["ece"]) for r in frame.select(own, method=m)] for m in _MARKS}
+        dots(axes, _MARKS, points, "mean ECE", name)
+        axes.set_xlim(left=0.0)
+    last.plot([0, 1], [0, 1], color=style.GREY, linewidth=0.8)
+    for method in (UNKNOWN, KNOWN):
+        targets = frame.select(frame.flat(cells), method=method)
+        last.plot(
+            [row["accuracy"] for row in targets],
+            [row["estimate"] for row in targets],
+            ".",
+            color=_MARKS[method][0],
+            markersize=3,
+        )
+    last.set(xlabel="true accuracy", ylabel="estimated accuracy", title="every target")
+    legend_below(figure, panels[0])
+
+
+def expected() -> list[dict[str, str]]:
+    """Return what identifies each row of a cell."""
+    return [{"shift": title(shift), "method": method} for shift in SHIFTS for method in METHODS]
+
+
+def bench(*, embeddings: bool = False) -> Bench:
+    """Return the bench; with ``embeddings``, of sparse features as an embedding as well."""
+    return Bench(
+        name="atlas_bench",
+        title="The atlas against other label-free temperatures",
+        command="bench atlas",
+        introduction=_INTRODUCTION,
+        cases=graph_cases(
+            measure,
+            SCHEMA,
+            large_graphs(),
+            QUICK_GRAPHS,
+            expected,
+            seeds=3,
+            embeddings=embeddings,
+        ),
+        rows=summarise,
+        bars=per("trial", compare, ", "),
+        sections=("trial",),
+        tables=(_PAGE,),
+        terminal=(_AVERAGES, _BY_GRAPH),
+        draw=_draw,
+        size=lambda rows: (4.0 * (1 + len(frame.distinct(rows, "trial"))), 4.0),
+        settings=_settings,
+    )
+
+
+BENCH = bench()

@@ -1,139 +1,61 @@
 """A few labels under natural shifts: what fifty or two hundred of them add to the atlas.
 
-The pairs and the protocol are those of `natural`. On every target `suggest_labels` picks nodes,
-their labels are handed over, and the answer is scored on all of the target's labelled nodes; the
-same labels also fit a temperature alone. Every pick is drawn several times, because fifty labels
-are a matter of luck. Each (source, model, seed) is one cell on disk.
+The pairs and the protocol are those of `natural_shifts`. On every target `suggest_labels` picks
+nodes, their labels are given to `recalibrate`, and the answer is scored on all of the target's
+labelled nodes; the same labels also fit a temperature alone. Every pick is drawn several times,
+because fifty labels are a matter of luck.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from graphtemper import recalibrate, suggest_labels, temperature
-from graphtemper.card import atlas
 from graphtemper.graph.graph import Graph
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress, Rows
-from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import labels_summary
-from graphtemper_research.trials import natural_shifts as natural
-from graphtemper_research.trials.natural_shifts import PAIRS, Pair, title
-from graphtemper_research.trials.trial import (
-    ATLAS,
-    MODELS,
-    ORACLE,
-    QUICK_COMPOSITIONS,
-    SOURCE,
-    TARGET_SEED,
-    Answer,
-    Indices,
-    Source,
-    check_request,
-    score,
-)
+from graphtemper.recalibration.report import style
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Cell
+from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.outcome import Comparison, at_most, between
+from graphtemper_research.harness.runner import Bench, per
+from graphtemper_research.harness.tables import Column, Table
+from graphtemper_research.trials.natural_shifts import group_means, pair_settings
+from graphtemper_research.trials.pairs import PAIRS, Pair, pair_cases, short_name
+from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Answer, Indices, Source
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.labels_cell/1"
-BUDGETS = (50, 200)
+# How far above the oracle the mean ECE may be, by the number of labels.
+EXCESS = {50: 0.02, 200: 0.01}
+COVERAGE = (0.85, 0.97)
 DRAWS = 5
-
-
-def run(
-    out: Path,
-    groups: Sequence[str] | None = None,
-    models: Sequence[str] = ("SIGN",),
-    seeds: int = 1,
-    *,
-    quick: bool = False,
-    pairs: Sequence[Pair] = PAIRS,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every source that is not in ``out/cells`` yet and summarise all pairs asked for.
-
-    The arguments are those of `natural.run`.
-    """
-    check_request(models, seeds)
-    here, missing = natural.wanted(pairs, groups, quick=quick)
-    compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    found = [
-        _cell(
-            out / "cells",
-            [pair for pair in here if pair.source == source],
-            model,
-            seed,
-            compositions,
-            progress,
-        )
-        for model in models
-        for source in dict.fromkeys(pair.source for pair in here)
-        for seed in range(1, seeds + 1)
-    ]
-    return labels_summary.outcome(found, missing)
-
-
-def _cell(
-    folder: Path,
-    pairs: Sequence[Pair],
-    model: str,
-    seed: int,
-    compositions: int,
-    progress: Progress | None,
-) -> Cell:
-    head = natural.head(SCHEMA, pairs, model, seed, compositions)
-    names = (SOURCE, ATLAS, *drawn(), ORACLE)
-    expected = [{"target": title(pair), "method": method} for pair in pairs for method in names]
-
-    def measured(show: atlas.Progress | None) -> Rows:
-        return measure(pairs, model, seed, compositions, progress=show)
-
-    return cells.finish(
-        folder, f"{head['source']}-{model}-{seed}", head, expected, measured, progress
-    )
-
-
-def drawn() -> list[str]:
-    """Return the names of all answers with labels, in the order of the rows.
-
-    Examples
-    --------
-    >>> drawn()[:2]
-    ['50 labels, draw 1', '50 labels alone, draw 1']
-    """
-    return [
-        name for count in BUDGETS for draw in range(1, DRAWS + 1) for name in _names(count, draw)
-    ]
 
 
 def _names(count: int, draw: int) -> tuple[str, str]:
     return f"{count} labels, draw {draw}", f"{count} labels alone, draw {draw}"
 
 
-def measure(
-    pairs: Sequence[Pair],
-    model: str,
-    seed: int,
-    compositions: int = atlas.COMPOSITIONS,
-    *,
-    progress: atlas.Progress | None = None,
-) -> Rows:
-    """Return one row per target and answer for the pairs of one source."""
-    graph, home, train, val = natural.at_home(pairs[0], seed)
-    source = Source.prepare(
-        MODELS[model](seed), home, train, val, seed, compositions, progress=progress
-    )
-    rows = []
-    for pair, target, nodes in natural.destinations(pairs, graph, train):
-        assert target.labels is not None
-        found = answers(source, target, nodes, TARGET_SEED + seed)
-        scored = score(source.logits(target, nodes), target.labels[nodes], found)
-        rows += [{"target": title(pair)} | row for row in scored]
-    return rows
+def methods() -> list[str]:
+    """Return the names of all answers, in the order of the rows.
+
+    Examples
+    --------
+    >>> methods()[2:4]
+    ['50 labels, draw 1', '50 labels alone, draw 1']
+    """
+    draws = [(count, draw) for count in EXCESS for draw in range(1, DRAWS + 1)]
+    return [SOURCE, ATLAS, *(name for draw in draws for name in _names(*draw)), ORACLE]
 
 
-def answers(source: Source, target: Graph, nodes: Indices, seed: int) -> dict[str, Answer]:
+def answers_with_labels(
+    source: Source, target: Graph, nodes: Indices, seed: int
+) -> dict[str, Answer]:
     """Return the source temperature, the atlas, and both uses of every draw of labels.
 
     Of a target with few nodes at most half is labelled.
@@ -142,17 +64,139 @@ def answers(source: Source, target: Graph, nodes: Indices, seed: int) -> dict[st
     hidden = target.replace(labels=None)
     logits = source.logits(target, nodes)
     plain = recalibrate(source.predictor, hidden, source.card, nodes, seed=seed)
-    found = {SOURCE: Answer(source.card.probe.temperature), ATLAS: Answer.of(plain)}
-    place = {int(node): row for row, node in enumerate(nodes)}
-    for count in BUDGETS:
+    answers = {SOURCE: Answer(source.card.probe.temperature), ATLAS: Answer.of(plain)}
+    position = {int(node): row for row, node in enumerate(nodes)}
+    for count in EXCESS:
         for draw in range(1, DRAWS + 1):
             plan = suggest_labels(plain, min(count, nodes.size // 2), seed=draw)
-            known = {int(node): int(target.labels[node]) for node in plan.nodes}
+            labels = {int(node): int(target.labels[node]) for node in plan.nodes}
             result = recalibrate(
-                source.predictor, hidden, source.card, nodes, seed=seed, labels=known, plan=plan
+                source.predictor, hidden, source.card, nodes, seed=seed, labels=labels, plan=plan
             )
-            rows = np.array([place[node] for node in known])
-            alone = temperature.solve(logits[rows], np.array(list(known.values())))
+            rows = np.array([position[node] for node in labels])
+            alone = temperature.solve(logits[rows], np.array(list(labels.values())))
             both, only = _names(count, draw)
-            found[both], found[only] = Answer.of(result), Answer(alone.temperature)
-    return found
+            answers[both], answers[only] = Answer.of(result), Answer(alone.temperature)
+    return answers
+
+
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per pair, model and seed: means over the draws of the labels."""
+    keys = ("group", "model", "seed", "source", "target")
+    rows = []
+    for values, answers in frame.grouped(frame.flat(cells, *keys[:-1]), *keys).items():
+        row = dict(zip(keys, values, strict=True)) | frame.pick(answers[0], "nodes", "accuracy")
+        row |= {
+            f"ece {name}": frame.average(frame.select(answers, method=name), "ece")
+            for name in (SOURCE, ATLAS, ORACLE)
+        }
+        for count in EXCESS:
+            both, alone = (
+                [answer for answer in answers if answer["method"].startswith(start)]
+                for start in (f"{count} labels,", f"{count} labels alone,")
+            )
+            row |= {
+                f"ece {count}": frame.average(both, "ece"),
+                f"ece {count} alone": frame.average(alone, "ece"),
+                f"covered {count}": frame.mean(
+                    [float(a["low"] <= a["accuracy"] <= a["high"]) for a in both]
+                ),
+                f"error {count}": frame.mean([abs(a["estimate"] - a["accuracy"]) for a in both]),
+            }
+        rows.append(row)
+    return rows
+
+
+def compare(rows: Sequence[Row]) -> list[Comparison]:
+    """State the bars of every number of labels over the pairs of one model."""
+    return [bar for count in EXCESS for bar in _compare(count, rows)]
+
+
+def _compare(count: int, rows: Sequence[Row]) -> list[Comparison]:
+    ece = frame.average(rows, f"ece {count}")
+    limits = {
+        f"oracle-T + {EXCESS[count]}": frame.average(rows, f"ece {ORACLE}") + EXCESS[count],
+        "source-T": frame.average(rows, f"ece {SOURCE}"),
+        "a temperature fitted on the same labels alone": frame.average(rows, f"ece {count} alone"),
+    }
+    against = [
+        at_most(f"mean ECE with {count} labels, against {name}", ece, limit, bar=f"<= {limit:.4f}")
+        for name, limit in limits.items()
+    ]
+    if count != min(EXCESS):
+        # Many labels need no atlas: only the oracle is a bar for them.
+        against[1:] = [replace(bar, met=None) for bar in against[1:]]
+    return [
+        *against,
+        between(
+            f"coverage of the 90 % interval with {count} labels",
+            frame.average(rows, f"covered {count}"),
+            COVERAGE,
+            f"mean error of the accuracy {frame.average(rows, f'error {count}'):.4f}",
+        ),
+    ]
+
+
+_VALUES = (
+    Column(f"ece {SOURCE}", "source", ".3f"),
+    Column(f"ece {ATLAS}", "atlas", ".3f"),
+    Column("ece 50", "50", ".3f"),
+    Column("ece 50 alone", "50 alone", ".3f"),
+    Column("ece 200", "200", ".3f"),
+    Column("ece 200 alone", "200 alone", ".3f"),
+    Column(f"ece {ORACLE}", "oracle", ".3f"),
+    Column("covered 50", "held 50", ".0%"),
+    Column("covered 200", "held 200", ".0%"),
+)
+_AVERAGES = Table(
+    "{model}: averages",
+    (
+        Column("group", "from"),
+        Column(lambda row: f"{row['pairs']} pairs", "to"),
+        *_VALUES,
+    ),
+    lambda rows: group_means(rows, [str(column.value) for column in _VALUES]),
+)
+_INTRODUCTION = """\
+ECE of the source temperature, of the atlas without labels, of the atlas with 50 and 200
+labels, of a temperature fitted on the same labels alone, and of the oracle; means over five
+draws of the labelled nodes, which are scored with all others. *held* is how often the 90 %
+interval holds the true accuracy. Of a small target at most half is labelled."""
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw each pair's excess over the oracle without labels, with 50 and with 200."""
+    axes = figure.subplots(1, 1)
+    steps = {f"ece {SOURCE}": "source-T", f"ece {ATLAS}": "atlas"}
+    steps |= {f"ece {count}": f"{count} labels" for count in EXCESS}
+    steps |= {f"ece {count} alone": f"{count} labels alone" for count in EXCESS}
+    excess = [[row[key] - row[f"ece {ORACLE}"] for row in rows] for key in steps]
+    places = range(1, len(steps) + 1)
+    axes.boxplot(excess, showfliers=False, medianprops={"color": style.ORANGE})
+    axes.plot(places, [np.mean(part) for part in excess], "o", color=style.BLUE)
+    axes.set_xticks(places, list(steps.values()))
+    axes.set(ylabel="ECE above the oracle's", title="all pairs; dots are means")
+
+
+def bench(pairs: Sequence[Pair] = PAIRS) -> Bench:
+    """Return the bench of some pairs."""
+    return Bench(
+        name="labels",
+        title="A few labels under natural shifts",
+        command="bench labels",
+        introduction=_INTRODUCTION,
+        cases=pair_cases(answers_with_labels, SCHEMA, methods(), pairs),
+        rows=summarise,
+        bars=per("model", compare),
+        tables=(
+            Table("{model}: {group}", (Column("source", "from"), Column("target", "to"), *_VALUES)),
+            _AVERAGES,
+        ),
+        terminal=(Table("{model}: {group}", (Column(short_name, "graph"), *_VALUES)), _AVERAGES),
+        draw=_draw,
+        size=lambda rows: (8.0, 4.0),
+        settings=pair_settings,
+    )
+
+
+BENCH = bench()

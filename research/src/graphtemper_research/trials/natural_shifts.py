@@ -1,276 +1,228 @@
-"""Natural shifts: other countries, another election, later years. Nobody drew these.
+"""Natural shifts: other countries, another election, later years.
 
 Half of the source's labelled nodes train a model and half make the card. Across graphs every
 labelled node of the target is scored; where source and target are the same counties, those that
 were not trained on. In time the source is the induced subgraph of the nodes up to the median known
-time, and the target is the whole graph, scored on the later nodes. Each (source, model, seed) is
-one cell on disk.
+time, and the target is the whole graph, scored on the later nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import permutations
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper.card import atlas
-from graphtemper.cli.arguments import load_graph
-from graphtemper.errors import InputError
-from graphtemper.graph.graph import Graph
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress, Rows
-from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import graph_names as features
-from graphtemper_research.trials import natural_summary
+from graphtemper.recalibration.report import style
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Cell
+from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
+from graphtemper_research.harness.pictures import legend_below, scatter
+from graphtemper_research.harness.runner import Bench, per, usual_settings
+from graphtemper_research.harness.tables import Column, Table, interval
+from graphtemper_research.trials.pairs import PAIRS, Pair, pair_cases, short_name
 from graphtemper_research.trials.trial import (
+    ATLAS,
     METHODS,
-    MODELS,
-    QUICK_COMPOSITIONS,
-    TARGET_SEED,
-    Indices,
+    ORACLE,
+    SOURCE,
+    TOLERANCE,
+    VERDICTS,
     Source,
-    check_request,
-    halves,
-    score,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.natural_cell/1"
-QUICK_GROUPS = ("airports", "counties")
+# Where the verdict is trust, this fraction of the pairs has to be better than source-T.
+BETTER_FRACTION = 0.8
+# Least rank correlation of interval width and error.
+RANK_CORRELATION = 0.5
+# An abstention is no answer, so it has no colour.
+COLOURS = dict(zip(VERDICTS, (style.GREEN, style.ORANGE, style.GREY), strict=True))
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A source and a target, by name or path; one graph that is both is split in time.
-
-    ``same_nodes`` says that node i is the same thing in both graphs, so that nodes the model was
-    trained on are not scored.
-    """
-
-    group: str
-    source: str
-    target: str
-    same_nodes: bool = False
-
-    @property
-    def in_time(self) -> bool:
-        """Whether source and target are the early and the late part of one graph."""
-        return self.source == self.target
-
-
-def _across(group: str, names: Sequence[str]) -> tuple[Pair, ...]:
-    return tuple(Pair(group, *pair) for pair in permutations(names, 2))
-
-
-TWITCH = tuple(f"twitch_{name}" for name in ("de", "engb", "es", "fr", "ptbr", "ru", "tw"))
-AIRPORTS = ("airport_usa", "airport_brazil", "airport_europe")
-PAIRS = (
-    *_across("twitch", TWITCH),
-    *_across("airports", AIRPORTS),
-    Pair("counties", "county_2012", "county_2016", same_nodes=True),
-    Pair("time", "pubmed", "pubmed"),
-    Pair("time", "imdb_years", "imdb_years"),
-)
-GROUPS = tuple(dict.fromkeys(pair.group for pair in PAIRS))
-
-
-def run(
-    out: Path,
-    groups: Sequence[str] | None = None,
-    models: Sequence[str] = ("SIGN",),
-    seeds: int = 1,
-    *,
-    quick: bool = False,
-    pairs: Sequence[Pair] = PAIRS,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every source that is not in ``out/cells`` yet and summarise all pairs asked for.
-
-    Parameters
-    ----------
-    out
-        Folder for the cells; the caller writes the outcome.
-    groups
-        Some of `GROUPS`; default all.
-    models, seeds
-        Names from `MODELS`; how many random halves of the sources: 1, 2, ...
-    quick
-        Airports and counties and fewer compositions: a smoke test, not a result.
-    pairs
-        Sources and targets; pairs with a graph that is missing are left out.
-    progress
-        Called with the cell's name, environments done and environments in all.
-    """
-    check_request(models, seeds)
-    here, missing = wanted(pairs, groups, quick=quick)
-    compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    sources = dict.fromkeys(pair.source for pair in here)
-    found = [
-        _cell(
-            out / "cells",
-            [pair for pair in here if pair.source == source],
-            model,
-            seed,
-            compositions,
-            progress,
-        )
-        for model in models
-        for source in sources
-        for seed in range(1, seeds + 1)
-    ]
-    return natural_summary.outcome(found, missing)
-
-
-def wanted(
-    pairs: Sequence[Pair], groups: Sequence[str] | None, *, quick: bool
-) -> tuple[list[Pair], list[str]]:
-    """Return the pairs of some groups (default all) that are here, and the graphs that are not."""
-    known = list(dict.fromkeys(pair.group for pair in pairs))
-    unknown = [name for name in groups or () if name not in known]
-    if unknown:
-        raise InputError(f"unknown group {unknown[0]!r}; choose from {', '.join(known)}.")
-    if groups is None and quick:
-        groups = [name for name in QUICK_GROUPS if name in known] or known
-    here, missing = present([pair for pair in pairs if groups is None or pair.group in groups])
-    if not here:
-        raise InputError("no pair of graphs is here; `graphtemper data list` shows what is.")
-    return here, missing
-
-
-def present(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
-    """Return the pairs whose graphs are on this machine, and the names of those that are not.
-
-    Examples
-    --------
-    >>> present([Pair("twitch", "nowhere/de.npz", "nowhere/fr.npz")])
-    ([], ['nowhere/de.npz', 'nowhere/fr.npz'])
-    """
-    names = list(dict.fromkeys(name for pair in pairs for name in (pair.source, pair.target)))
-    _, missing = features.present(names)
-    here = [pair for pair in pairs if not {pair.source, pair.target} & set(missing)]
-    return here, missing
-
-
-def _cell(
-    folder: Path,
-    pairs: Sequence[Pair],
-    model: str,
-    seed: int,
-    compositions: int,
-    progress: Progress | None,
-) -> Cell:
-    about = head(SCHEMA, pairs, model, seed, compositions)
-    expected = [{"target": title(pair), "method": method} for pair in pairs for method in METHODS]
-
-    def measured(show: atlas.Progress | None) -> Rows:
-        return measure(pairs, model, seed, compositions, progress=show)
-
-    name = f"{about['source']}-{model}-{seed}"
-    return cells.finish(folder, name, about, expected, measured, progress)
-
-
-def head(
-    schema: str, pairs: Sequence[Pair], model: str, seed: int, compositions: int
-) -> dict[str, Any]:
-    """Return what a cell of one source depends on."""
-    return {
-        "schema": schema,
-        "group": pairs[0].group,
-        "source": Path(pairs[0].source).stem,
-        "model": model,
-        "seed": seed,
-        "compositions": compositions,
-    }
-
-
-def title(pair: Pair) -> str:
-    """Return what a row calls a pair's target.
-
-    Examples
-    --------
-    >>> title(Pair("twitch", "twitch_de", "twitch_fr")), title(Pair("time", "pubmed", "pubmed"))
-    ('twitch_fr', 'pubmed, later')
-    """
-    return Path(pair.target).stem + (", later" if pair.in_time else "")
-
-
-def measure(
-    pairs: Sequence[Pair],
-    model: str,
-    seed: int,
-    compositions: int = atlas.COMPOSITIONS,
-    *,
-    progress: atlas.Progress | None = None,
-) -> Rows:
-    """Return one row per target and method for the pairs of one source."""
-    graph, home, train, val = at_home(pairs[0], seed)
-    source = Source.prepare(
-        MODELS[model](seed), home, train, val, seed, compositions, progress=progress
-    )
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per pair, model and seed: every method's ECE, and what the atlas said."""
+    keys = ("group", "model", "seed", "source")
     rows = []
-    for pair, target, nodes in destinations(pairs, graph, train):
-        assert target.labels is not None
-        answers = source.answers(target, nodes, TARGET_SEED + seed)
-        named = {"target": title(pair), "card_nodes": source.num_nodes}
-        scored = score(source.logits(target, nodes), target.labels[nodes], answers)
-        rows += [named | row for row in scored]
+    for facts, methods in frame.by_method(frame.flat(cells, *keys), *keys, "target"):
+        atlas = methods[ATLAS]
+        rows.append(
+            facts
+            | {f"ece {method}": methods[method]["ece"] for method in METHODS}
+            | frame.pick(atlas, "accuracy", "estimate", "low", "high", "verdict")
+            | {"error": abs(atlas["estimate"] - atlas["accuracy"])}
+            | {"half_width": 0.5 * (atlas["high"] - atlas["low"])}
+            | frame.pick(atlas, "card_nodes", "nodes")
+        )
     return rows
 
 
-def at_home(pair: Pair, seed: int) -> tuple[Graph, Graph, Indices, Indices]:
-    """Return the source's graph, the part that is known, and the nodes for training and card."""
-    graph = load_graph(pair.source)
-    home = early(graph) if pair.in_time else graph
-    return graph, home, *halves(home, seed)
+def compare(rows: Sequence[Row]) -> list[Comparison]:
+    """State the bars over the pairs of one model, and what else has to be known about them."""
+    atlas, source, oracle = (
+        np.array([row[f"ece {method}"] for row in rows]) for method in (ATLAS, SOURCE, ORACLE)
+    )
+    verdict = np.array([row["verdict"] for row in rows])
+    trusted, abstained = verdict == "trust", verdict == "abstain"
+    fine = source - oracle <= TOLERANCE
+    better = float((atlas < source)[trusted].mean()) if trusted.any() else float("nan")
+    harmful = int((atlas - source > TOLERANCE)[trusted].sum())
+    covered = [row["low"] <= row["accuracy"] <= row["high"] for row in rows]
+    return [
+        at_most(
+            "mean ECE",
+            float(atlas.mean()),
+            float(source.mean()),
+            f"oracle-T {oracle.mean():.4f}",
+            bar=f"<= source-T's {source.mean():.4f}",
+        ),
+        at_least(
+            "share of trusted pairs that are better than source-T",
+            better,
+            BETTER_FRACTION,
+            f"{trusted.sum()} of {len(rows)} are trusted; {harmful} of these are worse than "
+            f"source-T by more than {TOLERANCE}",
+        ),
+        at_least(
+            "rank correlation of interval width and error",
+            rank_correlation([row["half_width"] for row in rows], [row["error"] for row in rows]),
+            RANK_CORRELATION,
+        ),
+        reported("share of pairs with abstention", float(abstained.mean())),
+        reported(
+            "share of pairs with abstention although source-T was fine",
+            float((abstained & fine).mean()),
+            f"within {TOLERANCE} of oracle-T; {(abstained & fine).sum()} of {abstained.sum()} "
+            f"abstentions, and source-T was fine in {fine.sum()} of {len(rows)} pairs",
+        ),
+        reported("coverage of the 90 % interval", float(np.mean(covered))),
+        *(
+            reported(
+                f"error of the accuracy where the verdict is {name}",
+                frame.average(frame.select(rows, verdict=name), "error"),
+                f"{(verdict == name).sum()} of {len(rows)}",
+            )
+            for name in VERDICTS
+            if name in verdict
+        ),
+    ]
 
 
-def destinations(
-    pairs: Sequence[Pair], source: Graph, train: Indices
-) -> Iterator[tuple[Pair, Graph, Indices]]:
-    """Yield every pair's target and the nodes to score, one graph in memory at a time."""
-    for pair in pairs:
-        if pair.in_time:
-            yield pair, source, later(source)
-        else:
-            target = load_graph(pair.target)
-            seen = train if pair.same_nodes else train[:0]
-            yield pair, target, np.setdiff1d(target.labelled, seen)
-
-
-def early(graph: Graph) -> Graph:
-    """Return the induced subgraph of the nodes up to the median known time.
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return Spearman's rank correlation; NaN where either is constant or too short.
 
     Examples
     --------
-    >>> g = Graph(features=[[1.0]] * 4, edges=[[0, 1], [1, 3]], time=[1990, 1980, 0, 2000])
-    >>> early(g).num_nodes, early(g).edges.tolist(), early(g).time.tolist()
-    (2, [[0, 1]], [1990, 1980])
+    >>> round(rank_correlation([0.1, 0.2, 0.4], [0.01, 0.05, 0.02]), 3)
+    0.5
+    >>> rank_correlation([0.1, 0.1, 0.1], [0.01, 0.05, 0.02])
+    nan
     """
-    time = _times(graph)
-    return graph.subgraph((time != 0) & (time <= _median(graph)))
+    from scipy.stats import spearmanr
+
+    if len(one) < 3 or np.ptp(one) == 0.0 or np.ptp(other) == 0.0:
+        return float("nan")
+    return float(spearmanr(one, other).statistic)
 
 
-def later(graph: Graph) -> Indices:
-    """Return the labelled nodes after the median known time.
-
-    Examples
-    --------
-    >>> edges, time = [[0, 1], [1, 3]], [1990, 1980, 0, 2000]
-    >>> later(Graph(features=[[1.0]] * 4, edges=edges, labels=[0, 1, 0, 1], time=time)).tolist()
-    [3]
-    """
-    return np.intersect1d(np.flatnonzero(_times(graph) > _median(graph)), graph.labelled)
+_MEANS = (*(f"ece {method}" for method in METHODS), "error", "half_width")
 
 
-def _times(graph: Graph) -> Indices:
-    if graph.time is None or not (graph.time != 0).any():
-        raise InputError(f"the graph {graph.name!r} has no order in time.")
-    return graph.time
+def group_means(rows: Sequence[Row], keys: Sequence[str] = _MEANS) -> Rows:
+    """Return the averages of every group of one model's pairs, and of all of them."""
+    means = []
+    for group in (*frame.distinct(rows, "group"), "all"):
+        own = rows if group == "all" else frame.select(rows, group=group)
+        counts = [len(frame.select(own, verdict=verdict)) for verdict in VERDICTS]
+        means.append(
+            {"model": rows[0].get("model"), "group": group, "pairs": len(own)}
+            | {key: frame.average(own, key) for key in keys}
+            | {"verdicts": "/".join(map(str, counts))}
+        )
+    return means
 
 
-def _median(graph: Graph) -> float:
-    time = _times(graph)
-    return float(np.median(time[time != 0]))  # 0 is an unknown time
+_PLAIN = Column("ece uncalibrated", "plain", ".3f")
+_ECE = (
+    Column(f"ece {SOURCE}", "source", ".3f"),
+    Column(f"ece {ATLAS}", "atlas", ".3f"),
+    Column(f"ece {ORACLE}", "oracle", ".3f"),
+)
+_PAIR = (
+    *_ECE,
+    Column("accuracy", "true", ".2f"),
+    Column("estimate", "said", ".2f"),
+    Column(interval, "interval"),
+    Column("verdict"),
+)
+_AVERAGES = Table(
+    "{model}: averages",
+    (
+        Column("group"),
+        Column("pairs"),
+        _PLAIN,
+        *_ECE,
+        Column("error", spec=".3f"),
+        Column("half_width", "half", ".3f"),
+        Column("verdicts", "t/c/a"),
+    ),
+    group_means,
+)
+_INTRODUCTION = """\
+ECE of the uncalibrated model (*plain*), of the source temperature, of the atlas and of the
+oracle; then the true accuracy, what the atlas *said*, its 90 % interval, and the verdict.
+In the averages *error* is that of the accuracy and *half* the interval's half-width.
+These are shifts of concept and of class shares as well: an unlabelled graph often does not
+show them, and abstention is the right answer to many."""
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw the atlas against the source temperature, and the interval's width against the error."""
+    left, right = figure.subplots(1, 2)
+    groups = {verdict: frame.select(rows, verdict=verdict) for verdict in VERDICTS}
+    scatter(left, groups, f"ece {SOURCE}", f"ece {ATLAS}", COLOURS)
+    scatter(right, groups, "half_width", "error", COLOURS)
+    left.set(xlabel="ECE of source-T", ylabel="ECE of the atlas", title="every pair")
+    right.set(
+        xlabel="half-width of the interval",
+        ylabel="error of the accuracy",
+        title="below the line, the interval holds the truth",
+    )
+    legend_below(figure, left)
+
+
+def pair_settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the usual settings and the number of pairs."""
+    count = len({(row["source"], row["target"]) for row in rows})
+    return usual_settings(cells, rows) | {"pairs": count}
+
+
+def bench(pairs: Sequence[Pair] = PAIRS) -> Bench:
+    """Return the bench of some pairs."""
+    return Bench(
+        name="natural_shifts",
+        title="The atlas under natural shifts",
+        command="bench natural",
+        introduction=_INTRODUCTION,
+        cases=pair_cases(Source.answers, SCHEMA, METHODS, pairs),
+        rows=summarise,
+        bars=per("model", compare),
+        tables=(
+            Table(
+                "{model}: {group}",
+                (Column("source", "from"), Column("target", "to"), _PLAIN, *_PAIR),
+            ),
+            _AVERAGES,
+        ),
+        terminal=(Table("{model}: {group}", (Column(short_name, "graph"), *_PAIR)), _AVERAGES),
+        draw=_draw,
+        size=lambda rows: (8.0, 4.2),
+        settings=pair_settings,
+    )
+
+
+BENCH = bench()

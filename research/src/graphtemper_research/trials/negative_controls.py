@@ -1,24 +1,25 @@
 """Negative controls: what the atlas says about shifts that it cannot see.
 
-They are limits to be written down, not bars to be passed: what matters is which verdict each one
-gets. Each graph is one cell on disk, split like the known shifts.
+They document limits and have no bars: what matters is the verdict of each one. Graphs are split as
+under the known shifts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from graphtemper.card import atlas
 from graphtemper.graph.graph import Graph
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress, Rows
-from graphtemper_research.harness.outcome import Comparison, Outcome, Row
-from graphtemper_research.harness.tables import REPORTED, Columns, interval, page, skipped, texts
-from graphtemper_research.trials import graph_names as features
-from graphtemper_research.trials.cases import over_graphs
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Cell, Show
+from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.outcome import Comparison, reported
+from graphtemper_research.harness.pictures import legend_below
+from graphtemper_research.harness.runner import Bench
+from graphtemper_research.harness.tables import Column, Table, interval
+from graphtemper_research.trials import trial
+from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.hidden_shifts import (
     class_noise,
     regional_noise,
@@ -26,21 +27,8 @@ from graphtemper_research.trials.hidden_shifts import (
     row_noise,
     swap_classes,
 )
-from graphtemper_research.trials.natural_summary import COLOURS
-from graphtemper_research.trials.trial import (
-    ATLAS,
-    METHODS,
-    MODELS,
-    ORACLE,
-    SOURCE,
-    TARGET_SEED,
-    TOLERANCE,
-    Indices,
-    Source,
-    hide_labels,
-    score,
-    split,
-)
+from graphtemper_research.trials.natural_shifts import COLOURS
+from graphtemper_research.trials.trial import ATLAS, METHODS, ORACLE, SOURCE, Indices, Source
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,210 +59,119 @@ CONTROLS = (
     ),
     Control(
         "row noise 1",
-        "one noise number a node in all its columns: both feature halves carry it",
+        "one noise value per node in all its columns: both feature halves carry it",
         lambda graph, seed: row_noise(graph, 1.0, seed),
     ),
     Control(
         "noise 1.5 on one class",
-        "the most frequent class alone gets noise",
+        "only the most frequent class gets noise",
         lambda graph, seed: class_noise(graph, 1.5, seed),
     ),
 )
 
 
-def run(
-    out: Path,
-    graphs: Sequence[str] | None = None,
-    models: Sequence[str] = ("SIGN",),
-    seeds: int = 1,
-    *,
-    quick: bool = False,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every graph that is not in ``out/cells`` yet and say what every control gets.
-
-    Parameters
-    ----------
-    out
-        Folder for the cells; the caller writes the outcome.
-    graphs
-        Names of the catalogue or paths; default `GRAPHS`, of which missing ones are left out.
-    models, seeds
-        Names from `MODELS`; how many splits: 1, 2, ...
-    quick
-        One graph and fewer compositions: a smoke test, not a result.
-    progress
-        Called with the cell's name, environments done and environments in all.
-    """
-    usual = QUICK_GRAPHS if quick else GRAPHS
-    found, missing = over_graphs(
-        _cell, out, graphs, usual, models, seeds, quick=quick, progress=progress
-    )
-    return outcome(found, missing)
-
-
-def _cell(
-    folder: Path, name: str, model: str, seed: int, compositions: int, progress: Progress | None
-) -> Cell:
-    graph = features.short(name)
-    head = {
-        "schema": SCHEMA,
-        "graph": graph,
-        "model": model,
-        "seed": seed,
-        "compositions": compositions,
-    }
-    expected = [{"control": c.name, "method": method} for c in CONTROLS for method in METHODS]
-
-    def measured(show: atlas.Progress | None) -> Rows:
-        return measure(features.load(name), model, seed, compositions, progress=show)
-
-    return cells.finish(folder, f"{graph}-{model}-{seed}", head, expected, measured, progress)
-
-
 def measure(
-    graph: Graph,
-    model: str,
-    seed: int,
-    compositions: int = atlas.COMPOSITIONS,
-    *,
-    progress: atlas.Progress | None = None,
+    graph: Graph, model: str, seed: int, compositions: int, *, progress: Show | None = None
 ) -> Rows:
     """Return one row per control and method for one split of one graph."""
+    source, _, test = Source.of_split(graph, model, seed, compositions, progress)
     assert graph.labels is not None
-    train, val, test = split(graph, seed)
-    source = Source.prepare(
-        MODELS[model](seed),
-        hide_labels(graph, test),
-        train,
-        val,
-        seed,
-        compositions,
-        progress=progress,
-    )
-    rows = []
+    rows: Rows = []
     for index, control in enumerate(CONTROLS):
-        draw = TARGET_SEED + 100 * seed + index
+        draw = trial.TARGET_SEED + 100 * seed + index
         target = control.graph(graph, draw)
         answers = source.answers(target, test, draw)
         labels = control.labels(graph.labels[test], graph.num_classes)
-        named = {"control": control.name, "card_nodes": source.num_nodes}
-        rows += [named | row for row in score(source.logits(target, test), labels, answers)]
+        facts = {"control": control.name, "card_nodes": source.num_nodes}
+        rows += [facts | row for row in trial.score(source.logits(target, test), labels, answers)]
     return rows
 
 
-def outcome(found: Sequence[Cell], missing: Sequence[str] = ()) -> Outcome:
-    """Return one row per graph and control, and which controls were trusted although wrong."""
-    rows = [row for cell in found for row in _control_rows(cell)]
-    limits = [_limit(control, rows) for control in CONTROLS]
-    return Outcome(
-        name="controls",
-        title="What the atlas cannot see",
-        settings={
-            "models": list(dict.fromkeys(cell["model"] for cell in found)),
-            "seeds": sorted({cell["seed"] for cell in found}),
-            "compositions": sorted({cell["compositions"] for cell in found}),
-        },
-        comparisons=[*limits, *skipped(missing), *cells.outdated(found)],
-        rows=rows,
-        draw=lambda figure: _draw(figure, rows),
-        size=(7.5, 1.0 + 0.26 * len(rows)),
-    )
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per model, graph, seed and control."""
+    keys = ("model", "graph", "seed")
+    return [
+        facts
+        | frame.pick(methods[ATLAS], "accuracy", "estimate", "low", "high", "verdict")
+        | {f"ece {method}": methods[method]["ece"] for method in METHODS}
+        for facts, methods in frame.by_method(frame.flat(cells, *keys), *keys, "control")
+    ]
 
 
-def _control_rows(cell: Cell) -> list[dict[str, Any]]:
-    rows = []
+def limits(rows: Sequence[Row], cells: Sequence[Cell]) -> list[Comparison]:
+    """State by how much the estimate is wrong under every control, and the verdicts."""
+    comparisons = []
     for control in CONTROLS:
-        mine = {row["method"]: row for row in cell["rows"] if row["control"] == control.name}
-        said = mine[ATLAS]
-        rows.append(
-            {key: cell[key] for key in ("model", "graph", "seed")}
-            | {"control": control.name}
-            | {key: said[key] for key in ("accuracy", "estimate", "low", "high", "verdict")}
-            | {f"ece {method}": mine[method]["ece"] for method in METHODS}
+        own = frame.select(rows, control=control.name)
+        outside = sum(not row["low"] <= row["accuracy"] <= row["high"] for row in own)
+        harmful = sum(
+            row["verdict"] == "trust"
+            and row[f"ece {ATLAS}"] - row[f"ece {SOURCE}"] > trial.TOLERANCE
+            for row in own
         )
-    return rows
+        comparisons.append(
+            reported(
+                f"{control.name}: error of the accuracy",
+                frame.mean([abs(row["estimate"] - row["accuracy"]) for row in own]) or 0.0,
+                f"{control.why}; verdicts {', '.join(row['verdict'] for row in own)}; truth "
+                f"outside the interval on {outside} of {len(own)}; harmful trust on {harmful}",
+            )
+        )
+    return comparisons
 
 
-def _limit(control: Control, rows: Sequence[Row]) -> Comparison:
-    """Say by how much the estimate is wrong under a control, and what the verdicts were."""
-    mine = [row for row in rows if row["control"] == control.name]
-    error = sum(abs(row["estimate"] - row["accuracy"]) for row in mine) / len(mine)
-    outside = sum(not row["low"] <= row["accuracy"] <= row["high"] for row in mine)
-    harmful = sum(
-        row["verdict"] == "trust" and row[f"ece {ATLAS}"] - row[f"ece {SOURCE}"] > TOLERANCE
-        for row in mine
-    )
-    verdicts = ", ".join(row["verdict"] for row in mine)
-    return Comparison(
-        f"{control.name}: error of the accuracy",
-        error,
-        REPORTED,
-        None,
-        note=f"{control.why}; verdicts {verdicts}; truth outside the interval on {outside} of "
-        f"{len(mine)}; harmful trust on {harmful}",
-    )
-
-
-# A terminal of 80 columns has no room for the oracle, and the graph in a title of its own.
-NARROW: Columns = {
-    "control": ("control", ""),
-    "accuracy": ("true", ".2f"),
-    "estimate": ("said", ".2f"),
-    "interval": ("interval", ""),
-    "verdict": ("verdict", ""),
-    f"ece {SOURCE}": ("source", ".3f"),
-    f"ece {ATLAS}": ("atlas", ".3f"),
-}
-COLUMNS: Columns = {"graph": ("graph", ""), **NARROW, f"ece {ORACLE}": ("oracle", ".3f")}
-WORDS = (
-    "The true accuracy, what the atlas *said*, its 90 % interval and its verdict, then the ECE of",
-    "the source temperature, of the atlas and of the oracle. None of these is a bar: no unlabelled",
-    "number shows that classes changed their meaning, and the split views assume noise that is",
-    "independent between columns and between nodes.",
+_ANSWER = (
+    Column("control"),
+    Column("accuracy", "true", ".2f"),
+    Column("estimate", "said", ".2f"),
+    Column(interval, "interval"),
+    Column("verdict"),
+    Column(f"ece {SOURCE}", "source", ".3f"),
+    Column(f"ece {ATLAS}", "atlas", ".3f"),
 )
 
 
-def shown(found: Outcome) -> dict[str, list[dict[str, str]]]:
-    """Return titled tables for a terminal, one a graph."""
-    titles = dict.fromkeys((row["model"], row["graph"]) for row in found.rows)
-    return {
-        f"{model}: {graph}": texts(
-            [interval(r) for r in found.rows if (r["model"], r["graph"]) == (model, graph)], NARROW
-        )
-        for model, graph in titles
-    }
-
-
-def render(found: Outcome) -> str:
-    """Return the Markdown page: what every control got, graph by graph."""
-    parts = {
-        model: texts([interval(row) for row in found.rows if row["model"] == model], COLUMNS)
-        for model in found.settings["models"]
-    }
-    return page(found, "bench controls", WORDS, parts)
-
-
-def _draw(figure: Figure, rows: Sequence[Row]) -> None:
-    """Draw every estimate with its interval beside the truth."""
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw every estimate with its interval next to the truth."""
     axes = figure.subplots()
-    names = [f"{row['graph']}: {row['control']}" for row in rows]
     for verdict, colour in COLOURS.items():
-        mine = [i for i, row in enumerate(rows) if row["verdict"] == verdict]
-        middle = [rows[i]["estimate"] for i in mine]
+        places = [place for place, row in enumerate(rows) if row["verdict"] == verdict]
+        own = [rows[place] for place in places]
         reach = [
-            [rows[i]["estimate"] - rows[i]["low"] for i in mine],
-            [rows[i]["high"] - rows[i]["estimate"] for i in mine],
+            [row["estimate"] - row["low"] for row in own],
+            [row["high"] - row["estimate"] for row in own],
         ]
-        axes.errorbar(middle, mine, xerr=reach, fmt="o", color=colour, label=verdict)
-    axes.plot(
-        [row["accuracy"] for row in rows],
-        range(len(rows)),
-        "k|",
-        markersize=9,
-        label="true accuracy",
-    )
-    axes.set_yticks(range(len(rows)), names)
+        middle = [row["estimate"] for row in own]
+        axes.errorbar(middle, places, xerr=reach, fmt="o", color=colour, label=verdict)
+    truth = [row["accuracy"] for row in rows]
+    axes.plot(truth, range(len(rows)), "k|", markersize=9, label="true accuracy")
+    axes.set_yticks(range(len(rows)), [f"{row['graph']}: {row['control']}" for row in rows])
     axes.set(xlabel="accuracy", xlim=(0, 1))
     axes.invert_yaxis()
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend_below(figure, axes)
+
+
+def expected() -> list[dict[str, str]]:
+    """Return what identifies each row of a cell."""
+    return [{"control": control.name, "method": m} for control in CONTROLS for m in METHODS]
+
+
+BENCH = Bench(
+    name="controls",
+    title="What the atlas cannot see",
+    command="bench controls",
+    introduction="""\
+The true accuracy, what the atlas *said*, its 90 % interval and its verdict, then the ECE of
+the source temperature, of the atlas and of the oracle. None of these is a bar: no unlabelled
+number shows that classes changed their meaning, and the split views assume noise that is
+independent between columns and between nodes.""",
+    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
+    rows=summarise,
+    bars=limits,
+    tables=(
+        Table("{model}", (Column("graph"), *_ANSWER, Column(f"ece {ORACLE}", "oracle", ".3f"))),
+    ),
+    terminal=(Table("{model}: {graph}", _ANSWER),),
+    draw=_draw,
+    size=lambda rows: (7.5, 1.0 + 0.26 * len(rows)),
+)

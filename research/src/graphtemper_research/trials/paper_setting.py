@@ -3,38 +3,29 @@
 SIGN, feature noise 1.0 drawn as the paper's scripts drew it, the first three stored splits (random
 ones where a graph has none), logits [0, g] for two classes. The card is made of the validation
 nodes, where the paper fits its source temperature. The atlas contains noise at other strengths; a
-second column leaves noise out of it. Each graph is one cell on disk.
+second column leaves noise out of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graphtemper.card import atlas
-from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report import style
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress, Rows
-from graphtemper_research.harness.outcome import Comparison, Outcome, Row
-from graphtemper_research.harness.tables import Columns, page, skipped, texts
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Case, Cell, Show
+from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.outcome import Comparison, at_most
+from graphtemper_research.harness.pictures import Marks, dots, legend_below
+from graphtemper_research.harness.runner import Bench, Request, Selection
+from graphtemper_research.harness.tables import Column, Table
 from graphtemper_research.paper import real, real_graphs
-from graphtemper_research.trials import graph_names as features
-from graphtemper_research.trials.trial import (
-    ATLAS,
-    ORACLE,
-    PEERS,
-    QUICK_COMPOSITIONS,
-    SOURCE,
-    Source,
-    hide_labels,
-    score,
-)
+from graphtemper_research.trials import graph_names, trial
+from graphtemper_research.trials.trial import ATLAS, ORACLE, PEERS, SOURCE, Source
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,48 +40,25 @@ BAR = 0.005
 PUBLISHED_STAC = {name: columns[2] for name, columns in real.PUBLISHED.items()}
 
 
-def run(
-    out: Path,
-    graphs: Sequence[str] | None = None,
-    *,
-    quick: bool = False,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every graph that is not in ``out/cells`` yet and compare the atlas with the oracle.
-
-    Parameters
-    ----------
-    out
-        Folder for the cells; the caller writes the outcome.
-    graphs
-        Names of the catalogue or paths; default those of the paper's table and every other of at
-        least 300 nodes that is here.
-    quick
-        One small graph, one split and fewer compositions: a smoke test, not a result.
-    progress
-        Called with the cell's name, environments done and environments in all.
-    """
-    here, missing = features.present(QUICK_GRAPHS) if quick else real_graphs.present()
-    names = here if graphs is None else list(graphs)
-    if not names:
-        raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
-    compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    splits = 1 if quick else real_graphs.SPLITS
-    found = [_cell(out / "cells", name, splits, compositions, progress) for name in names]
-    return outcome(found, missing if graphs is None else [])
+def cases(request: Request) -> Selection:
+    """Return one case per graph: those of the paper's table, and all others of 300 nodes."""
+    here, missing = graph_names.present(QUICK_GRAPHS) if request.quick else real_graphs.present()
+    if request.names is not None:
+        here, missing = list(request.names), []
+    splits = 1 if request.quick else real_graphs.SPLITS
+    rows = [{"split": index, "method": m} for index in range(splits) for m in METHODS]
+    found = []
+    for name in here:
+        graph = graph_names.short(name)
+        head = {"schema": SCHEMA, "graph": graph, "splits": splits}
+        head |= {"compositions": request.compositions}
+        work = partial(_load_and_measure, name, splits, request.compositions)
+        found.append(Case(graph, head, work, rows, trial.scored))
+    return found, missing
 
 
-def _cell(
-    folder: Path, name: str, splits: int, compositions: int, progress: Progress | None
-) -> Cell:
-    graph = features.short(name)
-    head = {"schema": SCHEMA, "graph": graph, "splits": splits, "compositions": compositions}
-    expected = [{"split": i, "method": method} for i in range(splits) for method in METHODS]
-
-    def measured(show: atlas.Progress | None) -> Rows:
-        return measure(features.load(name), splits, compositions, progress=show)
-
-    return cells.finish(folder, graph, head, expected, measured, progress)
+def _load_and_measure(name: str, splits: int, compositions: int, show: Show | None) -> Rows:
+    return measure(graph_names.load(name), splits, compositions, progress=show)
 
 
 def measure(
@@ -98,15 +66,15 @@ def measure(
     splits: int = real_graphs.SPLITS,
     compositions: int = atlas.COMPOSITIONS,
     *,
-    progress: atlas.Progress | None = None,
+    progress: Show | None = None,
 ) -> Rows:
     """Return one row per split and method for one graph."""
     assert graph.labels is not None
-    rows = []
+    rows: Rows = []
     for index, nodes in enumerate(real_graphs.splits(graph, splits)):
         source = Source.prepare(
             SIGN(hops=2, C=1.0, max_iter=200, tol=1e-4),
-            hide_labels(graph, nodes.test),
+            trial.hide_labels(graph, nodes.test),
             nodes.train,
             nodes.val,
             index,
@@ -118,114 +86,114 @@ def measure(
         )
         answers = source.answers(target, nodes.test, index)
         answers[BLIND] = source.ask(target, nodes.test, index, source.card.without("noise"))
-        named = {"split": index, "card_nodes": source.num_nodes}
+        facts = {"split": index, "card_nodes": source.num_nodes}
         logits = source.logits(target, nodes.test)
-        rows += [named | row for row in score(logits, graph.labels[nodes.test], answers)]
+        rows += [facts | row for row in trial.score(logits, graph.labels[nodes.test], answers)]
     return rows
 
 
-def outcome(found: Sequence[Cell], missing: Sequence[str] = ()) -> Outcome:
-    """Average the splits of every graph and state the bar."""
-    rows = [_averaged(cell) for cell in found]
-    bars = [_bar(row) for row in rows]
-    met = sum(bool(item.met) for item in bars)
-    what = f"graphs where the bar is met, of {len(rows)}"
-    bars.append(Comparison(what, met, f"{len(rows)}", met == len(rows)))
-    return Outcome(
-        name="paper_setting",
-        title="The paper's real-graph table with the atlas in it",
-        settings={
-            "model": "SIGN, 2 hops, C = 1",
-            "noise": real_graphs.STAC_LEVEL,
-            "splits": max(cell["splits"] for cell in found),
-            "compositions": sorted({cell["compositions"] for cell in found}),
-        },
-        comparisons=[*bars, *skipped(missing), *cells.outdated(found)],
-        rows=rows,
-        draw=lambda figure: _draw(figure, rows),
-        size=(7.0, 1.2 + 0.27 * len(rows)),
-    )
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per graph: means over its splits."""
+    return [_averaged(cell) for cell in cells]
 
 
 def _averaged(cell: Cell) -> dict[str, Any]:
-    def values(method: str, key: str) -> list[Any]:
-        return [row[key] for row in cell["rows"] if row["method"] == method]
-
-    found: dict[str, Any] = {"graph": cell["graph"]}
-    found |= {f"ece {method}": float(np.mean(values(method, "ece"))) for method in METHODS}
-    found |= {
+    methods = {method: frame.select(cell["rows"], method=method) for method in METHODS}
+    ece = {f"ece {method}": frame.average(rows, "ece") for method, rows in methods.items()}
+    return {
+        "graph": cell["graph"],
+        **ece,
         "printed": PUBLISHED_STAC.get(cell["graph"]),
-        "excess": found[f"ece {ATLAS}"] - found[f"ece {ORACLE}"],
-        "accuracy": float(np.mean(values(ATLAS, "accuracy"))),
-        "estimate": float(np.mean(values(ATLAS, "estimate"))),
-        "STAC estimate": float(np.mean(values("STAC", "estimate"))),
-        "verdicts": ", ".join(values(ATLAS, "verdict")),
-        "nodes": int(np.mean(values(ATLAS, "nodes"))),
+        "excess": ece[f"ece {ATLAS}"] - ece[f"ece {ORACLE}"],
+        "accuracy": frame.average(methods[ATLAS], "accuracy"),
+        "estimate": frame.average(methods[ATLAS], "estimate"),
+        "STAC estimate": frame.average(methods["STAC"], "estimate"),
+        "verdicts": ", ".join(row["verdict"] for row in methods[ATLAS]),
+        "nodes": int(frame.average(methods[ATLAS], "nodes")),
     }
-    return found
 
 
-def _bar(row: Row) -> Comparison:
-    ece = {name: row[f"ece {name}"] for name in (ATLAS, ORACLE, "STAC")}
-    return Comparison(
-        f"{row['graph']}: ECE of the atlas above the oracle's",
-        row["excess"],
-        f"<= {BAR}",
-        bool(row["excess"] <= BAR),
-        note=", ".join(f"{name} {value:.3f}" for name, value in ece.items()),
-    )
+def bars(rows: Sequence[Row], cells: Sequence[Cell]) -> list[Comparison]:
+    """State the bar on every graph, and on how many it is met."""
+    graphs = [
+        at_most(
+            f"{row['graph']}: ECE of the atlas above the oracle's",
+            row["excess"],
+            BAR,
+            ", ".join(f"{name} {row[f'ece {name}']:.3f}" for name in (ATLAS, ORACLE, "STAC")),
+        )
+        for row in rows
+    ]
+    met = sum(bool(bar.met) for bar in graphs)
+    what = f"graphs where the bar is met, of {len(rows)}"
+    return [*graphs, Comparison(what, met, f"{len(rows)}", met == len(rows))]
 
 
-NARROW: Columns = {
-    "graph": ("graph", ""),
-    "ece uncalibrated": ("plain", ".3f"),
-    f"ece {SOURCE}": ("source", ".3f"),
-    "ece STAC": ("STAC", ".3f"),
-    f"ece {ATLAS}": ("atlas", ".3f"),
-    f"ece {BLIND}": ("blind", ".3f"),
-    f"ece {ORACLE}": ("oracle", ".3f"),
-}
-COLUMNS: Columns = {
-    **NARROW,
-    "printed": ("STAC as printed", ".3f"),
-    "accuracy": ("true", ".3f"),
-    "estimate": ("said", ".3f"),
-    "STAC estimate": ("STAC said", ".3f"),
-    "verdicts": ("verdicts", ""),
-}
-WORDS = (
-    "ECE of the uncalibrated model (*plain*), the source temperature, Algorithm 1 as printed,",
-    "of the atlas, of the atlas with noise left out of its card (*blind*), and of the oracle; then",
-    "the paper's figure for STAC, the true accuracy, and what the atlas and STAC said. The oracle",
-    "minimises NLL and not ECE, so the atlas can be below it.",
+_ECE = (
+    Column("graph"),
+    Column("ece uncalibrated", "plain", ".3f"),
+    Column(f"ece {SOURCE}", "source", ".3f"),
+    Column("ece STAC", "STAC", ".3f"),
+    Column(f"ece {ATLAS}", "atlas", ".3f"),
+    Column(f"ece {BLIND}", "blind", ".3f"),
+    Column(f"ece {ORACLE}", "oracle", ".3f"),
 )
+_MARKS: Marks = {
+    "uncalibrated": (style.GREY, "o"),
+    SOURCE: (style.RED, "s"),
+    "STAC": (style.ORANGE, "X"),
+    BLIND: (style.SKY, "D"),
+    ATLAS: (style.BLUE, "o"),
+    ORACLE: (style.GREEN, "^"),
+}
 
 
-def shown(found: Outcome) -> dict[str, list[dict[str, str]]]:
-    """Return titled tables for a terminal."""
-    return {found.title: texts(found.rows, NARROW)}
-
-
-def render(found: Outcome) -> str:
-    """Return the Markdown page: the bar on every graph, and the table."""
-    return page(found, "bench paper-setting", WORDS, {"ECE": texts(found.rows, COLUMNS)})
-
-
-def _draw(figure: Figure, rows: Sequence[Row]) -> None:
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
     """Draw every graph's ECE, method by method."""
     axes = figure.subplots()
-    marks = {
-        "uncalibrated": (style.GREY, "o"),
-        SOURCE: (style.RED, "s"),
-        "STAC": (style.ORANGE, "X"),
-        BLIND: (style.SKY, "D"),
-        ATLAS: (style.BLUE, "o"),
-        ORACLE: (style.GREEN, "^"),
+    points = {m: [(row["graph"], row[f"ece {m}"]) for row in rows] for m in _MARKS}
+    dots(axes, _MARKS, points, "ECE")
+    axes.set_xlim(left=0.0)
+    legend_below(figure, axes, 3)
+
+
+def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "model": "SIGN, 2 hops, C = 1",
+        "noise": real_graphs.STAC_LEVEL,
+        "splits": max(cell["splits"] for cell in cells),
+        "compositions": frame.distinct(cells, "compositions"),
     }
-    for method, (colour, marker) in marks.items():
-        values = [row[f"ece {method}"] for row in rows]
-        axes.plot(values, range(len(rows)), marker, color=colour, label=method, alpha=0.85)
-    axes.set_yticks(range(len(rows)), [row["graph"] for row in rows])
-    axes.set(xlabel="ECE", xlim=(0, None))
-    axes.invert_yaxis()
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+
+
+BENCH = Bench(
+    name="paper_setting",
+    title="The paper's real-graph table with the atlas in it",
+    command="bench paper-setting",
+    introduction="""\
+ECE of the uncalibrated model (*plain*), the source temperature, Algorithm 1 as printed,
+of the atlas, of the atlas with noise left out of its card (*blind*), and of the oracle; then
+the paper's figure for STAC, the true accuracy, and what the atlas and STAC said. The oracle
+minimises NLL and not ECE, so the atlas can be below it.""",
+    cases=cases,
+    rows=summarise,
+    bars=bars,
+    sections=(),
+    tables=(
+        Table(
+            "ECE",
+            (
+                *_ECE,
+                Column("printed", "STAC as printed", ".3f"),
+                Column("accuracy", "true", ".3f"),
+                Column("estimate", "said", ".3f"),
+                Column("STAC estimate", "STAC said", ".3f"),
+                Column("verdicts"),
+            ),
+        ),
+    ),
+    terminal=(Table("The paper's real-graph table with the atlas in it", _ECE),),
+    draw=_draw,
+    size=lambda rows: (7.0, 1.2 + 0.27 * len(rows)),
+    settings=_settings,
+)

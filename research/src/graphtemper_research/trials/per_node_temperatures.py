@@ -3,8 +3,7 @@
 The protocol of `known_shifts`: half of the labelled nodes train, a quarter makes the card, a
 quarter is scored under the same sixteen shifts, with and without their family in the card. Next to
 the atlas's temperatures stand the same model on logits alone (the paper's ablation), STAC's
-per-node stage, the source's temperature and the oracle's. Each (graph, model, seed) is one cell on
-disk.
+per-node stage, the source's temperature and the oracle's.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,40 +20,27 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.calibrators.stac import method as stac
 from graphtemper.calibrators.stac import per_node as stac_per_node
-from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.errors import NotIdentifiableError
 from graphtemper.graph.graph import Graph
 from graphtemper.recalibration import node_temperatures
+from graphtemper.recalibration.report import style
 from graphtemper.signals.node_signals import LOGIT_SIGNALS
 from graphtemper.signals.observation import Observation
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress, Rows
-from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import graph_names as features
-from graphtemper_research.trials import per_node_summary
-from graphtemper_research.trials.known_shifts import FEWEST_NODES, SHIFTS, graphs_here, title
-from graphtemper_research.trials.per_node_summary import (
-    GLOBAL,
-    LOGITS_ONLY,
-    METHODS,
-    PER_NODE,
-    STAC_FULL,
-    named,
-)
-from graphtemper_research.trials.trial import (
-    MODELS,
-    ORACLE,
-    QUICK_COMPOSITIONS,
-    SCORES,
-    SOURCE,
-    TARGET_SEED,
-    Indices,
-    Source,
-    check_request,
-    hide_labels,
-    split,
-)
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Cell, Show
+from graphtemper_research.harness.frame import AVERAGE, Row, Rows
+from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
+from graphtemper_research.harness.pictures import Marks, dots, legend_below
+from graphtemper_research.harness.runner import Bench, per, usual_settings
+from graphtemper_research.harness.tables import Column, Table
+from graphtemper_research.trials import shifted_targets
+from graphtemper_research.trials.cases import graph_cases
+from graphtemper_research.trials.shifted_targets import FEWEST_NODES, title
+from graphtemper_research.trials.trial import ORACLE, SCORES, SOURCE, Indices, Source
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.per_node_cell/1"
 GRAPHS = (
@@ -71,66 +56,42 @@ GRAPHS = (
     "squirrel_filtered",
 )
 QUICK_GRAPHS = ("county_2012",)
+GLOBAL, PER_NODE, LOGITS_ONLY = "atlas", "atlas per node", "per node, logits only"
+STAC_FULL = "STAC-full"
+HALF_THE_GRAPH = ("heterogeneous", "shuffle")
+"""Families that change some nodes and leave the others alone."""
+ALL, PART = "all shifts", "shifts of a part"
 
 
-def run(
-    out: Path,
-    graphs: Sequence[str] | None = None,
-    models: Sequence[str] = ("SIGN",),
-    seeds: int = 1,
-    *,
-    quick: bool = False,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every cell that is not in ``out/cells`` yet and summarise those that were asked for.
+def named(method: str, family: str) -> str:
+    """Return the name of a method whose card knows the shift's family, or does not.
 
-    ``graphs`` are names of the catalogue or paths (default those of `GRAPHS` that are here),
-    ``models`` names from `MODELS`; ``quick`` takes one small graph and a small atlas.
+    Examples
+    --------
+    >>> named(GLOBAL, "known")
+    'atlas, known family'
     """
-    check_request(models, seeds)
-    here = graphs_here()
-    wanted = QUICK_GRAPHS if quick else GRAPHS
-    names = [name for name in wanted if name in here] if graphs is None else list(graphs)
-    if not names:
-        raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
-    compositions = QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS
-    found = [
-        _cell(out / "cells", name, model, seed, compositions, progress)
-        for name in names
-        for model in models
-        for seed in range(1, (1 if quick else seeds) + 1)
-    ]
-    return per_node_summary.outcome(found)
+    return f"{method}, {family} family"
 
 
-def _cell(
-    folder: Path, name: str, model: str, seed: int, compositions: int, progress: Progress | None
-) -> Cell:
-    graph = features.short(name)
-    head = {
-        "schema": SCHEMA,
-        "graph": graph,
-        "model": model,
-        "seed": seed,
-        "compositions": compositions,
-    }
-    expected = [{"shift": title(s), "method": method} for s in SHIFTS for method in METHODS]
-
-    def measured(show: atlas.Progress | None) -> Rows:
-        return measure(features.load(name), model, seed, compositions, progress=show)
-
-    return cells.finish(folder, f"{graph}-{model}-{seed}", head, expected, measured, progress)
+METHODS = (
+    SOURCE,
+    STAC_FULL,
+    *(named(method, "known") for method in (GLOBAL, PER_NODE, LOGITS_ONLY)),
+    *(named(method, "unknown") for method in (GLOBAL, PER_NODE, LOGITS_ONLY)),
+    ORACLE,
+)
 
 
 @dataclass(frozen=True)
-class Pair:
+class Cards:
     """A card, and the same one with node responses that read the logits alone."""
 
     card: SourceCard
     logits_only: SourceCard
 
     @classmethod
-    def of(cls, card: SourceCard) -> Pair:
+    def of(cls, card: SourceCard) -> Cards:
         """Fit the ablation to the nodes that the card has in memory."""
         assert card.atlas_nodes is not None
         ablated = card.atlas_nodes.fit_to(card.environments, card.reference.accuracy, LOGIT_SIGNALS)
@@ -138,64 +99,42 @@ class Pair:
 
 
 def measure(
-    graph: Graph,
-    model: str,
-    seed: int,
-    compositions: int = atlas.COMPOSITIONS,
-    *,
-    progress: atlas.Progress | None = None,
+    graph: Graph, model: str, seed: int, compositions: int, *, progress: Show | None = None
 ) -> Rows:
     """Return one row per shift and method for one split of one graph."""
-    if graph.labelled.size < FEWEST_NODES:
-        raise InputError(
-            f"the graph {graph.name!r} has {graph.labelled.size} labelled nodes; the evaluation "
-            f"needs at least {FEWEST_NODES}."
-        )
-    assert graph.labels is not None
-    train, val, test = split(graph, seed)
-    source = Source.prepare(
-        MODELS[model](seed),
-        hide_labels(graph, test),
-        train,
-        val,
-        seed,
-        compositions,
-        progress=progress,
+    source, _, test = Source.of_split(
+        graph, model, seed, compositions, progress, fewest_nodes=FEWEST_NODES
     )
-    whole = Pair.of(source.card)
-    families = dict.fromkeys(shift.family for shift in SHIFTS if shift is not None)
-    thinner = {family: Pair.of(source.card.without(family)) for family in families}
-    unlabelled = graph.replace(labels=None)
-    rows = []
-    for index, shift in enumerate(SHIFTS):
-        draw = TARGET_SEED + 100 * seed + index
-        target = unlabelled if shift is None else shift(unlabelled, draw)
-        seen = Observation(source.predictor, target, test, seed=draw)
+    assert graph.labels is not None
+    whole = Cards.of(source.card)
+    thinner = {name: Cards.of(source.card.without(name)) for name in shifted_targets.families()}
+    rows: Rows = []
+    for shift, target, draw in shifted_targets.shifted(graph, seed):
+        observation = Observation(source.predictor, target, test, seed=draw)
         answers: dict[str, float | FloatArray] = {SOURCE: source.card.probe.temperature}
-        answers[STAC_FULL] = _stac(seen, source.peers.threshold)
-        known = _ask(source, target, test, draw, whole)
-        unknown = known
+        answers[STAC_FULL] = _stac(observation, source.peers.threshold)
+        known = unknown = _ask(source, target, test, draw, whole)
         if shift is not None:
             unknown = _ask(source, target, test, draw, thinner[shift.family])
         answers |= {named(method, "known"): value for method, value in known.items()}
         answers |= {named(method, "unknown"): value for method, value in unknown.items()}
-        what = {"shift": title(shift), "family": "none" if shift is None else shift.family}
-        rows += [what | row for row in score(seen.logits, graph.labels[test], answers)]
+        facts = {"shift": title(shift), "family": "none" if shift is None else shift.family}
+        rows += [facts | row for row in score(observation.logits, graph.labels[test], answers)]
     return rows
 
 
 def _ask(
-    source: Source, target: Graph, nodes: Indices, seed: int, pair: Pair
+    source: Source, target: Graph, nodes: Indices, seed: int, cards: Cards
 ) -> dict[str, float | FloatArray]:
-    """Return the temperatures that a card gives: one, one a node, and one a node by logits."""
-    result = recalibrate(source.predictor, target, pair.card, nodes, seed=seed, per_node=True)
+    """Return the temperatures that a card gives: global, per node, and per node by logits."""
+    result = recalibrate(source.predictor, target, cards.card, nodes, seed=seed, per_node=True)
     assert result.node_temperatures is not None
-    unit = pair.card.probe.temperature
-    seen = Observation(source.predictor, target, nodes, temperature=unit, seed=seed)
+    unit = cards.card.probe.temperature
+    observation = Observation(source.predictor, target, nodes, temperature=unit, seed=seed)
     relative = 1.0 / result.slope
-    kept = result.verdict == "abstain"
+    abstained = result.verdict == "abstain"
     ablated, _ = node_temperatures.spread(
-        seen, pair.logits_only, relative, result.accuracy.value, kept
+        observation, cards.logits_only, relative, result.accuracy.value, abstained
     )
     return {
         GLOBAL: relative * unit,
@@ -204,17 +143,15 @@ def _ask(
     }
 
 
-def _stac(seen: Observation, threshold: float) -> FloatArray:
+def _stac(observation: Observation, threshold: float) -> FloatArray:
     level = stac.REAL_FEATURE_LEVEL
-    start = stac.from_observation(seen, threshold, perturbation="both", level=level)
+    start = stac.from_observation(observation, threshold, perturbation="both", level=level)
     return stac_per_node.node_temperatures(
-        seen, threshold, global_stage=start, level=level
+        observation, threshold, global_stage=start, level=level
     ).temperature
 
 
-def score(
-    logits: FloatArray, labels: Indices, answers: dict[str, float | FloatArray]
-) -> list[dict[str, Any]]:
+def score(logits: FloatArray, labels: Indices, answers: dict[str, float | FloatArray]) -> Rows:
     """Score every answer, and then the oracle's single temperature, against the target's labels.
 
     Examples
@@ -248,3 +185,141 @@ def _auroc(probabilities: FloatArray, labels: Indices) -> float | None:
         return metrics.error_auroc(probabilities, labels)
     except NotIdentifiableError:  # every node right, or every node wrong
         return None
+
+
+_SCORES = ("brier", "nll", "auroc", "ece")
+
+
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per model, kind of shift, graph and method, and the averages over graphs."""
+    keys = ("model", "shifts", "graph", "method")
+    means = {key: frame.mean_of(key) for key in _SCORES}
+    targets = [
+        row | {"nll": math.inf if row["nll"] is None else row["nll"]}
+        for row in frame.flat(cells, "model", "graph")
+    ]
+    rows: Rows = []
+    for model in frame.distinct(targets, "model"):
+        for shifts in (ALL, PART):
+            own = [
+                {**row, "shifts": shifts}
+                for row in frame.select(targets, model=model)
+                if shifts == ALL or row["family"] in HALF_THE_GRAPH
+            ]
+            graphs, averages = frame.with_averages(own, keys, means)
+            rows += graphs + averages
+    return rows
+
+
+def compare(rows: Sequence[Row]) -> list[Comparison]:
+    """State what one temperature per node has to reach, averaged over the graphs."""
+
+    def gap(key: str, family: str, other: str, shifts: str = ALL) -> tuple[float, str]:
+        """Return the average difference, and on how many graphs it is negative."""
+        own = frame.select(rows, shifts=shifts)
+        gaps = {
+            graph: frame.average(
+                frame.select(own, graph=graph, method=named(PER_NODE, family)), key
+            )
+            - frame.average(frame.select(own, graph=graph, method=other), key)
+            for graph in frame.distinct(own, "graph")
+        }
+        mean = gaps.pop(AVERAGE)
+        below = sum(value < 0 for value in gaps.values())
+        return mean, f"below zero on {below} of {len(gaps)} graphs"
+
+    def no_more(what: str, difference: tuple[float, str]) -> Comparison:
+        return at_most(what, difference[0], 0, difference[1])
+
+    def no_less(what: str, difference: tuple[float, str]) -> Comparison:
+        return at_least(what, difference[0], 0, difference[1])
+
+    known, unknown = (named(GLOBAL, family) for family in ("known", "unknown"))
+    part = "unknown family, shifts of a part: AUROC against one temperature"
+    return [
+        no_more("known family: Brier against the oracle's", gap("brier", "known", ORACLE)),
+        no_more("known family: NLL against the oracle's", gap("nll", "known", ORACLE)),
+        no_less("known family: AUROC against one temperature", gap("auroc", "known", known)),
+        no_more("unknown family: Brier against one temperature", gap("brier", "unknown", unknown)),
+        no_less(part, gap("auroc", "unknown", unknown, PART)),
+        reported("unknown family: NLL against the oracle's", *gap("nll", "unknown", ORACLE)),
+        reported("known family: ECE against one temperature", *gap("ece", "known", known)),
+        reported("unknown family: ECE against one temperature", *gap("ece", "unknown", unknown)),
+    ]
+
+
+def _difference(value: float | None, other: float | None) -> float:
+    return math.nan if value is None or other is None else value - other
+
+
+_VALUES = (
+    Column("method"),
+    Column("brier", "Brier", ".4f"),
+    Column("nll", "NLL", ".4f", missing="inf"),
+    Column("auroc", "AUROC", ".4f"),
+    Column("ece", "ECE", ".4f"),
+)
+_MARKS: Marks = {
+    named(GLOBAL, "unknown"): (style.ORANGE, "^"),
+    named(PER_NODE, "unknown"): (style.SKY, "D"),
+    named(PER_NODE, "known"): (style.BLUE, "o"),
+    STAC_FULL: (style.RED, "s"),
+}
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw every graph's Brier score against the oracle's."""
+    models = frame.distinct(rows, "model")
+    panels = np.atleast_1d(figure.subplots(1, len(models)))
+    for axes, model in zip(panels, models, strict=True):
+        own = frame.select(rows, model=model, shifts=ALL)
+        best = {row["graph"]: row["brier"] for row in frame.select(own, method=ORACLE)}
+        points = {
+            method: [
+                (row["graph"], row["brier"] - best[row["graph"]])
+                for row in frame.select(own, method=method)
+            ]
+            for method in _MARKS
+        }
+        axes.axvline(0.0, color=style.GREY, linewidth=0.8)
+        dots(axes, _MARKS, points, "Brier score, less the oracle's", model)
+    legend_below(figure, panels[0], 2)
+
+
+def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
+    usual = usual_settings(cells, rows)
+    graphs = {"models": usual.pop("models"), "graphs": frame.distinct(cells, "graph")}
+    return graphs | usual | {"shifts": len(frame.distinct(frame.flat(cells), "shift"))}
+
+
+def expected() -> list[dict[str, str]]:
+    """Return what identifies each row of a cell."""
+    return [{"shift": title(s), "method": m} for s in shifted_targets.SHIFTS for m in METHODS]
+
+
+BENCH = Bench(
+    name="per_node",
+    title="One temperature per node",
+    command="bench per-node",
+    introduction="""\
+Means over the shifts, then over the graphs. *Brier* is over all classes (0 to 2), *AUROC* is
+how often a right node is more confident than a wrong one. Lower Brier, NLL and ECE and
+higher AUROC are better. *logits only* is the same model fitted to margin, entropy and the
+predicted class alone, the paper's ablation. *Shifts of a part* are heterogeneous noise and
+shuffled features, which hit half of the nodes. The oracle has one temperature, from the
+target's labels.""",
+    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
+    rows=summarise,
+    bars=per("model", compare, ", "),
+    tables=(Table("{model}: {shifts}", (Column("graph"), *_VALUES)),),
+    terminal=(
+        Table(
+            "{model}: {shifts}, average over graphs",
+            _VALUES,
+            lambda rows: frame.select(rows, graph=AVERAGE),
+        ),
+    ),
+    draw=_draw,
+    size=lambda rows: (4.5 * len(frame.distinct(rows, "model")) + 3.5, 4.0),
+    settings=_settings,
+)

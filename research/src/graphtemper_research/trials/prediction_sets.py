@@ -3,51 +3,39 @@
 The protocol of `known_shifts`: half of the labelled nodes train, a quarter makes the card and the
 thresholds, a quarter is scored under the same sixteen shifts. Two more targets leave the graph
 alone and move the class shares of the scored nodes. Thresholds are computed once, at the source,
-on probabilities at the source temperature. Each (graph, model, seed) is one cell on disk.
+on probabilities at the source temperature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import betabinom
 
 from graphtemper import metrics, recalibrate, shifts, temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper.calibrators.conformal import ConformalSets
-from graphtemper.card import atlas
-from graphtemper.errors import InputError
+from graphtemper.calibrators.conformal.sets import Score
 from graphtemper.graph.graph import Graph
+from graphtemper.recalibration.report import style
 from graphtemper.signals.observation import Observation
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress, Rows
-from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.trials import graph_names as features
-from graphtemper_research.trials import sets_summary
-from graphtemper_research.trials.cases import over_graphs
-from graphtemper_research.trials.known_shifts import FEWEST_NODES, SHIFTS, title
-from graphtemper_research.trials.sets_summary import (
-    LEVEL,
-    METHODS,
-    SCORES,
-    SHARE_TARGETS,
-    TRUE_SHARES,
-    WEIGHTED,
-)
-from graphtemper_research.trials.trial import (
-    ATLAS,
-    MODELS,
-    SOURCE,
-    TARGET_SEED,
-    Answer,
-    Indices,
-    Source,
-    hide_labels,
-    score,
-    split,
-)
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Cell, Show
+from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
+from graphtemper_research.harness.outcome import Comparison, prefixed, reported
+from graphtemper_research.harness.pictures import Marks, dots, legend_below
+from graphtemper_research.harness.runner import Bench, usual_settings
+from graphtemper_research.harness.tables import Column, Table
+from graphtemper_research.trials import shifted_targets, trial
+from graphtemper_research.trials.cases import graph_cases
+from graphtemper_research.trials.shifted_targets import FEWEST_NODES, title
+from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices, Source
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.sets_cell/1"
 GRAPHS = (
@@ -61,6 +49,13 @@ GRAPHS = (
     "county_2012",
 )
 QUICK_GRAPHS = ("county_2012",)
+LEVEL = 0.9
+SCORES: tuple[Score, ...] = ("aps", "raps", "daps")
+WEIGHTED, TRUE_SHARES = "atlas, estimated shares", "source-T, true shares"
+METHODS = (SOURCE, ATLAS, WEIGHTED, TRUE_SHARES, ORACLE)
+SHARE_TARGETS = ("equal class shares", "reversed class shares")
+# A coverage below this quantile of its law is not chance.
+CHANCE = 0.001
 # The class shares of the scored nodes, from those they have.
 RESAMPLED: dict[str, Callable[[FloatArray], FloatArray]] = {
     SHARE_TARGETS[0]: lambda shares: (shares > 0).astype(np.float64),
@@ -68,106 +63,40 @@ RESAMPLED: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 
 
-def run(
-    out: Path,
-    graphs: Sequence[str] | None = None,
-    models: Sequence[str] = ("SIGN",),
-    seeds: int = 1,
-    *,
-    quick: bool = False,
-    progress: Progress | None = None,
-) -> Outcome:
-    """Measure every graph that is not in ``out/cells`` yet and say what the sets cover.
-
-    Parameters
-    ----------
-    out
-        Folder for the cells; the caller writes the outcome.
-    graphs
-        Names of the catalogue or paths; default `GRAPHS`, of which missing ones are left out.
-    models, seeds
-        Names from `MODELS`; how many splits: 1, 2, ...
-    quick
-        One graph and fewer compositions: a smoke test, not a result.
-    progress
-        Called with the cell's name, environments done and environments in all.
-    """
-    usual = QUICK_GRAPHS if quick else GRAPHS
-    found, missing = over_graphs(
-        _cell, out, graphs, usual, models, seeds, quick=quick, progress=progress
-    )
-    return sets_summary.outcome(found, missing)
-
-
-def _cell(
-    folder: Path, name: str, model: str, seed: int, compositions: int, progress: Progress | None
-) -> Cell:
-    graph = features.short(name)
-    head = {
-        "schema": SCHEMA,
-        "graph": graph,
-        "model": model,
-        "seed": seed,
-        "compositions": compositions,
-        "level": LEVEL,
-    }
-    targets = [*(title(shift) for shift in SHIFTS), *SHARE_TARGETS]
-    expected = [{"target": target, "method": method} for target in targets for method in METHODS]
-
-    def measured(show: atlas.Progress | None) -> Rows:
-        return measure(features.load(name), model, seed, compositions, progress=show)
-
-    return cells.finish(folder, f"{graph}-{model}-{seed}", head, expected, measured, progress)
-
-
 def measure(
-    graph: Graph,
-    model: str,
-    seed: int,
-    compositions: int = atlas.COMPOSITIONS,
-    *,
-    progress: atlas.Progress | None = None,
+    graph: Graph, model: str, seed: int, compositions: int, *, progress: Show | None = None
 ) -> Rows:
     """Return one row per target and method for one split of one graph."""
-    if graph.labelled.size < FEWEST_NODES:
-        raise InputError(
-            f"the graph {graph.name!r} has {graph.labelled.size} labelled nodes; the evaluation "
-            f"needs at least {FEWEST_NODES}."
-        )
-    assert graph.labels is not None
-    train, val, test = split(graph, seed)
-    known = hide_labels(graph, test)
-    source = Source.prepare(
-        MODELS[model](seed), known, train, val, seed, compositions, progress=progress
+    source, val, test = Source.of_split(
+        graph, model, seed, compositions, progress, fewest_nodes=FEWEST_NODES
     )
-    wrapped = Wrapped.at_source(source, known, val, seed)
-    unlabelled = graph.replace(labels=None)
+    assert graph.labels is not None
+    sets = SourceSets.of(source, trial.hide_labels(graph, test), val, seed)
     rows: Rows = []
-    for index, shift in enumerate(SHIFTS):
-        draw = TARGET_SEED + 100 * seed + index
-        target = unlabelled if shift is None else shift(unlabelled, draw)
-        rows += wrapped.score(title(shift), target, graph.labels, test, draw)
+    for shift, target, draw in shifted_targets.shifted(graph, seed):
+        rows += sets.score(title(shift), target, graph.labels, test, draw)
+    unlabelled = graph.replace(labels=None)
     shares = np.bincount(graph.labels[test], minlength=graph.num_classes) / test.size
-    for index, (name, change) in enumerate(RESAMPLED.items(), start=len(SHIFTS)):
-        draw = TARGET_SEED + 100 * seed + index
+    for index, (name, change) in enumerate(RESAMPLED.items(), start=len(shifted_targets.SHIFTS)):
+        draw = trial.TARGET_SEED + 100 * seed + index
         chosen = shifts.resample_classes(graph.labels, test, change(shares), draw)
-        rows += wrapped.score(name, unlabelled, graph.labels, chosen, draw)
+        rows += sets.score(name, unlabelled, graph.labels, chosen, draw)
     return rows
 
 
 @dataclass(frozen=True)
-class Wrapped:
+class SourceSets:
     """A source with the thresholds of its prediction sets."""
 
     source: Source
     sets: dict[str, ConformalSets]
 
     @classmethod
-    def at_source(cls, source: Source, graph: Graph, val: Indices, seed: int) -> Wrapped:
+    def of(cls, source: Source, graph: Graph, val: Indices, seed: int) -> SourceSets:
         """Compute the thresholds at the source temperature, from the nodes of the card."""
         assert graph.labels is not None
-        seen = Observation(source.predictor, graph, temperature=source.card.probe.temperature)
-        p = temperature.apply(seen.all_logits)
+        unit = source.card.probe.temperature
+        p = temperature.apply(Observation(source.predictor, graph, temperature=unit).all_logits)
         fitted: dict[str, ConformalSets] = {
             name: ConformalSets(name, LEVEL, seed=seed).fit(p, graph.labels, graph, val)
             for name in SCORES
@@ -179,29 +108,224 @@ class Wrapped:
         logits = Observation(self.source.predictor, target).all_logits
         truth = labels[nodes]
         result = recalibrate(self.source.predictor, target, self.source.card, nodes, seed=draw)
-        asked = Answer.of(result)
-        kept = Answer(self.source.card.probe.temperature)
-        answers = {SOURCE: kept, ATLAS: asked, WEIGHTED: asked, TRUE_SHARES: kept}
+        atlas, unchanged = trial.Answer.of(result), trial.Answer(self.source.card.probe.temperature)
+        answers = {SOURCE: unchanged, ATLAS: atlas, WEIGHTED: atlas, TRUE_SHARES: unchanged}
         true_shares = np.bincount(truth, minlength=logits.shape[1]) / nodes.size
-        # Where no class shares explain what is seen there are none, and thresholds stay.
+        # Where no class shares explain the predictions there are none, and thresholds stay.
         shares = {WEIGHTED: result.class_shares, TRUE_SHARES: true_shares}
-        rows = []
-        for row in score(logits[nodes], truth, answers):
+        rows: Rows = []
+        for row in trial.score(logits[nodes], truth, answers):
             p = temperature.apply(logits, row["temperature"])
             weights = shares.get(row["method"])
-            covered: dict[str, float] = {}
+            coverage: dict[str, float] = {}
             for kind, sets in self.sets.items():
                 own = sets if weights is None else sets.for_shares(weights)
-                found = own.predict(p, target, nodes)
-                covered |= {
-                    f"{kind} coverage": metrics.coverage(found, truth),
-                    f"{kind} size": metrics.mean_set_size(found),
-                    f"{kind} singletons": metrics.singleton_share(found),
+                members = own.predict(p, target, nodes)
+                coverage |= {
+                    f"{kind} coverage": metrics.coverage(members, truth),
+                    f"{kind} size": metrics.mean_set_size(members),
+                    f"{kind} singletons": metrics.singleton_share(members),
                 }
-            named = {
+            facts = {
                 "target": name,
                 "card_nodes": self.source.num_nodes,
                 "weighted": weights is not None,
             }
-            rows.append(named | row | covered)
+            rows.append(facts | row | coverage)
         return rows
+
+
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return rows per graph, score and method, their averages, and rows per target and score."""
+    targets: Rows = [
+        frame.pick(row, "model", "graph", "method", "target")
+        | {"score": kind}
+        | {key: row[f"{kind} {key}"] for key in ("coverage", "size", "singletons")}
+        for row in frame.flat(cells, "model", "graph")
+        for kind in SCORES
+    ]
+    keys = ("model", "graph", "score", "method")
+    lowest = {"lowest": frame.extreme_of("lowest", min)}
+    graphs, averages = frame.with_averages(targets, keys, _SUMMARY, lowest)
+    by_target = [
+        facts
+        | {
+            f"{key} {method}": frame.average(frame.select(own, method=method), key)
+            for method in METHODS
+            for key in ("coverage", "size")
+        }
+        for facts, own in _groups(targets, "model", "target", "score")
+    ]
+    return [*graphs, *averages, *by_target]
+
+
+def _groups(rows: Rows, *keys: str) -> list[tuple[dict[str, Any], list[Row]]]:
+    return [(dict(zip(keys, v, strict=True)), own) for v, own in frame.grouped(rows, *keys).items()]
+
+
+def _under(kind: str, key: str) -> Aggregate:
+    """Return the frame.aggregate that averages a column over one kind of target."""
+    return lambda rows: frame.mean_of(key)([row for row in rows if _kind(row["target"]) == kind])
+
+
+def _kind(target: str) -> str:
+    if target == "none":
+        return "unshifted"
+    return "new shares" if target in SHARE_TARGETS else "shifted"
+
+
+def _coverages(rows: Sequence[Row]) -> list[float]:
+    return [row["coverage"] for row in rows if _kind(row["target"]) == "shifted"]
+
+
+_SUMMARY: dict[str, Aggregate] = {
+    "unshifted": _under("unshifted", "coverage"),
+    "unshifted size": _under("unshifted", "size"),
+    "coverage": _under("shifted", "coverage"),
+    "shortfall": lambda rows: frame.mean([max(LEVEL - value, 0.0) for value in _coverages(rows)]),
+    "lowest": lambda rows: min(_coverages(rows)),
+    "size": _under("shifted", "size"),
+    "singletons": _under("shifted", "singletons"),
+    "moved": _under("new shares", "coverage"),
+    "moved size": _under("new shares", "size"),
+}
+
+
+def bars(rows: Sequence[Row], cells: Sequence[Cell]) -> list[Comparison]:
+    """State where the unshifted graph is covered as promised, and the coverage elsewhere."""
+    comparisons = [_within_chance(cells)]
+    averages = frame.select(rows, graph=AVERAGE)
+    for (model, kind), own in frame.grouped(averages, "model", "score").items():
+        methods = {row["method"]: row for row in own}
+        stated = [
+            reported(
+                f"{method}: coverage under shift",
+                row["coverage"],
+                f"mean shortfall {row['shortfall']:.3f}, lowest {row['lowest']:.3f}, "
+                f"mean size {row['size']:.2f}",
+            )
+            for method, row in methods.items()
+            if method != TRUE_SHARES
+        ]
+        stated += [
+            reported(
+                f"{method}: coverage under new class shares",
+                row["moved"],
+                f"mean size {row['moved size']:.2f}",
+            )
+            for method, row in methods.items()
+            if method != ORACLE
+        ]
+        comparisons += prefixed(f"{model}, {kind.upper()}, ", stated)
+    return comparisons
+
+
+def _within_chance(cells: Sequence[Cell]) -> Comparison:
+    """Count where the unshifted graph, whose nodes are exchangeable, is covered as promised.
+
+    Given n labelled nodes, the number covered of m new ones is beta-binomial with parameters
+    m, k = ceil((n + 1) level) and n + 1 - k, or larger.
+    """
+    rows = frame.select(frame.flat(cells), target="none", method=SOURCE)
+    covered = 0
+    for row in rows:
+        k = int(np.ceil((row["card_nodes"] + 1) * LEVEL - 1e-9))
+        least = float(betabinom.ppf(CHANCE, row["nodes"], k, row["card_nodes"] + 1 - k))
+        covered += sum(row[f"{kind} coverage"] * row["nodes"] >= least - 1e-6 for kind in SCORES)
+    total = len(rows) * len(SCORES)
+    return Comparison(
+        "unshifted graphs and scores covered as promised",
+        covered,
+        f"{total}",
+        covered == total,
+        note=f"of {total}; not below the {CHANCE:.1%} quantile of the beta-binomial law",
+    )
+
+
+_NARROW = (
+    Column("method"),
+    Column("unshifted", "still", ".3f"),
+    Column("coverage", "shifted", ".3f"),
+    Column("shortfall", "short", ".3f"),
+    Column("lowest", spec=".3f"),
+    Column("size", spec=".2f"),
+)
+_BY_GRAPH = Table(
+    lambda row: f"{row['model']}, {row['score'].upper()}: by graph",
+    (
+        Column("graph"),
+        *_NARROW,
+        Column("unshifted size", "size still", ".2f"),
+        Column("singletons", spec=".0%"),
+        Column("moved", "new shares", ".3f"),
+        Column("moved size", "size, new shares", ".2f"),
+    ),
+    lambda rows: [row for row in rows if "graph" in row],
+)
+_BY_TARGET = Table(
+    lambda row: f"{row['model']}, {row['score'].upper()}: by target, averaged over graphs",
+    (
+        Column("target"),
+        *(Column(f"coverage {method}", method, ".3f") for method in METHODS),
+        *(Column(f"size {m}", f"size {m}", ".2f") for m in (SOURCE, ATLAS, ORACLE)),
+    ),
+    lambda rows: [row for row in rows if "target" in row],
+)
+_MARKS: Marks = {SOURCE: (style.RED, "s"), ATLAS: (style.BLUE, "o"), ORACLE: (style.GREEN, "^")}
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw coverage by target, averaged over graphs, one panel per score."""
+    panels = figure.subplots(1, len(SCORES), sharey=True, sharex=True)
+    for axes, kind in zip(panels, SCORES, strict=True):
+        own = [
+            row for row in frame.select(rows, model=rows[0]["model"], score=kind) if "target" in row
+        ]
+        points = {m: [(row["target"], row[f"coverage {m}"]) for row in own] for m in _MARKS}
+        dots(axes, _MARKS, points, "coverage", kind.upper())
+        axes.axvline(LEVEL, color="black", linewidth=0.8, linestyle="--")
+    legend_below(figure, panels[0], 3)
+
+
+def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
+    return usual_settings(cells, rows) | {"level": LEVEL}
+
+
+def expected() -> list[dict[str, str]]:
+    """Return what identifies each row of a cell."""
+    targets = [*map(title, shifted_targets.SHIFTS), *SHARE_TARGETS]
+    return [{"target": target, "method": method} for target in targets for method in METHODS]
+
+
+BENCH = Bench(
+    name="sets",
+    title="Prediction sets under shift",
+    command="bench sets",
+    introduction="""\
+Sets that were asked to hold the true class with probability 0.9. **Coverage is guaranteed
+only under exchangeability**, that is for *still* with source-T: the graph as it is. All else
+is measured, not promised. Thresholds come from the source, at the source temperature; at the
+target the probabilities are those of the source temperature, of the atlas, or of the oracle,
+which sees the target's labels. *Shifted* is the mean coverage over fifteen shifts, *short*
+the mean of what is missing to 0.9, *lowest* the worst shift, *size* the mean number of
+classes in a set, *singletons* the share of sets with one class. *New shares* is the mean
+over two targets whose graph is the source's but whose scored nodes have equal or reversed
+class shares. *Estimated shares* weights the thresholds with the class shares that
+`recalibrate` reports, where it reports any; *true shares* with those that only the labels
+tell. A set is never empty: where a model is right more often than 0.9 its sets cover more.""",
+    cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected, level=LEVEL),
+    rows=summarise,
+    bars=bars,
+    sections=("model", "score"),
+    tables=(_BY_GRAPH, _BY_TARGET),
+    terminal=(
+        Table(
+            lambda row: f"{row['model']}: {row['score'].upper()}",
+            _NARROW,
+            lambda rows: frame.select(rows, graph=AVERAGE),
+        ),
+    ),
+    draw=_draw,
+    size=lambda rows: (8.5, 5.2),
+    settings=_settings,
+)

@@ -6,9 +6,8 @@ The methods see targets without labels. Labels of a target are read by `score` a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,8 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.result import Recalibration
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.matching import nearest_temperature
+from graphtemper_research.harness.cells import Show
+from graphtemper_research.harness.frame import Row, Rows
 
 Indices = NDArray[np.int64]
 
@@ -38,8 +39,6 @@ VERDICTS = ("trust", "caution", "abstain")
 TOLERANCE = 0.02
 # Targets count their seeds up from here; the atlas draws its own from 2^62 others.
 TARGET_SEED = 1_000_000
-# A quick run sees that everything works; its atlas is too small to be judged.
-QUICK_COMPOSITIONS = 10
 
 MODELS: dict[str, Callable[[int], SIGN | GCN]] = {
     "SIGN": lambda seed: SIGN(hops=2, C=1.0, tol=1e-4),
@@ -47,21 +46,20 @@ MODELS: dict[str, Callable[[int], SIGN | GCN]] = {
 }
 
 
-def check_request(models: Sequence[str], seeds: int) -> None:
-    """Refuse models that are not in `MODELS`, and fewer than one seed.
+def check_models(names: Sequence[str], known: Iterable[str] = MODELS) -> Sequence[str]:
+    """Return the names of models, or refuse those that are not known.
 
     Examples
     --------
-    >>> check_request(("MLP",), 3)
+    >>> check_models(("MLP",))
     Traceback (most recent call last):
     graphtemper.errors.InputError: unknown model 'MLP'; choose from SIGN, GCN.
     """
-    unknown = [name for name in models if name not in MODELS]
-    if unknown or not models:
-        given = repr(unknown[0]) if unknown else "nothing"
-        raise InputError(f"unknown model {given}; choose from {', '.join(MODELS)}.")
-    if seeds < 1:
-        raise InputError(f"seeds must be at least 1, not {seeds}.")
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        refused = repr(unknown[0]) if unknown else "nothing"
+        raise InputError(f"unknown model {refused}; choose from {', '.join(known)}.")
+    return names
 
 
 def split(graph: Graph, seed: int) -> tuple[Indices, Indices, Indices]:
@@ -95,6 +93,22 @@ def _shuffled(graph: Graph, seed: int) -> Indices:
     # Seeds start at 1: one graph's labels were generated with seed 0's permutation.
     # Not the plain generator: minesweeper drew the cells it shows with the plain seed 1.
     return stream(seed, "trial split").permutation(graph.labelled)
+
+
+def check_size(graph: Graph, fewest_nodes: int) -> None:
+    """Refuse a graph with too few labelled nodes.
+
+    Examples
+    --------
+    >>> check_size(Graph(features=[[1.0]], edges=[], labels=[0], name="tiny"), 1000)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the graph 'tiny' has 1 labelled nodes; ...
+    """
+    if graph.labelled.size < fewest_nodes:
+        raise InputError(
+            f"the graph {graph.name!r} has {graph.labelled.size} labelled nodes; the evaluation "
+            f"needs at least {fewest_nodes}."
+        )
 
 
 def hide_labels(graph: Graph, nodes: Indices) -> Graph:
@@ -196,7 +210,7 @@ class Source:
         seed: int,
         compositions: int = atlas.COMPOSITIONS,
         *,
-        progress: atlas.Progress | None = None,
+        progress: Show | None = None,
     ) -> Source:
         """Train on some labelled nodes and make card and peers of others.
 
@@ -208,6 +222,34 @@ class Source:
         )
         peers = Peers.fit(frozen, graph, val, card.probe.temperature)
         return cls(frozen, card, peers, int(val.size))
+
+    @classmethod
+    def of_split(
+        cls,
+        graph: Graph,
+        model: str,
+        seed: int,
+        compositions: int,
+        progress: Show | None = None,
+        *,
+        fewest_nodes: int = 0,
+    ) -> tuple[Source, Indices, Indices]:
+        """Prepare a model of `MODELS` on a split of a graph.
+
+        Returns the source, the nodes of its card and the nodes to score.
+        """
+        check_size(graph, fewest_nodes)
+        train, val, test = split(graph, seed)
+        source = cls.prepare(
+            MODELS[model](seed),
+            hide_labels(graph, test),
+            train,
+            val,
+            seed,
+            compositions,
+            progress=progress,
+        )
+        return source, val, test
 
     def answers(self, target: Graph, nodes: Indices, seed: int) -> dict[str, Answer]:
         """Return what the peers and the atlas say about some nodes of a target."""
@@ -242,7 +284,25 @@ SCORES = (
 )
 
 
-def score(logits: FloatArray, labels: Indices, answers: dict[str, Answer]) -> list[dict[str, Any]]:
+_ALWAYS = ("ece", "accuracy", "nodes")
+_NUMBERS = (*_ALWAYS, "temperature", "nll", "estimate", "low", "high")
+
+
+def scored(row: Row) -> bool:
+    """Say whether a row has every score, and finite numbers where tables add them up.
+
+    Examples
+    --------
+    >>> scored({"method": "atlas", "ece": 0.1})
+    False
+    """
+    if not row.keys() >= set(SCORES) or (row["low"] is None) != (row["high"] is None):
+        return False
+    numbers = [row[key] for key in _NUMBERS if row[key] is not None or key in _ALWAYS]
+    return all(type(value) in (int, float) and math.isfinite(value) for value in numbers)
+
+
+def score(logits: FloatArray, labels: Indices, answers: dict[str, Answer]) -> Rows:
     """Score every answer, and then the oracle's, against the target's labels.
 
     An infinite NLL, of a method that is certain and wrong, is None: JSON has no infinity.

@@ -1,0 +1,47 @@
+"""Every bench by the name of its files, and their pages from finished results."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from graphtemper_research.harness.outcome import read_outcome, write_text
+from graphtemper_research.harness.runner import Bench
+
+# Modules of this package; each has its bench as BENCH. They are imported when they are needed.
+MODULES = {
+    "leaderboard": "leaderboard.board",
+    "atlas_bench": "trials.known_shifts",
+    "natural_shifts": "trials.natural_shifts",
+    "labels": "trials.label_budgets",
+    "controls": "trials.negative_controls",
+    "paper_setting": "trials.paper_setting",
+    "sets": "trials.prediction_sets",
+    "class_shares": "trials.class_share_shifts",
+    "per_node": "trials.per_node_temperatures",
+    "monitoring": "trials.monitoring",
+}
+
+
+def load(name: str) -> Bench:
+    """Return a bench by the name of its files.
+
+    Examples
+    --------
+    >>> load("controls").title
+    'What the atlas cannot see'
+    """
+    bench = import_module(f"graphtemper_research.{MODULES[name]}").BENCH
+    assert isinstance(bench, Bench)
+    return bench
+
+
+def render(folder: Path) -> list[Path]:
+    """Write the page of every outcome in a folder and its folders again; return their paths."""
+    paths = []
+    for name in MODULES:
+        for path in sorted(folder.rglob(f"{name}.json")):
+            page = path.with_suffix(".md")
+            write_text(page, load(name).page(read_outcome(path)))
+            paths.append(page)
+    return paths

@@ -1,0 +1,57 @@
+"""The sixteen shifts of the evaluations, and the targets they make of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphtemper import shifts
+from graphtemper.graph import datasets
+from graphtemper.graph.graph import Graph
+from graphtemper.shifts import Shift
+from graphtemper_research.trials.trial import TARGET_SEED
+
+FEWEST_NODES = 1000
+SHIFTS: tuple[Shift | None, ...] = (
+    None,
+    *(shifts.noise(level) for level in (0.75, 1.0, 2.5)),
+    *(shifts.mask(level) for level in (0.5, 0.9)),
+    *(shifts.rewire(level) for level in (0.25, 0.5, 0.75)),
+    *(shifts.drop(level) for level in (0.5, 0.9)),
+    shifts.add(1.5),
+    shifts.shuffle(0.5),
+    shifts.heterogeneous(1.5),
+    *(shifts.scale(level) for level in (0.4, 2.5)),
+)
+
+
+def title(shift: Shift | None) -> str:
+    """Return the name of a shift in a table.
+
+    Examples
+    --------
+    >>> title(None), title(shifts.noise(0.75))
+    ('none', 'noise(0.75)')
+    """
+    return "none" if shift is None else repr(shift)
+
+
+def large_graphs() -> list[str]:
+    """Return the graphs of the catalogue that are large enough."""
+    return [
+        name
+        for name, entry in datasets.CATALOGUE.items()
+        if entry.collection == "benchmark" and entry.nodes >= FEWEST_NODES
+    ]
+
+
+def families() -> list[str]:
+    """Return the families of the shifts, each once."""
+    return list(dict.fromkeys(shift.family for shift in SHIFTS if shift is not None))
+
+
+def shifted(graph: Graph, seed: int) -> Iterator[tuple[Shift | None, Graph, int]]:
+    """Yield every shift with the unlabelled graph under it and the seed of the draw."""
+    unlabelled = graph.replace(labels=None)
+    for index, shift in enumerate(SHIFTS):
+        draw = TARGET_SEED + 100 * seed + index
+        yield shift, unlabelled if shift is None else shift(unlabelled, draw), draw

@@ -1,0 +1,66 @@
+"""The leaderboard: which cells a request means, and what its bars say."""
+
+import pytest
+
+from graphtemper.errors import InputError
+from graphtemper_research.harness.runner import Request, run
+from graphtemper_research.leaderboard import board
+from graphtemper_research.leaderboard.board import BENCH
+from graphtemper_research.leaderboard.section import section
+from graphtemper_research.leaderboard.tasks import KNOWN
+
+
+def test_the_prediction_names_who_contradicts_it(cells):
+    found = {bar.quantity: bar for bar in BENCH.outcome(cells).comparisons}
+    against = found[f"{KNOWN}: source-fitted calibrators with less ECE than source-T, beyond 90 %"]
+    assert (against.measured, against.met) == (1, False)
+    assert against.note == "GATS (-0.058)" or against.note == "GATS (-0.057)"
+    best = found[f"{KNOWN}: share of source-T's excess ECE that the atlas removes"]
+    assert best.met is True
+
+
+def test_the_paragraph_is_made_of_the_files(tmp_path, cells, make_cell):
+    BENCH.outcome(cells).write(tmp_path)
+    text = section(tmp_path, "results/")
+    assert "![Every calibrator under shift](results/leaderboard.png)" in text
+    assert "Mean ECE is 0.165 with source-T and 0.025 with the oracle's" in text
+    assert "Against the prediction" in text
+    assert "GATS by 0.05" in text
+    calm = [
+        make_cell("SIGN", graph, 1, source=0.2, RBS=0.21, atlas=0.1, per_node=0.1, oracle=0.05)
+        for graph in ("a", "b")
+    ]
+    BENCH.outcome(calm).write(tmp_path)
+    assert "None has less ECE than source-T" in section(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"models": ["MLP"]}, "unknown model 'MLP'"),
+        ({"calibrators": ["GAST"]}, "unknown calibrator 'GAST'"),
+        ({"retrain": ["Tant"]}, "unknown calibrator 'Tant'"),
+        ({"groups": ["mars"]}, "unknown group 'mars'"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"names": []}, "no graph to measure"),
+    ],
+)
+def test_wrong_requests(tmp_path, options, message):
+    chosen = {"names": ["cora"], "models": ["SIGN"]} | options
+    request = {key: chosen.pop(key) for key in ("names", "models", "seeds") if key in chosen}
+    with pytest.raises(InputError, match=message):
+        run(board.bench(**chosen), Request(tmp_path, **request))
+
+
+def test_models_and_groups_of_a_request(tmp_path):
+    def titles(bench, **request):
+        cases, _ = bench.cases(Request(tmp_path, **request))
+        return [case.title for case in cases]
+
+    named = titles(BENCH, names=["cora"], models=["SIGN"], seeds=2)
+    assert named == ["known-cora-SIGN-1", "known-cora-SIGN-2"]
+    assert titles(BENCH, names=["cora"], quick=True) == ["known-cora-SIGN-1"]
+    (case,), _ = board.bench(retrain=["Tent"]).cases(
+        Request(tmp_path, ["cora"], ["GCN"], 1, quick=True)
+    )
+    assert {"shift": "none", "method": "Tent"} in case.expected

@@ -1,0 +1,31 @@
+"""Every committed page of a bench is what its committed JSON file says."""
+
+from pathlib import Path
+
+import pytest
+
+from graphtemper_research import benches
+from graphtemper_research.harness.outcome import read_outcome
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+FILES = {path.stem: path for name in benches.MODULES for path in RESULTS.rglob(f"{name}.json")}
+
+
+@pytest.mark.parametrize("name", benches.MODULES)
+def test_the_page_is_what_its_file_says(name):
+    bench, content = benches.load(name), read_outcome(FILES[name])
+    assert bench.name == content["name"] == name
+    assert bench.title == content["title"]
+    assert bench.page(content) == FILES[name].with_suffix(".md").read_text("utf-8")
+
+
+def test_every_committed_outcome_of_a_trial_has_its_bench():
+    assert {path.stem for path in (RESULTS / "atlas").glob("*.json")} < set(benches.MODULES)
+
+
+def test_pages_are_written_from_files(tmp_path):
+    (tmp_path / "deep").mkdir()
+    copy = tmp_path / "deep" / "controls.json"
+    copy.write_bytes(FILES["controls"].read_bytes())
+    assert benches.render(tmp_path) == [copy.with_suffix(".md")]
+    assert copy.with_suffix(".md").read_bytes() == FILES["controls"].with_suffix(".md").read_bytes()

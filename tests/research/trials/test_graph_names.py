@@ -1,0 +1,28 @@
+"""Graphs by name or path, with their features as stored or embedded."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from graphtemper import Graph
+from graphtemper.errors import InputError
+from graphtemper_research.trials import graph_names
+
+
+def test_an_embedding_by_name(tmp_path):
+    words = sp.random(120, 90, 0.1, format="csr", random_state=0)
+    Graph(features=words, edges=[[0, 1]], name="words").save(tmp_path / "words.npz")
+    Graph(features=np.eye(120), edges=[[0, 1]]).save(tmp_path / "dense.npz")
+    name, dense = str(tmp_path / "words.npz"), str(tmp_path / "dense.npz")
+    found = graph_names.load(f"{name}+svd64")
+    assert found.features.shape == (120, 64)
+    assert isinstance(found.features, np.ndarray)
+    # The leading components keep the most of the features that 64 columns can.
+    singular = np.linalg.svd(words.toarray(), compute_uv=False)
+    assert np.square(found.features).sum() == pytest.approx(np.square(singular[:64]).sum(), 0.01)
+    assert (graph_names.load(f"{name}+svd64").features == found.features).all()
+    assert graph_names.load(name).num_features == 90
+    assert graph_names.with_embeddings([name, dense]) == [name, dense, f"{name}+svd64"]
+    assert graph_names.present([name, "nowhere.npz"]) == ([name], ["nowhere.npz"])
+    with pytest.raises(InputError, match="120 dense feature columns"):
+        graph_names.load(f"{dense}+svd64")
