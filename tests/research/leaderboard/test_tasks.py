@@ -20,7 +20,6 @@ from graphtemper_research.leaderboard.tasks import KNOWN, NATURAL, TITLED, Task,
 from graphtemper_research.trials.pairs import Pair
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, hide_labels, scored, split
 
-LEVELS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 SHIFTS = ("none", "noise(1)", "rewire(0.5)")
 FEW = ("VectorScaling", "RBS")
 
@@ -42,7 +41,6 @@ def folder(tmp_path_factory):
 def outcome(folder):
     steps = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", LEVELS)
         patch.setattr(atlas, "COMPOSITIONS", 0)
         patch.setattr(board, "TITLED", {title: TITLED[title] for title in SHIFTS})
         source, target = str(folder / "home.npz"), str(folder / "away.npz")
@@ -96,9 +94,8 @@ def test_average_confidence_is_the_source_temperature(outcome, folder):
         assert rows[ORACLE]["nll"] <= min(rows[name]["nll"] for name in (SOURCE, ATLAS)) + 1e-9
 
 
-def test_labels_of_scored_nodes_change_no_answer(folder, monkeypatch):
+def test_labels_of_scored_nodes_change_no_answer(folder):
     """Swap the labels of the scored nodes: every probability must stay, so accuracies mirror."""
-    monkeypatch.setattr(atlas, "LEVELS", LEVELS)
     graph = sample(1)
     _, _, test = split(graph, 1)
     swapped = graph.labels.copy()

@@ -5,7 +5,6 @@ import pytest
 
 from graphtemper import csbm, metrics, shifts
 from graphtemper import temperature as temperatures
-from graphtemper.card import atlas
 from graphtemper.errors import InputError
 from graphtemper_research.harness.frame import AVERAGE
 from graphtemper_research.trials import per_node_temperatures, shifted_targets
@@ -21,11 +20,6 @@ from graphtemper_research.trials.per_node_temperatures import (
 from graphtemper_research.trials.shifted_targets import title
 from graphtemper_research.trials.trial import ORACLE, SCORES
 
-LEVELS = {
-    name: levels[1:3]
-    for name, levels in atlas.LEVELS.items()
-    if name not in ("drop_columns", "smooth", "offset", "drop_hubs", "homophily", "blend")
-}
 SHIFTS = (None, shifts.noise(1.0), shifts.shuffle(0.5), shifts.heterogeneous(1.5))
 
 
@@ -33,7 +27,6 @@ SHIFTS = (None, shifts.noise(1.0), shifts.shuffle(0.5), shifts.heterogeneous(1.5
 def cell():
     graph = csbm.sample(1000, degree=6, homophily=0.8, snr=0.5, num_features=16, seed=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(atlas, "LEVELS", LEVELS)
         patch.setattr(shifted_targets, "SHIFTS", SHIFTS)
         rows = per_node_temperatures.measure(graph, "SIGN", 1, compositions=0)
     head = {"graph": "csbm", "model": "SIGN", "seed": 1, "compositions": 0, "code": "x"}
