@@ -9,9 +9,9 @@ import pytest
 from graphtemper.errors import InputError
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case
+from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import at_most, read_outcome
 from graphtemper_research.harness.runner import Bench, Request, per, publish, run
-from graphtemper_research.harness.tables import Column, Table
 
 
 def measure(name, seed, show):

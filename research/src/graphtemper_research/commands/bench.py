@@ -188,7 +188,7 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> No
     """Run a bench, itself or by name; leave its files, tables and bars."""
     from graphtemper_research import benches
     from graphtemper_research.harness import runner
-    from graphtemper_research.harness.tables import bar_table
+    from graphtemper_research.harness.layout import bar_table
 
     chosen = benches.load(chosen) if isinstance(chosen, str) else chosen
     out = run.out or Path("artifacts") / chosen.name

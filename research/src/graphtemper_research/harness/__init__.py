@@ -4,7 +4,7 @@
 `runner`                `Bench`, a declared evaluation, and the one function that runs it
 `cells`                 finished measurements on disk, so that a run can be resumed
 `frame`                 rows of measurements: group, average, put methods side by side
-`tables`                declared tables, for a terminal and for Markdown
+`layout`                declared tables, for a terminal and for Markdown
 `outcome`               comparisons with published numbers and bars; JSON, CSV and picture
 `pictures`              what the pictures of several benches share
 `code_digest`           which code made a number

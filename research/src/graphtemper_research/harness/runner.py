@@ -18,8 +18,7 @@ from graphtemper.card import atlas
 from graphtemper.errors import InputError
 from graphtemper_research.harness.cells import Case, Cell, Progress, finish, outdated
 from graphtemper_research.harness.frame import Row, Rows, distinct, grouped
-from graphtemper_research.harness.outcome import Comparison, Outcome, prefixed, reported, write_text
-from graphtemper_research.harness.tables import (
+from graphtemper_research.harness.layout import (
     Cells,
     Table,
     bar_table,
@@ -27,6 +26,7 @@ from graphtemper_research.harness.tables import (
     markdown,
     render_tables,
 )
+from graphtemper_research.harness.outcome import Comparison, Outcome, prefixed, reported, write_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,9 +13,9 @@ from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import REPORTED, Comparison
 from graphtemper_research.harness.runner import Bench, Request, Selection, usual_settings
-from graphtemper_research.harness.tables import Column, Table
 from graphtemper_research.leaderboard.methods import (
     PER_NODE,
     SOURCE_FITTED,

@@ -1,4 +1,24 @@
-"""One file for each figure or table of the paper; the library never imports from here."""
+"""The figures and tables of the paper, each in a module of its own, and the audit.
+
+Module, name for `graphtemper paper`, and content with its label in the paper:
+
+==================  ===========  ==================================================================
+`concept`           concept      Figure `fig:concept`: confidence and accuracy by logit
+`slope`             slope        Figure `fig:val`: the slope of Theorem 1
+`extensions`        extensions   Figure `fig:ext`: self-loops and several classes
+`bound`             bound        Figure `fig:bound`: the bound of Proposition 4
+`temperature_grid`  temperature  Figure `fig:temp`: the temperature over homophily and SNR
+`label_free`        label-free   beyond the paper: the temperature from unlabelled logits
+`synthetic`         synthetic    Figure `fig:mech` and the synthetic tables: STAC on block models
+`real`              real         Figure `fig:real`, Table `tab:real`: STAC on real graphs
+`sweep`             sweep        Figure `fig:sweep`: the gap against feature noise
+`rewiring`          rewiring     Figure `fig:struct`: rewired edges
+`audit`             audit        small studies of claims that no figure tests
+==================  ===========  ==================================================================
+
+`frozen_binary` and `slope_grid` hold what the figures on block models share, `real_graphs` what
+those on real graphs share. `audit_page` and `results_page` write the pages.
+"""
 
 from __future__ import annotations
 

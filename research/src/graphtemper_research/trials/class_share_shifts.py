@@ -25,10 +25,10 @@ from graphtemper.recalibration.result import Recalibration
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import Aggregate, Row, Rows
+from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
 from graphtemper_research.harness.pictures import legend_below, scatter
 from graphtemper_research.harness.runner import Bench, per
-from graphtemper_research.harness.tables import Column, Table
 from graphtemper_research.trials import trial
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.share_targets import CASES, resampled

@@ -18,6 +18,7 @@ from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
+from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import (
     Comparison,
     at_most,
@@ -27,7 +28,6 @@ from graphtemper_research.harness.outcome import (
 )
 from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, per
-from graphtemper_research.harness.tables import Column, Table
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.graph_names import SUFFIX
 from graphtemper_research.trials.shifted_targets import (

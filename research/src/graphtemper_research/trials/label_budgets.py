@@ -20,9 +20,9 @@ from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_most, between
 from graphtemper_research.harness.runner import Bench, per
-from graphtemper_research.harness.tables import Column, Table
 from graphtemper_research.trials.natural_shifts import group_means, pair_settings
 from graphtemper_research.trials.pairs import PAIRS, Pair, pair_cases, short_name
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Answer, Indices, Source

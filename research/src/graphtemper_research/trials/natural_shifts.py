@@ -17,10 +17,10 @@ from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.layout import Column, Table, interval
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
 from graphtemper_research.harness.pictures import legend_below, scatter
 from graphtemper_research.harness.runner import Bench, per, usual_settings
-from graphtemper_research.harness.tables import Column, Table, interval
 from graphtemper_research.trials.pairs import PAIRS, Pair, pair_cases, short_name
 from graphtemper_research.trials.trial import (
     ATLAS,

@@ -14,10 +14,10 @@ from graphtemper.graph.graph import Graph
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.layout import Column, Table, interval
 from graphtemper_research.harness.outcome import Comparison, reported
 from graphtemper_research.harness.pictures import legend_below
 from graphtemper_research.harness.runner import Bench
-from graphtemper_research.harness.tables import Column, Table, interval
 from graphtemper_research.trials import trial
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.hidden_shifts import (

@@ -19,10 +19,10 @@ from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_most
 from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, Request, Selection
-from graphtemper_research.harness.tables import Column, Table
 from graphtemper_research.paper import real, real_graphs
 from graphtemper_research.trials import graph_names, trial
 from graphtemper_research.trials.trial import ATLAS, ORACLE, PEERS, SOURCE, Source

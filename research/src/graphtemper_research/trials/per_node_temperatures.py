@@ -30,10 +30,10 @@ from graphtemper.signals.observation import Observation
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Row, Rows
+from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
 from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, per, usual_settings
-from graphtemper_research.harness.tables import Column, Table
 from graphtemper_research.trials import shifted_targets
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.shifted_targets import FEWEST_NODES, title

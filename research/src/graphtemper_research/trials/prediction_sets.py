@@ -25,10 +25,10 @@ from graphtemper.signals.observation import Observation
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Aggregate, Row, Rows
+from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, prefixed, reported
 from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, usual_settings
-from graphtemper_research.harness.tables import Column, Table
 from graphtemper_research.trials import shifted_targets, trial
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.shifted_targets import FEWEST_NODES, title
