@@ -82,7 +82,7 @@ def cycles(graph):
 KNOWN_CYCLES = {
     "graphtemper": set(),
     "graphtemper_research": {
-        "graphtemper_research.gats.page",
+        "graphtemper_research.gats.protocol_page",
         "graphtemper_research.gats.protocol",
     },
 }

@@ -8,7 +8,7 @@ from graphtemper import datasets
 
 pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
-from graphtemper_research.gats import page as gats_page
+from graphtemper_research.gats import protocol_page
 from graphtemper_research.gats import protocol
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
@@ -48,7 +48,7 @@ def test_one_split_of_cora_in_seconds():
     assert raw["ece"] > 10
     assert scaled["ece"] < 0.6 * raw["ece"]
     assert mixed["nll"] < raw["nll"]
-    page = gats_page.render(rows)
+    page = protocol_page.render(rows)
     assert "## cora\n" in page
     assert f"{raw['ece']:.2f} ± 0.00" in page
 
@@ -58,7 +58,7 @@ def test_the_page_is_made_from_its_rows():
     if not journal.is_file():
         pytest.skip("the documentation is not part of this installation")
     rows = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
-    assert (RESULTS / "calibrators_in_distribution.md").read_text("utf-8") == gats_page.render(rows)
+    assert (RESULTS / "calibrators_in_distribution.md").read_text("utf-8") == protocol_page.render(rows)
 
 
 @pytest.mark.slow

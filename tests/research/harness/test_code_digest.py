@@ -32,4 +32,4 @@ def test_what_makes_cells_stale(copy):
     assert changed(copy, "trials/negative_controls.py") == [True, True]
     assert changed(copy, "leaderboard/methods.py") == [True, True]
     assert changed(copy, "commands/bench.py") == [False, True]
-    assert changed(copy, "explorer/charts.py") == [False, True]
+    assert changed(copy, "explorer/specifications.py") == [False, True]

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from graphtemper import __version__
 from graphtemper._core.files import atomic_write
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
-from graphtemper_research.explorer.charts import LARGEST_LOGIT, charts
+from graphtemper_research.explorer.specifications import LARGEST_LOGIT, charts
 from graphtemper_research.explorer.presets import PRESETS
 from graphtemper_research.explorer.readings import State
 from graphtemper_research.explorer.script import MODULES, script

@@ -311,7 +311,7 @@ def main(folder: Path, journal: Path) -> None:
         with journal.open("a", encoding="utf-8") as stream_:
             stream_.writelines(json.dumps(row) + "\n" for row in found)
         print(f"{name}, split {seed}", file=sys.stderr)
-    from graphtemper_research.gats.page import render
+    from graphtemper_research.gats.protocol_page import render
 
     write_text(folder / "calibrators_in_distribution.md", render(rows))
 
