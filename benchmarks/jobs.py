@@ -23,7 +23,7 @@ CARD_BARS = {"SIGN": 45, "GCN": 240}
 
 
 def naive_operator(graph: Graph) -> sp.csr_matrix:
-    """Normalise as a textbook does it."""
+    """Return the normalised adjacency as a textbook computes it."""
     n = graph.num_nodes
     low, high = graph.edges.T
     ones = np.ones(low.size, dtype=np.float32)
@@ -35,7 +35,7 @@ def naive_operator(graph: Graph) -> sp.csr_matrix:
 
 
 def naive_pass(model: SIGN, graph: Graph) -> np.ndarray:
-    """From edges to logits as a textbook does it: normalise, propagate all columns, apply heads."""
+    """Go from edges to logits as a textbook does: normalise, propagate all columns, apply heads."""
     step, columns = naive_operator(graph), graph.features
     first, *later = model.weights_.astype(np.float32)
     total = columns @ first + model.intercept_.astype(np.float32)
@@ -74,33 +74,33 @@ def recalibrate_large(num_nodes: int) -> None:
     step = naive_operator(graph)
     products = best(lambda: step @ (step @ graph.features), 2)
     votes = best(lambda: vote(model, graph.replace()), 1)
-    found = {"ours": ours, "peak": peak, "pass": whole, "products": products, "votes": votes}
-    print(json.dumps(found))
+    times = {"ours": ours, "peak": peak, "pass": whole, "products": products, "votes": votes}
+    print(json.dumps(times))
 
 
 def vote(model: SIGN, graph: Graph) -> None:
     """Count votes over eight noisy passes and eight with dropped edges."""
-    seen = Observation(model, graph)
+    observation = Observation(model, graph)
     for kind in ("feature", "edge"):
-        seen.votes(kind, passes=8)
+        observation.votes(kind, passes=8)
 
 
 def recalibrate_rows(num_nodes: int) -> list[Row]:
-    found = in_own_process(f"jobs.recalibrate_large({num_nodes})")
+    times = in_own_process(f"jobs.recalibrate_large({num_nodes})")
     size = f"{num_nodes:,} nodes, degree 20, F = 100, K = 10"
-    ours, peak = found["ours"], round(found["peak"], 2)
+    ours, peak = times["ours"], round(times["peak"], 2)
     run = "1 clean, 6 half views, 2 x 2 noisy, 1 held-out pass; temperature, verdict"
     full = "clean and 8 + 8 votes"
     peers = {
-        "one naive SIGN pass from edges to logits, SciPy": found["pass"],
-        "its two products S(SX) alone, SciPy, S given": found["products"],
+        "one naive SIGN pass from edges to logits, SciPy": times["pass"],
+        "its two products S(SX) alone, SciPy, S given": times["products"],
     }
     rows = []
     for peer, theirs in peers.items():
         met = ours <= 2.5 * theirs and peak <= 4.0
         bar = "at most 2.5 times the peer and 4 GB"
         rows.append(Row("recalibrate", size, ours, peer, theirs, peak, run, bar, met))
-        rows.append(Row(full, size, found["votes"], peer, theirs))
+        rows.append(Row(full, size, times["votes"], peer, theirs))
     for name in ("pubmed", "cora"):
         if datasets.find(name) is not None:
             graph = datasets.load(name)
@@ -130,9 +130,9 @@ def card_rows() -> list[Row]:
         return []
     rows = []
     for name, limit in CARD_BARS.items():
-        found = in_own_process(f"jobs.build_card({name!r})")
-        size = f"pubmed, {name}, {found['environments']} environments"
-        seconds = found["seconds"]
+        built = in_own_process(f"jobs.build_card({name!r})")
+        size = f"pubmed, {name}, {built['environments']} environments"
+        seconds = built["seconds"]
         met = seconds < limit
         rows.append(Row("source card", size, seconds, bar=f"under {limit} s", met=met))
     return rows

@@ -1,4 +1,4 @@
-"""Small jobs beside the libraries that do the same: fits, metrics, products, samplers."""
+"""Small jobs next to the libraries that do the same: fits, metrics, products, samplers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def temperature_rows(num_nodes: int) -> list[Row]:
     ours = best(lambda: temperature.fit(logits, labels))
     rows = []
 
-    def compare(peer: str, theirs: float, found: float) -> None:
-        gap = abs(found - exact)
-        # A peer that stops early is no reason to stop early too: its fit must only not be better.
-        losses = [metrics.nll(temperature.apply(logits, t), labels) for t in (exact, found)]
+    def compare(peer: str, theirs: float, fitted: float) -> None:
+        gap = abs(fitted - exact)
+        # Where a peer stops early the temperatures differ; its loss must then not be lower.
+        losses = [metrics.nll(temperature.apply(logits, t), labels) for t in (exact, fitted)]
         met = theirs >= 5 * ours and (gap <= 1e-6 or losses[0] <= losses[1])
         note = f"temperatures differ by {gap:.1e}, our NLL by {losses[0] - losses[1]:+.1e}"
         rows.append(Row("temperature fit", size, ours, peer, theirs, None, note, FIT_BAR, met))
@@ -125,7 +125,7 @@ def sign_rows(num_nodes: int) -> list[Row]:
 
 
 def dense_block_model(num_nodes: int, degree: float, homophily: float) -> np.ndarray:
-    """Toss one coin a pair, N x N: the textbook sampler."""
+    """Toss one coin per pair, N x N: the textbook sampler."""
     rng = np.random.default_rng(0)
     labels = rng.integers(2, size=num_nodes)
     same, different = csbm.block_probabilities(num_nodes, degree, homophily)

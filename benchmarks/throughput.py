@@ -208,16 +208,16 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--prepare", type=Path, help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.prepare is not None:
-        prepare(told.prepare, told.nodes[0])
+    arguments = parser.parse_args()
+    if arguments.prepare is not None:
+        prepare(arguments.prepare, arguments.nodes[0])
         return
-    if told.one is not None:
-        print(json.dumps(one_size(told.one, told.nodes[0])))
+    if arguments.one is not None:
+        print(json.dumps(one_size(arguments.one, arguments.nodes[0])))
         return
     sizes = []
-    for num_nodes in told.nodes:
-        folder = Path(tempfile.mkdtemp(dir=told.folder, prefix="throughput-"))
+    for num_nodes in arguments.nodes:
+        folder = Path(tempfile.mkdtemp(dir=arguments.folder, prefix="throughput-"))
         try:
             command = [sys.executable, __file__, "--nodes", str(num_nodes)]
             subprocess.run([*command, "--prepare", str(folder)], check=True)
@@ -236,8 +236,8 @@ def main() -> None:
     }
     facts = {"setting": setting, "cores": os.cpu_count(), "sizes": sizes}
     facts["billion"] = billion(sizes[-1])
-    if told.json is not None:
-        told.json.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
     print(markdown(facts))
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Row:
-    """Our time beside a peer's; ``bar`` says what was asked for and ``met`` whether it holds."""
+    """Our time next to a peer's; ``met`` says whether the ``bar`` holds."""
 
     what: str
     size: str

@@ -1,4 +1,4 @@
-"""STAC's experiments: published beside measured, and no way for a label to reach the estimate."""
+"""STAC's experiments: published next to measured, and no way for a label to reach the estimate."""
 
 import numpy as np
 import pytest

@@ -1,1 +1,1 @@
-"""Research beside graphtemper: the paper's experiments, benches, the leaderboard, the explorer."""
+"""The experiments behind graphtemper: the paper, benches, the leaderboard, the explorer."""

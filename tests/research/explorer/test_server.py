@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from graphtemper.errors import FileError, InputError
-from graphtemper_research.explorer import server as room
+from graphtemper_research.explorer import server as explorer_server
 from graphtemper_research.explorer.readings import State, readings
 from graphtemper_research.explorer.server import LARGEST_BODY, ExplorerServer
 from graphtemper_research.explorer.simulate import simulate
@@ -164,7 +164,7 @@ def test_one_simulation_at_a_time(post, server):
 
 
 def test_a_silent_client_is_let_go(server, monkeypatch):
-    monkeypatch.setattr(room._Handler, "timeout", 0.2)
+    monkeypatch.setattr(explorer_server._Handler, "timeout", 0.2)
     head = f"POST /simulate HTTP/1.0\r\nHost: 127.0.0.1:{server.server_port}\r\n"
     head += "Content-Type: application/json\r\nContent-Length: 10\r\n\r\n"
     assert raw(server, head) == ""

@@ -8,8 +8,7 @@ from graphtemper import datasets
 
 pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
-from graphtemper_research.gats import protocol_page
-from graphtemper_research.gats import protocol
+from graphtemper_research.gats import protocol, protocol_page
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results"
 BY_NAME = {method.name: method for method in protocol.METHODS}
@@ -58,7 +57,9 @@ def test_the_page_is_made_from_its_rows():
     if not journal.is_file():
         pytest.skip("the documentation is not part of this installation")
     rows = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
-    assert (RESULTS / "calibrators_in_distribution.md").read_text("utf-8") == protocol_page.render(rows)
+    assert (RESULTS / "calibrators_in_distribution.md").read_text("utf-8") == protocol_page.render(
+        rows
+    )
 
 
 @pytest.mark.slow

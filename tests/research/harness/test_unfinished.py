@@ -1,4 +1,4 @@
-"""A run of all figures that was interrupted goes on after the last one that it finished."""
+"""An interrupted run of all figures resumes after the last finished one."""
 
 import json
 
@@ -36,14 +36,14 @@ def files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_an_interrupted_run_goes_on_to_the_same_files(made, tmp_path, capsys):
+def test_an_interrupted_run_resumes_to_the_same_files(made, tmp_path, capsys):
     runs, stop = made
     research.paper("all", out=tmp_path / "whole", as_json=True)
     whole = json.loads(capsys.readouterr().out)
     assert runs == list(NAMES)
     runs.clear()
     stop["at"] = "three"
-    with pytest.raises(KeyboardInterrupt, match="run the same command again to go on"):
+    with pytest.raises(KeyboardInterrupt, match="run the same command again to resume"):
         research.paper("all", out=tmp_path / "parts", as_json=True)
     capsys.readouterr()
     assert (tmp_path / "parts" / unfinished.FILE).is_file()
@@ -52,7 +52,7 @@ def test_an_interrupted_run_goes_on_to_the_same_files(made, tmp_path, capsys):
     assert runs == list(NAMES)  # none of them twice
     assert json.loads(capsys.readouterr().out) == whole
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
-    # Finished: the next run makes everything anew.
+    # Finished: the next run makes everything again.
     runs.clear()
     research.paper("all", out=tmp_path / "parts", as_json=True)
     assert runs == list(NAMES)

@@ -12,7 +12,7 @@ from graphtemper_research.harness.runner import Request, run
 from graphtemper_research.leaderboard import board
 from graphtemper_research.leaderboard.methods import (
     UNSEEN,
-    Said,
+    Prediction,
     competitors,
 )
 from graphtemper_research.leaderboard.models import MODELS
@@ -113,7 +113,7 @@ def test_labels_of_scored_nodes_change_no_answer(folder):
 
 def test_methods_that_change_predictions_are_scored_by_their_own():
     z, y = np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([0, 0])
-    found = score({"turned": Said(np.array([[0.9, 0.1], [0.9, 0.1]]))}, z, y)
+    found = score({"turned": Prediction(np.array([[0.9, 0.1], [0.9, 0.1]]))}, z, y)
     assert found["turned"]["accuracy"] == 1.0
     assert found["turned"]["ece"] == pytest.approx(0.1)
     assert found[ORACLE]["accuracy"] == 0.0

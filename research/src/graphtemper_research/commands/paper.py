@@ -16,11 +16,10 @@ def paper(
     results: Path | None = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce one figure of the paper, or all: published beside measured.
+    """Reproduce one figure of the paper, or all: published next to measured.
 
     Writes FIGURE.png, FIGURE.csv and FIGURE.json, a Markdown page of everything in the folder, and
-    beside it the claim-by-claim audit. A run of all that was interrupted goes on after the last
-    figure that it finished.
+    the claim-by-claim audit. An interrupted run of all figures resumes after the last finished one.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ def paper(
     out
         Folder for the files.
     results
-        The Markdown page; results.md in the folder unless given.
+        The Markdown page; default results.md in the folder.
     as_json
         Print JSON for machines.
     """
@@ -41,23 +40,23 @@ def paper(
     from graphtemper_research.paper.results_page import write_results
 
     several = figure == "all"
-    kept = unfinished.finished(out) if several else {}
+    done = unfinished.finished(out) if several else {}
     outcomes: dict[str, dict[str, Any]] = {}
     for name in experiments.FIGURES if several else (figure,):
         try:
-            if name not in kept:
+            if name not in done:
                 with working(f"paper {name}", as_json):
                     outcome = experiments.run(name)
                     outcome.write(out)
-                kept[name] = outcome.to_dict()
+                done[name] = outcome.to_dict()
                 if several:
-                    unfinished.remember(out, list(kept))
+                    unfinished.remember(out, list(done))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted at {name}; finished figures are kept in {out}: run the same command "
-                "again to go on."
+                "again to resume."
             ) from None
-        outcomes[name] = kept[name]
+        outcomes[name] = done[name]
         if not as_json:
             rows = [_comparison_row(item) for item in outcomes[name]["comparisons"]]
             console().print(table(outcomes[name]["title"], rows))

@@ -48,15 +48,15 @@ function showControls(except) {
     number.removeAttribute("aria-invalid");
   }
   place("problem").textContent = "";
-  const preset = Object.entries(facts.presets).find(([, { state: wanted }]) =>
-    Object.entries(wanted).every(([name, value]) => state[camel(name)] === value),
+  const preset = Object.entries(facts.presets).find(([, { state: values }]) =>
+    Object.entries(values).every(([name, value]) => state[camel(name)] === value),
   );
   // Two figures may share a state; the one that was chosen stays.
   const chosen = facts.presets[place("preset").value];
-  const kept = chosen && Object.entries(chosen.state).every(([name, v]) => state[camel(name)] === v);
-  if (!kept) place("preset").value = preset ? preset[0] : "";
+  const unchanged = chosen && Object.entries(chosen.state).every(([name, v]) => state[camel(name)] === v);
+  if (!unchanged) place("preset").value = preset ? preset[0] : "";
   const shown = facts.presets[place("preset").value];
-  place("preset-note").textContent = shown ? shown.note : "Choose one to go there.";
+  place("preset-note").textContent = shown ? shown.note : "Choose one to load its settings.";
 }
 
 function change(next, except) {
@@ -76,7 +76,7 @@ for (const control of facts.controls) {
       return;
     }
     number.setAttribute("aria-invalid", "true");
-    const whole = control.name === "num_classes" ? "a whole number" : "a number";
+    const whole = control.name === "num_classes" ? "an integer" : "a number";
     place("problem").textContent =
       `${control.label}: give ${whole} between ${control.least} and ${control.most}.`;
   });
@@ -133,13 +133,13 @@ function redraw(...charts) {
 function update() {
   turn += 1;
   document.documentElement.dataset.numbers = "working";
-  const mine = turn;
+  const started = turn;
   requestAnimationFrame(() => {
-    if (mine === turn) follow(mine);
+    if (started === turn) follow(started);
   });
 }
 
-function follow(mine) {
+function follow(started) {
   const found = { ...limitReadings(state), classZeroCrossing: 1 / state.numClasses };
   show(found, camel);
   const { data, ends } = limitRows(state, found, facts.largestLogit);
@@ -162,7 +162,7 @@ function follow(mine) {
     place("spoken").textContent = `${verdict.word} ${verdict.sentence}`;
     if (location.hash !== address()) history.replaceState(null, "", address());
   }, REST);
-  setTimeout(() => slowly(mine, finiteWork()), 0);
+  setTimeout(() => slowly(started, finiteWork()), 0);
 }
 
 /** The finite-degree numbers, then their curves, one point at a time. */
@@ -182,26 +182,26 @@ function* finiteWork() {
   redraw("slopes", "errors");
 }
 
-function slowly(mine, work) {
+function slowly(started, work) {
   const start = performance.now();
   while (performance.now() - start < SLICE) {
-    if (mine !== turn) return;
+    if (started !== turn) return;
     if (work.next().done) {
       if (views) document.documentElement.dataset.numbers = "ready";
       return;
     }
   }
-  setTimeout(() => slowly(mine, work), 0);
+  setTimeout(() => slowly(started, work), 0);
 }
 
 // --- simulation, where a server is there ---
 
 async function simulate() {
-  const [asked, button, told] = [state, place("simulate"), place("simulated")];
+  const [asked, button, message] = [state, place("simulate"), place("simulated")];
   const question = { num_nodes: place("num_nodes").valueAsNumber, seed: place("seed").valueAsNumber };
   for (const { name } of facts.controls) question[name] = asked[camel(name)];
   button.disabled = true;
-  told.textContent = "Drawing graphs …";
+  message.textContent = "Drawing graphs …";
   try {
     const answer = await fetch("/simulate", {
       method: "POST",
@@ -213,11 +213,11 @@ async function simulate() {
     runs.push({ state: asked, measured: content.measured });
     const { accuracy, ece, noise_floor: floor, slope } = content.measured;
     const shown = slope === null ? "no finite 1/T" : `1/T ${slope.toFixed(3)}`;
-    told.textContent =
+    message.textContent =
       `Measured: ${shown}, accuracy ${accuracy.toFixed(3)}, ECE ${ece.toFixed(3)} ` +
       `(${floor.toFixed(3)} if it were calibrated).`;
   } catch (error) {
-    told.textContent = `No simulation: ${error.message}`;
+    message.textContent = `No simulation: ${error.message}`;
   }
   button.disabled = false;
   for (const [chart, rows] of Object.entries(measuredRows(state, runs))) put(chart, rows);

@@ -1,6 +1,6 @@
 """The explorer as one HTML file: theory in JavaScript, charts by Vega, nothing fetched.
 
-The page forbids itself every request; the served one may ask its own server for simulations.
+The page makes no request; the served one may request simulations from its own server.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import asdict
 from graphtemper import __version__
 from graphtemper._core.files import atomic_write
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
-from graphtemper_research.explorer.specifications import LARGEST_LOGIT, charts
 from graphtemper_research.explorer.presets import PRESETS
 from graphtemper_research.explorer.readings import State
 from graphtemper_research.explorer.script import MODULES, script
 from graphtemper_research.explorer.simulate import FEWEST_NODES, LARGEST_SEED, MOST_NODES
 from graphtemper_research.explorer.sliders import CONTROLS, Control
+from graphtemper_research.explorer.specifications import LARGEST_LOGIT, charts
 
 
 def write_page(path: str | os.PathLike[str]) -> int:
@@ -28,7 +28,7 @@ def write_page(path: str | os.PathLike[str]) -> int:
 
 
 def render(*, simulate: bool = False) -> str:
-    """Return the page; with ``simulate`` it can ask the server that serves it for measured points.
+    """Return the page; with ``simulate`` it can request measured points from its server.
 
     The same version gives the same bytes.
     """

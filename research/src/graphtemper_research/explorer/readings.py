@@ -1,6 +1,6 @@
-"""Everything that the explorer says about one state, from the package's public functions.
+"""Every number that the explorer shows for one state, from the library's public functions.
 
-The page computes the same in JavaScript (`readings.js`); tests hold the two together. Added noise
+The page computes the same in JavaScript (`readings.js`); tests compare the two. Added noise
 gamma on the target is expressed through the functions that exist: the target's features keep their
 means, so their noise is sqrt(1 + gamma) and their snr is divided by 1 + gamma. In the Gaussian
 model homophily and noise act one after the other: slope = slope x slope_covariate(h_t).
@@ -22,7 +22,7 @@ from graphtemper.theory import domain, finite_degree
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one slider allows."""
+    """The range of one slider."""
 
     least: float
     most: float
@@ -40,7 +40,7 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class State:
-    """Where the six sliders stand; values outside `BOUNDS` raise `InputError`.
+    """The values of the six sliders; values outside `BOUNDS` raise `InputError`.
 
     Examples
     --------
@@ -75,14 +75,14 @@ def readings(state: State) -> dict[str, Any]:
 
     Examples
     --------
-    >>> found = readings(State(h_target=0.6))
-    >>> round(found["slope"], 4), round(found["temperature"], 4), found["direction"]
+    >>> values = readings(State(h_target=0.6))
+    >>> round(values["slope"], 4), round(values["temperature"], 4), values["direction"]
     (0.2789, 3.5854, 'over-confident')
     >>> readings(State(h_source=0.5))["slope"] is None
     True
     """
     with warnings.catch_warnings():
-        # The page says so itself, through ``ill_conditioned``.
+        # The page shows ``ill_conditioned`` instead.
         warnings.simplefilter("ignore", IllConditionedWarning)
         return _limit(state) | _finite(state)
 
@@ -96,7 +96,7 @@ def _limit(state: State) -> dict[str, Any]:
             * theory.slope_covariate(h_target, snr, state.gamma)
         )
     )
-    # With a self-loop, feature noise weighs 1 + 1/d beside the labels' randomness instead of 1.
+    # With a self-loop, feature noise has weight 1 + 1/d relative to the labels' randomness.
     joined = snr * degree / (degree + 1.0)
     slope_self_loop = _maybe(
         lambda: (
@@ -104,7 +104,7 @@ def _limit(state: State) -> dict[str, Any]:
             * theory.slope_covariate(h_target, joined, state.gamma)
         )
     )
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "slope": slope,
         "temperature": _temperature(slope),
         "direction": None if slope is None else theory.direction(slope),
@@ -120,22 +120,22 @@ def _limit(state: State) -> dict[str, Any]:
     }
     names = ("accuracy", "mean_confidence", "ece", "mean_abs_logit", "ece_bound")
     if slope is None:
-        return found | dict.fromkeys(names)
+        return values | dict.fromkeys(names)
     mean, variance = (float(moment) for moment in _logit_moments(state))
     accuracy = float(theory.population_accuracy(mean, variance))
     size = float(theory.mean_abs_logit(mean, variance))
-    values = (
+    population = (
         accuracy,
         accuracy + float(theory.population_gap(mean, variance)),
         float(theory.population_ece(mean, variance)),
         size,
         float(theory.ece_bound(slope, size)),
     )
-    return found | dict(zip(names, values, strict=True))
+    return values | dict(zip(names, population, strict=True))
 
 
 def _logit_moments(state: State) -> tuple[float, float]:
-    """Mean and variance of source-calibrated logits on the target, given class +1."""
+    """Return mean and variance of source-calibrated logits on the target, given class +1."""
     source = theory.aggregated_moments(state.h_source, state.snr, state.degree)
     mean, variance = theory.aggregated_moments(
         state.h_target,
@@ -151,14 +151,14 @@ def _finite(state: State) -> dict[str, Any]:
     """Compute the same without the large-degree limit, for Poisson degrees."""
     slope = _maybe(lambda: _finite_slope(state, self_loop=False))
     loops = _maybe(lambda: _finite_slope(state, self_loop=True))
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "finite_slope": slope,
         "finite_temperature": _temperature(slope),
         "finite_slope_self_loop": loops,
         "finite_temperature_self_loop": _temperature(loops),
     }
     if slope is None:
-        return found | {"finite_accuracy": None, "finite_ece": None}
+        return values | {"finite_accuracy": None, "finite_ece": None}
     snr = state.snr / (1.0 + state.gamma)
     right = float(finite_degree.finite_degree_accuracy(state.h_target, snr, state.degree))
     source = float(finite_degree.optimal_scale(state.h_source, state.snr, state.degree))
@@ -166,7 +166,7 @@ def _finite(state: State) -> dict[str, Any]:
     # source's, in units of the target's noise.
     there = float(finite_degree.optimal_scale(state.h_source, snr, state.degree))
     undo = there / (source * math.sqrt(1.0 + state.gamma))
-    return found | {
+    return values | {
         "finite_accuracy": right if source > 0.0 else 1.0 - right,
         "finite_ece": finite_degree.finite_degree_ece(
             state.h_target, state.h_source, snr, state.degree, temperature=undo

@@ -33,7 +33,7 @@ def _as_function(name: str) -> str:
         resources.files("graphtemper_research.explorer").joinpath(f"{name}.js").read_text("utf-8")
     )
     exports = ", ".join(_EXPORT.findall(text))
-    body = _WHOLE.sub(lambda found: f"const {found[1]} = modules.{found[2]};", text)
-    body = _NAMED.sub(lambda found: f"const {found[1]} = modules.{found[2]};", body)
+    body = _WHOLE.sub(lambda match: f"const {match[1]} = modules.{match[2]};", text)
+    body = _NAMED.sub(lambda match: f"const {match[1]} = modules.{match[2]};", body)
     body = _EXPORT.sub("", body)
     return f"modules.{name} = (() => {{\n{body}return {{ {exports} }};\n}})();\n"

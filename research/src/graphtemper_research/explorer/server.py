@@ -1,7 +1,7 @@
-"""The explorer's server: one page and one question, for this machine only.
+"""The explorer's server: one page and its simulations, for this machine only.
 
 It listens on the loopback address. Requests that name another host or come from another site's page
-are refused, so no web page can ask through the browser of somebody who has the explorer open. It
+are refused, so no web page can send requests through the browser of a user of the explorer. It
 serves no files, reads bodies of a few kilobytes at most, and draws one graph at a time.
 """
 
@@ -70,19 +70,19 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer({"/simulate": self._simulation})
 
-    def _answer(self, rooms: dict[str, Callable[[], tuple[str, bytes]]]) -> None:
+    def _answer(self, routes: dict[str, Callable[[], tuple[str, bytes]]]) -> None:
         try:
             self._check_origin()
-            room = rooms.get(self.path)
-            if room is None:
+            route = routes.get(self.path)
+            if route is None:
                 known = self.path in ("/", "/simulate")
                 raise _Refusal(
                     HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND,
                     "use GET / for the page and POST /simulate for a simulation.",
                 )
-            self._send(HTTPStatus.OK, *room())
+            self._send(HTTPStatus.OK, *route())
         except _Refusal as refusal:
-            # What is left of a refused body is not read as the next request.
+            # The rest of a refused body must not be read as the next request.
             self.close_connection = True
             self._send(refusal.status, "application/json", _json({"error": str(refusal)}))
         except ConnectionError:
@@ -94,18 +94,18 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get_all("Host") not in [[host] for host in self.server.hosts]:
             raise _Refusal(HTTPStatus.FORBIDDEN, f"open {self.server.url} instead.")
         if origin is not None and origin not in own:
-            raise _Refusal(HTTPStatus.FORBIDDEN, "another site's page may not ask here.")
+            raise _Refusal(HTTPStatus.FORBIDDEN, "requests from pages of other sites are refused.")
 
     def _page(self) -> tuple[str, bytes]:
         return "text/html; charset=utf-8", self.server.page
 
     def _simulation(self) -> tuple[str, bytes]:
-        asked = _question(self._body())
+        question = _question(self._body())
         if not self.server.simulating.acquire(blocking=False):
             raise _Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "a simulation is running; wait for it.")
         try:
-            state = State(**{name: asked[name] for name in _STATE & asked.keys()})
-            sizes = {name: asked[name] for name in _SIZES & asked.keys()}
+            state = State(**{name: question[name] for name in _STATE & question.keys()})
+            sizes = {name: question[name] for name in _SIZES & question.keys()}
             measured = simulate(state, **sizes)
             return "application/json", _json({"measured": measured, "theory": readings(state)})
         except GraphTemperError as error:
@@ -120,7 +120,7 @@ class _Handler(BaseHTTPRequestHandler):
         if length is None:
             raise _Refusal(HTTPStatus.LENGTH_REQUIRED, "send a Content-Length.")
         if not (length.isascii() and length.isdigit()):
-            raise _Refusal(HTTPStatus.BAD_REQUEST, "Content-Length must be a whole number.")
+            raise _Refusal(HTTPStatus.BAD_REQUEST, "Content-Length must be an integer.")
         if len(length) > 9 or int(length) > LARGEST_BODY:
             raise _Refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {LARGEST_BODY} bytes."
@@ -146,18 +146,18 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the terminal belongs to whoever started the server."""
+        """Log nothing: the terminal belongs to the program that started the server."""
 
 
 def _question(body: bytes) -> dict[str, Any]:
     try:
-        asked = json.loads(body, parse_constant=_no_constant)
+        question = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise _Refusal(HTTPStatus.BAD_REQUEST, "the body is not JSON.") from error
-    if not isinstance(asked, dict) or not asked.keys() <= _STATE | _SIZES:
-        known = ", ".join(sorted(_STATE | _SIZES))
-        raise _Refusal(HTTPStatus.BAD_REQUEST, f"send an object with only these names: {known}.")
-    return asked
+    if not isinstance(question, dict) or not question.keys() <= _STATE | _SIZES:
+        names = ", ".join(sorted(_STATE | _SIZES))
+        raise _Refusal(HTTPStatus.BAD_REQUEST, f"send an object with only these names: {names}.")
+    return question
 
 
 def _no_constant(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Measured points for the explorer: draw block models, freeze a calibrated classifier, look."""
+"""Measured points for the explorer: a frozen, calibrated classifier on drawn block models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def simulate(state: State, num_nodes: int = 4000, seed: int = 0) -> dict[str, An
     Parameters
     ----------
     state
-        Where the sliders stand.
+        The values of the sliders.
     num_nodes, seed
         Nodes of each graph, at most 20,000 and with at most 1,000,000 half edges; seed of the draw.
 
@@ -47,8 +47,8 @@ def simulate(state: State, num_nodes: int = 4000, seed: int = 0) -> dict[str, An
 
     Examples
     --------
-    >>> found = simulate(State(h_target=0.65), num_nodes=2000)
-    >>> bool(abs(found["slope"] - 0.46) < 0.1), len(found["curve"])
+    >>> measured = simulate(State(h_target=0.65), num_nodes=2000)
+    >>> bool(abs(measured["slope"] - 0.46) < 0.1), len(measured["curve"])
     (True, 10)
     """
     check_whole(num_nodes, "num_nodes", FEWEST_NODES, MOST_NODES)
@@ -105,7 +105,7 @@ def _slope(logits: NDArray[np.float64], labels: NDArray[np.int64]) -> float | No
 
 
 def _bins(delta: NDArray[np.float64], labels: NDArray[np.int64]) -> list[dict[str, float]]:
-    """Accuracy in bins with equally many nodes, by the size of the decision value."""
+    """Return the accuracy in bins of equally many nodes, by the size of the decision value."""
     size, correct = np.abs(delta), (delta > 0) == (labels == 1)
     edges = np.quantile(size, np.linspace(0.0, 1.0, _BINS + 1))
     rows = []

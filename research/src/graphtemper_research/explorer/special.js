@@ -34,7 +34,7 @@ export function erfc(x) {
 
 const FACTORIALS = [0];
 
-/** log n! for a whole n: sums of logarithms, kept. */
+/** log n! for an integer n: cached sums of logarithms. */
 export function logFactorial(n) {
   for (let k = FACTORIALS.length; k <= n; k += 1) {
     FACTORIALS.push(FACTORIALS[k - 1] + Math.log(k));

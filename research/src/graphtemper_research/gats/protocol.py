@@ -2,18 +2,14 @@
 
 15 % of each class is labelled, in three folds of 5 %. A GCN with 64 hidden units is trained on two
 folds and stopped on the third, calibrators are fitted on that third, and everything is scored on
-the other 85 %. ``python -m graphtemper_research.gats.protocol`` writes the page.
+the other 85 %. ``python -m graphtemper_research.gats`` measures and writes the page.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,11 +36,9 @@ from graphtemper.calibrators import (
     VectorScaling,
 )
 from graphtemper.errors import InputError
-from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models import GCN
-from graphtemper_research.harness.outcome import write_text
 
 GRAPHS = ("cora", "citeseer")
 SPLITS = 20
@@ -56,7 +50,7 @@ Row = Mapping[str, Any]
 class Reference:
     """ECE in percent, mean and deviation: of the GATS paper, and of an earlier re-run of it.
 
-    The paper's figures are over 75 runs, the re-run's over 5. None: not known.
+    The paper's figures are over 75 runs, the re-run's over 5. None means unknown.
     """
 
     paper: tuple[float, float | None] | None
@@ -67,7 +61,7 @@ class Reference:
 class Method:
     """A row of the table; ``make`` takes the graph's name and the seed.
 
-    ``splits`` is on how many splits it is run: fewer where one takes minutes.
+    ``splits`` is the number of splits: fewer where one takes minutes.
     """
 
     name: str
@@ -186,7 +180,7 @@ METHODS = (
     Method("Isotonic()", lambda graph, seed: Isotonic(), {}),
     Method("HistogramBinning()", lambda graph, seed: HistogramBinning(), {}),
 )
-# Those that the comparison with published figures is about; the others are reported.
+# The methods that are compared with published figures; the others are only reported.
 CHECKED = (
     "uncalibrated",
     "TemperatureScaling()",
@@ -257,9 +251,9 @@ def run_split(
         if calibrator is None:
             p = temperature.apply(logits)
         else:
-            known = {"train_nodes": parts.train, "embeddings": hidden}
-            calibrator.fit(logits, graph.labels, graph, parts.calibration, **known)
-            p = calibrator.transform(logits, graph, **known)
+            inputs = {"train_nodes": parts.train, "embeddings": hidden}
+            calibrator.fit(logits, graph.labels, graph, parts.calibration, **inputs)
+            p = calibrator.transform(logits, graph, **inputs)
         p = p[parts.test]
         yield {
             "graph": name,
@@ -287,34 +281,3 @@ def summary(rows: Sequence[Row], graph: str, method: str) -> dict[str, tuple[flo
     keys = ("ece", "degree_ece", "accuracy", "nll", "seconds")
     values = {key: np.array([row[key] for row in chosen], dtype=np.float64) for key in keys}
     return {key: (float(v.mean()), float(v.std())) for key, v in values.items()}
-
-
-def main(folder: Path, journal: Path) -> None:
-    """Run what the journal does not hold yet, a line a row, then write the page."""
-    text = journal.read_text("utf-8") if journal.is_file() else ""
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:  # the line that was being written when a run was killed
-        write_text(journal, whole)
-    rows: list[Row] = [json.loads(line) for line in whole.splitlines()]
-    finished = {(row["graph"], row["split"], row["method"]) for row in rows}
-    graphs = {name: row_normalised(datasets.load(name)) for name in GRAPHS}
-    for seed, name in itertools.product(range(SPLITS), GRAPHS):
-        methods = [
-            method
-            for method in METHODS
-            if seed < method.splits and (name, seed, method.name) not in finished
-        ]
-        if not methods:
-            continue
-        found = list(run_split(graphs[name], name, seed, methods))
-        rows += found
-        with journal.open("a", encoding="utf-8") as stream_:
-            stream_.writelines(json.dumps(row) + "\n" for row in found)
-        print(f"{name}, split {seed}", file=sys.stderr)
-    from graphtemper_research.gats.protocol_page import render
-
-    write_text(folder / "calibrators_in_distribution.md", render(rows))
-
-
-if __name__ == "__main__":
-    main(Path("docs/results"), Path("docs/results/calibrators_in_distribution.jsonl"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
+AnyRow = TypeVar("AnyRow", bound=Row)
 # Computes one value from the rows of a group.
 Aggregate = Callable[[Sequence[Row]], Any]
 
@@ -36,7 +37,7 @@ def distinct(rows: Iterable[Row], key: str) -> list[Any]:
     return list(dict.fromkeys(row[key] for row in rows))
 
 
-def select(rows: Iterable[Row], **values: Any) -> list[Row]:
+def select(rows: Iterable[AnyRow], **values: Any) -> list[AnyRow]:
     """Return the rows that have the given values.
 
     Examples

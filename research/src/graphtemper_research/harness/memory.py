@@ -1,4 +1,4 @@
-"""How much memory this process has held at most."""
+"""The peak memory of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def peak_gigabytes() -> float:
     """Return the peak of resident memory, of this process alone.
 
     ``ru_maxrss`` is inherited from the process that started this one, so it is only used where the
-    kernel gives no better number.
+    kernel does not give the peak of the process.
 
     Examples
     --------
@@ -19,8 +19,8 @@ def peak_gigabytes() -> float:
     True
     """
     try:
-        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+        match = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
     except OSError:
-        found = None
-    kilobytes = int(found[1]) if found else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        match = None
+    kilobytes = int(match[1]) if match else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return kilobytes * 1024 / 1e9

@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: published beside measured, a table, a picture."""
+"""The outcome of an experiment: published next to measured, a table, a picture."""
 
 from __future__ import annotations
 
@@ -159,11 +159,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:
-    """Return the Markdown table of every outcome that has been written to ``folder``.
+    """Return the Markdown tables of every outcome in ``folder``.
 
     ``link`` is the folder as seen from the Markdown file.
     """
-    found = [folder / f"{name}.json" for name in order if (folder / f"{name}.json").is_file()]
+    paths = [folder / f"{name}.json" for name in order if (folder / f"{name}.json").is_file()]
     lines = [
         "# Results",
         "",
@@ -171,7 +171,7 @@ def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:
         "fixed seed. *Spread* is one standard deviation over seeds unless the note says otherwise.",
         "",
     ]
-    for path in found:
+    for path in paths:
         try:
             lines += _section(read_outcome(path), link)
         except (KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -13,7 +13,7 @@ FILE = "benchmarks.json"
 
 
 def section(folder: Path) -> str:
-    """Return the section about the bars that were set, or nothing where nothing was measured.
+    """Return the section about benchmarks with a bar, or nothing where nothing was measured.
 
     Examples
     --------
@@ -23,12 +23,12 @@ def section(folder: Path) -> str:
     path = folder / FILE
     if not path.is_file():
         return ""
-    words = "`make bench`: each ratio is measured in one run; peers and sizes without a bar are in "
+    text = "`make bench`: each ratio is measured in one run; peers and sizes without a bar are in "
     try:
-        shown = table(row for row in json.loads(path.read_text("utf-8")) if row["bar"])
+        rows = table(row for row in json.loads(path.read_text("utf-8")) if row["bar"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise FileError(f"{path} was not written by `make bench`; delete it.") from error
-    return f"\n## Speed\n\n{words}[benchmarks.md](benchmarks.md).\n\n{shown}"
+    return f"\n## Speed\n\n{text}[benchmarks.md](benchmarks.md).\n\n{rows}"
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> str:

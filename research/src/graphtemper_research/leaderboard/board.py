@@ -135,21 +135,21 @@ def prediction(rows: Sequence[Row], setting: str) -> list[Comparison]:
     --------
     >>> row = {"against_low": -0.03, "against_high": -0.01, "against_source": -0.02}
     >>> row |= {"method": "X", "kind": "source-fitted, node", "removed": 0.4, "rank": 2.0}
-    >>> found = prediction([row], "known shifts")
-    >>> found[0].measured, found[0].met, found[0].note
+    >>> bars = prediction([row], "known shifts")
+    >>> bars[0].measured, bars[0].met, bars[0].note
     (1, False, 'X (-0.020)')
     """
     fitted = [row for row in rows if is_fitted(row)]
-    told = [row for row in fitted if row["against_high"] is not None]
-    against = [row for row in told if row["against_high"] < 0]
+    with_interval = [row for row in fitted if row["against_high"] is not None]
+    against = [row for row in with_interval if row["against_high"] < 0]
     found = [
         Comparison(
             f"{setting}: source-fitted calibrators with less ECE than source-T, beyond 90 %",
             len(against),
             f"0 of {len(fitted)}",
-            not against if told else None,
+            not against if with_interval else None,
             note=", ".join(f"{r['method']} ({r['against_source']:+.3f})" for r in against)
-            or ("" if told else "one cell has no interval"),
+            or ("" if with_interval else "one cell has no interval"),
         )
     ]
     most = max(fitted, key=lambda row: row["removed"], default=None)
@@ -302,14 +302,14 @@ def bench(
 
 _INTRODUCTION = """\
 Every method learns from the same labelled nodes of the source (a quarter of them under known
-shifts, half under natural ones) and answers on targets without labels; labels of a target
-only score. *ECE*, NLL, Brier and accuracy are means over shifted targets, then over cells (a
-cell is a graph, a model and a seed). *Against source-T* is the paired difference of ECE,
-*excess removed* the share of source-T's ECE above the oracle's that is gone (1 is the
-oracle's single temperature, negative is worse than source-T). Estimators give the
-temperature whose mean confidence is the accuracy they estimate; `AverageConfidence` is
-source-T by construction. Methods that retrain are left out unless named with `--retrain`. A
-method that changes predictions is scored by its own. The NLL of a method that was certain
-and wrong is infinite. The card of the *atlas* has seen every family of shifts at other
-strengths and draws; *family unseen* is the card without the family of the shift at hand."""
+shifts, half under natural ones) and answers on targets without labels; labels of a target only
+score. *ECE*, NLL, Brier and accuracy are means over shifted targets, then over cells (a cell is
+a graph, a model and a seed). *Against source-T* is the paired difference of ECE, *excess
+removed* the fraction of source-T's ECE above the oracle's that is gone (1 is the oracle's
+single temperature, negative is worse than source-T). Estimators give the temperature whose mean
+confidence is the accuracy they estimate; `AverageConfidence` is source-T by construction.
+Methods that retrain are left out unless named with `--retrain`. A method that changes
+predictions is scored by its own. The NLL of a method that was certain and wrong is infinite.
+The card of the *atlas* has seen every family of shifts at other strengths and draws; *family
+unseen* is the card without the family of the shift at hand."""
 BENCH = bench()

@@ -1,7 +1,7 @@
-"""Who competes: what every method learns at the source, and what it answers on a target.
+"""The competitors: what every method learns at the source, and what it answers on a target.
 
-All learn from the same labelled nodes of the source. None sees a label of a target but the oracle,
-which is scored beside them.
+All learn from the same labelled nodes of the source. Only the oracle, which is scored alongside,
+sees labels of a target.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UNSEEN, UNSEEN_PER_NODE = "atlas, family unseen", "atlas per node, family unseen
 RETRAINED = tuple(retrained.REGISTRY)
 """Calibrators that train a network of their own: slow, and of one model only."""
 RETRAINED_MODEL = "GCN"
-"""The model beside which they are shown: all of them are graph convolutional networks."""
+"""The model with which they are listed: all of them are graph convolutional networks."""
 _ELSEWHERE = ("TemperatureScaling", "STAC", "STACPerNode", *RETRAINED)
 SOURCE_FITTED = tuple(name for name in _CALIBRATORS if name not in _ELSEWHERE)
 CALIBRATORS = (*SOURCE_FITTED, *RETRAINED)
@@ -71,8 +71,8 @@ KIND: dict[str, str] = {
 def competitors(model: str, chosen: Sequence[str] = SOURCE_FITTED) -> tuple[str, ...]:
     """Return the methods that answer for a model, in the order of `KIND`.
 
-    Everyone but calibrators takes part; of these, the chosen ones. Those that retrain do so only
-    beside the model that is theirs.
+    Of the calibrators only the chosen ones take part, and those that retrain only for
+    `RETRAINED_MODEL`.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Target:
     """Nodes of an unlabelled graph.
 
     ``train_nodes`` are given where the model was trained on nodes of this graph, and ``family``
-    where somebody drew the shift: then the atlas is also asked without having seen that family.
+    where the shift was drawn: then the atlas also answers with a card that never saw the family.
     """
 
     graph: Graph
@@ -109,8 +109,8 @@ class Target:
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What a method says about a target: probabilities (n, K), and an accuracy if it has one."""
+class Prediction:
+    """A method's answer on a target: probabilities (n, K), and an accuracy if it has one."""
 
     probabilities: FloatArray
     accuracy: float | None = None
@@ -126,7 +126,7 @@ class Field:
     threshold: float
     calibrators: dict[str, Calibrator]
     estimators: dict[str, Estimator]
-    # Cards that never saw a family, made when first asked for.
+    # Cards that never saw a family, made when they are first needed.
     thinner: dict[str, SourceCard] = field(default_factory=dict)
 
     @classmethod
@@ -141,7 +141,7 @@ class Field:
         chosen: Sequence[str] = SOURCE_FITTED,
         done: Callable[[], None] = lambda: None,
     ) -> Field:
-        """Fit everyone to the nodes the card is made of; ``done`` is called after each."""
+        """Fit every method to the nodes of the card; ``done`` is called after each."""
         assert graph.labels is not None
         logits = np.asarray(predictor(graph))
         fitted: dict[str, Calibrator] = {}
@@ -157,26 +157,26 @@ class Field:
             done()
         return cls(predictor, card, stac.threshold(predictor, graph, val), fitted, learned)
 
-    def answers(self, target: Target) -> dict[str, Said]:
-        """Return what everyone but the oracle says, in no particular order."""
+    def answers(self, target: Target) -> dict[str, Prediction]:
+        """Return the answers of all methods but the oracle, in no particular order."""
         unit = self.card.probe.temperature
         raw = Observation(self.predictor, target.graph, target.nodes, seed=target.seed)
-        found = {
-            UNCALIBRATED: Said(temperature.apply(raw.logits, 1.0)),
-            SOURCE: Said(temperature.apply(raw.logits, unit)),
+        answers = {
+            UNCALIBRATED: Prediction(temperature.apply(raw.logits, 1.0)),
+            SOURCE: Prediction(temperature.apply(raw.logits, unit)),
         }
         for name, calibrator in self.calibrators.items():
             every = calibrator.transform(
                 raw.all_logits, graph=raw.graph, train_nodes=target.train_nodes
             )
-            found[name] = Said(every[target.nodes])
-        seen = Observation(
+            answers[name] = Prediction(every[target.nodes])
+        observation = Observation(
             self.predictor, target.graph, target.nodes, temperature=unit, seed=target.seed
         )
-        found |= {name: matched(item, seen) for name, item in self.estimators.items()}
-        return found | self._stac(raw) | self._atlas(target)
+        answers |= {name: matched(item, observation) for name, item in self.estimators.items()}
+        return answers | self._stac(raw) | self._atlas(target)
 
-    def _stac(self, raw: Observation) -> dict[str, Said]:
+    def _stac(self, raw: Observation) -> dict[str, Prediction]:
         """Return the paper's method as its real-graph tables used it, without and with nodes."""
         level = stac.REAL_FEATURE_LEVEL
         start = stac.from_observation(raw, self.threshold, perturbation="both", level=level)
@@ -184,11 +184,11 @@ class Field:
             raw, self.threshold, global_stage=start, level=level
         )
         return {
-            "STAC": Said(start.probabilities, start.accuracy),
-            "STACPerNode": Said(nodes.probabilities, start.accuracy),
+            "STAC": Prediction(start.probabilities, start.accuracy),
+            "STACPerNode": Prediction(nodes.probabilities, start.accuracy),
         }
 
-    def _atlas(self, target: Target) -> dict[str, Said]:
+    def _atlas(self, target: Target) -> dict[str, Prediction]:
         """Return the atlas's answers, and those of a card that never saw the shift's family."""
         whole = self._ask(target, self.card)
         thin = whole if target.family is None else self._ask(target, self._without(target.family))
@@ -199,39 +199,40 @@ class Field:
             self.thinner[family] = self.card.without(family)
         return self.thinner[family]
 
-    def _ask(self, target: Target, card: SourceCard) -> tuple[Said, Said]:
-        """Return what a card says with one temperature, and with one a node."""
+    def _ask(self, target: Target, card: SourceCard) -> tuple[Prediction, Prediction]:
+        """Return the answers of a card with one temperature, and with one per node."""
         result = recalibrate(
             self.predictor, target.graph, card, target.nodes, seed=target.seed, per_node=True
         )
-        # The temperatures of the nodes are spread around the one that the slope tells.
+        # Node temperatures are spread around the one that the slope gives.
         one = card.probe.temperature / result.slope
         logits = Observation(self.predictor, target.graph, target.nodes).logits
-        told = (result.accuracy.value, result.verdict)
-        return Said(temperature.apply(logits, one), *told), Said(result.probabilities, *told)
+        stated = (result.accuracy.value, result.verdict)
+        global_ = temperature.apply(logits, one)
+        return Prediction(global_, *stated), Prediction(result.probabilities, *stated)
 
 
-def matched(estimator: Estimator, seen: Observation) -> Said:
+def matched(estimator: Estimator, observation: Observation) -> Prediction:
     """Return the probabilities whose mean confidence is the estimated accuracy.
 
-    Where the estimator finds that the target does not tell, the source temperature stays.
+    Where the accuracy is not identifiable, the source temperature stays.
 
     Examples
     --------
     >>> from graphtemper import csbm
     >>> from graphtemper.models import SIGN
     >>> g = csbm.sample(300, degree=8, homophily=0.7, snr=1.0)
-    >>> seen = Observation(SIGN().fit(g, range(100)), g)
-    >>> said = matched(accuracy.ATC().fit(seen, g.labels), seen)
-    >>> bool(abs(said.probabilities.max(axis=1).mean() - said.accuracy) < 1e-6)
+    >>> observation = Observation(SIGN().fit(g, range(100)), g)
+    >>> answer = matched(accuracy.ATC().fit(observation, g.labels), observation)
+    >>> bool(abs(answer.probabilities.max(axis=1).mean() - answer.accuracy) < 1e-6)
     True
     """
     try:
-        value = estimator.estimate(seen).value
+        value = estimator.estimate(observation).value
     except NotIdentifiableError:
-        return Said(seen.probabilities)
-    relative, _ = nearest_temperature(seen.logits, value)
-    return Said(temperature.apply(seen.logits, relative), value)
+        return Prediction(observation.probabilities)
+    relative, _ = nearest_temperature(observation.logits, value)
+    return Prediction(temperature.apply(observation.logits, relative), value)
 
 
 def _make(name: str, seed: int) -> Calibrator:

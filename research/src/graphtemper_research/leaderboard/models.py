@@ -1,4 +1,4 @@
-"""The models to calibrate: those of the trial, and PyG's GAT and GraphSAGE as people train them."""
+"""The models to calibrate: SIGN and GCN, and PyG's GAT and GraphSAGE with common settings."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def section(folder: Path, link: str = "") -> str:
     path = folder / f"{NAME}.json"
     if not path.is_file():
         return ""
-    found = read_outcome(path)
-    settings = found["settings"]
+    outcome = read_outcome(path)
+    settings = outcome["settings"]
     lines = [
         f"## {TITLE}",
         "",
@@ -37,8 +37,8 @@ def section(folder: Path, link: str = "") -> str:
         f"![{TITLE}]({link}{NAME}.png)",
         "",
     ]
-    for setting in frame.distinct(found["rows"], "setting"):
-        lines += [_paragraph(first_view(found["rows"], setting), setting), ""]
+    for setting in frame.distinct(outcome["rows"], "setting"):
+        lines += [_paragraph(first_view(outcome["rows"], setting), setting), ""]
     return "\n".join(lines)
 
 

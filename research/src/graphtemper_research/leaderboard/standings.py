@@ -57,23 +57,23 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
     setting, model
         Which ones.
     """
-    mine = [
+    own = [
         cell
         for cell in cells
         if cell["setting"] == setting and (model == ALL or cell["model"] == model)
     ]
-    if not mine:
+    if not own:
         return []
-    answered = [{row["method"] for row in cell["rows"]} for cell in mine]
+    answered = [{row["method"] for row in cell["rows"]} for cell in own]
     methods = [name for name in KIND if all(name in names for names in answered)]
-    ranks = _ranks(mine, methods)
-    base = [_shifted(cell, SOURCE, "ece") for cell in mine]
-    best = [_shifted(cell, ORACLE, "ece") for cell in mine]
+    ranks = _ranks(own, methods)
+    base = [_shifted(cell, SOURCE, "ece") for cell in own]
+    best = [_shifted(cell, ORACLE, "ece") for cell in own]
     rows = []
     for name in methods:
-        values = [_shifted(cell, name, "ece") for cell in mine]
+        values = [_shifted(cell, name, "ece") for cell in own]
         gap = Interval.of([value - other for value, other in zip(values, base, strict=True)])
-        seeds = Interval.of(_by_seed(mine, values))
+        seeds = Interval.of(_by_seed(own, values))
         rows.append(
             {
                 "setting": setting,
@@ -83,18 +83,18 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
                 "ece": seeds.mean,
                 "ece_low": seeds.low,
                 "ece_high": seeds.high,
-                "ece_source": mean(_at_home(mine, name)),
+                "ece_source": mean(_at_home(own, name)),
                 "against_source": gap.mean,
                 "against_low": gap.low,
                 "against_high": gap.high,
                 "better_cells": sum(v < b for v, b in zip(values, base, strict=True)),
-                "cells": len(mine),
+                "cells": len(own),
                 "removed": _removed(values, base, best),
                 "rank": ranks.get(name),
-                "nll": float(np.mean([_shifted(cell, name, "nll") for cell in mine])),
-                "brier": float(np.mean([_shifted(cell, name, "brier") for cell in mine])),
-                "accuracy": float(np.mean([_shifted(cell, name, "accuracy") for cell in mine])),
-                "estimate_error": _estimate_error(mine, name),
+                "nll": float(np.mean([_shifted(cell, name, "nll") for cell in own])),
+                "brier": float(np.mean([_shifted(cell, name, "brier") for cell in own])),
+                "accuracy": float(np.mean([_shifted(cell, name, "accuracy") for cell in own])),
+                "estimate_error": _estimate_error(own, name),
             }
         )
     return sorted(rows, key=lambda row: row["ece"])

@@ -23,7 +23,7 @@ from graphtemper_research.leaderboard.methods import (
     UNSEEN,
     UNSEEN_PER_NODE,
     Field,
-    Said,
+    Prediction,
     Target,
     competitors,
 )
@@ -44,7 +44,7 @@ Scored = tuple[str, Graph, Target]
 
 @dataclass(frozen=True)
 class Task:
-    """A model frozen at one source and everything that is asked about it.
+    """A model frozen at one source, and the targets and methods of its evaluation.
 
     ``source`` is a graph by name or path. Without ``pairs`` it is scored under shifts of its own,
     by their titles; with them, on their targets.
@@ -60,19 +60,19 @@ class Task:
 
     @property
     def setting(self) -> str:
-        """Whether somebody drew the shifts."""
+        """The kind of shifts: known or natural."""
         return NATURAL if self.pairs else KNOWN
 
     @property
     def graph(self) -> str:
-        """What a table calls the source."""
+        """The name of the source in a table."""
         return graph_names.short(self.source)
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """Who answers; natural shifts have no family that a card could have seen."""
-        every = competitors(self.model, self.calibrators)
-        return tuple(name for name in every if not (self.pairs and name in _UNSEEN))
+        """The methods; natural shifts have no family that a card could have seen."""
+        names = competitors(self.model, self.calibrators)
+        return tuple(name for name in names if not (self.pairs and name in _UNSEEN))
 
     @property
     def title(self) -> str:
@@ -132,7 +132,7 @@ def measure(task: Task, show: Show | None = None) -> Rows:
         if show is not None:
             show(done, task.steps)
 
-    home, train, val, targets = _settle(task)
+    home, train, val, targets = _prepared(task)
     predictor = MODELS[task.model](task.seed).fit(home, train)
     card = SourceCard.build(
         predictor, home, val, seed=task.seed, compositions=task.compositions, progress=surveyed
@@ -144,8 +144,8 @@ def measure(task: Task, show: Show | None = None) -> Rows:
         labels = graph.labels[target.nodes]
         answers = field.answers(target)
         logits = np.asarray(predictor(target.graph), dtype=np.float64)[target.nodes]
-        found = score(answers, logits, labels)
-        rows += [{"shift": title} | found[name] for name in task.methods]
+        scores = score(answers, logits, labels)
+        rows += [{"shift": title} | scores[name] for name in task.methods]
         step()
     return rows
 
@@ -154,8 +154,8 @@ def _fitted(task: Task) -> tuple[str, ...]:
     return tuple(name for name in task.methods if name in CALIBRATORS)
 
 
-def _settle(task: Task) -> tuple[Graph, Indices, Indices, Iterator[Scored]]:
-    """Return the source as the methods see it, its nodes for training and card, and the targets."""
+def _prepared(task: Task) -> tuple[Graph, Indices, Indices, Iterator[Scored]]:
+    """Return the source without labels of scored nodes, its nodes, and the targets."""
     if task.pairs:
         graph, home, train, val = at_home(task.pairs[0], task.seed)
         return home, train, val, _natural_targets(task, graph, train)
@@ -169,7 +169,7 @@ def _known_targets(task: Task, graph: Graph, train: Indices, test: Indices) -> I
     unlabelled = graph.replace(labels=None)
     for title in task.shifts:
         shift = TITLED[title]
-        # The draws of `bench atlas`, whichever of the shifts are asked for.
+        # The draws of `bench atlas`, also where only some of the shifts are measured.
         draw = trial.TARGET_SEED + 100 * task.seed + list(TITLED).index(title)
         shifted = unlabelled if shift is None else shift(unlabelled, draw)
         family = None if shift is None else shift.family
@@ -179,12 +179,12 @@ def _known_targets(task: Task, graph: Graph, train: Indices, test: Indices) -> I
 def _natural_targets(task: Task, source: Graph, train: Indices) -> Iterator[Scored]:
     for pair, graph, nodes in destinations(task.pairs, source, train):
         hidden = graph.replace(labels=None)
-        known = train if pair.same_nodes else None
-        yield pair.title, graph, Target(hidden, nodes, trial.TARGET_SEED + task.seed, known)
+        trained = train if pair.same_nodes else None
+        yield pair.title, graph, Target(hidden, nodes, trial.TARGET_SEED + task.seed, trained)
 
 
 def score(
-    answers: dict[str, Said], logits: FloatArray, labels: Indices
+    answers: dict[str, Prediction], logits: FloatArray, labels: Indices
 ) -> dict[str, dict[str, Any]]:
     """Return every answer's scores, and the oracle's, against the target's labels.
 
@@ -193,26 +193,26 @@ def score(
     Examples
     --------
     >>> z, y = np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([1, 1])
-    >>> found = score({"sure": Said(np.array([[0.0, 1.0], [1.0, 0.0]]))}, z, y)
-    >>> found["sure"]["accuracy"], found["sure"]["nll"], found["oracle-T"]["accuracy"]
+    >>> scores = score({"sure": Prediction(np.array([[0.0, 1.0], [1.0, 0.0]]))}, z, y)
+    >>> scores["sure"]["accuracy"], scores["sure"]["nll"], scores["oracle-T"]["accuracy"]
     (0.5, None, 0.5)
     """
-    oracle = Said(temperature.apply(logits, temperature.solve(logits, labels).temperature))
-    found: dict[str, dict[str, Any]] = {}
-    for method, said in (answers | {ORACLE: oracle}).items():
-        p = said.probabilities
+    oracle = Prediction(temperature.apply(logits, temperature.solve(logits, labels).temperature))
+    scores: dict[str, dict[str, Any]] = {}
+    for method, answer in (answers | {ORACLE: oracle}).items():
+        p = answer.probabilities
         nll = metrics.nll(p, labels)
-        found[method] = dict.fromkeys(trial.SCORES) | {
+        scores[method] = dict.fromkeys(trial.SCORES) | {
             "method": method,
             "ece": metrics.ece(p, labels),
             "nll": nll if math.isfinite(nll) else None,
             "brier": metrics.brier(p, labels),
             "accuracy": float((p.argmax(axis=1) == labels).mean()),
-            "estimate": said.accuracy,
-            "verdict": said.verdict,
+            "estimate": answer.accuracy,
+            "verdict": answer.verdict,
             "nodes": int(labels.size),
         }
-    return found
+    return scores
 
 
 def known(

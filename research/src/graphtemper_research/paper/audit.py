@@ -1,4 +1,4 @@
-"""Small studies behind the audit: claims of the paper that none of its figures tests."""
+"""Small studies of claims of the paper that none of its figures tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PASSES, REPEATS = (2, 4, 6, 8, 10, 20, 50), 24
 
 
 def run() -> Outcome:
-    """Measure what degree does to the slope, what K classes do to T*, and what M buys."""
+    """Measure the effect of degree on the slope, of K classes on T*, and of M on the estimate."""
     degree = [_degree_row(d) for d in DEGREES]
     classes = _classes_row()
     passes = [_passes_row(m) for m in PASSES]
@@ -41,7 +41,7 @@ def run() -> Outcome:
 
 
 def _degree_row(degree: int) -> dict[str, Any]:
-    """Keep homophily and snr, change the target's degree only."""
+    """Change only the degree of the target, not homophily or snr."""
     target_setting = Setting(BASE.num_nodes, degree, BASE.h_source, BASE.snr)
     slopes = []
     for seed in range(SEEDS):
@@ -105,7 +105,7 @@ def _passes_row(count: int) -> dict[str, Any]:
 
 
 def ranking_example() -> list[dict[str, Any]]:
-    """Return two nodes of a three-class problem that one temperature puts in the other order."""
+    """Return two nodes of a three-class problem whose order one temperature reverses."""
     logits = np.array([[0.0, -1.0, -1.0], [0.0, -0.5, -10.0]])
     rows = []
     for value in (1.0, 0.2):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from graphtemper import theory
+from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.outcome import read_outcome
 
 Outcomes = dict[str, dict[str, Any]]
@@ -66,8 +67,8 @@ def render(folder: Path) -> str:
 def _value(outcomes: Outcomes, name: str, quantity: str) -> dict[str, Any]:
     for item in outcomes[name]["comparisons"]:
         if item["quantity"].startswith(quantity):
-            found: dict[str, Any] = item
-            return found
+            comparison: dict[str, Any] = item
+            return comparison
     return {"measured": float("nan"), "note": "not measured on this machine", "published": None}
 
 
@@ -81,12 +82,9 @@ def _count(outcomes: Outcomes, name: str, quantity: str) -> str:
     return f"{item['measured']:.0f}{listed}"
 
 
-def _rows(outcomes: Outcomes, name: str, **wanted: Any) -> list[dict[str, Any]]:
-    return [
-        row
-        for row in outcomes[name]["rows"]
-        if all(row.get(key) == value for key, value in wanted.items())
-    ]
+def _rows(outcomes: Outcomes, name: str, **values: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = outcomes[name]["rows"]
+    return select(rows, **values)
 
 
 def _doubling(o: Outcomes) -> str:

@@ -1,4 +1,4 @@
-"""Figure `fig:bound`: Proposition 4's bound, the measured ECE, and what the bound truly bounds."""
+"""Figure `fig:bound`: Proposition 4's bound, the measured ECE, and the exact population ECE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The paper's theory setting: a binary CSBM with one feature and a frozen, calibrated classifier.
 
 The classifier is logistic regression (C = 1e6) on the aggregated feature of the source graph; its
-temperature is fitted on a second graph from the source; then it meets a target graph.
+temperature is fitted on a second graph from the source; then it is applied to a target graph.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Setting:
         """Draw a graph of this setting at the given homophily.
 
         Every point of a grid gets a random stream of its own, so that errors do not repeat.
-        ``role`` tells apart the source (0), the graph that calibrates (1) and the target (2).
+        ``role`` is 0 for the source, 1 for the graph that calibrates and 2 for the target.
         """
         key = [seed, role, round(1e4 * homophily), round(1e4 * self.snr), self.num_classes]
         return csbm.sample(
@@ -77,7 +77,7 @@ class Frozen:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What labels reveal about the frozen classifier on one target graph."""
+    """Scores of the frozen classifier on one labelled target graph."""
 
     accuracy: float
     oracle_temperature: float

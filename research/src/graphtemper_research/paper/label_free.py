@@ -17,7 +17,7 @@ from graphtemper_research.paper.frozen_binary import Frozen, Setting, oracle, su
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Inside this range of true accuracies an answer is expected; outside, silence is.
+# Inside this range of true accuracies an answer is expected, outside it none.
 EXPECTED = (0.75, 0.99)
 TOLERANCE = 0.10
 LARGE_NODES, LARGE_SEEDS = 20_000, 1
@@ -54,7 +54,7 @@ def _temperature_rows(num_nodes: int, snr: float, seeds: int) -> list[dict[str, 
 
 
 def measured(setting: Setting, targets: Sequence[float], seeds: int) -> list[dict[str, Any]]:
-    """Return a row per target homophily: the mixture's answers beside the oracle's.
+    """Return one row per target homophily: the mixture's answers next to the oracle's.
 
     Averages are over the seeds that gave an answer, for both.
     """
@@ -78,8 +78,8 @@ def measured(setting: Setting, targets: Sequence[float], seeds: int) -> list[dic
             except NotIdentifiableError:
                 continue
             pairs.append((fitted.temperature, truth))
-        known = [(answer, truth) for answer, truth in pairs if truth is not None]
-        mean, spread, _ = summary([answer for answer, _ in known]) if known else (None, None, None)
+        both = [(answer, truth) for answer, truth in pairs if truth is not None]
+        mean, spread, _ = summary([answer for answer, _ in both]) if both else (None, None, None)
         rows.append(
             {
                 "num_nodes": setting.num_nodes,
@@ -90,7 +90,7 @@ def measured(setting: Setting, targets: Sequence[float], seeds: int) -> list[dic
                 "answers": len(pairs),
                 "temperature": mean,
                 "spread": spread,
-                "oracle": float(np.mean([truth for _, truth in known])) if known else None,
+                "oracle": float(np.mean([truth for _, truth in both])) if both else None,
             }
         )
     return rows

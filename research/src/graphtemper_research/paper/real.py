@@ -9,6 +9,7 @@ import numpy as np
 
 from graphtemper.graph import datasets
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.real_graphs import (
     METHODS,
@@ -17,7 +18,6 @@ from graphtemper_research.paper.real_graphs import (
     SPLITS,
     STAC_LEVEL,
     measured,
-    pick,
     present,
 )
 
@@ -42,9 +42,9 @@ def run(names: Sequence[str] | None = None) -> Outcome:
     here, absent = present(names)
     # The other noise levels belong to the sweep.
     rows = [
-        row for row in pick(measured(here), level=STAC_LEVEL) if row["shift"].startswith("noise")
+        row for row in select(measured(here), level=STAC_LEVEL) if row["shift"].startswith("noise")
     ]
-    table = pick(rows, shift="noise", level=STAC_LEVEL)
+    table = select(rows, shift="noise", level=STAC_LEVEL)
     comparisons = [
         item
         for name in datasets.HETEROPHILOUS
@@ -80,7 +80,7 @@ def run(names: Sequence[str] | None = None) -> Outcome:
 
 
 def _ece(table: Sequence[dict[str, Any]], name: str, mode: str, method: str) -> dict[str, Any]:
-    return pick(table, graph=name, mode=mode, method=method)[0]
+    return select(table, graph=name, mode=mode, method=method)[0]
 
 
 def _compare(
@@ -125,7 +125,7 @@ def _other_draws(name: str, method: str, rows: Sequence[dict[str, Any]]) -> str:
     if method == "STAC":
         return ""
     values = [
-        pick(rows, graph=name, shift=f"noise, draw {d}", mode="as-published", method=method)[0]
+        select(rows, graph=name, shift=f"noise, draw {d}", mode="as-published", method=method)[0]
         for d in range(OTHER_DRAWS)
     ]
     errors = np.array([row["ece"] for row in values])

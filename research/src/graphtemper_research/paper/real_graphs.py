@@ -2,9 +2,9 @@
 
 SIGN features [X, SX, S^2X], logistic regression C = 1, the first three stored splits (three random
 ones where a graph has none), source temperature on the clean validation nodes, scores on the test
-nodes of the shifted graph. Two modes stand side by side: `as-published`, what the paper's tables
-contain (binary scores g stacked as [-g, g]; "STAC" is disagreement under six feature-noise passes,
-without ATC), and `corrected` (logits [0, g], Algorithm 1 as printed).
+nodes of the shifted graph. There are two modes: `as-published`, as in the paper's tables (binary
+scores g stacked as [-g, g]; "STAC" is disagreement under six feature-noise passes, without ATC),
+and `corrected` (logits [0, g], Algorithm 1 as printed).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METHODS = ("uncalibrated", "source-T", "STAC", "oracle")
 SPLITS = 3
 NOISE_LEVELS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0)
 REWIRE_LEVELS = (0.0, 0.25, 0.5, 0.75)
-# The table's noise level, and how many other draws of that noise show its sampling error.
+# The table's noise level, and the number of other draws that show its sampling error.
 STAC_LEVEL, OTHER_DRAWS = 1.0, 5
 FEWEST_NODES = 300
 
@@ -56,9 +56,9 @@ def splits(graph: Graph, count: int = SPLITS) -> list[Split]:
     stored = (graph.train_masks, graph.val_masks, graph.test_masks)
     if stored[0] is not None and stored[1] is not None and len(stored[0]) >= count:
         assert stored[2] is not None
-        known = graph.labels >= 0
+        labelled = graph.labels >= 0
         return [
-            Split(*(np.flatnonzero(masks[i] & known) for masks in stored if masks is not None))
+            Split(*(np.flatnonzero(masks[i] & labelled) for masks in stored if masks is not None))
             for i in range(count)
         ]
     # Seeds start at 1: one graph's labels were generated with seed 0's permutation.
@@ -72,9 +72,9 @@ def present(names: Sequence[str] | None = None) -> tuple[list[str], list[str]]:
     """Return the graphs that are on this machine and those that are not."""
     if names is None:
         names = [key for key, item in datasets.CATALOGUE.items() if item.collection == "benchmark"]
-    wanted = [name for name in names if datasets.CATALOGUE[name].nodes >= FEWEST_NODES]
-    here = [name for name in wanted if datasets.find(name) is not None]
-    return here, [name for name in wanted if name not in here]
+    chosen = [name for name in names if datasets.CATALOGUE[name].nodes >= FEWEST_NODES]
+    here = [name for name in chosen if datasets.find(name) is not None]
+    return here, [name for name in chosen if name not in here]
 
 
 def measured(names: Sequence[str]) -> list[dict[str, Any]]:
@@ -132,9 +132,9 @@ def _trial(graph: Graph, split: Split, index: int) -> Trial:
 
 
 def published_noise(graph: Graph, level: float, split: int) -> Graph:
-    """Add the very noise that the paper's scripts drew: NumPy's generator seeded by the split.
+    """Add the noise that the paper's scripts drew: NumPy's generator seeded by the split.
 
-    Same distribution as ``shifts.noise(level)``; the published digits need the same draw.
+    The distribution is that of ``shifts.noise(level)``; the published digits need the same draw.
     """
     _, std = column_moments(graph.features)
     draw = np.random.default_rng(split).standard_normal(graph.features.shape)
@@ -148,7 +148,7 @@ def _scores(
     assert graph.labels is not None
     labels = graph.labels[split.test]
     clean, shifted = (model(g).astype(np.float64) for g in (graph, target))
-    found: dict[Mode, dict[str, Cell]] = {}
+    scores: dict[Mode, dict[str, Cell]] = {}
     for mode in MODES:
         factor = 2.0 if mode == "as-published" and graph.num_classes == 2 else 1.0
         logits = shifted[split.test] * factor
@@ -162,10 +162,10 @@ def _scores(
         if with_stac:
             estimate = _stac(model, graph, target, split, mode, seed)
             temperatures["STAC"] = nearest_temperature(logits, estimate)[0]
-        found[mode] = {
+        scores[mode] = {
             method: _cell(logits, labels, value, estimate) for method, value in temperatures.items()
         }
-    return found
+    return scores
 
 
 def _stac(model: SIGN, graph: Graph, target: Graph, split: Split, mode: Mode, seed: int) -> float:
@@ -215,8 +215,3 @@ def _averaged(
         if key in ("ece", "gap", "estimated_accuracy"):
             row[f"{key}_spread"] = spread
     return row
-
-
-def pick(rows: Sequence[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
-    """Return the rows whose fields have the wanted values."""
-    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]

@@ -11,7 +11,7 @@ from graphtemper_research.leaderboard.section import section as leaderboard
 
 
 def write_results(folder: Path, page: Path) -> None:
-    """Write the Markdown page of everything that was measured into ``folder``.
+    """Write the Markdown page of all outcomes in ``folder``.
 
     Examples
     --------

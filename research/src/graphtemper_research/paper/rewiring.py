@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphtemper.graph import datasets
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.outcome import Comparison, Outcome
-from graphtemper_research.paper.real_graphs import REWIRE_LEVELS, SPLITS, measured, pick, present
+from graphtemper_research.paper.real_graphs import REWIRE_LEVELS, SPLITS, measured, present
 from graphtemper_research.paper.sweep import gaps
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ TOLERANCE = 0.01
 def run(names: Sequence[str] | None = None) -> Outcome:
     """Rewire shares of the edges on every graph that is present."""
     here, absent = present(names)
-    rows = pick(measured(here), shift="rewire")
-    plain = pick(rows, mode="as-published", method="uncalibrated")
-    oracle = pick(rows, mode="corrected", method="oracle")
+    rows = select(measured(here), shift="rewire")
+    plain = select(rows, mode="as-published", method="uncalibrated")
+    oracle = select(rows, mode="corrected", method="oracle")
     comparisons = []
     if "minesweeper" in here:
         comparisons += [
@@ -66,7 +67,7 @@ def run(names: Sequence[str] | None = None) -> Outcome:
             "not here": ", ".join(missing) or "none",
         },
         comparisons=comparisons,
-        rows=[*plain, *pick(rows, mode="corrected", method="uncalibrated"), *oracle],
+        rows=[*plain, *select(rows, mode="corrected", method="uncalibrated"), *oracle],
         draw=lambda figure: _draw(figure, here, rows),
         size=(5.0, 3.4),
     )
@@ -77,7 +78,7 @@ def _half_width(row: dict[str, Any]) -> float:
 
 
 def _minesweeper(level: float, published: float, plain: Sequence[dict[str, Any]]) -> Comparison:
-    row = pick(plain, graph="minesweeper", level=level)[0]
+    row = select(plain, graph="minesweeper", level=level)[0]
     return Comparison(
         f"minesweeper: uncalibrated ECE with {level:.0%} rewired, as published",
         row["ece"],
@@ -89,7 +90,7 @@ def _minesweeper(level: float, published: float, plain: Sequence[dict[str, Any]]
 
 
 def _claim(name: str, oracle: Sequence[dict[str, Any]]) -> Comparison:
-    row = pick(oracle, graph=name, level=REWIRE_LEVELS[-1])[0]
+    row = select(oracle, graph=name, level=REWIRE_LEVELS[-1])[0]
     return Comparison(
         f"{name}: ECE after the oracle temperature with 75 % rewired",
         row["ece"],
@@ -105,16 +106,16 @@ def _claim(name: str, oracle: Sequence[dict[str, Any]]) -> Comparison:
 def _draw(figure: Figure, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
     axes = figure.subplots()
     for name in names:
-        known = name in datasets.HETEROPHILOUS
-        weight = 2.0 if known else 0.7
+        in_paper = name in datasets.HETEROPHILOUS
+        weight = 2.0 if in_paper else 0.7
         for method, line, colour in (
-            ("uncalibrated", "-", style.RED if known else style.GREY),
-            ("oracle", "--", style.GREEN if known else style.GREY),
+            ("uncalibrated", "-", style.RED if in_paper else style.GREY),
+            ("oracle", "--", style.GREEN if in_paper else style.GREY),
         ):
-            part = gaps(pick(rows, mode="corrected", method=method), name)
+            part = gaps(select(rows, mode="corrected", method=method), name)
             values = [row["ece"] for row in part]
             axes.plot(REWIRE_LEVELS, values, line, color=colour, linewidth=weight)
-            if known and method == "uncalibrated":
+            if in_paper and method == "uncalibrated":
                 place = (REWIRE_LEVELS[-1], values[-1])
                 axes.annotate(name, place, color=colour, ha="right", bbox=style.LABEL)
     axes.axhline(CLAIM, color="black", linewidth=0.8)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def run() -> Outcome:
-    """Measure 1/T_oracle on labelled targets beside the closed form and the finite-degree slope."""
+    """Measure 1/T_oracle on labelled targets; compare with closed form and finite degree."""
     rows = measured()
     return Outcome(
         name="slope",

@@ -1,4 +1,4 @@
-"""The homophily grid behind the slope and bound figures: measured once, read by both."""
+"""The homophily grid behind the slope and bound figures, which share one measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = 6
 
 @cache
 def measured(seeds: int = SEEDS) -> tuple[dict[str, Any], ...]:
-    """Return one row per target homophily: theory's predictions beside seed averages."""
+    """Return one row per target homophily: theory's predictions next to seed averages."""
     frozen = [Frozen.train(SETTING, seed) for seed in range(seeds)]
     return tuple(_row(h, frozen) for h in TARGETS)
 

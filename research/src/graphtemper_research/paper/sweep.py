@@ -1,4 +1,4 @@
-"""Figure `fig:sweep`: how the confidence-accuracy gap answers to growing feature noise."""
+"""Figure `fig:sweep`: the gap between confidence and accuracy under growing feature noise."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper.recalibration.report import style
+from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.real_graphs import (
     MODES,
     NOISE_LEVELS,
     SPLITS,
     measured,
-    pick,
     present,
 )
 
@@ -29,9 +29,9 @@ TOLERANCE = 0.015
 def run(names: Sequence[str] | None = None) -> Outcome:
     """Measure the gap and the oracle's ECE at every noise level on every graph that is present."""
     here, absent = present(names)
-    rows = pick(measured(here), shift="noise")
-    plain = {mode: pick(rows, mode=mode, method="uncalibrated") for mode in MODES}
-    oracle = pick(rows, mode="corrected", method="oracle")
+    rows = select(measured(here), shift="noise")
+    plain = {mode: select(rows, mode=mode, method="uncalibrated") for mode in MODES}
+    oracle = select(rows, mode="corrected", method="oracle")
     comparisons = [
         item
         for name in PUBLISHED_GAP
@@ -68,7 +68,7 @@ def run(names: Sequence[str] | None = None) -> Outcome:
 
 def gaps(rows: Sequence[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     """Return one graph's rows in order of the noise level."""
-    return sorted(pick(rows, graph=name), key=lambda row: row["level"])
+    return sorted(select(rows, graph=name), key=lambda row: row["level"])
 
 
 def _published(name: str, rows: Sequence[dict[str, Any]]) -> list[Comparison]:
@@ -137,18 +137,18 @@ def _draw(
     left, right = figure.subplots(1, 2)
     for name in names:
         line = gaps(plain, name)
-        known = name in PUBLISHED_GAP
-        colour, weight = (style.RED, 2.0) if known else (style.GREY, 0.8)
+        in_paper = name in PUBLISHED_GAP
+        colour, weight = (style.RED, 2.0) if in_paper else (style.GREY, 0.8)
         level = [row["level"] for row in line]
         left.plot(level, [row["gap"] for row in line], color=colour, linewidth=weight)
         right.plot(
             level,
             [row["ece"] for row in gaps(oracle, name)],
             "--",
-            color=style.GREEN if known else style.GREY,
+            color=style.GREEN if in_paper else style.GREY,
             linewidth=weight,
         )
-        if known:
+        if in_paper:
             left.annotate(
                 name, (level[-1], line[-1]["gap"]), color=colour, ha="right", bbox=style.LABEL
             )

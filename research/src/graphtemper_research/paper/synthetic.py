@@ -26,16 +26,16 @@ from graphtemper.models import GCN
 from graphtemper.recalibration.report import style
 from graphtemper.signals.observation import Observation
 from graphtemper.theory import csbm
+from graphtemper_research.harness.frame import select
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.frozen_binary import summary
-from graphtemper_research.paper.real_graphs import pick
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NUM_NODES, CLASSES, FEATURES, NOISE = 1000, 3, 16, 2.5
 SAME, DIFFERENT = 0.020, 0.002
-# Twice the paper's four: class means differ from seed to seed, and four cannot show by how much.
+# Twice the paper's four: class means differ between seeds, and four do not show by how much.
 SEEDS, PASSES = 8, 8
 LEVELS = {
     "feature": (0.2, 0.5, 0.8, 1.1, 1.4),
@@ -77,7 +77,7 @@ PUBLISHED_AUROC = {"uncalibrated": 0.673, "STAC-full": 0.658}
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A trained GCN with what STAC carries from its source."""
+    """A trained GCN with the source statistics that STAC uses."""
 
     model: GCN
     means: FloatArray
@@ -191,26 +191,26 @@ def recalibrated(source: Source, target: Graph, seed: int) -> tuple[float, dict[
 
     Only the oracle reads the target's labels.
     """
-    seen = Observation(source.model, target, seed=seed)
+    observation = Observation(source.model, target, seed=seed)
     # One observation: the eight passes of each kind are shared by all variants.
-    printed = stac.from_observation(seen, source.threshold, passes=PASSES)
-    script = stac.binned_proxy(seen, source.threshold, passes=PASSES)
+    printed = stac.from_observation(observation, source.threshold, passes=PASSES)
+    script = stac.binned_proxy(observation, source.threshold, passes=PASSES)
     without, full = (
         stac_per_node.node_temperatures(
-            seen, source.threshold, signals=signals, global_stage=script, passes=PASSES
+            observation, source.threshold, signals=signals, global_stage=script, passes=PASSES
         )
         for signals in ("logits", "all")
     )
     assert target.labels is not None
-    oracle = temperature.solve(seen.logits, target.labels).temperature
+    oracle = temperature.solve(observation.logits, target.labels).temperature
     return printed.accuracy, {
-        "uncalibrated": seen.probabilities,
-        "source-T": temperature.apply(seen.logits, source.temperature),
+        "uncalibrated": observation.probabilities,
+        "source-T": temperature.apply(observation.logits, source.temperature),
         "STAC-global": script.probabilities,
         "STAC (Algorithm 1)": printed.probabilities,
         "STAC no-structure": without.probabilities,
         "STAC-full": full.probabilities,
-        "oracle": temperature.apply(seen.logits, oracle),
+        "oracle": temperature.apply(observation.logits, oracle),
     }
 
 
@@ -232,10 +232,10 @@ def _compare(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
     items = []
     for (kind, level), published in PUBLISHED.items():
         for method, value in published.items():
-            row = pick(rows, shift=kind, level=level, method=method)[0]
+            row = select(rows, shift=kind, level=level, method=method)[0]
             items.append(_within(f"{kind} {level}: ECE, {method}", row, "ece", value))
     for method, value in PUBLISHED_AUROC.items():
-        row = pick(rows, shift="mixed", level=1.2, method=method)[0]
+        row = select(rows, shift="mixed", level=1.2, method=method)[0]
         items.append(_within(f"mixed 1.2: error-detection AUROC, {method}", row, "auroc", value))
     return [*items, *_halving(rows), _per_node(rows), _ranking(rows)]
 
@@ -256,14 +256,14 @@ def _within(quantity: str, row: dict[str, Any], key: str, published: float) -> C
 
 
 def _halving(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
-    """State "halves the gap" as the ratio of what is left above the oracle."""
+    """State "halves the gap" as the fraction of the excess over the oracle that remains."""
     items = []
     for method in ("STAC-global", "STAC (Algorithm 1)"):
         ratios = []
         for kind, levels in LEVELS.items():
             for level in levels:
                 ece = {
-                    m: pick(rows, shift=kind, level=level, method=m)[0]["ece"]
+                    m: select(rows, shift=kind, level=level, method=m)[0]["ece"]
                     for m in (method, "source-T", "oracle")
                 }
                 ratios.append((ece[method] - ece["oracle"]) / (ece["source-T"] - ece["oracle"]))
@@ -284,7 +284,10 @@ def _halving(rows: Sequence[dict[str, Any]]) -> list[Comparison]:
 
 def _per_node(rows: Sequence[dict[str, Any]]) -> Comparison:
     full, plain = (
-        [pick(rows, shift="mixed", level=level, method=m)[0]["auroc"] for level in LEVELS["mixed"]]
+        [
+            select(rows, shift="mixed", level=level, method=m)[0]["auroc"]
+            for level in LEVELS["mixed"]
+        ]
         for m in ("STAC-full", "uncalibrated")
     )
     change = np.array(full) - np.array(plain)
@@ -301,16 +304,16 @@ def _per_node(rows: Sequence[dict[str, Any]]) -> Comparison:
 
 
 def _ranking(rows: Sequence[dict[str, Any]]) -> Comparison:
-    moves = [
+    changes = [
         abs(
             row["auroc"]
-            - pick(rows, shift=row["shift"], level=row["level"], method="oracle")[0]["auroc"]
+            - select(rows, shift=row["shift"], level=row["level"], method="oracle")[0]["auroc"]
         )
-        for row in pick(rows, method="uncalibrated")
+        for row in select(rows, method="uncalibrated")
     ]
     return Comparison(
         "largest change of AUROC by one global temperature (K = 3)",
-        max(moves),
+        max(changes),
         "reported",
         None,
         published="exactly none",
@@ -338,7 +341,7 @@ def _draw_mechanism(figure: Any, rows: Sequence[dict[str, Any]]) -> None:
     left, right = figure.subplots(1, 2)
     levels = LEVELS["feature"]
     for method in ("uncalibrated", "source-T", "STAC-global", "oracle"):
-        part = [pick(rows, shift="feature", level=level, method=method)[0] for level in levels]
+        part = [select(rows, shift="feature", level=level, method=method)[0] for level in levels]
         left.errorbar(
             levels,
             [row["ece"] for row in part],
@@ -349,7 +352,7 @@ def _draw_mechanism(figure: Any, rows: Sequence[dict[str, Any]]) -> None:
         )
     left.set(xlabel="feature shift", ylabel="ECE", title="Calibration error", ylim=(0, None))
     left.legend(ncols=2, loc="upper left")
-    part = [pick(rows, shift="feature", level=level, method="oracle")[0] for level in levels]
+    part = [select(rows, shift="feature", level=level, method="oracle")[0] for level in levels]
     for key, line, colour, label in (
         ("accuracy", "o-", "black", "true accuracy"),
         ("estimated_accuracy", "s--", style.BLUE, "STAC's estimate"),
@@ -385,13 +388,13 @@ def _draw_reliability(figure: Any) -> None:
 
 def _draw_bars(figure: Any, rows: Sequence[dict[str, Any]]) -> None:
     panels = figure.subplots(1, 3)
-    wanted = (
+    panels_shown = (
         ("feature", 0.8, "ece", "ECE, feature 0.8"),
         ("homophily", 0.25, "ece", "ECE, homophily 0.25"),
         ("mixed", 1.2, "auroc", "error AUROC, mixed 1.2"),
     )
-    for axes, (kind, level, key, title) in zip(panels, wanted, strict=True):
-        part = [pick(rows, shift=kind, level=level, method=method)[0] for method in METHODS]
+    for axes, (kind, level, key, title) in zip(panels, panels_shown, strict=True):
+        part = [select(rows, shift=kind, level=level, method=method)[0] for method in METHODS]
         axes.barh(
             METHODS,
             [row[key] for row in part],

@@ -21,8 +21,8 @@ TARGETS = tuple(round(float(h), 4) for h in np.linspace(0.57, 0.88, 7))
 SNRS = (0.5, 1.0, 2.0)
 NUM_NODES, SEEDS, MORE_SEEDS = 1500, 4, 16
 LARGE_NODES, LARGE_SEEDS = 20_000, 4
-# The published scatter keeps only oracle temperatures in this range.
-KEPT = (0.3, 6.0)
+# The published scatter shows only oracle temperatures in this range.
+SHOWN = (0.3, 6.0)
 TICKS = (0.5, 0.7, 1, 1.5, 2, 3, 4)
 
 
@@ -31,15 +31,15 @@ def run() -> Outcome:
     small = grid(NUM_NODES, MORE_SEEDS)
     rows, more = ([point.row(seeds) for point in small] for seeds in (SEEDS, MORE_SEEDS))
     large = [point.row(LARGE_SEEDS) for point in grid(LARGE_NODES, LARGE_SEEDS)]
-    kept, kept_more, kept_large = (
-        [row for row in part if KEPT[0] < row["oracle_temperature"] < KEPT[1]]
+    shown, shown_more, shown_large = (
+        [row for row in part if SHOWN[0] < row["oracle_temperature"] < SHOWN[1]]
         for part in (rows, more, large)
     )
-    closed_r, closed_mae = agreement(kept, "closed_temperature")
-    finite_r, _ = agreement(kept, "finite_temperature")
-    more_r, _ = agreement(kept_more, "finite_temperature")
-    _, finite_mae = agreement(kept_large, "finite_temperature")
-    _, closed_large = agreement(kept_large, "closed_temperature")
+    closed_r, closed_mae = agreement(shown, "closed_temperature")
+    finite_r, _ = agreement(shown, "finite_temperature")
+    more_r, _ = agreement(shown_more, "finite_temperature")
+    _, finite_mae = agreement(shown_large, "finite_temperature")
+    _, closed_large = agreement(shown_large, "closed_temperature")
     comparisons = [
         Comparison(
             "closed form, Pearson r",
@@ -47,8 +47,8 @@ def run() -> Outcome:
             ">= 0.985",
             closed_r >= 0.985,
             published=0.99,
-            note=f"{len(kept)} points; {len(rows) - len(kept)} with an oracle T outside 0.3-6 left "
-            "out, as published",
+            note=f"{len(shown)} points; {len(rows) - len(shown)} with an oracle T outside 0.3-6 "
+            "left out, as published",
         ),
         Comparison(
             "closed form, mean absolute error",
@@ -62,7 +62,7 @@ def run() -> Outcome:
             finite_r,
             ">= 0.998",
             finite_r >= 0.998,
-            note=f"a perfect prediction would show {noise_ceiling(kept):.4f} on average, because "
+            note=f"a perfect prediction would show {noise_ceiling(shown):.4f} on average, because "
             f"the oracle itself is that noisy with {SEEDS} graphs of {NUM_NODES} nodes",
         ),
         Comparison(
@@ -70,7 +70,7 @@ def run() -> Outcome:
             more_r,
             ">= 0.998",
             more_r >= 0.998,
-            note=f"noise ceiling {noise_ceiling(kept_more):.4f}",
+            note=f"noise ceiling {noise_ceiling(shown_more):.4f}",
         ),
         Comparison(
             f"finite degree, mean absolute error at N = {LARGE_NODES}",
@@ -93,13 +93,13 @@ def run() -> Outcome:
         },
         comparisons=comparisons,
         rows=rows + more + large,
-        draw=lambda figure: _draw(figure, kept, kept_large),
+        draw=lambda figure: _draw(figure, shown, shown_large),
     )
 
 
 @dataclass(frozen=True)
 class Point:
-    """One point of the grid: predictions, and what each seed measured."""
+    """One point of the grid: the prediction, and the measurements of each seed."""
 
     num_nodes: int
     snr: float
@@ -110,8 +110,8 @@ class Point:
 
     def row(self, seeds: int) -> dict[str, Any]:
         """Return the averages over the first seeds."""
-        known = [value for value in self.oracles[:seeds] if value is not None]
-        mean, spread, error = summary(known)
+        oracles = [value for value in self.oracles[:seeds] if value is not None]
+        mean, spread, error = summary(oracles)
         return {
             "num_nodes": self.num_nodes,
             "seeds": seeds,
@@ -119,7 +119,7 @@ class Point:
             "h_target": self.h_target,
             "closed_temperature": 1 / float(theory.slope(self.h_target, H_SOURCE, self.snr)),
             "finite_temperature": self.finite_temperature,
-            "oracle_seeds": len(known),
+            "oracle_seeds": len(oracles),
             "oracle_temperature": mean,
             "oracle_spread": spread,
             "oracle_error": error,

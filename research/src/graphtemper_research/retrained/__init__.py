@@ -1,6 +1,6 @@
 """Baselines that train the model again, or adapt its weights, behind the calibrators' protocol.
 
-`REGISTRY` holds them by name, beside `graphtemper.calibrators.REGISTRY`.
+`REGISTRY` holds them by name, as `graphtemper.calibrators.REGISTRY` holds the calibrators.
 """
 
 from __future__ import annotations

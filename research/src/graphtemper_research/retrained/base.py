@@ -1,4 +1,4 @@
-"""Baselines that train a model of their own at the source and ignore the given logits."""
+"""Baselines that train their own model at the source and ignore the given logits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Context(NamedTuple):
 
 
 class Retrained(Calibrator):
-    """A calibrator that makes its own predictions; of the given logits only K is used.
+    """A calibrator with its own model; it reads only the number of classes from the logits.
 
     It is trained on ``train_nodes`` and keeps the epoch with the lowest NLL on the calibration
     nodes; without ``train_nodes`` the calibration nodes are trained on, for all epochs.
@@ -62,14 +62,14 @@ class Retrained(Calibrator):
         self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
 
     def _context(self, graph: Graph) -> Context:
-        """Return what the model reads of a graph, which has as many columns as the source."""
-        known = getattr(self, "num_features_", graph.num_features)
-        if graph.num_features != known:
+        """Return operator and features of a graph with as many columns as the source."""
+        columns = getattr(self, "num_features_", graph.num_features)
+        if graph.num_features != columns:
             raise InputError(
-                f"this {type(self).__name__} was fitted on {known} feature columns but the graph "
+                f"this {type(self).__name__} was fitted on {columns} feature columns but the graph "
                 f"has {graph.num_features}; use the same feature space."
             )
-        self.num_features_ = known
+        self.num_features_ = columns
         features = sp.csr_matrix(graph.features)
         return Context(operator(graph, "self-loop"), features, sp.csr_matrix(features.T))
 

@@ -29,7 +29,7 @@ class GDeltaUQ(Retrained):
        z_i = \frac{\bar z_i}{1 + e^{c_i}} \ \text{(sigma)}
 
     with :math:`c_i` the mean over classes of the deviation of sigmoid(z) over anchors. In training
-    each node gets the features of a random training node as its anchor, in every pass anew; at
+    each node gets the features of a random training node as its anchor, redrawn in every pass; at
     prediction M anchors of the training nodes are used for all nodes. The first layer is linear in
     the anchor, so anchors cost no second pass over the features and sparse features stay sparse.
 

@@ -36,7 +36,7 @@ class Domain(NamedTuple):
 
 
 class GDASpecReg(Retrained):
-    r"""Train on the labelled source and the unlabelled target together, anew for every target.
+    r"""Train on the labelled source and the unlabelled target together, again for every target.
 
     .. math:: L = \mathrm{NLL}_s + \gamma_a\,\big(\overline{D(H_t)} - \overline{D(H_s)}\big)
        + \gamma_r\,(R_s + R_t) + 0.01\,\tfrac{e}{E}\,\overline{\mathrm{entropy}}_t

@@ -25,13 +25,14 @@ class Tent(Retrained):
        z = S H W_2 + b_2, \qquad \min_{g, b}\ -\frac1N \sum_{ik} p_{ik} \log p_{ik}
 
     The network is trained at the source (Tent needs normalisation layers, which the package's GCN
-    has not). At the target the normalisation takes the target's own means and variances, and only
-    g and b move. A test-time baseline: lower entropy is higher confidence, right or wrong.
+    does not have). At the target the normalisation takes the target's own means and variances, and
+    only g and b change. A test-time baseline: lower entropy means higher confidence, whether right
+    or wrong.
 
     Parameters
     ----------
     steps : int
-        Steps of Adam at the target. The authors take one a batch of a stream; a graph is a single
+        Steps of Adam at the target. The authors take one per batch of a stream; a graph is a single
         batch, so it is repeated. With 0 only the statistics adapt.
     step_size : float
         Adam's step size at the target.

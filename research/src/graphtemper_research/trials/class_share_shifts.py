@@ -326,12 +326,12 @@ BENCH = Bench(
     title="Changed class shares",
     command="bench class-shares",
     introduction="""\
-Pure share shifts draw the scored nodes so that their class shares are new: every class's
-share is multiplied by exp(strength x a normal number). L1 errors of the shares are means
-over the cases in which shares are reported; *known shares* is what is left if the shares are
-known and the nodes' classes are not. ECE and accuracy are means over the corrected cases,
-*before* being what `recalibrate` answers by default. Controls shift the graph itself, alone
-and with new shares: there the assumption behind a correction is false.""",
+Pure share shifts draw the scored nodes so that their class shares are new: every class share is
+multiplied by exp(strength x a normal number). L1 errors of the shares are means over the cases
+in which shares are reported; *known shares* is the error that remains when the shares are known
+but the classes of the nodes are not. ECE and accuracy are means over the corrected cases;
+*before* is what `recalibrate` answers by default. Controls shift the graph itself, alone and
+with new shares: there the assumption behind a correction is false.""",
     cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
     rows=summarise,
     bars=per("model", compare),

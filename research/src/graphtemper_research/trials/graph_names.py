@@ -1,4 +1,4 @@
-"""Graphs by name, with their features as stored or as people have them: a dense embedding.
+"""Graphs by name, with their features as stored or as a dense embedding.
 
 ``cora`` is the graph as stored; ``cora+svd64`` has the first 64 components of its sparse features
 (truncated SVD, not centred), as a pipeline would store an embedding. No label is used.
@@ -21,7 +21,7 @@ SUFFIX = f"+svd{COLUMNS}"
 
 
 def short(name: str) -> str:
-    """Return what a table calls a graph that was named by the catalogue or by a path.
+    """Return the name of a graph in a table, from its name in the catalogue or its path.
 
     Examples
     --------
@@ -45,12 +45,12 @@ def present(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _is_here(name: str) -> bool:
-    known = name in datasets.CATALOGUE or not Path(name).suffix
-    return datasets.find(name) is not None if known else Path(name).is_file()
+    by_name = name in datasets.CATALOGUE or not Path(name).suffix
+    return datasets.find(name) is not None if by_name else Path(name).is_file()
 
 
 def load(name: str) -> Graph:
-    """Load a graph by name or path; the suffix ``+svd64`` asks for its embedding."""
+    """Load a graph by name or path; the suffix ``+svd64`` means its embedding."""
     graph = load_graph(name.removesuffix(SUFFIX))
     return embedded(graph) if name.endswith(SUFFIX) else graph
 
@@ -77,7 +77,7 @@ def embedded(graph: Graph, columns: int = COLUMNS) -> Graph:
 
 
 def can_embed(graph: Graph, columns: int = COLUMNS) -> bool:
-    """Say whether the features are sparse and more than the components asked for."""
+    """Say whether the features are sparse and have more columns than the embedding."""
     return not isinstance(graph.features, np.ndarray) and min(graph.features.shape) > columns
 
 
@@ -86,7 +86,7 @@ def _storage(graph: Graph) -> str:
 
 
 def with_embeddings(names: Sequence[str]) -> list[str]:
-    """Return the names, and then those of the embeddings of all graphs that can have one."""
+    """Return the names, and then the embeddings of all graphs that can have one."""
     plain = [name for name in names if not name.endswith(SUFFIX)]
     added = [f"{name}{SUFFIX}" for name in plain if can_embed(load_graph(name))]
     return list(dict.fromkeys([*names, *added]))

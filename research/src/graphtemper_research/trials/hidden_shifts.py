@@ -1,7 +1,7 @@
 """Shifts that no unlabelled number shows, or that break an assumption of the split views.
 
-They make targets for the negative controls. `class_noise` reads labels, as nature may; what it
-returns is shown to the methods without them.
+They make the targets of the negative controls. `class_noise` reads labels; the methods get its
+result without them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from graphtemper.graph.graph import Graph
 from graphtemper.graph.moments import column_moments
 from graphtemper.graph.operators import adjacency
 
-# Columns are rotated so many at a time: a rotation of F columns costs F^3.
+# Columns are rotated in blocks of this size: a rotation of F columns costs F^3.
 BLOCK = 256
 REGION_NODES = 20
 
 
 def rotate(graph: Graph, seed: int = 0) -> Graph:
-    """Turn the feature columns by a random rotation, within blocks of 256 random columns.
+    """Rotate the feature columns at random, within blocks of 256 random columns.
 
-    Distances between nodes stay, the meaning of every column goes. The result is dense.
+    Distances between nodes stay the same, but columns lose their meaning. The result is dense.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def rotate(graph: Graph, seed: int = 0) -> Graph:
 
 
 def swap_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
-    """Return the labels with every class called by the next one's name; -1 stays.
+    """Return the labels with every class renamed to the next one; -1 stays.
 
     Examples
     --------
@@ -56,8 +56,8 @@ def swap_classes(labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int6
 def regional_noise(graph: Graph, level: float = 1.0, seed: int = 0) -> Graph:
     """Add noise that is one vector per connected region: l x column std x N(0, 1).
 
-    Regions are the nodes nearest to one of N / 20 random centres; a node that no centre reaches is
-    alone. Averaging over neighbours does not lessen this noise. The result is dense.
+    A region is the set of nodes nearest to one of N / 20 random centres; a node that no centre
+    reaches is a region. Averaging over neighbours does not reduce this noise. The result is dense.
 
     Examples
     --------
@@ -89,9 +89,10 @@ def regions(graph: Graph, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def row_noise(graph: Graph, level: float = 1.0, seed: int = 0) -> Graph:
-    """Add noise that is one number a node, times every column's std: l x std x N(0, 1).
+    """Add one noise value per node, scaled by every column's std: l x std x N(0, 1).
 
-    Both halves of a node's columns carry it, so comparing them does not show it. Dense.
+    Both halves of a node's columns carry it, so comparing them does not show it. The result is
+    dense.
 
     Examples
     --------
@@ -105,7 +106,7 @@ def row_noise(graph: Graph, level: float = 1.0, seed: int = 0) -> Graph:
 
 
 def class_noise(graph: Graph, level: float = 1.5, seed: int = 0) -> Graph:
-    """Add ``noise(level)`` to the nodes of the most frequent class only. Dense.
+    """Add ``noise(level)`` to the nodes of the most frequent class only. The result is dense.
 
     Examples
     --------

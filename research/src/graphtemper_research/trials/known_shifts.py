@@ -259,12 +259,13 @@ _PAGE = Table(
         Column("method"),
         Column("ece", "ECE", ".4f"),
         _RATIO,
-        Column("accuracy_error", "acc err", ".4f"),
+        Column("accuracy_error", "accuracy error", ".4f"),
         Column("sampling_floor", "floor", ".4f"),
-        *_NARROW[3:],
+        Column("nll_regret", "NLL regret", ".4f", missing="inf"),
+        Column("coverage", spec=".0%"),
         *(Column(verdict) for verdict in VERDICTS),
-        Column("harmful", "bad"),
-        Column("worst_excess", "lost", ".4f"),
+        Column("harmful"),
+        Column("worst_excess", "worst loss", ".4f"),
     ),
 )
 _AVERAGES = Table(
@@ -283,13 +284,14 @@ _BY_GRAPH = Table(
     lambda rows: [*frame.select(rows, method=KNOWN), *frame.select(rows, method=UNKNOWN)],
 )
 _INTRODUCTION = f"""\
-*ratio* is mean ECE over the oracle's, *acc err* the mean error of the estimated accuracy,
-*floor* what that error would be from sampling alone (card and scored nodes are other nodes),
-*NLL+* the regret against the oracle, *cover* how often the 90 % interval holds the truth;
-then the counts of the verdicts, *bad* how often a trusted answer cost more than
-{TOLERANCE} ECE against the source temperature, and *lost* the most that any answer cost.
-*{LABELLED}* knows the labels of the card's nodes at the target itself and fits temperature
-and accuracy on them: as good as knowing the shift exactly, for nodes other than the scored."""
+*ratio* is the mean ECE over the oracle's, *accuracy error* the mean error of the estimated
+accuracy, *floor* the error that sampling alone would cause (the card and the scores use
+different nodes), *NLL regret* the NLL above the oracle's, *coverage* how often the 90 %
+interval contains the true accuracy; then the counts of the verdicts, *harmful* how often a
+trusted answer raised the ECE by more than {TOLERANCE} against the source temperature, and
+*worst loss* the largest increase by any answer. *{LABELLED}* fits temperature and accuracy to
+labels of the card's nodes at the target itself: as good as knowing the shift exactly, for nodes
+other than the scored ones."""
 _MARKS: Marks = {
     SOURCE: (style.RED, "s"),
     "STAC": (style.ORANGE, "^"),

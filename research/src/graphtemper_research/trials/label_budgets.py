@@ -158,10 +158,10 @@ _AVERAGES = Table(
     lambda rows: group_means(rows, [str(column.value) for column in _VALUES]),
 )
 _INTRODUCTION = """\
-ECE of the source temperature, of the atlas without labels, of the atlas with 50 and 200
-labels, of a temperature fitted on the same labels alone, and of the oracle; means over five
-draws of the labelled nodes, which are scored with all others. *held* is how often the 90 %
-interval holds the true accuracy. Of a small target at most half is labelled."""
+ECE of the source temperature, the atlas without labels, the atlas with 50 and with 200 labels,
+a temperature fitted to the same labels alone, and the oracle; means over five draws of the
+labelled nodes, which are scored with all others. *held* is how often the 90 % interval contains
+the true accuracy. On a small target at most half of the nodes are labelled."""
 
 
 def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:

@@ -242,7 +242,7 @@ _TABLE = Table(
     (
         Column("snapshot"),
         Column("true", spec=".3f"),
-        Column("said", spec=".3f"),
+        Column("said", "estimate", ".3f"),
         Column(interval, "interval"),
         Column("verdict"),
         Column("alarm"),
@@ -286,10 +286,10 @@ BENCH = Bench(
     command="bench monitoring",
     introduction="""\
 *drift*: a block model whose homophily is constant for three tenths of the snapshots and then
-falls at a constant rate; *steady*: one that stays as it is; *pubmed*, *twitch_de*: a model
-of the earlier half of articles or accounts, watched over the later ones. *said* is the
-estimated accuracy with its 90 % interval; the true accuracy only scores. Of each series some
-snapshots and every alarm are listed.""",
+falls at a constant rate; *steady*: one that does not change; *pubmed*, *twitch_de*: a model of
+the earlier half of articles or accounts, watched over the later ones. The *estimate* of the
+accuracy has a 90 % interval; the true accuracy only scores. Of each series some snapshots and
+every alarm are listed.""",
     cases=cases,
     rows=summarise,
     bars=bars,

@@ -45,7 +45,7 @@ COLOURS = dict(zip(VERDICTS, (style.GREEN, style.ORANGE, style.GREY), strict=Tru
 
 
 def summarise(cells: Sequence[Cell]) -> Rows:
-    """Return one row per pair, model and seed: every method's ECE, and what the atlas said."""
+    """Return one row per pair, model and seed: every method's ECE, and the atlas's answer."""
     keys = ("group", "model", "seed", "source")
     rows = []
     for facts, methods in frame.by_method(frame.flat(cells, *keys), *keys, "target"):
@@ -155,7 +155,7 @@ _ECE = (
 _PAIR = (
     *_ECE,
     Column("accuracy", "true", ".2f"),
-    Column("estimate", "said", ".2f"),
+    Column("estimate", spec=".2f"),
     Column(interval, "interval"),
     Column("verdict"),
 )
@@ -173,11 +173,12 @@ _AVERAGES = Table(
     group_means,
 )
 _INTRODUCTION = """\
-ECE of the uncalibrated model (*plain*), of the source temperature, of the atlas and of the
-oracle; then the true accuracy, what the atlas *said*, its 90 % interval, and the verdict.
-In the averages *error* is that of the accuracy and *half* the interval's half-width.
-These are shifts of concept and of class shares as well: an unlabelled graph often does not
-show them, and abstention is the right answer to many."""
+ECE of the uncalibrated model (*plain*), the source temperature, the atlas and the oracle; then
+the true accuracy, the *estimate* of the atlas with its 90 % interval, and the verdict. In the
+averages, *error* is that of the accuracy, *half* the half-width of the interval, and *t/c/a*
+counts the verdicts trust, caution and abstain. These shifts also change concepts and class
+shares: an unlabelled graph often does not show that, and abstention is the right answer to
+many."""
 
 
 def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:

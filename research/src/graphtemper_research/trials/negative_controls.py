@@ -123,7 +123,7 @@ def limits(rows: Sequence[Row], cells: Sequence[Cell]) -> list[Comparison]:
 _ANSWER = (
     Column("control"),
     Column("accuracy", "true", ".2f"),
-    Column("estimate", "said", ".2f"),
+    Column("estimate", spec=".2f"),
     Column(interval, "interval"),
     Column("verdict"),
     Column(f"ece {SOURCE}", "source", ".3f"),
@@ -161,8 +161,8 @@ BENCH = Bench(
     title="What the atlas cannot see",
     command="bench controls",
     introduction="""\
-The true accuracy, what the atlas *said*, its 90 % interval and its verdict, then the ECE of
-the source temperature, of the atlas and of the oracle. None of these is a bar: no unlabelled
+The true accuracy, the *estimate* of the atlas with its 90 % interval and its verdict, then the
+ECE of the source temperature, the atlas and the oracle. None of these is a bar: no unlabelled
 number shows that classes changed their meaning, and the split views assume noise that is
 independent between columns and between nodes.""",
     cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),

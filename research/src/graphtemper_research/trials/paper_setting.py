@@ -171,10 +171,10 @@ BENCH = Bench(
     title="The paper's real-graph table with the atlas in it",
     command="bench paper-setting",
     introduction="""\
-ECE of the uncalibrated model (*plain*), the source temperature, Algorithm 1 as printed,
-of the atlas, of the atlas with noise left out of its card (*blind*), and of the oracle; then
-the paper's figure for STAC, the true accuracy, and what the atlas and STAC said. The oracle
-minimises NLL and not ECE, so the atlas can be below it.""",
+ECE of the uncalibrated model (*plain*), the source temperature, Algorithm 1 as printed, the
+atlas, the atlas with noise left out of its card (*blind*), and the oracle; then the paper's
+figure for STAC, the true accuracy, and the accuracies that the atlas and STAC estimate. The
+oracle minimises NLL and not ECE, so the atlas can be below it.""",
     cases=cases,
     rows=summarise,
     bars=bars,
@@ -186,8 +186,8 @@ minimises NLL and not ECE, so the atlas can be below it.""",
                 *_ECE,
                 Column("printed", "STAC as printed", ".3f"),
                 Column("accuracy", "true", ".3f"),
-                Column("estimate", "said", ".3f"),
-                Column("STAC estimate", "STAC said", ".3f"),
+                Column("estimate", spec=".3f"),
+                Column("STAC estimate", spec=".3f"),
                 Column("verdicts"),
             ),
         ),

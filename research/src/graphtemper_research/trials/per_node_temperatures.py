@@ -302,12 +302,11 @@ BENCH = Bench(
     title="One temperature per node",
     command="bench per-node",
     introduction="""\
-Means over the shifts, then over the graphs. *Brier* is over all classes (0 to 2), *AUROC* is
-how often a right node is more confident than a wrong one. Lower Brier, NLL and ECE and
-higher AUROC are better. *logits only* is the same model fitted to margin, entropy and the
-predicted class alone, the paper's ablation. *Shifts of a part* are heterogeneous noise and
-shuffled features, which hit half of the nodes. The oracle has one temperature, from the
-target's labels.""",
+Means over the shifts, then over the graphs. *Brier* is over all classes (0 to 2); *AUROC* is
+how often a correct node is more confident than a wrong one. Lower Brier, NLL and ECE and higher
+AUROC are better. *logits only* is the same model fitted to margin, entropy and predicted class
+alone, the paper's ablation. *Shifts of a part* are heterogeneous noise and shuffled features,
+which change half of the nodes. The oracle has one temperature, fitted to the target's labels.""",
     cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected),
     rows=summarise,
     bars=per("model", compare, ", "),

@@ -302,17 +302,16 @@ BENCH = Bench(
     title="Prediction sets under shift",
     command="bench sets",
     introduction="""\
-Sets that were asked to hold the true class with probability 0.9. **Coverage is guaranteed
-only under exchangeability**, that is for *still* with source-T: the graph as it is. All else
-is measured, not promised. Thresholds come from the source, at the source temperature; at the
-target the probabilities are those of the source temperature, of the atlas, or of the oracle,
-which sees the target's labels. *Shifted* is the mean coverage over fifteen shifts, *short*
-the mean of what is missing to 0.9, *lowest* the worst shift, *size* the mean number of
-classes in a set, *singletons* the share of sets with one class. *New shares* is the mean
-over two targets whose graph is the source's but whose scored nodes have equal or reversed
-class shares. *Estimated shares* weights the thresholds with the class shares that
-`recalibrate` reports, where it reports any; *true shares* with those that only the labels
-tell. A set is never empty: where a model is right more often than 0.9 its sets cover more.""",
+Sets for a coverage of 0.9. **Coverage is guaranteed only under exchangeability**, that is for
+*still* with source-T: the graph as it is. All else is measured, not promised. Thresholds come
+from the source, at the source temperature; at the target the probabilities are those of the
+source temperature, of the atlas, or of the oracle, which sees the target's labels. *Shifted* is
+the mean coverage over fifteen shifts, *short* the mean shortfall below 0.9, *lowest* the worst
+shift, *size* the mean number of classes in a set, *singletons* the share of sets with one
+class. *New shares* is the mean over two targets whose graph is the source's but whose scored
+nodes have equal or reversed class shares. *Estimated shares* weights the thresholds with the
+class shares that `recalibrate` reports, where it reports any; *true shares* with those from the
+labels. A set is never empty: where a model is right more often than 0.9, its sets cover more.""",
     cases=graph_cases(measure, SCHEMA, GRAPHS, QUICK_GRAPHS, expected, level=LEVEL),
     rows=summarise,
     bars=bars,

@@ -1,6 +1,6 @@
-"""A trial: a model frozen at its source, what every method answers on a target, and the score.
+"""A model frozen at its source, every method's answer on a target, and the scores.
 
-The methods see targets without labels. Labels of a target are read by `score` alone.
+The methods see targets without labels; only `score` reads the labels of a target.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ METHODS = (*PEERS, ATLAS, ORACLE)
 VERDICTS = ("trust", "caution", "abstain")
 # A trusted answer may cost this much more ECE than leaving the source temperature alone.
 TOLERANCE = 0.02
-# Targets count their seeds up from here; the atlas draws its own from 2^62 others.
+# The first seed of targets; the atlas draws its seeds from 2^62 others.
 TARGET_SEED = 1_000_000
 
 MODELS: dict[str, Callable[[int], SIGN | GCN]] = {
@@ -63,7 +63,7 @@ def check_models(names: Sequence[str], known: Iterable[str] = MODELS) -> Sequenc
 
 
 def split(graph: Graph, seed: int) -> tuple[Indices, Indices, Indices]:
-    """Return the nodes to train on (50 %), to make the card of (25 %) and to score (25 %).
+    """Return the nodes for training (50 %), for the card (25 %) and for the scores (25 %).
 
     Examples
     --------
@@ -77,7 +77,7 @@ def split(graph: Graph, seed: int) -> tuple[Indices, Indices, Indices]:
 
 
 def halves(graph: Graph, seed: int) -> tuple[Indices, Indices]:
-    """Return the nodes to train on and to make the card of, where another graph is scored.
+    """Return the nodes for training and for the card, where another graph is scored.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def halves(graph: Graph, seed: int) -> tuple[Indices, Indices]:
 
 def _shuffled(graph: Graph, seed: int) -> Indices:
     # Seeds start at 1: one graph's labels were generated with seed 0's permutation.
-    # Not the plain generator: minesweeper drew the cells it shows with the plain seed 1.
+    # Not the plain generator: minesweeper drew its visible cells with the plain seed 1.
     return stream(seed, "trial split").permutation(graph.labelled)
 
 
@@ -112,7 +112,7 @@ def check_size(graph: Graph, fewest_nodes: int) -> None:
 
 
 def hide_labels(graph: Graph, nodes: Indices) -> Graph:
-    """Return the graph with some nodes unlabelled: shifts of homophily read every label they see.
+    """Return the graph without the labels of some nodes: shifts of homophily read all labels.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def hide_labels(graph: Graph, nodes: Indices) -> Graph:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method says about a target without its labels."""
+    """A method's answer on a target without labels."""
 
     temperature: float
     accuracy: float | None = None
@@ -139,13 +139,14 @@ class Answer:
     @classmethod
     def of(cls, result: Recalibration) -> Answer:
         """Return the answer of `recalibrate`."""
-        said = result.accuracy
-        return cls(result.temperature, said.value, said.low, said.high, result.verdict)
+        accuracy = result.accuracy
+        stated = (accuracy.value, accuracy.low, accuracy.high)
+        return cls(result.temperature, *stated, result.verdict)
 
 
 @dataclass(frozen=True)
 class Peers:
-    """The methods to compare with, carrying what they learned at the source."""
+    """The methods to compare with, fitted at the source."""
 
     source_temperature: float
     threshold: float
@@ -155,7 +156,7 @@ class Peers:
     def fit(
         cls, predictor: Predictor, graph: Graph, nodes: Indices, source_temperature: float
     ) -> Peers:
-        """Learn from the labelled nodes that the card is made of."""
+        """Fit to the labelled nodes of the card."""
         assert graph.labels is not None
         source = Observation(predictor, graph, nodes, temperature=source_temperature)
         estimators: dict[str, ATC | DoC] = {"ATC": ATC(), "DoC": DoC()}
@@ -181,19 +182,19 @@ class Peers:
             SOURCE: Answer(self.source_temperature),
             "STAC": Answer(printed.temperature, printed.accuracy),
         }
-        seen = Observation(predictor, target, nodes, temperature=self.source_temperature)
+        observation = Observation(predictor, target, nodes, temperature=self.source_temperature)
         for name, estimator in self.estimators.items():
-            found = estimator.estimate(seen)
-            relative, _ = nearest_temperature(seen.logits, found.value)
+            estimate = estimator.estimate(observation)
+            relative, _ = nearest_temperature(observation.logits, estimate.value)
             answers[name] = Answer(
-                relative * self.source_temperature, found.value, found.low, found.high
+                relative * self.source_temperature, estimate.value, estimate.low, estimate.high
             )
         return answers
 
 
 @dataclass(frozen=True)
 class Source:
-    """A model frozen at its source, with its card and the peers made of the same labelled nodes."""
+    """A model frozen at its source, with its card and peers fitted to the same nodes."""
 
     predictor: Predictor
     card: SourceCard
@@ -212,9 +213,9 @@ class Source:
         *,
         progress: Show | None = None,
     ) -> Source:
-        """Train on some labelled nodes and make card and peers of others.
+        """Train on some labelled nodes; make the card and fit the peers on others.
 
-        Nodes that will be scored must have lost their labels before; see `hide_labels`.
+        The graph must not hold the labels of scored nodes; see `hide_labels`.
         """
         frozen = predictor.fit(graph, train)
         card = SourceCard.build(
@@ -252,24 +253,24 @@ class Source:
         return source, val, test
 
     def answers(self, target: Graph, nodes: Indices, seed: int) -> dict[str, Answer]:
-        """Return what the peers and the atlas say about some nodes of a target."""
+        """Return the answers of the peers and of the atlas on some nodes of a target."""
         hidden = target.replace(labels=None)
-        found = self.peers.answer(self.predictor, hidden, nodes, seed)
-        found[ATLAS] = self.ask(hidden, nodes, seed)
-        return found
+        answers = self.peers.answer(self.predictor, hidden, nodes, seed)
+        answers[ATLAS] = self.ask(hidden, nodes, seed)
+        return answers
 
     def ask(
         self, target: Graph, nodes: Indices, seed: int, card: SourceCard | None = None
     ) -> Answer:
-        """Return what the atlas says, from the source's card or from a thinner one."""
+        """Return the answer of the atlas, from the source's card or from another one."""
         return Answer.of(recalibrate(self.predictor, target, card or self.card, nodes, seed=seed))
 
     def logits(self, target: Graph, nodes: Indices) -> FloatArray:
-        """Return the frozen model's logits of some nodes, for `score`."""
+        """Return the frozen model's logits of some nodes."""
         return Observation(self.predictor, target, nodes).logits
 
 
-# What `score` says of every answer.
+# The columns that `score` fills.
 SCORES = (
     "method",
     "temperature",
