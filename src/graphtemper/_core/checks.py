@@ -35,12 +35,12 @@ def check_number(value: Any, name: str) -> float:
         raise InputError(f"{name} is too large for float64; pass a smaller number.") from error
 
 
-def check_whole(value: Any, name: str, least: int, most: int | None = None) -> int:
+def check_integer(value: Any, name: str, least: int, most: int | None = None) -> int:
     """Return an integer in ``least ... most``.
 
     Examples
     --------
-    >>> check_whole(2.5, "hops", 0)
+    >>> check_integer(2.5, "hops", 0)
     Traceback (most recent call last):
     graphtemper.errors.InputError: hops must be an integer of at least 0, not 2.5.
     """
@@ -53,7 +53,7 @@ def check_whole(value: Any, name: str, least: int, most: int | None = None) -> i
 
 def check_count(value: int, name: str) -> int:
     """Return a positive integer of at most `MAX_COUNT`."""
-    return check_whole(value, name, 1, MAX_COUNT)
+    return check_integer(value, name, 1, MAX_COUNT)
 
 
 def check_positive(value: float, name: str) -> float:

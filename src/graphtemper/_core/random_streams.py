@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 
 Seed = int | np.random.Generator
 
@@ -24,7 +24,9 @@ def stream(seed: Seed, name: str, repeat: int = 0) -> np.random.Generator:
     """
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng([check_whole(seed, "seed", 0), zlib.crc32(name.encode()), repeat])
+    return np.random.default_rng(
+        [check_integer(seed, "seed", 0), zlib.crc32(name.encode()), repeat]
+    )
 
 
 def generator(seed: Any) -> np.random.Generator:
@@ -38,4 +40,4 @@ def generator(seed: Any) -> np.random.Generator:
     """
     if isinstance(seed, np.random.Generator):
         return seed
-    return np.random.default_rng(check_whole(seed, "seed", 0))
+    return np.random.default_rng(check_integer(seed, "seed", 0))

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from graphtemper._core.checks import check_at_least, check_fraction, check_non_negative, check_whole
+from graphtemper._core.checks import (
+    check_at_least,
+    check_fraction,
+    check_integer,
+    check_non_negative,
+)
 from graphtemper.calibrators.base import Inputs
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.graph.operators import multiply, operator
@@ -78,7 +83,7 @@ class CaGCN(NetworkCalibrator):
         stop: Stop | None = "calibration",
         seed: int = 0,
     ) -> None:
-        self.hidden = check_whole(hidden, "hidden", 1)
+        self.hidden = check_integer(hidden, "hidden", 1)
         self.floor = check_at_least(floor, "floor", 1.0)
         self.margin = check_non_negative(margin, "margin")
         self.dropout = check_fraction(dropout, "dropout")

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_fraction, check_non_negative, check_positive, check_whole
+from graphtemper._core.checks import (
+    check_fraction,
+    check_integer,
+    check_non_negative,
+    check_positive,
+)
 from graphtemper._core.random_streams import stream
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.conformal import ConformalSets
@@ -106,13 +111,13 @@ class CFGNN(Calibrator):
         self.weight = check_non_negative(weight, "weight")
         self.target = check_non_negative(target, "target")
         self.smoothing = check_positive(smoothing, "smoothing")
-        self.warm = check_whole(warm, "warm", 0)
-        self.hidden = check_whole(hidden, "hidden", 1)
+        self.warm = check_integer(warm, "warm", 0)
+        self.hidden = check_integer(hidden, "hidden", 1)
         self.dropout = check_fraction(dropout, "dropout")
         self.lr = check_positive(lr, "lr")
         self.weight_decay = check_non_negative(weight_decay, "weight_decay")
-        self.epochs = check_whole(epochs, "epochs", 1)
-        self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
+        self.epochs = check_integer(epochs, "epochs", 1)
+        self.seed = check_integer(seed, "seed", 0, 2**63 - 1)
 
     def sets(
         self,

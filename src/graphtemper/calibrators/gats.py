@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_non_negative, check_whole
+from graphtemper._core.checks import check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.graph.graph import Graph
@@ -92,7 +92,7 @@ class GATS(NetworkCalibrator):
         stop: Stop | None = None,
         seed: int = 0,
     ) -> None:
-        self.heads = check_whole(heads, "heads", 1)
+        self.heads = check_integer(heads, "heads", 1)
         self.bias = check_non_negative(bias, "bias")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_fraction, check_non_negative, check_whole
+from graphtemper._core.checks import check_choice, check_fraction, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.errors import InputError
@@ -118,10 +118,10 @@ class GETS(NetworkCalibrator):
         for expert in experts:
             check_choice(expert, EXPERTS, "experts")
         self.experts = experts
-        self.active = check_whole(active, "active", 1, len(experts))
-        self.hidden = check_whole(hidden, "hidden", 1)
-        self.feature_width = check_whole(feature_width, "feature_width", 1)
-        self.degree_width = check_whole(degree_width, "degree_width", 1)
+        self.active = check_integer(active, "active", 1, len(experts))
+        self.hidden = check_integer(hidden, "hidden", 1)
+        self.feature_width = check_integer(feature_width, "feature_width", 1)
+        self.degree_width = check_integer(degree_width, "degree_width", 1)
         self.dropout = check_fraction(dropout, "dropout")
         self.balance = check_non_negative(balance, "balance")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))

@@ -6,7 +6,7 @@ import numpy as np
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.metrics.binned import bin_index
 
@@ -46,7 +46,7 @@ class HistogramBinning(Calibrator):
     reference = "Zadrozny and Elkan, ICML 2001"
 
     def __init__(self, bins: int = 20) -> None:
-        self.bins = check_whole(bins, "bins", 1)
+        self.bins = check_integer(bins, "bins", 1)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         p = temperature.apply(inputs.logits[labelled.nodes])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_non_negative, check_whole
+from graphtemper._core.checks import check_integer, check_non_negative
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.linear_map import chosen_strength, fit_full
@@ -57,7 +57,7 @@ class MatrixScaling(Calibrator):
             if value is not None:
                 check_non_negative(value, name)
         self.off_diagonal, self.intercept = off_diagonal, intercept
-        self.seed = check_whole(seed, "seed", 0)
+        self.seed = check_integer(seed, "seed", 0)
 
     def _scores(self, logits: FloatArray) -> FloatArray:
         return logits

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_non_negative, check_positive, check_whole
+from graphtemper._core.checks import check_choice, check_integer, check_non_negative, check_positive
 from graphtemper.calibrators.base import Granularity, Inputs, Labelled, Need, TemperatureCalibrator
 from graphtemper.errors import InputError
 
@@ -60,10 +60,10 @@ class NetworkCalibrator(TemperatureCalibrator):
     def _set_training(self, training: Training) -> None:
         self.lr = check_positive(training.lr, "lr")
         self.weight_decay = check_non_negative(training.weight_decay, "weight_decay")
-        self.epochs = check_whole(training.epochs, "epochs", 1)
-        self.patience = check_whole(training.patience, "patience", 1)
+        self.epochs = check_integer(training.epochs, "epochs", 1)
+        self.patience = check_integer(training.patience, "patience", 1)
         self.stop = check_choice(training.stop, (None, *get_args(Stop)), "stop")
-        self.seed = check_whole(training.seed, "seed", 0, 2**63 - 1)
+        self.seed = check_integer(training.seed, "seed", 0, 2**63 - 1)
 
     @abstractmethod
     def _context(self, inputs: Inputs) -> Any:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
@@ -50,7 +50,7 @@ class RBS(TemperatureCalibrator):
     differs = "exact temperatures; a bin without an optimum takes the global one"
 
     def __init__(self, bins: int = 2) -> None:
-        self.bins = check_whole(bins, "bins", 1)
+        self.bins = check_integer(bins, "bins", 1)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         logits, labels = inputs.logits[labelled.nodes], labelled.labels

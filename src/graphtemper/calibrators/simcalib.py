@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_non_negative, check_whole
+from graphtemper._core.checks import check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.gats import (
     LEAST_TEMPERATURE,
@@ -89,7 +89,7 @@ class SimCalib(NetworkCalibrator):
         stop: Stop | None = None,
         seed: int = 0,
     ) -> None:
-        self.heads = check_whole(heads, "heads", 1)
+        self.heads = check_integer(heads, "heads", 1)
         self.bias = check_non_negative(bias, "bias")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ive
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_fraction, check_positive, check_whole
+from graphtemper._core.checks import check_choice, check_fraction, check_integer, check_positive
 from graphtemper.calibrators.base import Inputs
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.graph.graph import Graph
@@ -85,9 +85,9 @@ class WATS(NetworkCalibrator):
         self.coefficients: Coefficients = check_choice(
             coefficients, get_args(Coefficients), "coefficients"
         )
-        self.order = check_whole(order, "order", 0)
+        self.order = check_integer(order, "order", 0)
         self.scale = check_positive(scale, "scale")
-        self.hidden = check_whole(hidden, "hidden", 1)
+        self.hidden = check_integer(hidden, "hidden", 1)
         self.dropout = check_fraction(dropout, "dropout")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from graphtemper import shifts as families
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper._core.log_odds import log_odds
 from graphtemper._core.random_streams import stream
 from graphtemper._core.threads import num_cores, one_blas_thread
@@ -118,7 +118,7 @@ def plan(
         raise InputError(
             f"exclude must be a list of families, such as [{exclude!r}], not a string."
         )
-    check_whole(compositions, "compositions", 0)
+    check_integer(compositions, "compositions", 0)
     every = _singles(LEVELS) if shifts is None else _listed(shifts)
     present = sorted(frozenset().union(*(shift.families for shift in every)))
     for name in sorted(set(exclude)):

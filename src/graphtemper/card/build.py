@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper._core.log_odds import log_odds
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.card import atlas, response
@@ -55,7 +55,7 @@ def build(
     workers: Workers | None = None,
 ) -> Card:
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
-    check_whole(seed, "seed", 0, 2**62)
+    check_integer(seed, "seed", 0, 2**62)
     planned = atlas.plan(seed, exclude, compositions, shifts)
     rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:

@@ -102,11 +102,11 @@ def monitor(
         in common.
     """
     from graphtemper import SourceCard
-    from graphtemper._core.checks import check_whole
+    from graphtemper._core.checks import check_integer
     from graphtemper.monitor import Gate, Log, alarms, fingerprint
 
     gates = [Gate.parse(text) for text in fail_on or ()]
-    check_whole(alarm_every, "--alarm-every", 1)
+    check_integer(alarm_every, "--alarm-every", 1)
     label = log.stem if name is None else name
     if not label.strip():
         raise InputError("--name must not be empty; it distinguishes this watch from others.")

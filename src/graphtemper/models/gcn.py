@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.checks import check_integer, check_number
 from graphtemper._core.parameters import HasParameters
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
@@ -79,9 +79,9 @@ class GCN(HasParameters):
         gamma: float | None = None,
         seed: int = 0,
     ) -> None:
-        self.hidden = check_whole(hidden, "hidden", 1)
-        self.layers = check_whole(layers, "layers", 1)
-        self.epochs = check_whole(epochs, "epochs", 1)
+        self.hidden = check_integer(hidden, "hidden", 1)
+        self.layers = check_integer(layers, "layers", 1)
+        self.epochs = check_integer(epochs, "epochs", 1)
         self.lr = check_number(lr, "lr")
         if not 0 < self.lr < float("inf"):
             raise InputError(f"lr must be positive and finite, not {lr}.")
@@ -96,7 +96,7 @@ class GCN(HasParameters):
         self.loss = loss
         self.gamma = None if gamma is None else check_number(gamma, "gamma")
         named(self.loss, self.gamma)
-        self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
+        self.seed = check_integer(seed, "seed", 0, 2**63 - 1)
 
     def fit(
         self,
@@ -136,7 +136,7 @@ class GCN(HasParameters):
             ) from error
 
         if patience is not None:
-            check_whole(patience, "patience", 1)
+            check_integer(patience, "patience", 1)
             if val_nodes is None:
                 raise InputError("patience needs val_nodes=..., the nodes that it is measured on.")
         rows, labels = select_labelled(graph, nodes)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.checks import check_integer, check_number
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.errors import InputError
@@ -63,7 +63,7 @@ class LinearGNN(HasParameters):
         max_iter: int = 1000,
         tol: float = 1e-6,
     ) -> None:
-        self.hops = check_whole(hops, "hops", 0, MAX_HOPS)
+        self.hops = check_integer(hops, "hops", 0, MAX_HOPS)
         if operator not in get_args(Operator):
             names = ", ".join(get_args(Operator))
             raise InputError(f"unknown operator {operator!r}; use one of {names}.")
@@ -71,7 +71,7 @@ class LinearGNN(HasParameters):
         self.C = check_number(C, "C")
         if not self.C > 0:
             raise InputError(f"C must be positive (inf for no penalty), not {C}.")
-        self.max_iter = check_whole(max_iter, "max_iter", 1)
+        self.max_iter = check_integer(max_iter, "max_iter", 1)
         self.tol = check_number(tol, "tol")
         if not 0 <= self.tol < np.inf:
             raise InputError(f"tol must be 0 or more and finite, not {tol}.")

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper.errors import InputError
 from graphtemper.graph.edge_subsets import EdgeSubsets
 from graphtemper.graph.graph import Graph
@@ -64,7 +64,7 @@ class LinearPasses:
     def __post_init__(self) -> None:
         for name in ("weights", "intercept"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
-        hops = tuple(check_whole(hop, "a power in hops_used", 0) for hop in self.hops_used)
+        hops = tuple(check_integer(hop, "a power in hops_used", 0) for hop in self.hops_used)
         object.__setattr__(self, "hops_used", hops)
         if not hops or list(hops) != sorted(set(hops)):
             raise InputError(f"hops_used must increase and not be empty, not {self.hops_used!r}.")

@@ -17,7 +17,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.entry import Entry, Missed, check_entry, check_strings
 from graphtemper.monitor.log_file import (
@@ -174,7 +174,7 @@ class Log:
 
     def report(self, number: int) -> None:
         """Store the number of reported rows, which never decreases."""
-        check_whole(number, "number", 0)
+        check_integer(number, "number", 0)
         with self._writing() as base:
             base.execute(
                 "INSERT INTO reported VALUES (1, ?) "

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.monitor.stamps import Stamp, stamp
@@ -188,7 +188,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     >>> [(s.name, s.load().num_nodes, s.nodes.tolist()) for s in windows(g, 2)]
     [('1', 2, [0, 1]), ('2 to 3', 4, [2, 3])]
     """
-    check_whole(count, "count", 1)
+    check_integer(count, "count", 1)
     if graph.time is None:
         raise InputError("the graph has no times; name a folder of snapshots instead.")
     known_times = graph.time[graph.time != 0]

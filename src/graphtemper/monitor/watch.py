@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from graphtemper._core.checks import check_instance, check_whole
+from graphtemper._core.checks import check_instance, check_integer
 from graphtemper._core.log_odds import log_odds
 from graphtemper.card.card import SourceCard
 from graphtemper.card.format import to_json
@@ -348,7 +348,7 @@ def alarms(
     >>> [change.position % 5 for change in alarms(falling, every=5)][:2]
     [0, 0]
     """
-    check_whole(every, "every", 1)
+    check_integer(every, "every", 1)
     if not entries:
         return []
     tested = entries[::every]

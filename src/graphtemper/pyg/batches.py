@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 
 Rows = NDArray[np.int64]
 
@@ -42,8 +42,8 @@ class Batches:
     size: int = 1024
 
     def __post_init__(self) -> None:
-        check_whole(self.hops, "hops", 0)
-        check_whole(self.size, "size", 1)
+        check_integer(self.hops, "hops", 0)
+        check_integer(self.size, "size", 1)
 
     def parts(self, adjacency: sp.csr_matrix) -> Iterator[tuple[Rows, Rows]]:
         """Yield the nodes of each part, sorted, and the positions of the batch among them.

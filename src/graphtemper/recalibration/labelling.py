@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper._core.random_streams import stream
 from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import Labels
@@ -71,7 +71,7 @@ def suggest_labels(result: Findings, n: int, seed: int = 0) -> LabelPlan:
     [0.0, 1.0, 2.0]
     """
     size = len(result.probabilities)
-    count = check_whole(n, "n", 1, size)
+    count = check_integer(n, "n", 1, size)
     rng = stream(seed, "suggest_labels")
     order = rng.permutation(size)
     order = order[np.argsort(result.probabilities.max(axis=1)[order], kind="stable")]
@@ -119,7 +119,7 @@ def read_labels(
     row = {int(node): k for k, node in reversed(list(enumerate(nodes)))} if labels else {}
     rows, classes, weights = [], [], []
     for key, value in labels.items():
-        node = check_whole(key, "a node in labels", 0, num_nodes - 1)
+        node = check_integer(key, "a node in labels", 0, num_nodes - 1)
         if node not in row:
             raise InputError(
                 f"labels name node {node}, which is not among the chosen nodes; choose it with "
@@ -131,7 +131,7 @@ def read_labels(
                 "the labels without a plan if their nodes were drawn at random."
             )
         rows.append(row[node])
-        classes.append(check_whole(value, f"the label of node {node}", 0, num_classes - 1))
+        classes.append(check_integer(value, f"the label of node {node}", 0, num_classes - 1))
         weights.append(1.0 if weight is None else weight[node])
     return Labels(np.array(rows, np.int64), np.array(classes, np.int64), np.array(weights))
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.checks import (
+    check_integer,
     check_non_negative,
     check_positive,
     check_unit,
-    check_whole,
 )
 from graphtemper._core.random_streams import generator
 from graphtemper.errors import InputError
@@ -113,7 +113,7 @@ def block_probabilities(
     (0.75, 20.0)
     """
     _check_classes(num_classes)
-    check_whole(num_nodes, "num_nodes", 1, MAX_NODES)
+    check_integer(num_nodes, "num_nodes", 1, MAX_NODES)
     if num_nodes < num_classes:
         raise InputError(f"num_nodes must be at least the {num_classes} classes, not {num_nodes}.")
     check_unit(homophily, "homophily")
@@ -147,7 +147,7 @@ def simplex_means(
     """
     _check_classes(num_classes)
     width = (
-        num_classes - 1 if num_features is None else check_whole(num_features, "num_features", 1)
+        num_classes - 1 if num_features is None else check_integer(num_features, "num_features", 1)
     )
     if width < num_classes - 1:
         raise InputError(
@@ -164,7 +164,7 @@ def simplex_means(
 
 
 def _check_classes(num_classes: int) -> None:
-    if check_whole(num_classes, "num_classes", 1) < 2:
+    if check_integer(num_classes, "num_classes", 1) < 2:
         raise InputError(f"num_classes must be at least 2, not {num_classes}.")
 
 

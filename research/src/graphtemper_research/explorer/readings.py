@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from graphtemper import theory
-from graphtemper._core.checks import check_number, check_whole
+from graphtemper._core.checks import check_integer, check_number
 from graphtemper.errors import GraphTemperError, IllConditionedWarning, InputError
 from graphtemper.theory import domain, finite_degree
 
@@ -59,7 +59,7 @@ class State:
         for field in fields(self):
             value, bounds = getattr(self, field.name), BOUNDS[field.name]
             if field.name == "num_classes":
-                check_whole(value, field.name, int(bounds.least), int(bounds.most))
+                check_integer(value, field.name, int(bounds.least), int(bounds.most))
                 continue
             number = check_number(value, field.name)
             if not bounds.least <= number <= bounds.most:

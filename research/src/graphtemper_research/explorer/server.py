@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 from typing import Any
 
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper_research.explorer.readings import State, readings
 from graphtemper_research.explorer.simulate import simulate
@@ -32,7 +32,7 @@ class ExplorerServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, page: str, port: int = 0) -> None:
-        check_whole(port, "port", 0, 65_535)
+        check_integer(port, "port", 0, 65_535)
         self.page = page.encode("utf-8")
         self.simulating = Lock()
         try:

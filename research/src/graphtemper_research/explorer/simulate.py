@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import metrics, temperature
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper._core.random_streams import stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
@@ -51,8 +51,8 @@ def simulate(state: State, num_nodes: int = 4000, seed: int = 0) -> dict[str, An
     >>> bool(abs(measured["slope"] - 0.46) < 0.1), len(measured["curve"])
     (True, 10)
     """
-    check_whole(num_nodes, "num_nodes", FEWEST_NODES, MOST_NODES)
-    check_whole(seed, "seed", 0, LARGEST_SEED)
+    check_integer(num_nodes, "num_nodes", FEWEST_NODES, MOST_NODES)
+    check_integer(seed, "seed", 0, LARGEST_SEED)
     if num_nodes * state.degree > MOST_HALF_EDGES:
         raise InputError(
             f"{num_nodes} nodes of degree {state.degree:g} are more than {MOST_HALF_EDGES} half "

@@ -6,8 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from graphtemper._core.checks import check_whole
+<<<<<<< HEAD
+from graphtemper._core.checks import check_integer
 from graphtemper.errors import MissingExtraError
+=======
+from graphtemper._core.checks import check_integer
+from graphtemper.errors import InputError, MissingExtraError
+>>>>>>> 30f3be8 (Rename check_integer to check_integer)
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.trials import trial
@@ -55,7 +60,7 @@ class PygNet:
         data = graph.replace(labels=None).to_pyg()
         options = {"heads": 8} if self.name == "GAT" else {}
         with torch.random.fork_rng(devices=[]), threads_for(graph.num_nodes * HIDDEN):
-            torch.manual_seed(check_whole(self.seed, "seed", 0))
+            torch.manual_seed(check_integer(self.seed, "seed", 0))
             net = getattr(models, self.name)(
                 graph.num_features, HIDDEN, 2, graph.num_classes, dropout=DROPOUT, **options
             )

@@ -9,7 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import check_fraction, check_non_negative, check_positive, check_whole
+from graphtemper._core.checks import (
+    check_fraction,
+    check_integer,
+    check_non_negative,
+    check_positive,
+)
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled, Need
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
@@ -54,12 +59,12 @@ class Retrained(Calibrator):
         epochs: int,
         seed: int,
     ) -> None:
-        self.hidden = check_whole(hidden, "hidden", 1)
+        self.hidden = check_integer(hidden, "hidden", 1)
         self.dropout = check_fraction(dropout, "dropout")
         self.lr = check_positive(lr, "lr")
         self.weight_decay = check_non_negative(weight_decay, "weight_decay")
-        self.epochs = check_whole(epochs, "epochs", 1)
-        self.seed = check_whole(seed, "seed", 0, 2**63 - 1)
+        self.epochs = check_integer(epochs, "epochs", 1)
+        self.seed = check_integer(seed, "seed", 0, 2**63 - 1)
 
     def _context(self, graph: Graph) -> Context:
         """Return operator and features of a graph with as many columns as the source."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_whole
+from graphtemper._core.checks import check_choice, check_integer
 from graphtemper._core.random_streams import stream
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes
@@ -72,7 +72,7 @@ class GDeltaUQ(Retrained):
         seed: int = 0,
     ) -> None:
         self.rescale: Rescale = check_choice(rescale, get_args(Rescale), "rescale")
-        self.anchors = check_whole(anchors, "anchors", 1)
+        self.anchors = check_integer(anchors, "anchors", 1)
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:

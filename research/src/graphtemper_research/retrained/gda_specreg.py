@@ -9,7 +9,7 @@ from scipy.sparse.linalg import eigsh
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_non_negative, check_whole
+from graphtemper._core.checks import check_choice, check_integer, check_non_negative
 from graphtemper._core.random_streams import stream
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.graph.graph import Graph
@@ -98,7 +98,7 @@ class GDASpecReg(Retrained):
         self.regularisation = check_non_negative(regularisation, "regularisation")
         self.penalty: Penalty = check_choice(penalty, get_args(Penalty), "penalty")
         self.threshold = check_non_negative(threshold, "threshold")
-        self.components = check_whole(components, "components", 2)
+        self.components = check_integer(components, "components", 2)
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_positive, check_whole
+from graphtemper._core.checks import check_integer, check_positive
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper_research.retrained.base import Context, Retrained
 
@@ -66,7 +66,7 @@ class Tent(Retrained):
         epochs: int = 200,
         seed: int = 0,
     ) -> None:
-        self.steps = check_whole(steps, "steps", 0)
+        self.steps = check_integer(steps, "steps", 0)
         self.step_size = check_positive(step_size, "step_size")
         self._set_model(hidden, dropout, lr, weight_decay, epochs, seed)
 

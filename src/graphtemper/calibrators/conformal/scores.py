@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import FloatArray, as_array, check_matrix, probability_columns
-from graphtemper._core.checks import check_non_negative, check_unit, check_whole
+from graphtemper._core.checks import check_integer, check_non_negative, check_unit
 from graphtemper._core.threads import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
@@ -79,7 +79,7 @@ def raps(
     [[1.2, 0.5, 0.9]]
     """
     return _ranked(
-        probabilities, uniforms, check_non_negative(lam, "lam"), check_whole(k_reg, "k_reg", 0)
+        probabilities, uniforms, check_non_negative(lam, "lam"), check_integer(k_reg, "k_reg", 0)
     )
 
 

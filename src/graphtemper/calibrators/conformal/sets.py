@@ -19,10 +19,10 @@ from graphtemper._core.arrays import (
 from graphtemper._core.checks import (
     check_choice,
     check_instance,
+    check_integer,
     check_level,
     check_non_negative,
     check_unit,
-    check_whole,
 )
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.random_streams import stream
@@ -106,9 +106,9 @@ class ConformalSets(HasParameters):
         self.score: Score = check_choice(score, get_args(Score), "score")
         self.level = check_level(level)
         self.lam = check_non_negative(lam, "lam")
-        self.k_reg = check_whole(k_reg, "k_reg", 0)
+        self.k_reg = check_integer(k_reg, "k_reg", 0)
         self.delta = check_unit(delta, "delta")
-        self.seed = None if seed is None else check_whole(seed, "seed", 0)
+        self.seed = None if seed is None else check_integer(seed, "seed", 0)
 
     def scores(
         self, probabilities: ArrayLike, graph: Graph | None = None, *, stage: str = "predict"
@@ -261,7 +261,7 @@ class ConformalSets(HasParameters):
             sets.threshold_ = _limits(content["threshold"])
             size = sets.threshold_.size
             sets.counts_ = np.array(
-                [check_whole(value, "counts", 0, _MOST_NODES) for value in content["counts"]],
+                [check_integer(value, "counts", 0, _MOST_NODES) for value in content["counts"]],
                 dtype=np.int64,
             )
             steps = content.get("ladder") or [None] * size

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_fraction, check_non_negative, check_whole
+from graphtemper._core.checks import check_fraction, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 from graphtemper.calibrators.stac import method as stac
 from graphtemper.calibrators.stac import per_node
@@ -64,11 +64,11 @@ class STAC(TemperatureCalibrator):
         if not callable(predictor):
             raise InputError("predictor must be a callable graph -> logits, not an array.")
         self.predictor = predictor
-        self.passes = check_whole(passes, "passes", 2)
+        self.passes = check_integer(passes, "passes", 2)
         self.perturbation: Kind = perturbation
         self.level = check_non_negative(level, "level")
         self.share = check_fraction(share, "share")
-        self.seed = check_whole(seed, "seed", 0)
+        self.seed = check_integer(seed, "seed", 0)
 
     def __sklearn_clone__(self) -> Self:
         # The model is frozen: scikit-learn would copy it, or replace it by one that is not fitted.

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, nnls
 
 from graphtemper._core.arrays import FloatArray, check_shares
-from graphtemper._core.checks import check_non_negative, check_number, check_unit, check_whole
+from graphtemper._core.checks import check_integer, check_non_negative, check_number, check_unit
 from graphtemper.errors import IllConditionedWarning, InputError, NotIdentifiableError
 from graphtemper.recalibration.class_shares._checks import check_confusion
 from graphtemper.recalibration.class_shares.correction import SHARE_FLOOR
@@ -141,7 +141,7 @@ def rlls(
     """
     table = check_confusion(confusion)
     predicted = check_shares(predicted_shares, "predicted_shares", len(table))
-    delta = _concentration(len(table), check_whole(num_source, "num_source", 1), alpha, failure)
+    delta = _concentration(len(table), check_integer(num_source, "num_source", 1), alpha, failure)
     if gamma is None:
         gamma = _believed(shares_moved(table, num_source, predicted, num_target, draws=0))
     trust = check_unit(gamma, "gamma")

@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from graphtemper._core.arrays import FloatArray, check_matrix, check_shares, probability_columns
-from graphtemper._core.checks import check_non_negative, check_positive, check_whole
+from graphtemper._core.checks import check_integer, check_non_negative, check_positive
 from graphtemper._core.threads import map_blocks, one_blas_thread
 from graphtemper.errors import GraphTemperWarning, IllConditionedWarning, InputError
 from graphtemper.recalibration.class_shares._checks import check_start
@@ -93,7 +93,7 @@ def em(
     source = check_shares(source_shares, "source_shares", p.shape[1])
     pseudo = check_non_negative(prior, "prior")
     limit = check_positive(tolerance, "tolerance")
-    steps = check_whole(max_iterations, "max_iterations", 1)
+    steps = check_integer(max_iterations, "max_iterations", 1)
     known = source > 0.0
     first = source if start is None else check_start(start, known)
     shares = np.zeros(len(source))

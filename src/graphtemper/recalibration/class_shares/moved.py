@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
 from graphtemper._core.arrays import FloatArray, check_shares
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper._core.random_streams import Seed, generator
 from graphtemper.recalibration.class_shares._checks import check_confusion
 
@@ -98,8 +98,8 @@ def shares_moved(
     """
     table = check_confusion(confusion)
     predicted = check_shares(predicted_shares, "predicted_shares", len(table))
-    sizes = check_whole(num_source, "num_source", 1), check_whole(num_target, "num_target", 1)
-    check_whole(draws, "draws", 0)
+    sizes = check_integer(num_source, "num_source", 1), check_integer(num_target, "num_target", 1)
+    check_integer(draws, "draws", 0)
     # Shares of counts: rounding undoes what printing them to a few digits did.
     counts = np.rint(np.outer(sizes, np.ones(len(table))) * [table.sum(axis=1), predicted])
     counts = counts[:, counts.sum(axis=0) > 0.0]

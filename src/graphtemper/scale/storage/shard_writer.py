@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import check_whole
+from graphtemper._core.checks import check_integer
 from graphtemper.errors import InputError
 from graphtemper.scale.storage.array_files import checksum, index_dtype, write_rows
 from graphtemper.scale.storage.shards import DENSE, MANIFEST, SCHEMA, SPARSE
@@ -26,7 +26,7 @@ class ShardWriter:
     """Writes the shards of one graph into a folder, in order."""
 
     def __init__(self, folder: Path, num_nodes: int, num_features: int, rows: int) -> None:
-        check_whole(rows, "rows_per_shard", 1)
+        check_integer(rows, "rows_per_shard", 1)
         if num_nodes < 1 or num_features < 1:
             raise InputError("a graph needs at least one node and one feature column.")
         self._folder, self._num_features = folder, num_features
