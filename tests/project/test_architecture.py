@@ -36,9 +36,12 @@ ROLES = {
     "content.py": "the values on a page, without their layout",
     "diagnosis.py": "the diagnosis of a target: its computation, and its command",
     "format.py": "a file format",
+    "neighbours.py": "covariances between neighbours, in memory and on shards",
     "matching.py": "temperatures at which confidence matches an accuracy",
     "page.py": "an HTML page",
     "per_node.py": "temperatures per node",
+    "recalibration.py": "recalibration on shards: of a model, and of its logits",
+    "split_views.py": "split views, in memory and on shards",
     "sets.py": "prediction sets: their construction, and their metrics",
 }
 

@@ -61,7 +61,7 @@ def test_all_nodes_may_be_suggested():
 
 @pytest.mark.parametrize("n", [0, -1, 10, 2.5, True, "3"])
 def test_odd_numbers_of_labels_are_refused(n):
-    with pytest.raises(InputError, match="n must be an integer of at least 1 and at most 9"):
+    with pytest.raises(InputError, match="count must be an integer of at least 1 and at most 9"):
         suggest_labels(_fake(np.linspace(0.5, 1.0, 9)), n)
 
 

@@ -357,5 +357,5 @@ def alarms(
         "accuracy": [log_odds(entry.accuracy) for entry in tested]
     }
     series |= {name: [entry.signals.get(name) for entry in tested] for name in names}
-    found = changes(series, false_alarms, seed)
-    return [change._replace(position=change.position * every) for change in found]
+    tested_changes = changes(series, false_alarms, seed)
+    return [change._replace(position=change.position * every) for change in tested_changes]

@@ -33,24 +33,25 @@ class LabelPlan:
     weights: FloatArray
 
 
-def suggest_labels(result: Findings, n: int, seed: int = 0) -> LabelPlan:
-    r"""Pick n nodes to label, spread over the model's confidence.
+def suggest_labels(result: Findings, count: int, seed: int = 0) -> LabelPlan:
+    r"""Pick ``count`` nodes to label, spread over the model's confidence.
 
-    The nodes are sorted by confidence (ties in random order) and cut into n strata as equal as
-    possible; one node of each is drawn at random and stands for the :math:`N_h` of its stratum.
+    The nodes are sorted by confidence (ties in random order) and cut into ``count`` strata as equal
+    as possible; one node of each is drawn at random and stands for the :math:`N_h` of its stratum.
     Every node can be drawn and :math:`\sum_h N_h` is the number of nodes N, so that for anything
     that a label tells, right or wrong for instance,
 
     .. math:: \frac1N \sum_h N_h\, r_h
 
-    has the mean over all nodes as its expectation, and less variance than n nodes drawn at random.
+    has the mean over all nodes as its expectation, and less variance than as many nodes drawn
+    at random.
 
     Parameters
     ----------
     result
         From `recalibrate`, with or without labels.
-    n
-        How many; at most as many as the result has nodes.
+    count
+        Number of nodes to pick, at most those of the result.
     seed
         The same seed picks the same nodes.
 
@@ -71,7 +72,7 @@ def suggest_labels(result: Findings, n: int, seed: int = 0) -> LabelPlan:
     [0.0, 1.0, 2.0]
     """
     size = len(result.probabilities)
-    count = check_integer(n, "n", 1, size)
+    check_integer(count, "count", 1, size)
     rng = stream(seed, "suggest_labels")
     order = rng.permutation(size)
     order = order[np.argsort(result.probabilities.max(axis=1)[order], kind="stable")]
