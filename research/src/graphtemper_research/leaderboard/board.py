@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import shifts
-<<<<<<< HEAD
 from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell
@@ -39,23 +38,6 @@ from graphtemper_research.trials import shifted_targets, trial
 from graphtemper_research.trials.cases import graphs_of
 from graphtemper_research.trials.pairs import PAIRS, Pair, choose
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
-=======
-from graphtemper._core.checks import check_integer
-from graphtemper.card import atlas
-from graphtemper.errors import InputError
-from graphtemper.scale.engine import connected
-from graphtemper_research.harness import cells
-from graphtemper_research.harness.cells import Cell, Progress
-from graphtemper_research.harness.outcome import Outcome
-from graphtemper_research.leaderboard import summary
-from graphtemper_research.leaderboard.methods import SOURCE_FITTED, competitors
-from graphtemper_research.leaderboard.models import MODELS, check_models
-from graphtemper_research.leaderboard.tasks import TITLED, Task, in_nature, known, measure
-from graphtemper_research.trials import natural_shifts as natural
-from graphtemper_research.trials.known_shifts import graphs_here, title
-from graphtemper_research.trials.natural_shifts import PAIRS, Pair
-from graphtemper_research.trials.trial import QUICK_COMPOSITIONS
->>>>>>> 30f3be8 (Rename check_integer to check_integer)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -300,7 +282,6 @@ def bench(
     pairs
         Sources and targets of the groups.
     """
-<<<<<<< HEAD
     options: dict[str, Any] = {"groups": groups, "calibrators": calibrators, "retrain": retrain}
     return Bench(
         name=NAME,
@@ -316,29 +297,6 @@ def bench(
         draw=_draw,
         size=lambda rows: (4.2 * len(frame.distinct(rows, "setting")) + 2.0, 7.0),
         settings=_settings,
-=======
-    check_integer(seeds, "seeds", 1)
-    check_integer(jobs, "jobs", 1)
-    wanted_models = list(models or (QUICK_MODELS if quick else tuple(MODELS)))
-    check_models(wanted_models)
-    chosen = calibrators or (QUICK_CALIBRATORS if quick else SOURCE_FITTED)
-    chosen = (*chosen, *(name for name in retrain if name not in chosen))
-    competitors(wanted_models[0], chosen)  # refuses unknown names before anything is measured
-    here = graphs_here()
-    names = list(graphs) if graphs is not None else here
-    if graphs is None and quick:
-        names = [name for name in QUICK_GRAPHS if name in here] or here[:1]
-    told = {
-        "compositions": QUICK_COMPOSITIONS if quick else atlas.COMPOSITIONS,
-        "calibrators": tuple(chosen),
-    }
-    found = known(
-        names,
-        wanted_models,
-        1 if quick else seeds,
-        shifts=QUICK_SHIFTS if quick else tuple(TITLED),
-        **told,
->>>>>>> 30f3be8 (Rename check_integer to check_integer)
     )
 
 

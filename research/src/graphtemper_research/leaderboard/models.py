@@ -6,13 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-<<<<<<< HEAD
 from graphtemper._core.checks import check_integer
 from graphtemper.errors import MissingExtraError
-=======
-from graphtemper._core.checks import check_integer
-from graphtemper.errors import InputError, MissingExtraError
->>>>>>> 30f3be8 (Rename check_integer to check_integer)
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.trials import trial
