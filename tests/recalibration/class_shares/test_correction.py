@@ -16,7 +16,7 @@ from graphtemper.cli import main
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.class_shares import em, share_error, shares_fit
-from graphtemper.recalibration.class_shares.fit import SMALL_COUNT, _joined
+from graphtemper.recalibration.class_shares.share_tests import SMALL_COUNT, _joined
 from graphtemper.recalibration.class_shares.support import weigh
 
 SOURCE = {2: np.array([0.8, 0.2]), 5: np.array([0.45, 0.25, 0.1, 0.1, 0.1])}

@@ -17,11 +17,14 @@ labels, all entries sum to 1. A class that the source lacks has no column to be 
 its share stays 0.
 """
 
-from graphtemper.recalibration.class_shares.confusion import bbse, rlls
-from graphtemper.recalibration.class_shares.correction import adjust_logits
-from graphtemper.recalibration.class_shares.fit import FitTest, shares_fit
+from graphtemper.recalibration.class_shares.confusion import adjust_logits, bbse, rlls
 from graphtemper.recalibration.class_shares.likelihood import em, share_error
-from graphtemper.recalibration.class_shares.moved import ShareTest, shares_moved
+from graphtemper.recalibration.class_shares.share_tests import (
+    FitTest,
+    ShareTest,
+    shares_fit,
+    shares_moved,
+)
 
 __all__ = [
     "FitTest",

@@ -1,4 +1,4 @@
-"""Target shares from a confusion table and the shares of the predictions."""
+"""Class shares from a confusion table and the predictions, and logits that fit them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, nnls
 
-from graphtemper._core.arrays import FloatArray, check_shares
-from graphtemper._core.checks import check_integer, check_non_negative, check_number, check_unit
+from graphtemper._core.arrays import FloatArray, check_matrix, check_shares
+from graphtemper._core.checks import (
+    check_integer,
+    check_non_negative,
+    check_number,
+    check_positive,
+    check_unit,
+)
 from graphtemper.errors import IllConditionedWarning, InputError, NotIdentifiableError
-from graphtemper.recalibration.class_shares._checks import check_confusion
-from graphtemper.recalibration.class_shares.correction import SHARE_FLOOR
-from graphtemper.recalibration.class_shares.moved import ShareTest, shares_moved
+from graphtemper.recalibration.class_shares.share_tests import (
+    ShareTest,
+    check_confusion,
+    shares_moved,
+)
 
+SHARE_FLOOR = 1e-6
+"""`adjust_logits` takes no share to be smaller than this."""
 LEAST_SINGULAR_VALUE = 0.05
 """`bbse` multiplies no error of the predicted shares by more than the inverse of this."""
 
@@ -217,3 +227,42 @@ def _concentration(classes: int, num_source: int, alpha: float, failure: float) 
 
 def _believed(test: ShareTest) -> float:
     return max(0.0, 1.0 - test.degrees / test.statistic) if test.statistic > 0.0 else 0.0
+
+
+def adjust_logits(
+    logits: ArrayLike,
+    source_shares: ArrayLike,
+    target_shares: ArrayLike,
+    *,
+    floor: float = SHARE_FLOOR,
+) -> FloatArray:
+    r"""Move logits to new class shares: :math:`z_{ik} + \log(\pi_k / s_k)`.
+
+    By Bayes' rule the softmax of the result is the target's posterior if that of ``logits`` is
+    the source's; so divide logits by their temperature first. Predictions may change.
+
+    Parameters
+    ----------
+    logits : (n, K) array
+        Calibrated logits.
+    source_shares, target_shares : (K,) arrays
+    floor : float
+        Both shares are raised to it, so that a share of 0 makes a class unlikely and not
+        impossible. With shares estimated from n nodes, 1 / n says as much as they can.
+
+    Returns
+    -------
+    (n, K) float64 array
+
+    Examples
+    --------
+    >>> from graphtemper import temperature
+    >>> temperature.apply(adjust_logits([[0.0, 0.0]], [0.5, 0.5], [0.2, 0.8])).round(6)
+    array([[0.2, 0.8]])
+    """
+    z = check_matrix(logits, "logits", allow_empty=True)
+    least = check_positive(floor, "floor")
+    source = check_shares(source_shares, "source_shares", z.shape[1])
+    target = check_shares(target_shares, "target_shares", z.shape[1])
+    moved = np.log(np.maximum(target, least)) - np.log(np.maximum(source, least))
+    return np.asarray(z + moved, dtype=np.float64)

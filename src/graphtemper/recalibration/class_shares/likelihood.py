@@ -14,7 +14,6 @@ from graphtemper._core.arrays import FloatArray, check_matrix, check_shares, pro
 from graphtemper._core.checks import check_integer, check_non_negative, check_positive
 from graphtemper._core.threads import map_blocks, one_blas_thread
 from graphtemper.errors import GraphTemperWarning, IllConditionedWarning, InputError
-from graphtemper.recalibration.class_shares._checks import check_start
 
 # Every share is compatible with the data when its standard error reaches half the unit interval.
 _FLAT_ERROR = 0.5
@@ -95,7 +94,7 @@ def em(
     limit = check_positive(tolerance, "tolerance")
     steps = check_integer(max_iterations, "max_iterations", 1)
     known = source > 0.0
-    first = source if start is None else check_start(start, known)
+    first = source if start is None else _checked_start(start, known)
     shares = np.zeros(len(source))
     with one_blas_thread():
         sample = _sample(p, source, pseudo)
@@ -271,3 +270,10 @@ def _warn_if_flat(curvature: FloatArray, nodes: float) -> None:
 def _within_their_sum(size: int) -> FloatArray:
     """Return an orthonormal basis of the directions in which shares keep their sum of 1."""
     return np.asarray(np.linalg.qr(np.eye(size)[:, 1:] - 1.0 / size)[0])
+
+
+def _checked_start(start: ArrayLike, known: NDArray[np.bool_]) -> FloatArray:
+    first = check_shares(start, "start", len(known))
+    if not (first[known] > 0.0).all():
+        raise InputError("start must be positive for every class with a positive source share.")
+    return np.where(known, first, 0.0)

@@ -41,11 +41,14 @@ from graphtemper._core.estimate import Estimate
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
-from graphtemper.recalibration.class_shares.confusion import bbse
-from graphtemper.recalibration.class_shares.correction import adjust_logits
-from graphtemper.recalibration.class_shares.fit import FitTest, shares_fit
+from graphtemper.recalibration.class_shares.confusion import adjust_logits, bbse
 from graphtemper.recalibration.class_shares.likelihood import em, share_error
-from graphtemper.recalibration.class_shares.moved import ShareTest, shares_moved
+from graphtemper.recalibration.class_shares.share_tests import (
+    FitTest,
+    ShareTest,
+    shares_fit,
+    shares_moved,
+)
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY, ABSTAIN_WIDTH
 from graphtemper.signals.gains import Gains

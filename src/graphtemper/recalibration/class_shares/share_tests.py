@@ -1,0 +1,254 @@
+"""Tests on class shares: whether predictions moved beyond chance, and whether new shares fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import chi2
+
+from graphtemper._core.arrays import FloatArray, as_array, check_masses, check_shares
+from graphtemper._core.checks import check_integer
+from graphtemper._core.random_streams import Seed, generator
+from graphtemper.errors import InputError
+
+SMALL_COUNT = 5.0
+"""Below this expected count, `shares_moved` simulates its law instead of using chi-squared."""
+_DRAWS = 9999
+_RELATIVE_RANK = 1e-9
+_HALF_A_NODE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ShareTest:
+    """The test whether two samples of predictions have the same shares.
+
+    Attributes
+    ----------
+    p_value : float
+        Uniform if nothing changed; small if the prediction shares differ.
+    statistic : float
+        Pearson's chi-squared of the 2 x K table of counts.
+    degrees : int
+        Predicted classes that occur, less one.
+    simulated : bool
+        Whether the law of the statistic was simulated because expected counts were small.
+    """
+
+    p_value: float
+    statistic: float
+    degrees: int
+    simulated: bool
+
+
+def shares_moved(
+    confusion: ArrayLike,
+    num_source: int,
+    predicted_shares: ArrayLike,
+    num_target: int,
+    *,
+    draws: int = _DRAWS,
+    seed: Seed = 0,
+) -> ShareTest:
+    r"""Test whether the target's prediction shares can come from the source's.
+
+    Pearson's statistic of the 2 x K table of prediction counts, with the pooled shares
+    :math:`\bar q` and the sampling errors of both samples,
+
+    .. math:: \chi^2 = \frac{n_s n_t}{n_s + n_t}
+              \sum_i \frac{(q_i - \sum_j C_{ij})^2}{\bar q_i},
+
+    is chi-squared with K - 1 degrees of freedom if nothing changed. Where an expected count is
+    below 5, its law given both margins is simulated instead (the smallest p-value is then
+    1 / (draws + 1)). Classes that are never predicted do not count.
+
+    New class shares show here as far as predictions see them, but so does every other shift that
+    moves predictions: a small p-value supports a correction of the shares only if nothing else
+    changed. Nodes count as independent; where neighbours are alike, pass the smaller number of
+    independent nodes they are worth.
+
+    Parameters
+    ----------
+    confusion : (K, K) array
+        Joint shares at the source, rows predicted, columns true.
+    num_source : int
+        Nodes behind the table, none of which the model was trained on.
+    predicted_shares : (K,) array
+        Share of each predicted class at the target.
+    num_target : int
+        Nodes behind them.
+    draws : int
+        Simulated tables; 0 always uses chi-squared.
+    seed : int or Generator
+
+    Returns
+    -------
+    ShareTest
+
+    References
+    ----------
+    Pearson, 1900; Lipton, Wang & Smola 2018 test label shift on the prediction shares.
+
+    Examples
+    --------
+    >>> table = np.array([[0.8, 0.1], [0.2, 0.9]]) * 0.5
+    >>> round(shares_moved(table, 1000, [0.46, 0.54], 1000).p_value, 3)
+    0.653
+    >>> shares_moved(table, 1000, [0.24, 0.76], 1000).p_value < 1e-6
+    True
+    """
+    table = check_confusion(confusion)
+    predicted = check_shares(predicted_shares, "predicted_shares", len(table))
+    sizes = check_integer(num_source, "num_source", 1), check_integer(num_target, "num_target", 1)
+    check_integer(draws, "draws", 0)
+    # Shares of counts: rounding undoes what printing them to a few digits did.
+    counts = np.rint(np.outer(sizes, np.ones(len(table))) * [table.sum(axis=1), predicted])
+    counts = counts[:, counts.sum(axis=0) > 0.0]
+    degrees = counts.shape[1] - 1
+    if degrees < 1 or not counts.sum(axis=1).all():
+        return ShareTest(1.0, 0.0, max(degrees, 0), simulated=False)
+    statistic = float(_pearson(counts[1], counts)[0])
+    expected = counts.sum(axis=0) * counts.sum(axis=1).min() / counts.sum()
+    if draws == 0 or expected.min() >= SMALL_COUNT:
+        p_value = float(chi2.sf(statistic, degrees))
+        return ShareTest(p_value, statistic, degrees, simulated=False)
+    p_value = _simulated_p_value(counts, statistic, draws, generator(seed))
+    return ShareTest(p_value, statistic, degrees, simulated=True)
+
+
+def _pearson(target: FloatArray, counts: FloatArray) -> FloatArray:
+    """Statistic of one or many rows of target counts under the margins of ``counts``."""
+    size, total = counts[1].sum(), counts.sum()
+    expected = counts.sum(axis=0) * size / total
+    # The source's deviations are the target's with the other sign: they enter as this factor.
+    factor = total / (total - size)
+    return np.asarray(factor * ((np.atleast_2d(target) - expected) ** 2 / expected).sum(axis=1))
+
+
+def _simulated_p_value(
+    counts: FloatArray, statistic: float, draws: int, rng: np.random.Generator
+) -> float:
+    pooled = counts.sum(axis=0).astype(np.int64)
+    tables = rng.multivariate_hypergeometric(pooled, int(counts[1].sum()), size=draws)
+    # Equal tables must count as equal whatever the order of their sums.
+    reached = _pearson(tables.astype(np.float64), counts) >= statistic * (1.0 - 1e-9)
+    return (1.0 + float(np.count_nonzero(reached))) / (1.0 + draws)
+
+
+@dataclass(frozen=True, slots=True)
+class FitTest:
+    """The test whether some class shares explain a target's cells.
+
+    Attributes
+    ----------
+    p_value : float
+        Small if they do not; 1 where there is nothing left to test.
+    statistic : float
+        Squared distance of the cells from what the shares predict, in units of its sampling error.
+    degrees : int
+        Cells, less one; 0 where there are no more cells than classes, so that any shares fit.
+    """
+
+    p_value: float
+    statistic: float
+    degrees: int
+
+
+def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: ArrayLike) -> FitTest:
+    r"""Test whether a target's cells are the source's classes mixed in other shares.
+
+    With the source's laws :math:`M_{rj} = P_s(\text{cell } r \mid y = j)` from :math:`m_j` nodes,
+
+    .. math:: d = c - n M\pi, \quad
+              S = n (D_{M\pi} - M\pi\pi^\top M^\top)
+              + n^2 \sum_j \frac{\pi_j^2}{m_j} (D_{M_j} - M_j M_j^\top), \quad
+              \chi^2 = d^\top S^{-1} d,
+
+    with target counts c of n nodes and diagonal matrices D: the sampling errors of the target and
+    of the table (there with half a node more in every cell). For given shares and R cells it is
+    close to chi-squared with R - 1 degrees of freedom, which is what the p-value takes. Estimated
+    shares follow the target's nodes, so that a true shift is rejected somewhat less often than the
+    level says. Cells are joined until each expects five nodes.
+
+    This is what tells new shares from every other shift: noise, rewired edges or scaled features
+    change the classes' own laws, and then no shares fit. It cannot see a change whose mixture looks
+    like one of the source's classes in other shares.
+
+    Parameters
+    ----------
+    source_counts : (R, K) array
+        Source nodes by cell and class.
+    target_counts : (R,) array
+        Target nodes by cell.
+    shares : (K,) array
+        Class shares that were estimated for the target.
+
+    References
+    ----------
+    The test of overidentifying restrictions: Hansen, Econometrica 1982.
+
+    Examples
+    --------
+    >>> source = np.array([[70, 10], [20, 30], [10, 60]])
+    >>> shares_fit(source, [16, 19, 45], [0.1, 0.9]).p_value > 0.05
+    True
+    >>> shares_fit(source, [40, 0, 40], [0.5, 0.5]).p_value < 1e-4
+    True
+    """
+    table = as_array(source_counts, "source_counts").astype(np.float64)
+    cells = as_array(target_counts, "target_counts").astype(np.float64)
+    if table.ndim != 2 or cells.shape != table.shape[:1]:
+        raise InputError(
+            f"source_counts must be (R, K) and target_counts (R,), not {table.shape} and "
+            f"{cells.shape}."
+        )
+    pi = check_shares(shares, "shares", table.shape[1])
+    nodes = table.sum(axis=0)
+    known = nodes > 0.0
+    laws, pi, nodes = table[:, known] / nodes[known], pi[known], nodes[known]
+    if not (pi.sum() > 0.0 and cells.sum() > 0.0):
+        return FitTest(1.0, 0.0, 0)
+    pi = pi / pi.sum()
+    size = float(cells.sum())
+    groups = _joined(size * (laws @ pi))
+    laws, cells = _sum_groups(laws, groups), _sum_groups(cells[:, None], groups)[:, 0]
+    if len(laws) <= laws.shape[1]:
+        return FitTest(1.0, 0.0, 0)
+    degrees = len(laws) - 1
+    expected = laws @ pi
+    # A cell in which a class has no node yet is not known to have none: half a node each.
+    likely = (laws * nodes + _HALF_A_NODE) / (nodes + _HALF_A_NODE * len(laws))
+    weights = pi**2 / nodes
+    spread = size * (np.diag(expected) - np.outer(expected, expected))
+    spread += size**2 * (np.diag(likely @ weights) - (likely * weights) @ likely.T)
+    away = cells - size * expected
+    # Counts sum to n, so the covariance lacks one direction, in which nothing deviates.
+    inverse = np.linalg.pinv(spread, rcond=_RELATIVE_RANK, hermitian=True)
+    statistic = float(away @ inverse @ away)
+    return FitTest(float(chi2.sf(statistic, degrees)), statistic, degrees)
+
+
+def _joined(expected: FloatArray) -> list[list[int]]:
+    """Return groups of cells that expect enough nodes each; the rarest cells are joined first."""
+    groups: list[list[int]] = [[]]
+    for cell in np.argsort(expected, kind="stable").tolist():
+        if float(expected[groups[-1]].sum()) >= SMALL_COUNT:
+            groups.append([])
+        groups[-1].append(cell)
+    if len(groups) > 1 and float(expected[groups[-1]].sum()) < SMALL_COUNT:
+        rest = groups.pop()
+        groups[-1] += rest
+    return groups
+
+
+def _sum_groups(values: FloatArray, groups: list[list[int]]) -> FloatArray:
+    return np.array([values[group].sum(axis=0) for group in groups])
+
+
+def check_confusion(confusion: ArrayLike) -> FloatArray:
+    """Return a joint confusion table as float64, or say what is wrong with it."""
+    table = as_array(confusion, "confusion")
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
+        raise InputError(f"confusion must have shape (K, K) with K >= 2, not {table.shape}.")
+    return check_masses(table, "confusion", "divide counts by their total")
