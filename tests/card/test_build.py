@@ -9,7 +9,7 @@ from scipy.special import logit
 
 from graphtemper import SourceCard, csbm
 from graphtemper.card import response
-from graphtemper.card.build import fit_responses
+from graphtemper.card.build import count_passes, fit_responses
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import fingerprint
 from graphtemper.signals.evidence import noise_agreement
@@ -85,3 +85,32 @@ def test_the_signals_that_predict_left_out_families_better_are_read(card, monkey
     assert len(tried[0]) > len(tried[1])
     assert fitted["model"].names == tried[exact]
     assert fitted["logits"].names == tried[2]
+
+
+class Counting:
+    """A plain callable that counts its calls, also those on the unshifted source."""
+
+    def __init__(self, model, source):
+        self.model, self.source, self.calls, self.clean = model, source, 0, 0
+
+    def __call__(self, graph):
+        self.calls += 1
+        same = graph.num_edges == self.source.num_edges and graph.num_nodes == self.source.num_nodes
+        self.clean += same and bool((graph.features == self.source.features).all())
+        return self.model(graph)
+
+
+@pytest.mark.parametrize("edges", [True, False])
+def test_the_number_of_passes_is_known_in_advance(graph, edges):
+    source = graph if edges else graph.replace(edges=np.empty((0, 2), int))
+    counting = Counting(SIGN(hops=1).fit(source, range(150)), source)
+    few = {"noise": (1.0,), "mask": (0.5,), "scale": (0.5,)}  # they leave the edges as they are
+    SourceCard.build(counting, source, NODES, compositions=2, shifts=few)
+    assert counting.calls == count_passes(5, NODES.size, has_edges=edges)
+
+
+def test_the_source_is_passed_once_without_a_change(graph, model):
+    counting = Counting(model, graph)
+    few = {"noise": (1.0,), "mask": (0.5,), "scale": (0.5,)}
+    SourceCard.build(counting, graph, NODES, compositions=0, shifts=few)
+    assert counting.clean == 1

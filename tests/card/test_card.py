@@ -1,4 +1,5 @@
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.models import SGC, SIGN
 from graphtemper.models.predictor import fingerprint
 from graphtemper.signals import node_signals
+from graphtemper.signals.observation import Observation
 from graphtemper.signals.share_drift import SKETCH_SIZE
 
 NODES = np.arange(150, 300)
@@ -493,3 +495,35 @@ def test_a_resume_file_that_cannot_be_written_is_one_sentence(graph, model, tmp_
     (tmp_path / "file").write_text("")
     with pytest.raises(GraphTemperError, match="cannot write"):
         build(model, graph, NODES, compositions=0, resume=tmp_path / "file" / "journal")
+
+
+def test_the_repr_is_short_and_says_what_matters(card):
+    text = repr(card)
+    assert len(text) < 400
+    assert "'SIGN'" in text
+    assert f"{card.temperature:.4g}" in text
+    assert f"environments={len(card.environments)} of 5 families" in text
+    long = replace(card, predictor="x" * 200, excluded=tuple(f"drop_columns{i}" for i in range(13)))
+    assert len(repr(long)) < 400
+
+
+def test_notebooks_show_a_table_and_a_picture(card, monkeypatch):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    html = replace(card, predictor="<script>")._repr_html_()
+    assert "<script>" not in html
+    assert f"{card.reference.accuracy:.1%}" in html
+    assert 'src="data:image/png;base64,' in html
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "<img" not in card._repr_html_()
+
+
+def test_an_observation_is_read_at_the_source_temperature_only(card, graph, model):
+    observation = Observation(model, graph, NODES)
+    assert card.read(observation.at(card.temperature)).num_nodes == NODES.size
+    with pytest.raises(InputError, match=r"at\(card.temperature\)"):
+        card.read(observation)
+
+
+def test_the_response_is_computed_once_per_card(card):
+    assert card.response(has_model=True) is card.response(has_model=True)
+    assert replace(card).response(has_model=True) is not card.response(has_model=True)

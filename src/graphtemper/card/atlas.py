@@ -26,6 +26,7 @@ from graphtemper._core.random_streams import stream
 from graphtemper._core.threads import num_cores, one_blas_thread
 from graphtemper.card import node_response
 from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
+from graphtemper.card.progress import Progress as Progress
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.fast_passes import passes_of
@@ -34,8 +35,6 @@ from graphtemper.shifts import Shift
 from graphtemper.signals.evidence import Probe, Reference, measure, read
 from graphtemper.signals.observation import Observation
 
-Progress = Callable[[int, int], None]
-"""Called with the number of finished environments and the number of all."""
 # Environments that a cluster receives in one batch, so that finished ones are saved on the way.
 _BATCH = 32
 Result = TypeVar("Result")

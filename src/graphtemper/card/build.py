@@ -15,17 +15,19 @@ from graphtemper._core.checks import check_integer
 from graphtemper._core.log_odds import log_odds
 from graphtemper._core.threads import one_blas_thread
 from graphtemper.card import atlas, response
-from graphtemper.card.atlas import AtlasNodes, Environment, Progress, Shifts, Source, Workers
+from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.data import CardData
 from graphtemper.card.format import as_stored, at_file_precision
 from graphtemper.card.journal import Journal
 from graphtemper.card.node_response import NodeRows
+from graphtemper.card.progress import Progress, shown
 from graphtemper.card.response import Response
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.models.fast_passes import declared_passes
 from graphtemper.models.predictor import Predictor, fingerprint
-from graphtemper.signals import evidence
+from graphtemper.signals import evidence, node_signals
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.class_model import ClassMoments
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Probe, Reference
@@ -51,7 +53,7 @@ def build(
     compositions: int = atlas.COMPOSITIONS,
     shifts: Shifts | None = None,
     resume: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     workers: Workers | None = None,
 ) -> Card:
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
@@ -62,23 +64,28 @@ def build(
         raise InputError(
             f"a source card needs at least {FEWEST_NODES} labelled nodes, but has {rows.size}."
         )
-    observation = _at_source_temperature(Observation(predictor, graph, rows, seed=seed), labels)
-    probe = _probe(observation, labels)
-    reference = Reference(
-        evidence=evidence.measure(observation, probe),
-        moments=ClassMoments.measure(observation.logits, labels),
-        accuracy=float((observation.predictions == labels).mean()),
-    )
-    at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
-    journal = Journal(resume, probe)
-    environments, node_rows = atlas.survey(
-        Source(predictor, graph, rows, labels, probe, reference),
-        planned,
-        known=journal.read(),
-        done=journal.add,
-        progress=progress,
-        workers=workers,
-    )
+    description = f"source card: {len(planned)} environments"
+    if declared_passes(predictor) is None:
+        passes = count_passes(len(planned), rows.size, graph.num_edges > 0)
+        description += f", {passes:,} passes of the model"
+    with shown(progress, description) as report:
+        observation = _at_source_temperature(Observation(predictor, graph, rows, seed=seed), labels)
+        probe = _probe(observation, labels)
+        reference = Reference(
+            evidence=evidence.measure(observation, probe),
+            moments=ClassMoments.measure(observation.logits, labels),
+            accuracy=float((observation.predictions == labels).mean()),
+        )
+        at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
+        journal = Journal(resume, probe)
+        environments, node_rows = atlas.survey(
+            Source(predictor, graph, rows, labels, probe, reference),
+            planned,
+            known=journal.read(),
+            done=journal.add,
+            progress=report,
+            workers=workers,
+        )
     atlas_nodes = AtlasNodes(at_source, node_rows)
     fitted = fit_responses(environments, reference, rows.size)
     card = kind(
@@ -107,6 +114,28 @@ def build(
     )
     # So that a card gives the same answers before and after it was saved.
     return replace(at_file_precision(card), atlas_nodes=atlas_nodes)
+
+
+def count_passes(num_environments: int, num_nodes: int, has_edges: bool = True) -> int:
+    """Return the number of forward passes of the model that a build takes.
+
+    It counts the calls of a model that declares no fast passes (`graphtemper.models.Passes`), for n
+    labelled nodes on a graph with or without edges. A split of the columns takes four passes: two
+    halves, with and without neighbours.
+
+    Examples
+    --------
+    >>> count_passes(0, 300), count_passes(132, 300), count_passes(132, 30_000)
+    (108, 7104, 5508)
+    """
+    probe = Probe(1.0, 1.0, np.ones(1), 0.0, 0.0, seed=0)
+    clean, own, halves = 1, 1, 4 * probe.splits
+    noisy = 2 * probe.passes_over(num_nodes, fewest=2)  # deviations of the target and the source
+    dropout = probe.passes_over(num_nodes) if has_edges else 0
+    node_rows = own + 4 * node_signals.SPLITS
+    each = clean + own + halves + noisy + dropout + node_rows
+    bisection, recognised = _NOISE_STEPS * _NOISE_PASSES, 1
+    return (num_environments + 1) * each + bisection + recognised
 
 
 def without(card: Card, family: str) -> Card:

@@ -65,6 +65,16 @@ class GraphFindings:
         """The temperature of the source."""
         return self.temperature * self.slope
 
+    def __repr__(self) -> str:
+        accuracy, (before, after) = self.accuracy, self.mean_confidence
+        codes = [reason.code.value for reason in self.reasons]
+        more = f", and {len(codes) - 4} more" if len(codes) > 4 else ""
+        return (
+            f"{type(self).__name__}(verdict={self.verdict!r}, accuracy={accuracy.value:.3f} in "
+            f"[{accuracy.low:.3f}, {accuracy.high:.3f}], temperature={self.temperature:.4g}, "
+            f"confidence={before:.3f} -> {after:.3f}, reasons: {', '.join(codes[:4])}{more})"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
         accuracy, (before, after) = self.accuracy, self.mean_confidence

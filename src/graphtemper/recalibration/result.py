@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
+from graphtemper.errors import MissingExtraError
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import Answer
@@ -16,6 +18,10 @@ from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.signals.observation import Observation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 
 class Recalibration(Findings):
@@ -84,6 +90,43 @@ class Recalibration(Findings):
         if self.logit_shift is not None:
             values = values + self.logit_shift
         return probabilities_at(values, self.temperature)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw confidence before and after against the accuracy interval; needs matplotlib.
+
+        ``ax`` are the axes to draw on (default: new ones). They are returned.
+        """
+        from graphtemper.recalibration.plot import plot_confidence
+
+        return plot_confidence(self, ax)
+
+    def to_frame(self) -> DataFrame:
+        """Return one row per chosen node as a pandas ``DataFrame``; needs pandas.
+
+        The index holds the nodes. Columns are the prediction, its confidence, the probabilities
+        and, with ``per_node=True``, the node's temperature.
+        """
+        try:
+            from pandas import DataFrame, Index
+        except ImportError as error:
+            raise MissingExtraError("to_frame needs pandas; run pip install pandas.") from error
+
+        columns = {"prediction": self.predictions, "confidence": self.probabilities.max(axis=1)}
+        columns |= {f"probability_{k}": values for k, values in enumerate(self.probabilities.T)}
+        if self.node_temperatures is not None:
+            columns["temperature"] = self.node_temperatures
+        return DataFrame(columns, index=Index(self.nodes, name="node"))
+
+    def _repr_html_(self) -> str:
+        from graphtemper.card import notebook
+        from graphtemper.recalibration.plot import plot_confidence
+
+        rows = self.summary_rows()
+        rows["Reasons"] = " ".join(reason.text for reason in self.reasons)
+        image = notebook.picture(
+            lambda ax: plot_confidence(self, ax), "confidence before and after"
+        )
+        return notebook.table(f"Verdict: {self.verdict}", rows) + image
 
     def report(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
         """Write the result as one HTML page for people; ``name`` is what they call the graph."""
