@@ -130,7 +130,7 @@ def test_the_map_can_be_steered_by_keys(visit, reported):
         step.focus()
         sheet.keyboard.press("ArrowRight")
         sheet.keyboard.press("ArrowRight")
-        told = sheet.locator("#map-told").text_content()
+        told = sheet.locator("#map-status").text_content()
         assert told.startswith(f"2 of {len(nearest)}: {nearest[1]['label']}")
         assert step.get_attribute("aria-valuetext") == told
         faint = "[data-chart=map] path[opacity='0.08']"

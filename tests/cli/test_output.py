@@ -1,4 +1,4 @@
-"""What a person sees: an 80-column terminal, a pipe, and NO_COLOR."""
+"""Output on terminals of several widths, in a pipe, and with NO_COLOR."""
 
 import os
 import pty
@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.helpers import FEW_SHIFTS
 
 from graphtemper import SourceCard, csbm, shifts
-from graphtemper.card import atlas
+from graphtemper.card.atlas import LEVELS
 from graphtemper.cli import output
 from graphtemper.models import SIGN
 
@@ -28,8 +28,7 @@ def folder(tmp_path_factory):
     source = csbm.sample(400, homophily=0.8, seed=1, **settings)
     model = SIGN(hops=1).fit(source, range(200))
     model.save(place / "model.npz")
-    nodes = range(200, 400)
-    card = SourceCard.build(model, source, nodes, compositions=0, shifts=FEW_SHIFTS)
+    card = SourceCard.build(model, source, range(200, 400), compositions=0, shifts=FEW_SHIFTS)
     card.save(place / "model.card.json")
     source.save(place / "source.npz")
     target = csbm.sample(400, homophily=0.7, seed=2, **settings)
@@ -39,14 +38,14 @@ def folder(tmp_path_factory):
 
 
 def surroundings(**extra):
-    """Return an environment in which nothing but `extra` speaks of colours and widths."""
-    silent = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE")
-    kept = {name: value for name, value in os.environ.items() if name not in silent}
-    return kept | {"TERM": "xterm-256color", "OPENBLAS_NUM_THREADS": "1"} | extra
+    """Return an environment in which only `extra` sets colours and widths."""
+    unset = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "COLUMNS", "LINES", "TTY_COMPATIBLE")
+    others = {name: value for name, value in os.environ.items() if name not in unset}
+    return others | {"TERM": "xterm-256color", "OPENBLAS_NUM_THREADS": "1"} | extra
 
 
 def on_a_terminal(folder, *arguments, columns=80, **extra):
-    """Run a command on a terminal of its own and return every byte that it received."""
+    """Run a command on its own terminal and return every byte that it received."""
     import struct
     import termios
 
@@ -72,7 +71,7 @@ def on_a_terminal(folder, *arguments, columns=80, **extra):
 
 
 def left_on_screen(received):
-    """Return the lines as they stand at the end: what a bar has wiped away is gone."""
+    """Return the lines that remain at the end, without what a progress bar has erased."""
     lines, row = [""], 0
     for part in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)", received):
         if part == "\n":
@@ -108,7 +107,7 @@ def test_recalibrate_on_80_columns(folder):
     assert starts[:5] == words
     assert starts[-1] == "Written"
     assert not any("measuring" in line for line in lines)  # the spinner has gone
-    # A wrapped sentence goes on under its own first word.
+    # A wrapped sentence is indented.
     first = lines.index(next(line for line in lines if line.startswith("- ")))
     assert lines[first + 1].startswith("  ")
 
@@ -118,16 +117,14 @@ def test_recalibrate_on_60_columns_without_colours(folder):
         folder, "recalibrate", *JOB, "--out", "b.npz", columns=60, NO_COLOR="1"
     )
     assert not COLOUR.search(received)
-    told = left_on_screen(received)
-    assert max(map(len, told)) <= 60
-    assert told[0].startswith("Verdict: ")
+    lines = left_on_screen(received)
+    assert max(map(len, lines)) <= 60
+    assert lines[0].startswith("Verdict: ")
 
 
 def test_a_bar_leaves_nothing_behind(folder):
     arguments = ("source.npz", "--predict", "model.npz", "--nodes", "nodes.txt", "--out", "c.json")
-    fewer = [
-        word for family in set(atlas.LEVELS) - set(FEW_SHIFTS) for word in ("--exclude", family)
-    ]
+    fewer = [word for family in set(LEVELS) - set(FEW_SHIFTS) for word in ("--exclude", family)]
     received = on_a_terminal(folder, "card", "build", *arguments, *fewer)
     assert "environments" in ESCAPE.sub("", received)
     lines = left_on_screen(received)
@@ -142,25 +139,25 @@ def test_a_bar_leaves_nothing_behind(folder):
     ids=lambda arguments: arguments[0],
 )
 def test_a_pipe_gets_plain_lines(folder, arguments):
-    told = piped(folder, *arguments)
-    assert told.stderr == ""
-    assert "\x1b" not in told.stdout
-    assert "\r" not in told.stdout
-    assert "…" not in told.stdout
-    assert max(map(len, told.stdout.splitlines())) <= 80
+    result = piped(folder, *arguments)
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
+    assert "\r" not in result.stdout
+    assert "…" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_a_wide_table_keeps_every_digit(capsys):
-    """Headings and texts give way before numbers do."""
+    """Headings and text are wrapped before numbers are."""
     rows = [
         {"method": f"a method with a long name, number {i}"}
         | {f"share of case {j}": f"{i / 7 + j:.4f}" for j in range(7)}
         for i in range(3)
     ]
-    shown = Console(width=80)
-    with shown.capture() as caught:
-        shown.print(output.table("wide", rows))
-    text = caught.get()
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(output.table("wide", rows))
+    text = capture.get()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     assert "…" not in text
     for row in rows:

@@ -26,7 +26,7 @@ def sample(homophily, seed):
 
 @pytest.fixture(scope="module")
 def script():
-    """What a PyG training script leaves behind."""
+    """The variables of a PyG training script."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         data = sample(0.8, 1).to_pyg()
@@ -111,7 +111,7 @@ def test_every_block_of_the_page_runs(script, monkeypatch):
     )
     source = sample(0.8, 1)
     own = SIGN(hops=1).fit(source, range(200))
-    card = SourceCard.build(own, source, range(200, 400), compositions=0)
+    card = SourceCard.build(own, source, range(200, 400), compositions=0, shifts=FEW)
     result = recalibrate(own, sample(0.6, 2), card)
     monkeypatch.setattr(
         type(result), "report", lambda self, path, name: Path(path).write_text(name)
@@ -119,7 +119,7 @@ def test_every_block_of_the_page_runs(script, monkeypatch):
     adjacency = sp.random(30, 30, density=0.1, random_state=0, format="csr")
     pairs = nx.path_graph(30)
     nx.set_node_attributes(pairs, {node: [float(node)] for node in pairs}, "x")
-    room = script | {
+    namespace = script | {
         "sign_net": TakesLists(),
         "dgl_net": TakesDgl(),
         "nx_graph": pairs,
@@ -132,17 +132,17 @@ def test_every_block_of_the_page_runs(script, monkeypatch):
     page = (ROOT / "docs" / "any_model.md").read_text("utf-8")
     answers = []
     for block in blocks(page):
-        exec(block, room)
-        answers.append(np.asarray(room["model"](source)))
+        exec(block, namespace)
+        answers.append(np.asarray(namespace["model"](source)))
     first, by_sign, in_batches, by_dgl = answers[:4]
-    np.testing.assert_array_equal(first, room["logits"])
+    np.testing.assert_array_equal(first, namespace["logits"])
     np.testing.assert_allclose(in_batches, first, atol=1e-5)
     assert by_sign.shape == (400, 2)
     from graphtemper.graph.operators import adjacency as edges
 
     np.testing.assert_allclose(by_dgl, (edges(source) @ source.features)[:, :2], atol=1e-4)
-    assert room["graph"].num_nodes == 30
+    assert namespace["graph"].num_nodes == 30
     assert logged["graphtemper.verdict"] == result.verdict
     assert logged["graphtemper.temperature"] == pytest.approx(result.temperature)
-    assert room["text"] == logged["graphtemper/calibration.md"]
+    assert namespace["text"] == logged["graphtemper/calibration.md"]
     assert logged["graphtemper"] == "next month"  # the report

@@ -1,7 +1,7 @@
-"""Every Python block of the pages runs, and every command line is one.
+"""Every Python block of the pages runs, and every command line can be parsed.
 
-Blocks with prompts are doctests, run because `docs` is among pytest's test paths. Blocks without
-are run here, in the order of their page, with what a reader is told to have.
+Blocks with prompts are doctests, which pytest collects from `docs`. Blocks without prompts are run
+here, in the order of their page, with the objects and files that the pages assume.
 """
 
 import re
@@ -24,7 +24,7 @@ PAGES = sorted(
     if not {"_build", "_generated", "generated", "results"} & set(path.parts)
 )
 NAMES = {path: str(path.relative_to(ROOT)) for path in [*PAGES, ROOT / "README.md"]}
-# These have tests of their own, with modules and libraries that few readers have.
+# Pages that need modules and other libraries have their own tests.
 ELSEWHERE = {"docs/any_model.md", "README.md"}
 CHEAP = {"card", "recalibrate", "diagnose", "suggest-labels"}
 
@@ -41,36 +41,37 @@ PLAIN = [path for path in PAGES if plain_blocks(path) and NAMES[path] not in ELS
 
 
 @pytest.fixture(scope="module")
-def room():
+def names():
+    """The objects that the pages assume."""
     settings = {"degree": 6, "snr": 1.0, "num_features": 6}
     source = csbm.sample(400, homophily=0.8, seed=1, **settings)
     target = shifts.noise(0.5)(csbm.sample(400, homophily=0.7, seed=2, **settings), 5)
-    model, nodes = SIGN(hops=1).fit(source, range(200)), range(200, 400)
-    card = SourceCard.build(model, source, nodes, compositions=0, shifts=FEW_SHIFTS)
+    model = SIGN(hops=1).fit(source, range(200))
+    card = SourceCard.build(model, source, range(200, 400), compositions=0, shifts=FEW_SHIFTS)
     return {"source": source, "target": target, "model": model, "card": card}
 
 
 @pytest.fixture
-def folder(room, small_cards, tmp_path, monkeypatch):
+def folder(names, tmp_path, monkeypatch):
     """A folder with every file that the pages name."""
     for name in ("source", "target", "model"):
-        room[name].save(tmp_path / f"{name}.npz")
-    room["card"].save(tmp_path / "model.card.json")
-    np.save(tmp_path / "logits.npy", room["model"](room["target"]))
+        names[name].save(tmp_path / f"{name}.npz")
+    names["card"].save(tmp_path / "model.card.json")
+    np.save(tmp_path / "logits.npy", names["model"](names["target"]))
     (tmp_path / "val_nodes.txt").write_text("\n".join(map(str, range(200, 400))))
-    plan = suggest_labels(recalibrate(room["model"], room["target"], room["card"]), 20)
+    plan = suggest_labels(recalibrate(names["model"], names["target"], names["card"]), 20)
     write_plan(tmp_path / "labels.csv", plan)
     head, *rows = (tmp_path / "labels.csv").read_text().splitlines()
-    told = [f"{node},{room['target'].labels[int(node)]},{weight}" for node, _, weight in (
-        row.split(",") for row in rows
-    )]  # fmt: skip
-    (tmp_path / "labels.csv").write_text("\n".join([head, *told]) + "\n")
+    labels = names["target"].labels
+    plans = (row.split(",") for row in rows)
+    filled = [f"{node},{labels[int(node)]},{weight}" for node, _, weight in plans]
+    (tmp_path / "labels.csv").write_text("\n".join([head, *filled]) + "\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def torch_script():
-    """Return what a PyG training script leaves behind."""
+    """Return the variables of a PyG training script."""
     torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
     nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
     with torch.random.fork_rng():
@@ -82,12 +83,12 @@ def torch_script():
 
 
 @pytest.mark.parametrize("path", PLAIN, ids=NAMES.get)
-def test_plain_blocks_run(path, room, folder, capsys):
-    names = dict(room) | {"recalibrate": recalibrate}
+def test_plain_blocks_run(path, names, folder, capsys):
+    namespace = dict(names) | {"recalibrate": recalibrate}
     if "predictor(net" in "".join(plain_blocks(path)):
-        names |= torch_script()
+        namespace |= torch_script()
     for block in plain_blocks(path):
-        exec(compile(block, NAMES[path], "exec"), names)
+        exec(compile(block, NAMES[path], "exec"), namespace)
     if "report.html" in path.read_text("utf-8"):
         assert (folder / "report.html").read_bytes().startswith(b"<!doctype html>")
 
@@ -99,11 +100,10 @@ def test_pages_with_plain_blocks_were_found():
 
 def commands(path):
     """Return the command lines of a page: lines of code blocks that begin with the program."""
-    found = re.findall(
+    lines = re.findall(
         r"^ *(?:\.venv/bin/)?graphtemper +(\S.*)$", path.read_text("utf-8"), flags=re.M
     )
-    indented = [line for line in found if line.strip()]
-    return [shlex.split(line, comments=True) for line in indented]
+    return [shlex.split(line, comments=True) for line in lines]
 
 
 COMMANDS = [
@@ -123,17 +123,17 @@ def test_every_command_line_parses(words):
     app.parse_args(words, exit_on_error=False, print_error=False)
 
 
-def test_cheap_commands_run(room, folder, capsys):
-    """Run each different one once, with the files of the pages."""
+def test_cheap_commands_run(folder, capsys):
+    """Run each distinct command once, with the files of the pages."""
     ran = set()
     for param in COMMANDS:
         words = tuple(param.values[0])
         if words[0] not in CHEAP or "--help" in words or words in ran:
             continue
         ran.add(words)
-        (folder / "labels.csv.kept").write_bytes((folder / "labels.csv").read_bytes())
+        (folder / "labels.csv.copy").write_bytes((folder / "labels.csv").read_bytes())
         app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
-        (folder / "labels.csv").write_bytes((folder / "labels.csv.kept").read_bytes())
+        (folder / "labels.csv").write_bytes((folder / "labels.csv.copy").read_bytes())
     assert len(ran) > 8
     assert (folder / "plan.csv").is_file()
 

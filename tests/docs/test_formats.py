@@ -1,4 +1,4 @@
-"""The format pages say what the files hold."""
+"""Pages state the fields of files and the limits of the code."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The Markdown section, and what reaches MLflow."""
+"""The section of a model card, and what is logged to MLflow."""
 
 import json
 import sys
@@ -17,16 +17,16 @@ from graphtemper.recalibration.report import model_card_section
 
 
 @pytest.fixture(scope="module")
-def told():
+def answer():
+    """A card and a result."""
     graph = csbm.sample(400, degree=8, homophily=0.8, snr=1.0, num_features=4, seed=1)
-    model, nodes = SIGN(hops=1).fit(graph, range(200)), range(200, 400)
-    card = SourceCard.build(model, graph, nodes, compositions=0, shifts=FEW_SHIFTS)
-    result = recalibrate(model, shifts.noise(1.0)(graph, 5), card, nodes)
-    return card, result
+    model = SIGN(hops=1).fit(graph, range(200))
+    card = SourceCard.build(model, graph, range(200, 400), compositions=0, shifts=FEW_SHIFTS)
+    return card, recalibrate(model, shifts.noise(1.0)(graph, 5), card, range(200, 400))
 
 
 class Mlflow(types.ModuleType):
-    """Keeps what it is asked to log, under the names of MLflow's own functions."""
+    """Record what is logged, with the functions of MLflow."""
 
     def __init__(self):
         super().__init__("mlflow")
@@ -49,35 +49,35 @@ class Mlflow(types.ModuleType):
         self.tags[key] = value
 
 
-def test_the_section_holds_the_numbers(told):
-    card, result = told
+def test_the_section_holds_the_numbers(answer):
+    card, result = answer
     text = model_card_section(card, result, target="May")
     assert text.startswith("## Calibration\n")
     assert f"| temperature T | {card.probe.temperature:.4g} |" in text
     assert f"| temperature T | {result.temperature:.4g} |" in text
     assert f"| verdict | {result.verdict} |" in text
     assert "| on May | |" in text
-    assert "| shifts watched | 6 of drop, mask, noise, rewire |" in text
+    assert "| shifts measured | 6 of drop, mask, noise, rewire |" in text
     assert "on May" not in model_card_section(card)
 
 
-def test_one_temperature_a_node_is_said(told):
-    card, result = told
+def test_temperatures_per_node_are_summarised(answer):
+    card, result = answer
     many = replace(result, temperature=1.5, node_temperatures=np.linspace(1.0, 3.0, 201))
     text = model_card_section(card, many)
     assert "| temperature T | 1.5 for the graph; 90 % of nodes between 1.1 and 2.9 |" in text
 
 
-def test_text_from_files_cannot_become_markup(told):
-    card, _ = told
+def test_text_from_files_cannot_become_markup(answer):
+    card, _ = answer
     text = model_card_section(replace(card, predictor="Net|<b>\n\n# Trust `me`"))
     assert "\\# Trust \\`me\\`" in text
     assert "\n# Trust" not in text
     assert "<b>" not in text
 
 
-def test_mlflow_gets_card_result_report_and_section(told, monkeypatch):
-    card, result = told
+def test_mlflow_gets_card_result_report_and_section(answer, monkeypatch):
+    card, result = answer
     monkeypatch.setitem(sys.modules, "mlflow", mlflow := Mlflow())
     monkeypatch.setattr(
         type(result), "report", lambda self, path, name: path.write_text(f"report on {name}")
@@ -94,16 +94,16 @@ def test_mlflow_gets_card_result_report_and_section(told, monkeypatch):
     assert "| on May | |" in mlflow.files["graphtemper/calibration.md"]
 
 
-def test_a_card_alone_is_logged_without_a_result(told, monkeypatch):
-    card, _ = told
+def test_a_card_alone_is_logged_without_a_result(answer, monkeypatch):
+    card, _ = answer
     monkeypatch.setitem(sys.modules, "mlflow", mlflow := Mlflow())
     tracking.log_to_mlflow(card)
     assert sorted(mlflow.files) == ["graphtemper/calibration.md", "graphtemper/source.card.json"]
     assert not mlflow.tags
 
 
-def test_a_report_that_cannot_be_made_leaves_nothing_half_logged(told, monkeypatch):
-    card, result = told
+def test_a_report_that_cannot_be_made_leaves_nothing_half_logged(answer, monkeypatch):
+    card, result = answer
 
     def fails(self, path, name):
         raise MissingExtraError("the report needs jinja2.")
@@ -116,7 +116,7 @@ def test_a_report_that_cannot_be_made_leaves_nothing_half_logged(told, monkeypat
     assert not mlflow.files
 
 
-def test_missing_mlflow_names_the_extra(told, monkeypatch):
+def test_missing_mlflow_names_the_extra(answer, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'graphtemper\[mlflow\]'"):
-        tracking.log_to_mlflow(told[0])
+        tracking.log_to_mlflow(answer[0])

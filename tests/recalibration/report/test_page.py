@@ -116,7 +116,7 @@ def test_a_page_that_fails_leaves_the_old_one(reported, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("old")
     monkeypatch.setattr(page, "MAX_BYTES", 1000)
-    with pytest.raises(InputError, match="over the 1000"):
+    with pytest.raises(InputError, match="limit of 1000"):
         reported["plain"].report(path)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

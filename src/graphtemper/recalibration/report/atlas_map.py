@@ -1,4 +1,4 @@
-"""A map of the atlas: its environments and the target in the plane that shows most of them."""
+"""A map of the atlas: environments and target in the plane of largest variance."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper.recalibration.findings import Background
 
 SEVERAL = "several"
-"""The family of an environment that joins shifts of more than one."""
+"""The family of an environment that combines shifts of several families."""
 _NAMED = 2
-# How much the target counts in choosing the plane, as a share of the environments.
+# Weight of the target in choosing the plane, as a fraction of the environments.
 _TARGET_SHARE = 0.1
 
 
 def atlas_map(background: Background, signals: dict[str, float]) -> dict[str, Any]:
-    """Return where the target lies among the environments, nearest first, as plain values.
+    """Return the positions of the target and the environments, nearest first, as plain values.
 
     Coordinates are principal components, in atlas standard deviations, of the environments, the
-    source and the target, which counts as much as a tenth of them: near them it hardly turns the
-    plane, and far from them the plane shows it to be far. ``off_map`` is how far above the plane
-    it still lies. Distances are those in the space of all signals, not on the map.
+    source and the target, which is weighted as a tenth of them: a target near them hardly changes
+    the plane, and a distant one appears distant. ``off_map`` is its distance from the plane.
+    Distances are those in the space of all signals, not on the map.
     """
     response, card = background.response, background.card
     target = response.coordinates(signals)
-    known = np.vstack([response.points, np.zeros((1, len(response.names)))])
-    every = np.vstack([known, target])
-    weights = np.append(np.ones(len(known)), max(1.0, round(_TARGET_SHARE * len(known))))
+    references = np.vstack([response.points, np.zeros((1, len(response.names)))])
+    every = np.vstack([references, target])
+    weight = max(1.0, round(_TARGET_SHARE * len(references)))
+    weights = np.append(np.ones(len(references)), weight)
     centre = np.average(every, axis=0, weights=weights)
     axes = principal_axes(every - centre, weights)
-    flat, here = (known - centre) @ axes.T, (target - centre) @ axes.T
-    distance = np.sqrt(((known - target) ** 2).sum(axis=1))
+    flat, here = (references - centre) @ axes.T, (target - centre) @ axes.T
+    distance = np.sqrt(((references - target) ** 2).sum(axis=1))
     scale = card.probe.temperature
     points = [
         {
@@ -51,7 +52,10 @@ def atlas_map(background: Background, signals: dict[str, float]) -> dict[str, An
     return {
         "signals": list(response.names),
         "axes": [
-            {"variance": _share(flat[:, k], known), "mostly": _largest(axis, response.names)}
+            {
+                "variance": _fraction(flat[:, k], references),
+                "mostly": _largest(axis, response.names),
+            }
             for k, axis in enumerate(axes)
         ],
         "environments": sorted(points, key=lambda row: (row["distance"], row["shift"])),
@@ -69,7 +73,7 @@ def atlas_map(background: Background, signals: dict[str, float]) -> dict[str, An
 
 
 def shift_label(shift: str) -> str:
-    """Return the name of a shift as people read it, with short numbers.
+    """Return the name of a shift for display, with short numbers.
 
     Examples
     --------
@@ -78,14 +82,14 @@ def shift_label(shift: str) -> str:
     """
     inner = re.fullmatch(r"compose\((.*)\)", shift, re.S)
     text = shift if inner is None else inner.group(1).replace("), ", ") + ")
-    return re.sub(r"\d+\.\d{1,17}", lambda found: f"{float(found.group()):.2g}", text)
+    return re.sub(r"\d+\.\d{1,17}", lambda number: f"{float(number.group()):.2g}", text)
 
 
 def principal_axes(points: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the two directions of largest variance of centred, weighted points, (2, d).
 
-    An axis points to where its largest entry is positive, so that a map is drawn the same way
-    whatever the linear algebra underneath. With fewer than two columns the second axis is zero.
+    The largest entry of an axis is positive, so that a map does not depend on the linear algebra
+    library. With fewer than two columns the second axis is zero.
 
     Examples
     --------
@@ -95,18 +99,18 @@ def principal_axes(points: FloatArray, weights: FloatArray) -> FloatArray:
     >>> principal_axes(points, np.array([1.0, 1.0, 9.0, 9.0])).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
-    found = np.linalg.svd(np.sqrt(weights)[:, None] * points, full_matrices=False)[2]
+    directions = np.linalg.svd(np.sqrt(weights)[:, None] * points, full_matrices=False)[2]
     axes = np.zeros((2, points.shape[1]))
-    count = min(2, len(found))
-    axes[:count] = found[:count]
+    count = min(2, len(directions))
+    axes[:count] = directions[:count]
     for axis in axes:
         axis *= -1.0 if axis[np.abs(axis).argmax()] < 0.0 else 1.0
     return axes + 0.0
 
 
-def _share(along: FloatArray, known: FloatArray) -> float:
-    """Return which share of how the environments differ can be seen along an axis."""
-    return float(along.var() / max(known.var(axis=0).sum(), np.finfo(float).tiny))
+def _fraction(along: FloatArray, points: FloatArray) -> float:
+    """Return the fraction of the variance of the points that lies along an axis."""
+    return float(along.var() / max(points.var(axis=0).sum(), np.finfo(float).tiny))
 
 
 def _largest(axis: FloatArray, names: tuple[str, ...]) -> list[str]:

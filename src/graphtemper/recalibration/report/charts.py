@@ -24,13 +24,13 @@ from graphtemper.recalibration.report.vega import (
 )
 
 _MOST_ROWS = 30
-# A group with fewer labels than this has its accuracy in the table alone.
+# The accuracy of a group with fewer labels than this is in the table only.
 _FEWEST_LABELS = 5
 
 
 def charts(content: Content) -> dict[str, Spec]:
     """Return every chart of a report by the name of its place on the page."""
-    found = {
+    specs = {
         "overview": overview(content),
         "histogram-before": confidence_histogram(content, "before"),
         "histogram-after": confidence_histogram(content, "after"),
@@ -39,13 +39,13 @@ def charts(content: Content) -> dict[str, Spec]:
         "degrees": groups(content, "degrees"),
     }
     if content["labels"] is not None:
-        found["reliability-before"] = reliability(content, "before")
-        found["reliability-after"] = reliability(content, "after")
-    return found
+        specs["reliability-before"] = reliability(content, "before")
+        specs["reliability-after"] = reliability(content, "after")
+    return specs
 
 
 def overview(content: Content) -> Spec:
-    """Return accuracy with its interval beside mean confidence before and after."""
+    """Return accuracy with its interval, and mean confidence before and after."""
     accuracy, confidence = content["accuracy"], content["mean_confidence"]
     rows = [
         {"what": "Confidence before", "value": confidence["before"], "colour": BEFORE},
@@ -137,7 +137,7 @@ def confidence_histogram(content: Content, side: str) -> Spec:
 
 
 def groups(content: Content, kind: str) -> Spec:
-    """Return confidence before and after by predicted class or by degree; labels where given."""
+    """Return confidence before and after by predicted class or degree, and accuracy on labels."""
     filled = [row for row in content[kind] if row["nodes"]]
     if kind == "classes" and len(filled) > _MOST_ROWS:
         filled = sorted(filled, key=lambda row: -row["nodes"])[:_MOST_ROWS]
@@ -168,11 +168,11 @@ def groups(content: Content, kind: str) -> Spec:
         _points("after", {"filled": True, "color": AFTER, "opacity": 1}, x, y, tips),
     ]
     if content["labels"] is not None:
-        known = [{"filter": "isValid(datum.right)"}]
+        measured = [{"filter": "isValid(datum.right)"}]
         bar = _between("low", "high", {"color": TRUTH, "strokeWidth": 1, "yOffset": 8}, x, y)
         tick = _points("right", {"color": TRUTH, "yOffset": 8, "shape": "diamond"}, x, y, tips)
         tick["mark"] |= {"filled": True, "size": 50, "opacity": 1}
-        layers += [bar | {"transform": known}, tick | {"transform": known}]
+        layers += [bar | {"transform": measured}, tick | {"transform": measured}]
     height = 30 * max(len(rows), 1) + 10
     return sized(height, {"data": {"name": "rows", "values": rows}, "layer": layers})
 
@@ -231,7 +231,7 @@ def reliability(content: Content, side: str) -> Spec:
 
 
 def _domain(content: Content) -> list[float]:
-    """Return ends of an axis that hold everything the overview shows, with room for names."""
+    """Return the ends of an axis for all values of the overview, with space for labels."""
     accuracy, confidence = content["accuracy"], content["mean_confidence"]
     low = min(accuracy["low"], confidence["before"], confidence["after"])
     return [max(math.floor(10.0 * low - 0.5) / 10.0, 0.0), 1.0]

@@ -1,7 +1,7 @@
-"""The content of a report: everything that is on the page, as plain values.
+"""The content of a report: everything on the page, as plain values.
 
-`content` is the only function that reads a result; charts and page are made from what it returns,
-so that nothing can be on a page that is not also in its JSON block.
+`content` is the only function that reads a result; charts and page are made from its return value,
+so everything on a page is also in its JSON block.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _NAMED_FAMILIES = 5
 
 
 def content(result: Findings, name: str | None = None) -> dict[str, Any]:
-    """Return what a report says about a result, as values that JSON can hold.
+    """Return the content of a report about a result, as values that JSON can hold.
 
     Parameters
     ----------
     result
         From `graphtemper.recalibrate`.
     name
-        What people call the target; the graph's own name unless given.
+        Name of the target. Default: the name of the graph.
 
     Returns
     -------
@@ -45,8 +45,8 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
     >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
     >>> model = SIGN(hops=1).fit(g, range(200))
     >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
-    >>> found = content(recalibrate(model, g, card, range(200, 400)), "January")
-    >>> found["schema"], found["target"]["name"], sum(found["histogram"]["before"])
+    >>> report = content(recalibrate(model, g, card, range(200, 400)), "January")
+    >>> report["schema"], report["target"]["name"], sum(report["histogram"]["before"])
     ('graphtemper.report/1', 'January', 200)
     """
     background = result.background
@@ -54,7 +54,7 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
         raise InputError("this result has no background to report on; take it from recalibrate.")
     card = background.card
     facts, numbers = diagnosis(result, card), result.to_dict()
-    found = {
+    values = {
         "schema": SCHEMA,
         "graphtemper": __version__,
         "target": {
@@ -101,7 +101,7 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
         "gains": numbers["gains"],
         "logit_shift": numbers["logit_shift"],
     }
-    rounded: dict[str, Any] = _rounded(found)
+    rounded: dict[str, Any] = _rounded(values)
     return rounded
 
 
@@ -118,8 +118,8 @@ def schema() -> dict[str, Any]:
         .joinpath("schema.json")
         .read_text("utf-8")
     )
-    found: dict[str, Any] = json.loads(text)
-    return found
+    parsed: dict[str, Any] = json.loads(text)
+    return parsed
 
 
 def _sentence(text: str) -> str:
@@ -127,7 +127,7 @@ def _sentence(text: str) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Round every number; what is not finite becomes null, which JSON can hold."""
+    """Round every number; values that are not finite become null, which JSON can hold."""
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):

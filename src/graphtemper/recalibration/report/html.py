@@ -1,9 +1,9 @@
-"""Pages that work from disk: one HTML file, nothing is fetched, nothing else can run.
+"""Self-contained HTML pages that work from disk and fetch nothing.
 
-Charts are drawn in the browser by Vega, whose bundle comes out of the installed vl-convert package
-and is written into the page. A content security policy in the page forbids every request and every
-script but those two that were written with it, by their hashes. Texts that came from files are
-escaped by the template, and in the JSON blocks no character can end a script element.
+Charts are drawn in the browser by Vega, whose bundle comes from the installed vl-convert package
+and is written into the page. A content security policy in the page forbids every request, and every
+script except the page's own two, by their hashes. Strings from files are escaped by the template,
+and in the JSON blocks no character can end a script element.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def render_page(
     template
         Jinja2, which escapes every value.
     script
-        The page's own script; it and Vega are the only ones that may run.
+        The page's own script; only it and Vega may run.
     blocks
-        What goes in as it is, by name: JSON from `embeddable`, style sheets of this package.
+        Content that is not escaped, by name: JSON from `embeddable`, style sheets of this package.
     connect
-        Where the page may send requests to; nowhere unless given.
+        Where the page may send requests to. Default: nowhere.
     values
-        What else the template names.
+        Other variables of the template.
     """
     jinja, markup = _extra("jinja2"), _extra("markupsafe").Markup
     library = vega_bundle()
@@ -55,7 +55,7 @@ def render_page(
 
 
 def embeddable(value: Any) -> str:
-    r"""Return JSON that nothing inside a script element can mistake for markup.
+    r"""Return JSON that is safe inside a script element.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def embeddable(value: Any) -> str:
 
 
 def check_extra() -> None:
-    """Refuse early where the packages that write a page are missing."""
+    """Raise `MissingExtraError` if the packages that a page needs are not installed."""
     _extra("jinja2")
     _extra("vl_convert")
 

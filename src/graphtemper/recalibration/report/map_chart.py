@@ -21,8 +21,8 @@ def family_styles(content: Content) -> list[dict[str, str]]:
 
     Examples
     --------
-    >>> found = {"atlas": {"environments": [{"family": "mask"}, {"family": "several"}]}}
-    >>> [(row["family"], row["symbol"]) for row in family_styles(found)]
+    >>> content = {"atlas": {"environments": [{"family": "mask"}, {"family": "several"}]}}
+    >>> [(row["family"], row["symbol"]) for row in family_styles(content)]
     [('mask', '●'), ('several', '●')]
     """
     present = {row["family"] for row in content["atlas"]["environments"]}
@@ -39,8 +39,8 @@ def family_styles(content: Content) -> list[dict[str, str]]:
 def map_chart(content: Content) -> Spec:
     """Return the map of environments, families by colour and shape, with the target marked.
 
-    The parameters ``family`` and ``step`` are set by controls of the page: the family to show
-    alone, and the environment to ring, counted from the nearest (-1 for none).
+    Controls of the page set the parameters ``family``, the only family to show, and ``step``, the
+    environment to highlight, counted from the nearest (-1 for none).
     """
     atlas = content["atlas"]
     rows = [row | {"step": k} for k, row in enumerate(atlas["environments"])]
@@ -49,9 +49,9 @@ def map_chart(content: Content) -> Spec:
     x, y = _axis(atlas, "x", 0), _axis(atlas, "y", 1)
     colour = {"domain": families, "range": [row["colour"] for row in styles]}
     shape = {"domain": families, "range": [row["shape"] for row in styles]}
-    shown = {"test": "family === 'all' || datum.family === family", "value": 0.85}
-    joined = {"test": f"datum.family === '{SEVERAL}'", "value": 22}
-    known = {
+    selected = {"test": "family === 'all' || datum.family === family", "value": 0.85}
+    combined = {"test": f"datum.family === '{SEVERAL}'", "value": 22}
+    environments = {
         "data": {"values": rows},
         "mark": {"type": "point", "filled": True},
         "encoding": {
@@ -59,12 +59,12 @@ def map_chart(content: Content) -> Spec:
             "y": y,
             "color": {"field": "family", "type": "nominal", "scale": colour, "legend": None},
             "shape": {"field": "family", "type": "nominal", "scale": shape, "legend": None},
-            "opacity": {"condition": shown, "value": 0.08},
-            "size": {"condition": joined, "value": 65},
+            "opacity": {"condition": selected, "value": 0.08},
+            "size": {"condition": combined, "value": 65},
             "tooltip": _TIP,
         },
     }
-    ringed = {
+    highlighted = {
         "data": {"values": rows},
         "transform": [{"filter": "datum.step === step"}],
         "mark": {"type": "point", "size": 260, "strokeWidth": 2.5, "color": INK},
@@ -75,8 +75,8 @@ def map_chart(content: Content) -> Spec:
         {
             "params": [{"name": "family", "value": "all"}, {"name": "step", "value": -1}],
             "layer": [
-                known,
-                ringed,
+                environments,
+                highlighted,
                 *_source(atlas["source"], x, y),
                 *_target(atlas["target"], x, y),
             ],
@@ -97,13 +97,13 @@ def _axis(atlas: dict[str, Any], name: str, number: int) -> Spec:
     title = [f"component {number + 1}, {axis['variance']:.0%} of the variance"]
     title += [f"mostly {axis['mostly'][0]}"] if axis["mostly"] else []
     places = [row[name] for row in (*atlas["environments"], atlas["source"], atlas["target"])]
-    room = 0.05 * (max(places) - min(places)) + 0.1
-    ends = [min(places) - room, max(places) + room]
+    margin = 0.05 * (max(places) - min(places)) + 0.1
+    ends = [min(places) - margin, max(places) + margin]
     return at(name) | {"title": title, "scale": {"domain": ends}, "axis": {"tickCount": 6}}
 
 
 def _source(place: dict[str, Any], x: Spec, y: Spec) -> list[Spec]:
-    row = place | {"label": "source, as it is"}
+    row = place | {"label": "source, unshifted"}
     mark = {"type": "point", "shape": "diamond", "size": 170, "filled": True, "opacity": 1}
     return _named(row, mark | {"color": INK}, {"x": x, "y": y, "tooltip": _TIP}, "source", 20)
 
@@ -117,7 +117,7 @@ def _target(place: dict[str, Any], x: Spec, y: Spec) -> list[Spec]:
 
 
 def _named(row: dict[str, Any], mark: Spec, place: Spec, name: str, dy: int) -> list[Spec]:
-    """Return a point and its name, on a halo so that it can be read among others."""
+    """Return a point and its name, with a halo that keeps it readable among others."""
     text = {"type": "text", "dy": dy, "fontWeight": "bold", "text": name}
     halo = {"stroke": "var(--page)", "strokeWidth": 6, "strokeJoin": "round"}
     data = {"values": [row]}

@@ -1,4 +1,4 @@
-"""Put a source card and what was said about a target into an MLflow run (extra ``[mlflow]``)."""
+"""Log a source card and a result to an MLflow run (extra ``[mlflow]``)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def log_to_mlflow(card: CardData, result: Findings | None = None, *, target: str
     Metrics are ``graphtemper.temperature``, ``.slope``, ``.accuracy`` with ``.accuracy_low`` and
     ``.accuracy_high``, and ``.source_temperature``, ``.source_accuracy``; the verdict is a tag. The
     folder ``graphtemper`` of the run's artifacts gets the card (JSON), the result (JSON), the
-    report (HTML) and the model card's section (Markdown). The report is made first, so that what
-    is missing for it leaves nothing half logged.
+    report (HTML) and the model card's section (Markdown). The report is written first, so that an
+    error there leaves nothing half logged.
 
     Parameters
     ----------
     card, result
-        The source card, and what `recalibrate` said about a target, if there is one.
+        The source card, and the result of `recalibrate` on a target, if there is one.
     target
-        What people call that target.
+        Name of that target.
 
     Raises
     ------
     MissingExtraError
-        Where MLflow, or what the report needs, is not installed.
+        If MLflow, or the packages that the report needs, are not installed.
     """
     mlflow = _mlflow()
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +53,7 @@ def log_to_mlflow(card: CardData, result: Findings | None = None, *, target: str
 
 
 def metrics(card: CardData, result: Findings | None = None) -> dict[str, float]:
-    """Return what is logged as numbers.
+    """Return the numbers that are logged as metrics.
 
     Examples
     --------
@@ -65,20 +65,20 @@ def metrics(card: CardData, result: Findings | None = None) -> dict[str, float]:
     >>> sorted(metrics(card))
     ['graphtemper.source_accuracy', 'graphtemper.source_temperature']
     """
-    found = {
+    values = {
         "source_temperature": card.probe.temperature,
         "source_accuracy": card.reference.accuracy,
     }
     if result is not None:
-        said = result.to_dict()
-        found |= {
-            "temperature": said["temperature"],
-            "slope": said["slope"],
-            "accuracy": said["accuracy"]["value"],
-            "accuracy_low": said["accuracy"]["low"],
-            "accuracy_high": said["accuracy"]["high"],
+        facts = result.to_dict()
+        values |= {
+            "temperature": facts["temperature"],
+            "slope": facts["slope"],
+            "accuracy": facts["accuracy"]["value"],
+            "accuracy_low": facts["accuracy"]["low"],
+            "accuracy_high": facts["accuracy"]["high"],
         }
-    return {f"{FOLDER}.{name}": float(value) for name, value in found.items()}
+    return {f"{FOLDER}.{name}": float(value) for name, value in values.items()}
 
 
 def _mlflow() -> Any:

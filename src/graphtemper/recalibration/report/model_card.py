@@ -1,4 +1,4 @@
-"""The calibration section of a model card: what a reader of the model should know, in Markdown."""
+"""The calibration section of a model card, in Markdown."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def model_card_section(card: CardData, result: Findings | None = None, *, target
     card
         The model's source card.
     result
-        What `recalibrate` said about a target, if there is one.
+        The result of `recalibrate` on a target, if there is one.
     target
-        What people call that target.
+        Name of that target.
 
     Examples
     --------
@@ -45,38 +45,38 @@ def model_card_section(card: CardData, result: Findings | None = None, *, target
         f"| accuracy | {card.reference.accuracy:.1%} |",
         f"| held-out labelled nodes | {card.num_nodes} |",
         f"| classes, feature columns | {card.num_classes}, {card.num_features} |",
-        f"| shifts watched | {len(card.environments)} of {', '.join(families)} |",
+        f"| shifts measured | {len(card.environments)} of {', '.join(families)} |",
         "",
     ]
     lines += [] if result is None else _on_target(result, target)
     lines += [
-        "T at the source holds on graphs like the source. On another graph run "
-        "`graphtemper.recalibrate` with the source card. Without labels it cannot see changes that "
-        "leave features, edges and predictions as they were.",
+        "T at the source is valid on graphs like the source. On another graph, run "
+        "`graphtemper.recalibrate` with the source card. Without labels it cannot detect changes "
+        "that leave features, edges and predictions unchanged.",
         "",
     ]
     return "\n".join(lines)
 
 
 def _on_target(result: Findings, target: str) -> list[str]:
-    said = result.to_dict()
-    accuracy, confidence = said["accuracy"], said["mean_confidence"]
-    quantiles = said.get("node_temperatures")
+    facts = result.to_dict()
+    accuracy, confidence = facts["accuracy"], facts["mean_confidence"]
+    quantiles = facts.get("node_temperatures")
     spread = ""
     if quantiles is not None:
         low, high = quantiles["0.05"], quantiles["0.95"]
         spread = f" for the graph; 90 % of nodes between {low:.4g} and {high:.4g}"
-    corrected = "" if said["logit_shift"] is None else "; logits were corrected for class shares"
+    corrected = "" if facts["logit_shift"] is None else "; logits were corrected for class shares"
     return [
         f"| on {_plain(target) or 'the target'} | |",
         "| --- | --- |",
-        f"| verdict | {said['verdict']} |",
-        f"| temperature T | {said['temperature']:.4g}{spread}{corrected} |",
+        f"| verdict | {facts['verdict']} |",
+        f"| temperature T | {facts['temperature']:.4g}{spread}{corrected} |",
         f"| accuracy, estimated | {accuracy['value']:.1%} ({LEVEL:.0%} interval "
         f"{accuracy['low']:.1%} to {accuracy['high']:.1%}) |",
         f"| mean confidence, before and after | {confidence['before']:.1%}, "
         f"{confidence['after']:.1%} |",
-        f"| nodes, labels used | {said['num_nodes']}, {said['num_labels']} |",
+        f"| nodes, labels used | {facts['num_nodes']}, {facts['num_labels']} |",
         "",
         *(f"- {_plain(reason.text)}" for reason in result.reasons),
         "",
@@ -84,5 +84,5 @@ def _on_target(result: Findings, target: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text from a file as one line that is no markup."""
+    """Return a string from a file as one line without markup."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))

@@ -3,7 +3,7 @@
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const specs = read("graphtemper-charts");
   const environments = read("graphtemper-report").atlas.environments;
-  // ast: expressions are interpreted, so that the page needs no permission to evaluate code.
+  // ast: expressions are interpreted, so the page needs no permission to evaluate code.
   const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true };
 
   const draw = async (place) => {
@@ -19,16 +19,16 @@
   const steer = (map) => {
     const family = document.getElementById("map-family");
     const step = document.getElementById("map-step");
-    const told = document.getElementById("map-told");
+    const status = document.getElementById("map-status");
     family.addEventListener("change", () => map.signal("family", family.value).runAsync());
     step.addEventListener("input", () => {
       const item = environments[Number(step.value) - 1];
       map.signal("step", Number(step.value) - 1).runAsync();
-      told.textContent = item
+      status.textContent = item
         ? `${step.value} of ${environments.length}: ${item.label}, distance ` +
           `${item.distance.toFixed(2)}, accuracy there ${(100 * item.accuracy).toFixed(1)} %`
         : "none";
-      step.setAttribute("aria-valuetext", told.textContent);
+      step.setAttribute("aria-valuetext", status.textContent);
     });
     document.getElementById("map-controls").hidden = false;
   };

@@ -1,4 +1,4 @@
-"""The report as one HTML file: everything on the page is also in its JSON block."""
+"""The report as one HTML file, with its content as a JSON block."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MARK = {"trust": "✓", "caution": "!", "abstain": "✕"}
 
 
 def write_report(path: str | os.PathLike[str], result: Findings, name: str | None) -> None:
-    """Write a result as one HTML page, atomically; `content.report` decides what is on it."""
+    """Write a result as one HTML page, atomically; `content` determines what is on it."""
     page = render(content(result, name)).encode("utf-8")
     if len(page) > MAX_BYTES:
         raise InputError(
-            f"the report would be {len(page)} bytes, over the {MAX_BYTES} it may have; use a card "
+            f"the report has {len(page)} bytes, more than the limit of {MAX_BYTES}; use a card "
             "with fewer environments, or shorter class names."
         )
     with atomic_write(path) as stream:
@@ -35,32 +35,32 @@ def write_report(path: str | os.PathLike[str], result: Findings, name: str | Non
 
 
 def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the JSON block of a report: everything that its page says."""
+    """Return the JSON block of a report, which holds all of its content."""
     source = Path(path)
     try:
-        found = _BLOCK.search(source.read_text("utf-8"))
-        block: Any = None if found is None else json.loads(found.group(1))
+        match = _BLOCK.search(source.read_text("utf-8"))
+        block: Any = None if match is None else json.loads(match.group(1))
     except (OSError, ValueError, RecursionError) as error:
         raise FileError(f"{source} cannot be read as a report: {error}.") from error
     if not isinstance(block, dict) or block.get("schema") != SCHEMA:
-        raise FileError(f"{source} holds no report of the form {SCHEMA}; write it again.")
+        raise FileError(f"{source} holds no report with the schema {SCHEMA}; write it again.")
     return block
 
 
-def render(found: dict[str, Any]) -> str:
-    """Return the page of a content; the same content gives the same bytes.
+def render(report: dict[str, Any]) -> str:
+    """Return the page of a report; the same content gives the same bytes.
 
     Parameters
     ----------
-    found
-        What `graphtemper.recalibration.report.content.content` returned.
+    report
+        The return value of `graphtemper.recalibration.report.content.content`.
     """
     return render_page(
         text_of("graphtemper.recalibration.report", "template.html"),
         text_of("graphtemper.recalibration.report", "page.js"),
-        {"report_json": embeddable(found), "charts_json": embeddable(charts(found))},
-        report=found,
-        mark=_MARK[found["verdict"]["word"]],
-        families=family_styles(found),
+        {"report_json": embeddable(report), "charts_json": embeddable(charts(report))},
+        report=report,
+        mark=_MARK[report["verdict"]["word"]],
+        families=family_styles(report),
         width=CAUTION_WIDTH,
     )

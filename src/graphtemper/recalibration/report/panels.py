@@ -1,4 +1,4 @@
-"""Numbers behind the panels of a report: histograms, groups of nodes, and what labels say."""
+"""Numbers behind the panels of a report: histograms, groups of nodes, and labelled nodes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.verdict import LEVEL
 
 _BARS = 20
-# Fewest labels for so many bins: a bin with a handful of nodes says nothing.
+# (fewest labels, bins): a bin with only a few nodes is not informative.
 _BINS = ((1000, 15), (100, 10), (0, 5))
 
 
 def histogram(before: FloatArray, after: FloatArray) -> dict[str, Any]:
-    """Return how many nodes have each confidence, before and after.
+    """Return the numbers of nodes in bins of confidence, before and after.
 
     Examples
     --------
-    >>> found = histogram(np.array([0.51, 0.52, 0.99]), np.array([0.51, 0.61, 0.71]))
-    >>> found["before"][10], found["after"][10], len(found["edges"])
+    >>> bars = histogram(np.array([0.51, 0.52, 0.99]), np.array([0.51, 0.61, 0.71]))
+    >>> bars["before"][10], bars["after"][10], len(bars["edges"])
     (2, 1, 21)
     """
     edges = equal_width_edges(_BARS)
@@ -42,24 +42,24 @@ def _counts(confidence: FloatArray, edges: FloatArray) -> list[int]:
 
 
 def by_class(result: Findings, background: Background) -> list[dict[str, Any]]:
-    """Return one row a predicted class: how many nodes, how confident, and its shares."""
+    """Return one row per predicted class: its nodes, confidences and shares."""
     card = background.card
     size = card.num_classes
     rows = _groups(result, background, background.predictions, size)
     at_source = None if card.class_profile is None else card.class_profile.shares
-    now = result.class_shares
+    at_target = result.class_shares
     for k, row in enumerate(rows):
         row |= {
             "name": class_name(background.class_names, k),
             "share_at_source": None if at_source is None else float(at_source[k]),
-            "estimated_share": None if now is None else float(now[k]),
+            "estimated_share": None if at_target is None else float(at_target[k]),
             "accuracy_at_source": float(card.population.recalls[k]),
         }
     return rows
 
 
 def class_name(names: tuple[str, ...], k: int) -> str:
-    """Return what a class is called.
+    """Return the displayed name of a class.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def class_name(names: tuple[str, ...], k: int) -> str:
 
 
 def by_degree(result: Findings, background: Background) -> list[dict[str, Any]]:
-    """Return one row a range of degrees, by powers of two, without the empty ones."""
+    """Return one row per non-empty range of degrees; ranges are powers of two."""
     index = degree_group(background.degrees)
     rows = _groups(result, background, index, int(index.max(initial=0)) + 1)
     for k, row in enumerate(rows):
@@ -81,7 +81,7 @@ def by_degree(result: Findings, background: Background) -> list[dict[str, Any]]:
 
 
 def degree_group(degrees: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0 for no neighbour, else one more than the whole part of the binary logarithm.
+    """Return 0 for degree 0, and one more than the floor of the binary logarithm otherwise.
 
     Examples
     --------
@@ -123,9 +123,9 @@ def _groups(
 
 def _right(result: Findings, background: Background, used: NDArray[np.intp]) -> dict[str, float]:
     """Return the accuracy on some of the labelled nodes, with an exact binomial interval."""
-    given = background.labels
+    labels = background.labels
     curve = metrics.reliability_curve(
-        result.probabilities[given.rows[used]], given.classes[used], bins=1, level=LEVEL
+        result.probabilities[labels.rows[used]], labels.classes[used], bins=1, level=LEVEL
     )
     return {
         "value": float(curve.accuracy[0]),
@@ -135,24 +135,23 @@ def _right(result: Findings, background: Background, used: NDArray[np.intp]) -> 
 
 
 def labelled(result: Findings, background: Background) -> dict[str, Any] | None:
-    """Return what the labels that were given say about calibration; None without labels.
+    """Return accuracy and calibration on the labelled nodes, or None without labels.
 
-    Every labelled node counts once, whatever its weight. The floor is the ECE that honest
-    confidences would show on so few nodes.
+    Every labelled node counts once, whatever its weight. The floor is the ECE that a perfectly
+    calibrated model would show on this number of nodes.
     """
-    given = background.labels
-    count = int(given.rows.size)
+    labels = background.labels
+    count = int(labels.rows.size)
     if not count:
         return None
     bins = next(bins for least, bins in _BINS if count >= least)
-    found: dict[str, Any] = {"count": count, "bins": bins, "level": LEVEL}
-    every = np.arange(count)
-    found["accuracy"] = _right(result, background, every)
-    sides = {"before": background.labelled, "after": result.probabilities[given.rows]}
+    panel: dict[str, Any] = {"count": count, "bins": bins, "level": LEVEL}
+    panel["accuracy"] = _right(result, background, np.arange(count))
+    sides = {"before": background.labelled, "after": result.probabilities[labels.rows]}
     for side, p in sides.items():
-        curve = metrics.reliability_curve(p, given.classes, bins, level=LEVEL)
-        found[side] = {
-            "ece": metrics.ece(p, given.classes, bins),
+        curve = metrics.reliability_curve(p, labels.classes, bins, level=LEVEL)
+        panel[side] = {
+            "ece": metrics.ece(p, labels.classes, bins),
             "floor": metrics.noise_floor(p, bins),
             "curve": [
                 {
@@ -165,4 +164,4 @@ def labelled(result: Findings, background: Background) -> dict[str, Any] | None:
                 for k in range(len(curve.count))
             ],
         }
-    return found
+    return panel

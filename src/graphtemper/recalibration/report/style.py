@@ -42,7 +42,7 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-# For text that has to stand on lines.
+# Background of text that is drawn over lines.
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
 
@@ -59,7 +59,7 @@ def check_extra() -> None:
 def draw(
     path: Path, content: Callable[[Figure], None], *, width: float = 7.0, height: float = 3.2
 ) -> Path:
-    """Let ``content`` fill a figure and write it as PNG, atomically, without any display."""
+    """Let ``content`` draw a figure, and write it as PNG, atomically and without a display."""
     check_extra()
     import matplotlib as mpl
     from matplotlib.figure import Figure

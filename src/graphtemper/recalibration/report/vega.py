@@ -1,7 +1,7 @@
-"""Pieces that the charts of a report share: theme, scales, bands, lines and tooltips.
+"""Parts that the charts of a report share: theme, scales, bands, lines and tooltips.
 
-Colours are CSS variables of the page, so that one specification serves light, dark and print. No
-string that came from a file is ever part of an expression; it is data, or the text of a label.
+Colours are CSS variables of the page, so one specification serves light, dark and print. No string
+from a file is part of an expression; it is data, or the text of a label.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def sized(height: int, spec: Spec) -> Spec:
 
 
 def tip(field: str, title: str, form: str | None = None) -> Spec:
-    """Return one line of a tooltip; a text, or a number in d3's format.
+    """Return one line of a tooltip: a string, or a number in d3's format.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def tip(field: str, title: str, form: str | None = None) -> Spec:
 
 
 def percent(field: str, domain: list[float], title: str | None) -> Spec:
-    """Return a channel of shares between two ends."""
+    """Return a channel of fractions, shown as percentages on a given domain."""
     return {
         "field": field,
         "type": "quantitative",
@@ -67,9 +67,9 @@ def percent(field: str, domain: list[float], title: str | None) -> Spec:
 
 
 def at(field: str, like: Spec | None = None) -> Spec:
-    """Return a channel of numbers; ``like`` another, whose axis and scale it shares.
+    """Return a channel of numbers, with the axis and scale of the channel ``like``.
 
-    Layers that leave a scale out would stretch it to their own data, and to zero.
+    A layer without a scale would stretch it to its own data, and to zero.
     """
     return (like or {}) | {"field": field, "type": "quantitative"}
 

@@ -1,4 +1,4 @@
-"""Sentences of a report: what the numbers mean to somebody who decides, not to who measured."""
+"""Sentences of a report, written for people who make decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphtemper.recalibration.verdict import (
     labels_needed,
 )
 
-# Ratios closer to one than this are no change to a reader.
+# Relative differences below this are described as no change.
 _SAME = 0.02
 
 
@@ -28,30 +28,28 @@ def verdict_sentence(result: Findings, background: Background) -> str:
     interval = f"{LEVEL:.0%} interval {accuracy.low:.1%} to {accuracy.high:.1%}"
     if result.verdict == "abstain":
         return (
-            f"Do not rely on {model} here yet: what can be seen without more labels does not "
-            f"settle how often it is right on these {count:,} nodes ({interval}), so its "
-            f"confidence is left at {after:.1%}."
+            f"Do not rely on {model} here yet: without more labels, its accuracy on these "
+            f"{count:,} nodes is too uncertain ({interval}), so its confidence is left at "
+            f"{after:.1%}."
         )
     right = f"{model} is estimated to be right on {accuracy.value:.1%} of {count:,} nodes"
-    moved = (
+    change = (
         f"its confidence stays at {after:.1%}"
         if abs(after - before) < 0.005
         else f"its confidence is {'lowered' if after < before else 'raised'} from {before:.1%} to "
         f"{after:.1%}"
     )
     lead = "Trust" if result.verdict == "trust" else "Use with caution"
-    return f"{lead}: {right} ({interval}), and {moved}."
+    return f"{lead}: {right} ({interval}), and {change}."
 
 
 def temperature_meaning(result: Findings, source: float) -> str:
-    """Say what dividing logits by the temperature does to the confidence."""
+    """Return a sentence on what dividing logits by the temperature does to the confidence."""
     value = result.temperature
     before, after = result.mean_confidence
     if result.verdict == "abstain":
-        return (
-            "The logits are divided by the source's own temperature, as before: nothing is changed."
-        )
-    kept = (
+        return "The logits are divided by the source temperature, as before: nothing is changed."
+    predictions = (
         "No prediction changes."
         if result.logit_shift is None
         else "The correction for class shares changes some predictions; the temperature changes "
@@ -60,21 +58,21 @@ def temperature_meaning(result: Findings, source: float) -> str:
     if result.node_temperatures is not None:
         low, high = np.quantile(result.node_temperatures, (0.05, 0.95))
         return (
-            f"Every node has a temperature of its own, nine in ten between {low:.3g} and "
-            f"{high:.3g}; at the source it was {source:.3g}. Where it is higher, confidence is "
-            f"lower. Mean confidence goes from {before:.1%} to {after:.1%}. {kept}"
+            f"Every node has its own temperature, 90 % of them between {low:.3g} and {high:.3g}; "
+            f"the source temperature is {source:.3g}. A higher temperature lowers confidence. Mean "
+            f"confidence changes from {before:.1%} to {after:.1%}. {predictions}"
         )
     if abs(value / source - 1.0) < _SAME:
-        return f"The temperature is that of the source, so confidence stays as it is. {kept}"
+        return f"The temperature equals the source's, so confidence does not change. {predictions}"
     word, verb = ("above", "lowers") if value > source else ("below", "raises")
     return (
-        f"The logits are divided by {value:.3g} in place of {source:.3g}. A temperature {word} the "
-        f"source's {verb} confidence: on average from {before:.1%} to {after:.1%}. {kept}"
+        f"The logits are divided by {value:.3g} instead of {source:.3g}. A temperature {word} the "
+        f"source's {verb} confidence: on average from {before:.1%} to {after:.1%}. {predictions}"
     )
 
 
 def severity(bound: float) -> str:
-    """Say how large the calibration error can be if nothing is done.
+    """Return a sentence on how large the calibration error can be without recalibration.
 
     Examples
     --------
@@ -90,103 +88,108 @@ def severity(bound: float) -> str:
 
 
 def causes(result: Findings, background: Background) -> list[dict[str, Any]]:
-    """Return what has changed between source and target, each with its two numbers."""
-    source, seen, gains = background.card.reference.evidence, result.signals, result.gains
+    """Return the quantities that differ between source and target, with both values."""
+    source, signals, gains = background.card.reference.evidence, result.signals, result.gains
     signal = gains.get("signal")
     rows = [
-        ("homophily", "Homophily", source.homophily, seen.get("homophily"), _HOMOPHILY),
-        ("snr", "Signal-to-noise ratio of the features", source.snr, seen.get("snr"), _SNR),
+        ("homophily", "Homophily", source.homophily, signals.get("homophily"), _HOMOPHILY),
+        ("snr", "Signal-to-noise ratio of the features", source.snr, signals.get("snr"), _SNR),
         (
             "degree",
             "Typical number of neighbours",
             float(np.expm1(source.log_degree)),
-            float(np.expm1(seen["log_degree"])),
+            float(np.expm1(signals["log_degree"])),
             _DEGREE,
         ),
         ("signal", "Signal left in the logits", 1.0 if signal is not None else None, signal, _GAIN),
-        ("logit_size", "Mean size of the logits", source.mean_abs_logit, *_size(seen)),
+        ("logit_size", "Mean size of the logits", source.mean_abs_logit, *_size(signals)),
     ]
     return [
-        {"key": key, "name": name, "source": was, "target": now, "meaning": _compare(was, now, say)}
-        for key, name, was, now, say in rows
+        {
+            "key": key,
+            "name": name,
+            "source": old,
+            "target": new,
+            "meaning": _compare(old, new, text),
+        }
+        for key, name, old, new, text in rows
     ]
 
 
-# (lower, higher) than at the source.
+# What a value (lower, higher) than at the source means.
 _HOMOPHILY = (
-    "Fewer edges join nodes that are predicted alike: neighbours say less about each other.",
-    "More edges join nodes that are predicted alike: neighbours confirm each other more.",
+    "Fewer edges join nodes of the same predicted class: neighbours carry less information.",
+    "More edges join nodes of the same predicted class: neighbours carry more information.",
 )
 _SNR = (
-    "The features tell the predicted classes apart less well than at the source.",
-    "The features tell the predicted classes apart better than at the source.",
+    "The features separate the predicted classes less well than at the source.",
+    "The features separate the predicted classes better than at the source.",
 )
 _DEGREE = (
-    "Nodes have fewer neighbours to average over, so more noise stays in.",
+    "Nodes have fewer neighbours to average over, so more noise remains.",
     "Nodes have more neighbours to average over, so more noise cancels.",
 )
 _GAIN = (
-    "Part of what told the classes apart is lost or drowned.",
-    "The classes stand further apart than at the source.",
+    "Part of the signal that separates the classes is lost.",
+    "The classes are further apart than at the source.",
 )
 _SIZE = (
-    "The model claims less per node than at the source.",
-    "The model claims more per node than at the source.",
+    "The model is less confident per node than at the source.",
+    "The model is more confident per node than at the source.",
 )
 
 
-def _size(seen: dict[str, float]) -> tuple[float, tuple[str, str]]:
-    return seen["mean_abs_logit"], _SIZE
+def _size(signals: dict[str, float]) -> tuple[float, tuple[str, str]]:
+    return signals["mean_abs_logit"], _SIZE
 
 
-def _compare(was: float | None, now: float | None, words: tuple[str, str]) -> str:
-    if was is None or now is None:
+def _compare(source: float | None, target: float | None, meanings: tuple[str, str]) -> str:
+    if source is None or target is None:
         return "Could not be measured on both graphs."
-    if abs(now - was) <= _SAME * abs(was):
-        return "About as at the source."
-    return words[0] if now < was else words[1]
+    if abs(target - source) <= _SAME * abs(source):
+        return "About the same as at the source."
+    return meanings[0] if target < source else meanings[1]
 
 
 def next_steps(result: Findings, background: Background) -> list[dict[str, Any]]:
-    """Return what to do now: accept, take labels, retrain; the first is the most important."""
+    """Return the recommended actions (accept, label, retrain), the most important first."""
     accuracy, source = result.accuracy, background.card.reference.accuracy
     steps = []
-    wanted = labels_to_take(result, background)
-    if wanted:
+    count = labels_to_take(result, background)
+    if count:
         more = " more" if result.num_labels else ""
         text = (
-            f"They would bring the accuracy to within {CAUTION_WIDTH:.0%}. The first command picks "
-            "them, spread over confidence; the second takes them into the answer."
+            f"They would determine the accuracy to within {CAUTION_WIDTH:.0%}. The first command "
+            "chooses them, spread over confidence; the second uses them for the answer."
         )
         commands = ["graphtemper suggest-labels", "graphtemper recalibrate --labels"]
-        steps.append(_step("label", f"Label about {wanted}{more} nodes", text, *commands))
-    strange = background.response.novelty(result.signals) > CAUTION_NOVELTY
+        steps.append(_step("label", f"Label about {count}{more} nodes", text, *commands))
+    strange = novelty(background.response, result.signals) > CAUTION_NOVELTY
     if result.verdict == "abstain" and strange:
-        steps.append(_step("retrain", "Retrain, if such graphs are here to stay", _STRANGE))
+        steps.append(_step("retrain", "Retrain, if such graphs will be common", _STRANGE))
     elif result.verdict != "abstain" and accuracy.high < source:
         text = (
-            f"At the source the model was right {source:.1%} of the time, here at most "
-            f"{accuracy.high:.1%}. A temperature makes it say so; it does not make it right more "
-            "often."
+            f"At the source the accuracy was {source:.1%}, here it is at most {accuracy.high:.1%}. "
+            "A temperature corrects the confidence, not the accuracy."
         )
-        steps.append(_step("retrain", "Retrain, or decide that the accuracy is enough", text))
+        steps.append(_step("retrain", "Retrain, or accept the lower accuracy", text))
     if result.verdict == "trust":
         return [_step("accept", "Accept", _ACCEPT), *steps]
     if result.verdict == "caution":
         text = (
-            "The recalibrated probabilities are the best available; plan for the low end of the "
+            "The recalibrated probabilities are the best available; plan for the lower end of the "
             f"interval, an accuracy of {accuracy.low:.1%}."
         )
         return [*steps, _step("accept", "Accept with a margin", text)]
     return [*steps, _step("hold", "Do not automate on these probabilities", _HOLD)]
 
 
-_ACCEPT = "Use the recalibrated probabilities. Run this again when the graph has changed."
+_ACCEPT = "Use the recalibrated probabilities. Repeat this when the graph has changed."
 _STRANGE = (
-    "Nothing like this graph was seen when the card was made. Train on labelled nodes of it, or of "
-    "graphs like it, and build a new card."
+    "This graph is unlike every shift in the card. Train on labelled nodes of it, or of similar "
+    "graphs, and build a new card."
 )
-_HOLD = "Until labels are there, send decisions that rest on the confidence to a person."
+_HOLD = "Until labels are available, have a person make decisions that depend on confidence."
 
 
 def _step(action: str, title: str, text: str, *commands: str) -> dict[str, Any]:
@@ -194,25 +197,25 @@ def _step(action: str, title: str, text: str, *commands: str) -> dict[str, Any]:
 
 
 def labels_to_take(result: Findings, background: Background) -> int:
-    """Return how many labels are still missing to know the accuracy well; 0 where it is known."""
+    """Return the number of further labels that determine the accuracy, 0 for ``trust``."""
     if result.verdict == "trust":
         return 0
     accuracy = result.accuracy
-    strange = background.response.novelty(result.signals) > ABSTAIN_NOVELTY
-    # An interval that does not apply says nothing about which accuracies are possible.
+    strange = novelty(background.response, result.signals) > ABSTAIN_NOVELTY
+    # Far from the atlas the interval does not apply, so every accuracy is possible.
     hardest = (
         0.5 if strange and not result.num_labels else min(max(0.5, accuracy.low), accuracy.high)
     )
     weights = background.labels.weights
-    taken = effective_count(weights) if weights.size else 0.0
-    left = len(result.probabilities) - int(weights.size)
-    return max(min(labels_needed(hardest) - int(taken), left), 0)
+    effective = effective_count(weights) if weights.size else 0.0
+    unlabelled = len(result.probabilities) - int(weights.size)
+    return max(min(labels_needed(hardest) - int(effective), unlabelled), 0)
 
 
 def suggestion(result: Findings, background: Background) -> dict[str, Any] | None:
-    """Return nodes to label, with their weights; None where labels exist or none are wanted."""
-    wanted = labels_to_take(result, background)
-    if not wanted or result.num_labels:
+    """Return nodes to label with their weights; None if there are labels or none are needed."""
+    count = labels_to_take(result, background)
+    if not count or result.num_labels:
         return None
-    plan = suggest_labels(result, wanted)
+    plan = suggest_labels(result, count)
     return {"nodes": plan.nodes.tolist(), "weights": plan.weights.tolist()}
