@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.helpers import FEW_SHIFTS
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
@@ -16,7 +17,6 @@ nx = pytest.importorskip("networkx")
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature  # noqa: E402
 from graphtemper.models import SIGN  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("small_cards")
 ROOT = Path(__file__).parents[2]
 
 
@@ -111,7 +111,7 @@ def test_every_block_of_the_page_runs(script, monkeypatch):
     )
     source = sample(0.8, 1)
     own = SIGN(hops=1).fit(source, range(200))
-    card = SourceCard.build(own, source, range(200, 400), compositions=0, shifts=FEW)
+    card = SourceCard.build(own, source, range(200, 400), compositions=0, shifts=FEW_SHIFTS)
     result = recalibrate(own, sample(0.6, 2), card)
     monkeypatch.setattr(
         type(result), "report", lambda self, path, name: Path(path).write_text(name)
