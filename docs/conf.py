@@ -1,4 +1,4 @@
-"""How the documentation site is built: `make docs`."""
+"""Configuration of the documentation site, which `make docs` builds."""
 
 import sys
 from pathlib import Path
@@ -31,7 +31,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
 myst_dmath_allow_labels = False
 
-# A name in single backquotes is a link where this site knows it, and code where it does not.
+# A name in single backquotes is a link if it is documented here, and code otherwise.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -58,7 +58,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
-# Summaries would be fetched, which pages opened from disk may not do.
+# Search summaries would have to be fetched, which pages opened from disk cannot do.
 html_show_search_summary = False
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 html_math_renderer = "mathml"

@@ -1,4 +1,4 @@
-"""What the pages take for granted: a model, its graphs and its card, in a folder of their own."""
+"""The objects that the pages assume: a model, its graphs and its card, in a temporary folder."""
 
 import pytest
 
@@ -10,7 +10,7 @@ collect_ignore = ["conf.py", "_build", "_ext", "_generated", "api/generated"]
 
 @pytest.fixture(scope="session")
 def made():
-    """Make them once."""
+    """Return the objects, which are made once."""
     settings = {"degree": 6, "snr": 1.0, "num_features": 6}
     source = csbm.sample(600, homophily=0.8, seed=1, **settings)
     target = shifts.noise(0.5)(csbm.sample(600, homophily=0.7, seed=2, **settings), 5)
@@ -20,6 +20,6 @@ def made():
 
 
 @pytest.fixture(autouse=True)
-def _as_a_reader_has_it(doctest_namespace, made, tmp_path, monkeypatch):
+def _in_a_folder(doctest_namespace, made, tmp_path, monkeypatch):
     doctest_namespace.update(made)
     monkeypatch.chdir(tmp_path)

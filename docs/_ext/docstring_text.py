@@ -1,8 +1,8 @@
-"""Docstrings are plain text first: bars around absolute values are not references here."""
+"""Escape the bars of absolute values in docstrings, which would be references otherwise."""
 
 import re
 
-# What stands between backquotes is left alone.
+# Text between backquotes is not changed.
 QUOTED = re.compile(r"(``.*?``|`[^`]*`)")
 BAR = re.compile(r"(?<!\\)\|")
 
@@ -22,6 +22,6 @@ def _escape(app, what, name, obj, options, lines):
 
 
 def escaped(line):
-    """Return a line of text with its bars escaped, but for those between backquotes."""
+    """Return a line with its bars escaped, except those between backquotes."""
     parts = QUOTED.split(line)
     return "".join(part if i % 2 else BAR.sub(r"\\|", part) for i, part in enumerate(parts))

@@ -34,7 +34,7 @@ ITEMS = {
     "rem:berry": "Remark on finite degree",
     "alg:stac": "Algorithm 1",
 }
-# The name by which tests import each module, and where it is.
+# The names by which tests import modules, and the modules.
 MODULES = {
     "theory": "theory",
     "finite_degree": "theory.finite_degree",
@@ -51,7 +51,7 @@ SHOWN_TESTS = 3
 
 @dataclass(frozen=True)
 class Row:
-    """A function: where it is reached, which items it states, its formula and its tests."""
+    """A function: its public name, the items it states, its formula and its tests."""
 
     name: str
     items: tuple[str, ...]
@@ -62,20 +62,20 @@ class Row:
 def rows(tests: Path) -> list[Row]:
     """Return the functions of the theory, with the tests of a folder that call them."""
     called = list(_calls(tests))
-    found, seen = [], set()
+    table, functions = [], set()
     for alias, module in MODULES.items():
         for name, function in _functions(module):
-            if function in seen:
+            if function in functions:
                 continue
-            seen.add(function)
+            functions.add(function)
             text = inspect.getdoc(function) or ""
             items = tuple(cited(text))
             if not items and alias not in THEORY:
                 continue
             home = function.__module__.removeprefix("graphtemper.").lstrip("_")
             checks = _checks(called, name, {alias, module, home, home.rpartition(".")[2]})
-            found.append(Row(f"{module}.{name}", items, formula(text), checks))
-    return found
+            table.append(Row(f"{module}.{name}", items, formula(text), checks))
+    return table
 
 
 def cited(text: str) -> list[str]:
@@ -83,25 +83,25 @@ def cited(text: str) -> list[str]:
     first, _, _ = text.partition("\n")
     places = [first, *re.findall(r"\(([^()]*``[^()]*)\)", text)]
     printed = {name: label for label, name in ITEMS.items() if name[-1].isdigit()}
-    found = []
+    labels = []
     for place in places:
-        found += LABEL.findall(place)
-        found += [printed[name] for name in printed if re.search(rf"\b{name}\b", place)]
-    return list(dict.fromkeys(found))
+        labels += LABEL.findall(place)
+        labels += [printed[name] for name in printed if re.search(rf"\b{name}\b", place)]
+    return list(dict.fromkeys(labels))
 
 
 def formula(text: str) -> str:
     """Return what a docstring says after "Formula:", up to its assumptions."""
-    found = re.search(r"Formula: (.*?)(?=\.\s+[A-Z`]|\.?\n\n|$)", text, flags=re.S)
-    return "" if found is None else " ".join(found[1].split()).rstrip(".")
+    match = re.search(r"Formula: (.*?)(?=\.\s+[A-Z`]|\.?\n\n|$)", text, flags=re.S)
+    return "" if match is None else " ".join(match[1].split()).rstrip(".")
 
 
 def markdown(tests: Path) -> str:
     """Return both tables: what the paper states, and what goes beyond it."""
-    found = rows(tests)
+    table = rows(tests)
     order = list(ITEMS)
-    stated = sorted((row for row in found if row.items), key=lambda row: order.index(row.items[0]))
-    beyond = [row for row in found if not row.items]
+    stated = sorted((row for row in table if row.items), key=lambda row: order.index(row.items[0]))
+    beyond = [row for row in table if not row.items]
     lines = ["| paper | function | formula | checked by |", "| --- | --- | --- | --- |"]
     lines += [f"| {_items(row)} | {_shared(row)} |" for row in stated]
     lines += ["", "Not in the paper:", "", "| function | formula | checked by |"]
@@ -136,9 +136,9 @@ def _functions(module_name: str) -> Iterator[tuple[str, FunctionType]]:
 
 
 def _calls(tests: Path) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (file, test, room, function) for every function that a test names.
+    """Yield (file, test, module, function) for every function that a test names.
 
-    In each file, tests of answers come before tests of refusals.
+    In each file, tests of results come before tests of errors.
     """
     for path in sorted(tests.rglob("test_*.py")):
         tree = ast.parse(path.read_text("utf-8"))
@@ -159,8 +159,14 @@ def _calls(tests: Path) -> Iterator[tuple[str, str, str, str]]:
                     yield path.stem, test.name, *imported[part.id]
 
 
-def _checks(called: list[tuple[str, str, str, str]], name: str, rooms: set[str]) -> tuple[str, ...]:
-    """Return the tests of a function, those of its own file alone where there are any."""
-    found = [(file, test) for file, test, room, what in called if what == name and room in rooms]
-    own = [item for item in found if item[0].removeprefix("test_") in rooms]
-    return tuple(dict.fromkeys(test for _, test in own or found))
+def _checks(
+    called: list[tuple[str, str, str, str]], name: str, modules: set[str]
+) -> tuple[str, ...]:
+    """Return the tests of a function, only those in its own test file if there are any."""
+    tests = [
+        (file, test)
+        for file, test, module, function in called
+        if function == name and module in modules
+    ]
+    own = [item for item in tests if item[0].removeprefix("test_") in modules]
+    return tuple(dict.fromkeys(test for _, test in own or tests))

@@ -1,11 +1,11 @@
-"""Formulas as MathML, which browsers draw themselves: no script, no font, no network."""
+"""Render formulas as MathML, which browsers display without scripts, fonts or a network."""
 
 import re
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 
-# Brackets grow by themselves in MathML, and sums keep their place.
+# Size commands have no equivalent in MathML, where brackets grow automatically.
 SIZES = re.compile(r"\\(?:[bB]igg?[lr]?|textstyle|displaystyle)(?![A-Za-z])")
 
 

@@ -27,13 +27,13 @@ def fields(root: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterat
 
 
 def kind(root: dict[str, Any], node: dict[str, Any]) -> str:
-    """Say in a word or two what a field holds."""
+    """Return the type of a field in a few words."""
     if "const" in node:
         return f"`{node['const']}`"
     if "enum" in node:
         return ", ".join(f"`{value}`" for value in node["enum"])
-    found = node.get("type", "")
-    words = found if isinstance(found, list) else [found]
+    types = node.get("type", "")
+    words = types if isinstance(types, list) else [types]
     if node.get("nullable") and "null" not in words:
         words = [*words, "null"]
     if words == ["array"] and "items" in node:
@@ -43,13 +43,13 @@ def kind(root: dict[str, Any], node: dict[str, Any]) -> str:
 
 
 def _alternatives(root: dict[str, Any], node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the one part that says something, knowing whether null would do as well."""
+    """Return the alternative that is not null, and whether null is allowed."""
     node = _resolved(root, node)
     parts = [_resolved(root, part) for part in node.get("anyOf", node.get("oneOf", []))]
     if not parts:
         return [node]
-    said = [part for part in parts if part.get("type") != "null"]
-    return [{**part, "nullable": len(said) < len(parts)} for part in said[:1]]
+    others = [part for part in parts if part.get("type") != "null"]
+    return [{**part, "nullable": len(others) < len(parts)} for part in others[:1]]
 
 
 def _resolved(root: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The explorer's page beside the others, as explore.html, and a role that links to it."""
+"""Write the explorer's page next to the others, as explore.html; define a role that links to it."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def setup(app):
 
 
 def _link(name, rawtext, text, lineno, inliner, options=None, content=None):
-    # Pages may lie in folders, so the address leads up to the root first.
+    # Pages may be in folders, so the address is relative to the root.
     document = inliner.document.settings.env.docname
     address = "../" * document.count("/") + PAGE
     return [nodes.reference(rawtext, text, refuri=address, internal=True)], []

@@ -13,13 +13,13 @@ SCREENS = Path(__file__).parents[2] / "artifacts" / "screens"
 def chromium():
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     names = ("chromium", "chromium-browser", "google-chrome")
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
+    executable = next(filter(None, map(shutil.which, names)), None)
+    if executable is None:
         pytest.skip("Chromium is not installed; run scripts/install_chromium.sh")
     # Chromium's own sandbox does not work for root.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=arguments)
+        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
         yield browser
         browser.close()
 

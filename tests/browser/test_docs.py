@@ -14,7 +14,7 @@ PAGES = ("index", "start/pyg_model", "theory/slope", "theory/equations", "api/in
 def visit(chromium):
     """Open a page, and see to it that it is silent and asks for nothing outside."""
     contexts = []
-    told, asked = [], []
+    messages, requests = [], []
 
     def inner(name, **options):
         if not (SITE / "index.html").is_file():
@@ -22,17 +22,17 @@ def visit(chromium):
         context = chromium.new_context(**options)
         contexts.append(context)
         sheet = context.new_page()
-        sheet.on("console", lambda message: told.append(message.text))
-        sheet.on("pageerror", lambda error: told.append(str(error)))
-        sheet.on("request", lambda request: asked.append(request.url))
+        sheet.on("console", lambda message: messages.append(message.text))
+        sheet.on("pageerror", lambda error: messages.append(str(error)))
+        sheet.on("request", lambda request: requests.append(request.url))
         sheet.goto((SITE / f"{name}.html").as_uri())
         return sheet
 
     yield inner
     for context in contexts:
         context.close()
-    assert told == []
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert messages == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -50,19 +50,19 @@ def served():
 @pytest.fixture
 def visit(chromium, file):
     @contextmanager
-    def inner(address="", at=file, asked=(), **options):
+    def inner(address="", at=file, expected=(), **options):
         context = chromium.new_context(**options)
         sheet = context.new_page()
-        told, requests = [], []
-        sheet.on("console", lambda message: told.append(message.text))
-        sheet.on("pageerror", lambda error: told.append(str(error)))
+        messages, requests = [], []
+        sheet.on("console", lambda message: messages.append(message.text))
+        sheet.on("pageerror", lambda error: messages.append(str(error)))
         sheet.on("request", lambda request: requests.append(request.url.split("#")[0]))
         sheet.goto(at + address)
         ready(sheet)
         yield sheet
         # Whatever was done in between: nothing on the console, nothing fetched but what is allowed.
-        assert told == []
-        assert set(requests) == {at, *asked}
+        assert messages == []
+        assert set(requests) == {at, *expected}
         context.close()
 
     return inner
@@ -76,9 +76,9 @@ def assert_shows(sheet, state):
     """Compare every number on the page with Python's, to 1e-9."""
     ready(sheet)
     expected = readings(state) | {"class_zero_crossing": 1 / state.num_classes}
-    shown = sheet.evaluate(SHOWN)
-    assert len({name for name, _ in shown}) > 18
-    for name, text in shown:
+    values = sheet.evaluate(SHOWN)
+    assert len({name for name, _ in values}) > 18
+    for name, text in values:
         value = expected[name]
         if value is None:
             assert text == "", name
@@ -202,9 +202,9 @@ def test_the_verdict_is_said_once_the_sliders_rest(visit):
 
 
 def test_simulated_points_lie_on_the_curve(visit, served, screens):
-    asked = [f"{served}simulate"]
+    expected = [f"{served}simulate"]
     points = "[data-chart=curve] .mark-symbol path"
-    with visit(ADDRESS, at=served, asked=asked, **DESKTOP) as sheet:
+    with visit(ADDRESS, at=served, expected=expected, **DESKTOP) as sheet:
         assert sheet.locator(points).count() == 0
         sheet.locator("#num_nodes").fill("2000")
         sheet.locator("#simulate").press("Enter")

@@ -25,12 +25,12 @@ def address(tmp_path_factory):
 @pytest.fixture
 def sheet(chromium, address, request):
     page = chromium.new_page(viewport={"width": request.param, "height": 800})
-    told = []
-    page.on("console", lambda message: told.append(message.text))
+    messages = []
+    page.on("console", lambda message: messages.append(message.text))
     page.goto(address)
     page.wait_for_selector("html[data-charts=ready]", timeout=20_000)
     yield page
-    assert told == []
+    assert messages == []
     page.close()
 
 

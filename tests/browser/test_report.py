@@ -31,10 +31,10 @@ def visit(chromium, folder):
     def inner(name, **options):
         context = chromium.new_context(**options)
         sheet = context.new_page()
-        told, asked = [], []
-        sheet.on("console", lambda message: told.append(message.text))
-        sheet.on("pageerror", lambda error: told.append(str(error)))
-        sheet.on("request", lambda request: asked.append(request.url))
+        messages, requests = [], []
+        sheet.on("console", lambda message: messages.append(message.text))
+        sheet.on("pageerror", lambda error: messages.append(str(error)))
+        sheet.on("request", lambda request: requests.append(request.url))
         address = (folder / f"{name}.html").as_uri()
         sheet.goto(address)
         if options.get("java_script_enabled", True):
@@ -42,8 +42,8 @@ def visit(chromium, folder):
             assert sheet.get_attribute("html", "data-charts") == "ready"
         yield sheet
         # Whatever was done in between: nothing on the console, nothing fetched.
-        assert told == []
-        assert {url.split("#")[0] for url in asked} == {address}
+        assert messages == []
+        assert {url.split("#")[0] for url in requests} == {address}
         context.close()
 
     return inner
@@ -130,9 +130,9 @@ def test_the_map_can_be_steered_by_keys(visit, reported):
         step.focus()
         sheet.keyboard.press("ArrowRight")
         sheet.keyboard.press("ArrowRight")
-        told = sheet.locator("#map-status").text_content()
-        assert told.startswith(f"2 of {len(nearest)}: {nearest[1]['label']}")
-        assert step.get_attribute("aria-valuetext") == told
+        status = sheet.locator("#map-status").text_content()
+        assert status.startswith(f"2 of {len(nearest)}: {nearest[1]['label']}")
+        assert step.get_attribute("aria-valuetext") == status
         faint = "[data-chart=map] path[opacity='0.08']"
         assert sheet.locator(faint).count() == 0
         sheet.locator("#map-family").select_option("noise")

@@ -51,9 +51,9 @@ def deployed(tmp_path_factory):
     np.save(folder / "short.npy", model(target)[:-1])
     (folder / "nodes.txt").write_text("\n".join(map(str, range(320, 400))))
     (folder / "junk.txt").write_text("320\nabc\n")
-    (folder / "mine").mkdir()
-    (folder / "mine" / "__init__.py").write_text("")
-    (folder / "mine" / "code.py").write_text(
+    (folder / "project").mkdir()
+    (folder / "project" / "__init__.py").write_text("")
+    (folder / "project" / "code.py").write_text(
         "from graphtemper import models\n"
         "model = models.load('model.npz')\n"
         "number = 3\n"
@@ -61,9 +61,9 @@ def deployed(tmp_path_factory):
         "def narrow(graph):\n    return model(graph)[:, :1]\n"
         "def fails(graph):\n    raise KeyError('x')\n"
     )
-    (folder / "mine" / "broken.py").write_text("raise RuntimeError('boom')\n")
+    (folder / "project" / "broken.py").write_text("raise RuntimeError('boom')\n")
     built = run_command(
-        *("card", "build", "source.npz", "--predict", "mine.code:predict", "--split", "val:0"),
+        *("card", "build", "source.npz", "--predict", "project.code:predict", "--split", "val:0"),
         *("--exclude", "shuffle", "--exclude", "offset", "--out", "model.card.json"),
         cwd=folder,
     )

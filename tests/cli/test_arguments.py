@@ -50,18 +50,18 @@ def module(tmp_path, monkeypatch):
 
 def test_a_callable_from_the_working_directory(module):
     name = module()
-    found = resolve(f"{name}:predict")
-    assert predict(found, GRAPH).shape == (60, 2)
-    assert found.__name__ == f"{name}:predict"
+    predictor = resolve(f"{name}:predict")
+    assert predict(predictor, GRAPH).shape == (60, 2)
+    assert predictor.__name__ == f"{name}:predict"
     assert predict(resolve(f"{name}:Holder.predict"), GRAPH).shape == (60, 2)
 
 
 def test_a_saved_model(tmp_path):
     model = SIGN().fit(GRAPH)
     model.save(tmp_path / "model.npz")
-    found = resolve(str(tmp_path / "model.npz"))
-    assert isinstance(found, SIGN)
-    assert np.array_equal(found(GRAPH), model(GRAPH))
+    predictor = resolve(str(tmp_path / "model.npz"))
+    assert isinstance(predictor, SIGN)
+    assert np.array_equal(predictor(GRAPH), model(GRAPH))
 
 
 def test_a_packaged_model_in_user_code_keeps_its_quick_passes(module):
@@ -97,7 +97,7 @@ def test_what_is_not_a_predictor(module, spec, message):
         ("raise RuntimeError('two\\nlines.')", "failed: RuntimeError: two lines.$"),
         ("raise SystemExit(3)", "failed: SystemExit: 3.$"),
         ("def broken(:", "failed: SyntaxError"),
-        ("import a_module_that_nobody_has", "needs 'a_module_that_nobody_has'"),
+        ("import a_module_that_is_not_installed", "needs 'a_module_that_is_not_installed'"),
     ],
 )
 def test_a_module_that_does_not_import(module, code, message):

@@ -14,12 +14,12 @@ def test_card_build_and_show(call, deployed):
     folder, built = deployed
     assert built.returncode == 0, built.stderr
     assert built.stderr == ""
-    assert "mine.code:predict: 2 classes, 6 feature columns" in built.stdout
+    assert "project.code:predict: 2 classes, 6 feature columns" in built.stdout
     assert "left out: offset, shuffle" in built.stdout
     assert built.stdout.endswith("Card: model.card.json\n")
     assert not (folder / "model.card.json.part").exists()
-    shown = call("card", "show", "model.card.json", cwd=folder)
-    assert built.stdout.startswith(shown.stdout)
+    summary = call("card", "show", "model.card.json", cwd=folder)
+    assert built.stdout.startswith(summary.stdout)
     facts = json.loads(call("card", "show", "model.card.json", "--json", cwd=folder).stdout)
     assert facts["num_nodes"] == 120
     assert facts["excluded"] == ["offset", "shuffle"]
@@ -64,8 +64,8 @@ def test_an_interrupted_build_resumes(deployed):
         (("source.npz", "--predict", "model.npz", "--split", "val:7"), "no val:7"),
         (("source.npz", "--predict", "model.npz", "--exclude", "magic"), "unknown family 'magic'"),
         (("source.npz", "--predict", "model.npz", "--seed", "-1"), "seed"),
-        (("source.npz", "--predict", "mine.code:narrow"), "must have shape (400, K)"),
-        (("source.npz", "--predict", "mine.code:fails"), "mine.code:fails failed: KeyError"),
+        (("source.npz", "--predict", "project.code:narrow"), "must have shape (400, K)"),
+        (("source.npz", "--predict", "project.code:fails"), "project.code:fails failed: KeyError"),
     ],
 )
 def test_bad_cards_are_one_sentence(call, deployed, arguments, message):

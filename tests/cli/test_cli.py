@@ -133,8 +133,8 @@ def test_bench_from_finished_cells(call, tmp_path, make):
     assert "…" not in result.stdout
     names = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
     assert names == [f"{name}.{kind}" for kind in ("csv", "json", "md", "png")]
-    told = call("bench", *arguments, "--quick", "--json", "--out", tmp_path, cwd=tmp_path)
-    assert json.loads(told.stdout)["name"] == name
+    result = call("bench", *arguments, "--quick", "--json", "--out", tmp_path, cwd=tmp_path)
+    assert json.loads(result.stdout)["name"] == name
 
 
 def test_paper_writes_its_files(call, tmp_path):

@@ -25,29 +25,29 @@ def test_recalibrate_writes_and_explains(call, deployed):
     assert "\x1b" not in result.stdout
     for word in ("Accuracy", "90 % interval", "Confidence", "Temperature", "Written: out[/b].npz"):
         assert word in result.stdout
-    with np.load(folder / "out[/b].npz") as found:
-        assert found["nodes"].tolist() == list(range(320, 400))
-        assert np.allclose(found["probabilities"].sum(axis=1), 1.0)
-        assert str(found["verdict"]) == lines[0].removeprefix("Verdict: ")
-        assert found["temperature"] > 0
-        value, low, high = found["accuracy"]
+    with np.load(folder / "out[/b].npz") as arrays:
+        assert arrays["nodes"].tolist() == list(range(320, 400))
+        assert np.allclose(arrays["probabilities"].sum(axis=1), 1.0)
+        assert str(arrays["verdict"]) == lines[0].removeprefix("Verdict: ")
+        assert arrays["temperature"] > 0
+        value, low, high = arrays["accuracy"]
         assert low <= value <= high
 
 
 def test_recalibrate_from_code_and_from_logits(call, deployed):
     folder, _ = deployed
-    found = {}
-    for source in (("--predict", "mine.code:predict"), ("--logits", "logits.npz")):
+    answers = {}
+    for source in (("--predict", "project.code:predict"), ("--logits", "logits.npz")):
         result = call(
             *("recalibrate", "target.npz", *source, "--card", "model.card.json", "--json"),
             *("--out", "r.npz"),
             cwd=folder,
         )
         assert result.returncode == 0, result.stderr
-        found[source[0]] = json.loads(result.stdout)
-    assert found["--predict"]["num_nodes"] == found["--logits"]["num_nodes"] == 400
-    assert "noise agreement" not in found["--logits"]["signals"]
-    assert found["--predict"]["out"] == "r.npz"
+        answers[source[0]] = json.loads(result.stdout)
+    assert answers["--predict"]["num_nodes"] == answers["--logits"]["num_nodes"] == 400
+    assert "noise agreement" not in answers["--logits"]["signals"]
+    assert answers["--predict"]["out"] == "r.npz"
 
 
 def test_one_temperature_per_node(call, deployed):
@@ -62,8 +62,8 @@ def test_one_temperature_per_node(call, deployed):
     facts = json.loads(result.stdout)
     assert facts["temperature"] == pytest.approx(graph)
     assert facts["node_temperatures"]["0.5"] == pytest.approx(median)
-    shown = call(*arguments, "--per-node", "--out", "each.npz", cwd=folder)
-    assert max(map(len, shown.stdout.splitlines())) <= 80
+    text = call(*arguments, "--per-node", "--out", "each.npz", cwd=folder)
+    assert max(map(len, text.stdout.splitlines())) <= 80
 
 
 def test_target_labels_change_nothing(call, deployed, tmp_path):
@@ -101,11 +101,11 @@ def test_labels_are_suggested_filled_in_and_used(call, deployed, tmp_path):
     folder, _ = deployed
     model = ("--predict", "model.npz", "--card", "model.card.json", "--nodes", "nodes.txt")
     table = tmp_path / "labels.csv"
-    asked = ("suggest-labels", "target.npz", *model, "--count", "30", "--out", table)
-    result = call(*asked, cwd=folder)
+    command = ("suggest-labels", "target.npz", *model, "--count", "30", "--out", table)
+    result = call(*command, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "(30 nodes)" in result.stdout
-    check_refusal(call(*asked, cwd=folder))  # a table that may hold labels is not overwritten
+    check_refusal(call(*command, cwd=folder))  # a table that may hold labels is not overwritten
     answers = ("recalibrate", "target.npz", *model, "--out", tmp_path / "r.npz", "--json")
     empty = call(*answers, "--labels", table, cwd=folder)
     check_refusal(empty)
@@ -117,14 +117,14 @@ def test_labels_are_suggested_filled_in_and_used(call, deployed, tmp_path):
     filled = [f"{node},{truth[int(node)]},{weight}" for node, _, weight in rows]
     table.write_text("\n".join([head, *filled]))
     plain = json.loads(call(*answers, cwd=folder).stdout)
-    found = json.loads(call(*answers, "--labels", table, cwd=folder).stdout)
-    assert (plain["num_labels"], found["num_labels"]) == (0, 30)
-    widths = [x["accuracy"]["high"] - x["accuracy"]["low"] for x in (plain, found)]
+    labelled = json.loads(call(*answers, "--labels", table, cwd=folder).stdout)
+    assert (plain["num_labels"], labelled["num_labels"]) == (0, 30)
+    widths = [x["accuracy"]["high"] - x["accuracy"]["low"] for x in (plain, labelled)]
     assert widths[1] < widths[0]
     text = call(*answers[:-1], "--labels", table, cwd=folder)
     assert "of 30 labelled nodes" in " ".join(text.stdout.split())
     assert max(len(line) for line in text.stdout.split("Written")[0].splitlines()) <= 80
-    listed = call(*asked[:-1], tmp_path / "other.csv", "--json", cwd=folder)
+    listed = call(*command[:-1], tmp_path / "other.csv", "--json", cwd=folder)
     assert [str(node) for node in json.loads(listed.stdout)["nodes"]] == [row[0] for row in rows]
 
 
@@ -145,10 +145,10 @@ def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):
     [
         (("target.npz", *GOOD[2:]), "--predict or its logits with --logits"),
         (("target.npz", *GOOD, "--logits", "logits.npz"), "--predict or its logits"),
-        (("target.npz", "--predict", "nobody:x", *GOOD[2:]), "there is no module 'nobody'"),
-        (("target.npz", "--predict", "mine.code:number", *GOOD[2:]), "cannot be called"),
-        (("target.npz", "--predict", "mine.broken:x", *GOOD[2:]), "RuntimeError: boom"),
-        (("target.npz", "--predict", "mine.code:fails", *GOOD[2:]), "made for another model"),
+        (("target.npz", "--predict", "missing:x", *GOOD[2:]), "there is no module 'missing'"),
+        (("target.npz", "--predict", "project.code:number", *GOOD[2:]), "cannot be called"),
+        (("target.npz", "--predict", "project.broken:x", *GOOD[2:]), "RuntimeError: boom"),
+        (("target.npz", "--predict", "project.code:fails", *GOOD[2:]), "made for another model"),
         (("target.npz", "--predict", "other.npz", *GOOD[2:]), "build a card for this one"),
         (("target.npz", *GOOD[:2], "--card", "truncated.card.json"), "not JSON"),
         (("target.npz", *GOOD[:2], "--card", "nowhere.json"), "nowhere.json"),

@@ -36,20 +36,20 @@ def run(reported, tmp_path, monkeypatch, capsys):
 
 
 def test_the_report_is_written_and_named(run):
-    code, shown = run("--report", "report.html")
+    code, output = run("--report", "report.html")
     assert code == 0
-    assert "Report: report.html" in shown.out
+    assert "Report: report.html" in output.out
     # A graph without a name of its own goes by that of its file.
     assert read_report("report.html")["target"]["name"] == "<b>target"
 
 
 def test_machines_are_told_where_it_is(run):
-    code, shown = run("--report", "report.html", "--json")
-    told = json.loads(shown.out)
-    assert (code, told["report"]) == (0, "report.html")
-    found = read_report("report.html")
-    assert found["accuracy"]["value"] == pytest.approx(told["accuracy"]["value"], rel=1e-5)
-    assert found["verdict"]["word"] == told["verdict"]
+    code, output = run("--report", "report.html", "--json")
+    facts = json.loads(output.out)
+    assert (code, facts["report"]) == (0, "report.html")
+    content = read_report("report.html")
+    assert content["accuracy"]["value"] == pytest.approx(facts["accuracy"]["value"], rel=1e-5)
+    assert content["verdict"]["word"] == facts["verdict"]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_what_cannot_be_written_is_refused_before_work(
 ):
     if missing:
         monkeypatch.setitem(sys.modules, missing, None)
-    code, shown = run("--report", name)
+    code, output = run("--report", name)
     assert code == 2
-    assert sentence in shown.err
-    assert shown.err.count("\n") == 1
+    assert sentence in output.err
+    assert output.err.count("\n") == 1
     assert not (tmp_path / "recalibrated.npz").exists()

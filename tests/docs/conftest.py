@@ -1,4 +1,4 @@
-"""Where the documentation is, and its pages."""
+"""The folders of the documentation and of the built site."""
 
 import inspect
 from pathlib import Path
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def docs():
     if not (ROOT / "docs" / "index.md").is_file():
-        pytest.skip("the documentation is not next to the tests")
+        pytest.skip("the documentation is not part of this checkout")
     return ROOT / "docs"
 
 

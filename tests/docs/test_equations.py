@@ -1,4 +1,4 @@
-"""The table equation -> function -> test: complete, and about things that exist."""
+"""The table of equations, functions and tests is complete, and names existing tests."""
 
 import re
 
@@ -36,13 +36,13 @@ def test_the_theory_is_there_in_full(rows):
 
 
 def test_known_rows(rows):
-    found = {row.name: row for row in rows}
-    slope = found["theory.slope"]
+    by_name = {row.name: row for row in rows}
+    slope = by_name["theory.slope"]
     assert slope.items == ("thm:kappa", "eq:kappa", "as:clf")
     assert slope.formula.startswith("degree_ratio (2 h_t - 1)")
     assert "test_slope_is_the_ratio_of_the_simulated_moments" in slope.tests
-    assert found["calibrators.stac.stac"].items == ("alg:stac",)
-    assert found["theory.label_free.fit_binary"].items == ()
+    assert by_name["calibrators.stac.stac"].items == ("alg:stac",)
+    assert by_name["theory.label_free.fit_binary"].items == ()
 
 
 def test_what_counts_as_a_citation(equations):
@@ -67,6 +67,6 @@ def test_a_test_counts_where_it_calls_the_function(equations, tmp_path):
         "def helper(): theory.direction(1)",
     ]
     (tmp_path / "test_theory.py").write_text("\n".join(lines))
-    found = {row.name: row.tests for row in equations.rows(tmp_path)}
-    assert found["theory.slope"] == ("test_answer", "test_refusal")
-    assert found["theory.direction"] == ()
+    by_name = {row.name: row.tests for row in equations.rows(tmp_path)}
+    assert by_name["theory.slope"] == ("test_answer", "test_refusal")
+    assert by_name["theory.direction"] == ()

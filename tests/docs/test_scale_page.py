@@ -1,4 +1,4 @@
-"""The numbers of docs/scale.md are those that the benchmark left."""
+"""The numbers of docs/scale.md are those of the benchmark's result file."""
 
 import importlib.util
 import json
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_page_shows_the_measurements():
     if not (ROOT / "docs" / "scale.md").is_file():
-        pytest.skip("the documentation is not beside the tests")
+        pytest.skip("the documentation is not part of this checkout")
     place = ROOT / "benchmarks" / "throughput.py"
     spec = importlib.util.spec_from_file_location("throughput", place)
     throughput = importlib.util.module_from_spec(spec)

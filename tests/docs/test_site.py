@@ -1,4 +1,4 @@
-"""The built site: in one piece, complete, and nothing fetched from anywhere."""
+"""The built site: complete, with working links, and without network requests."""
 
 import re
 from html.parser import HTMLParser
@@ -23,7 +23,7 @@ KNOWN_LINKS = {"canonical", "search", "next", "prev", "index", "author"}
 
 
 class Sheet(HTMLParser):
-    """What a page loads, where it links to, and which places it has."""
+    """The resources, links and anchors of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -31,14 +31,14 @@ class Sheet(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        held = dict(attrs)
-        self.places |= {held[key] for key in ("id", "name") if held.get(key)}
-        if tag == "a" and held.get("href"):
-            self.links.append(held["href"])
-        if tag == "link" and set(held.get("rel", "").split()) & KNOWN_LINKS:
+        attributes = dict(attrs)
+        self.places |= {attributes[key] for key in ("id", "name") if attributes.get(key)}
+        if tag == "a" and attributes.get("href"):
+            self.links.append(attributes["href"])
+        if tag == "link" and set(attributes.get("rel", "").split()) & KNOWN_LINKS:
             return
-        if held.get(FETCHED.get(tag)):
-            self.loads.append(held[FETCHED[tag]])
+        if attributes.get(FETCHED.get(tag)):
+            self.loads.append(attributes[FETCHED[tag]])
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +77,12 @@ def test_links_inside_the_site_lead_somewhere(sheets):
                 assert place in sheets[goal].places, f"{path.name} links to {address}"
 
 
-def test_the_pages_that_readers_need_are_there(site):
-    wanted = """index start/pyg_model start/logits_on_disk start/reading_the_paper theory
+def test_important_pages_exist(site):
+    pages = """index start/pyg_model start/logits_on_disk start/reading_the_paper theory
     theory/equations atlas audit results benchmarks architecture formats/card
     formats/report_schema api/index howto/reading_a_verdict howto/labelling howto/monitoring
     howto/choosing_an_estimator scale_cluster explorer explore"""
-    for name in wanted.split():
+    for name in pages.split():
         assert (site / f"{name}.html").is_file(), name
 
 

@@ -34,9 +34,9 @@ def test_the_schema_is_a_schema():
 
 @pytest.mark.parametrize("case", CASES)
 def test_content_validates_and_survives_json(contents, case):
-    found = contents[case]
-    assert errors(found) == []
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    report = contents[case]
+    assert errors(report) == []
+    assert json.loads(json.dumps(report, allow_nan=False)) == report
 
 
 def test_the_schema_refuses_what_does_not_belong(contents):
@@ -54,11 +54,11 @@ def test_the_schema_refuses_what_does_not_belong(contents):
 
 @pytest.mark.parametrize("case", CASES)
 def test_panels_add_up_to_the_whole(reported, contents, case):
-    result, found = reported[case], contents[case]
+    result, report = reported[case], contents[case]
     count = len(result.probabilities)
-    assert sum(found["histogram"]["before"]) == sum(found["histogram"]["after"]) == count
+    assert sum(report["histogram"]["before"]) == sum(report["histogram"]["after"]) == count
     for kind in ("classes", "degrees"):
-        rows = [row for row in found[kind] if row["nodes"]]
+        rows = [row for row in report[kind] if row["nodes"]]
         assert sum(row["nodes"] for row in rows) == count
         assert sum(row["labels"] for row in rows) == result.num_labels
         for side, whole in zip(("before", "after"), result.mean_confidence, strict=True):
@@ -66,7 +66,7 @@ def test_panels_add_up_to_the_whole(reported, contents, case):
             assert mean == pytest.approx(whole, abs=1e-5)
 
 
-def test_groups_are_what_they_say(reported, contents):
+def test_groups_hold_the_means_of_their_nodes(reported, contents):
     result = reported["labels"]
     degrees, labels = result.background.degrees, result.background.labels
     top, guess = result.probabilities.max(axis=1), result.probabilities.argmax(axis=1)
@@ -77,9 +77,9 @@ def test_groups_are_what_they_say(reported, contents):
         assert row["temperature"] == pytest.approx(
             result.node_temperatures[chosen].mean(), rel=1e-5
         )
-        known = chosen[labels.rows]
-        if known.any():
-            right = (guess[labels.rows] == labels.classes)[known].mean()
+        labelled = chosen[labels.rows]
+        if labelled.any():
+            right = (guess[labels.rows] == labels.classes)[labelled].mean()
             assert row["right"]["value"] == pytest.approx(right, rel=1e-5)
             assert row["right"]["low"] <= right <= row["right"]["high"]
     for k, row in enumerate(contents["labels"]["classes"]):
@@ -89,17 +89,17 @@ def test_groups_are_what_they_say(reported, contents):
 
 
 def test_labels_give_the_calibration_error_of_the_labelled_nodes(reported, contents):
-    result, found = reported["labels"], contents["labels"]["labels"]
-    given = result.background.labels
-    assert found["count"] == 150
-    assert found["bins"] == 10
-    after = result.probabilities[given.rows]
-    assert found["after"]["ece"] == pytest.approx(metrics.ece(after, given.classes, 10), rel=1e-5)
+    result, panel = reported["labels"], contents["labels"]["labels"]
+    labels = result.background.labels
+    assert panel["count"] == 150
+    assert panel["bins"] == 10
+    after = result.probabilities[labels.rows]
+    assert panel["after"]["ece"] == pytest.approx(metrics.ece(after, labels.classes, 10), rel=1e-5)
     # The labelled rows at the source temperature are those of the whole graph's confidence.
-    kept = result.background.confidence[given.rows]
-    assert np.array_equal(result.background.labelled.max(axis=1), kept)
-    sums = sum(row["nodes"] * row["confidence"] for row in found["before"]["curve"])
-    assert sums == pytest.approx(kept.sum(), rel=1e-5)
+    before = result.background.confidence[labels.rows]
+    assert np.array_equal(result.background.labelled.max(axis=1), before)
+    sums = sum(row["nodes"] * row["confidence"] for row in panel["before"]["curve"])
+    assert sums == pytest.approx(before.sum(), rel=1e-5)
     assert contents["plain"]["labels"] is None
 
 
@@ -108,12 +108,12 @@ def test_the_map_is_the_plane_of_most_variance(reported, contents, case):
     result, atlas = reported[case], contents[case]["atlas"]
     response = result.background.response
     target = response.coordinates(result.signals)
-    known = np.vstack([response.points, np.zeros(len(response.names))])
+    references = np.vstack([response.points, np.zeros(len(response.names))])
     # The target counts as a tenth of the 73 others.
-    model = PCA(n_components=2).fit(np.vstack([known, *[target] * 7]))
-    shares = [axis["variance"] for axis in atlas["axes"]]
-    seen = model.transform(known).var(axis=0) / known.var(axis=0).sum()
-    assert shares == pytest.approx(seen.tolist(), rel=1e-4)
+    model = PCA(n_components=2).fit(np.vstack([references, *[target] * 7]))
+    fractions = [axis["variance"] for axis in atlas["axes"]]
+    expected = model.transform(references).var(axis=0) / references.var(axis=0).sum()
+    assert fractions == pytest.approx(expected.tolist(), rel=1e-4)
     assert [abs(atlas["target"][key]) for key in "xy"] == pytest.approx(
         np.abs(model.transform(target[None, :])[0]).tolist(), rel=1e-4
     )
@@ -139,15 +139,15 @@ def test_a_graph_far_from_the_atlas_is_far_on_the_map(contents):
 
 
 def test_what_to_do_follows_from_the_verdict(reported, contents):
-    for case, found in contents.items():
-        actions = [step["action"] for step in found["next_steps"]]
-        word = found["verdict"]["word"]
+    for case, report in contents.items():
+        actions = [step["action"] for step in report["next_steps"]]
+        word = report["verdict"]["word"]
         assert ("hold" in actions) == (word == "abstain")
         assert ("accept" in actions) == (word != "abstain")
         if word == "trust":
             assert actions[0] == "accept"
         if word != "trust" and not reported[case].num_labels:
-            nodes, weights = (found["labels_to_take"][key] for key in ("nodes", "weights"))
+            nodes, weights = (report["labels_to_take"][key] for key in ("nodes", "weights"))
             assert set(nodes) <= set(reported[case].nodes.tolist())
             assert sum(weights) == len(reported[case].probabilities)
     assert contents["odd"]["verdict"]["word"] == "abstain"
@@ -155,10 +155,10 @@ def test_what_to_do_follows_from_the_verdict(reported, contents):
 
 
 def test_the_first_sentence_has_the_answer(contents):
-    for found in contents.values():
-        sentence, accuracy = found["verdict"]["sentence"], found["accuracy"]
+    for report in contents.values():
+        sentence, accuracy = report["verdict"]["sentence"], report["accuracy"]
         assert f"{accuracy['low']:.1%} to {accuracy['high']:.1%}" in sentence
-        assert f"{found['mean_confidence']['after']:.1%}" in sentence
+        assert f"{report['mean_confidence']['after']:.1%}" in sentence
         assert re.match(r"Trust: |Use with caution: |Do not rely on ", sentence)
 
 
@@ -177,9 +177,9 @@ def test_a_result_without_background_is_refused(reported):
 @pytest.mark.parametrize("case", CASES)
 def test_charts_are_vega_lite(contents, case):
     compiler = pytest.importorskip("vl_convert")
-    found = charts(contents[case])
-    assert ("reliability-after" in found) == (contents[case]["labels"] is not None)
-    for spec in found.values():
+    specs = charts(contents[case])
+    assert ("reliability-after" in specs) == (contents[case]["labels"] is not None)
+    for spec in specs.values():
         assert compiler.vegalite_to_vega(spec)["marks"]
 
 
@@ -195,9 +195,10 @@ def test_no_string_of_a_file_is_part_of_an_expression(contents):
         elif isinstance(value, str) and key in ("test", "filter", "labelExpr", "expr", "signal"):
             yield value
 
-    found = [text for spec in charts(contents["hostile"]).values() for text in expressions(spec)]
-    assert found
-    assert not [text for text in found if "hacked" in text]
+    specs = charts(contents["hostile"]).values()
+    strings = [text for spec in specs for text in expressions(spec)]
+    assert strings
+    assert not [text for text in strings if "hacked" in text]
 
 
 def test_every_family_looks_different(contents):
@@ -207,9 +208,9 @@ def test_every_family_looks_different(contents):
 
 
 def test_many_classes_do_not_make_an_endless_chart(contents):
-    found = copy.deepcopy(contents["plain"])
-    row = found["classes"][0]
-    found["classes"] = [row | {"name": f"class {k}", "nodes": k} for k in range(200)]
-    spec = groups(found, "classes")
-    shown = [row["nodes"] for row in spec["data"]["values"]]
-    assert shown == list(range(199, 169, -1))
+    report = copy.deepcopy(contents["plain"])
+    row = report["classes"][0]
+    report["classes"] = [row | {"name": f"class {k}", "nodes": k} for k in range(200)]
+    spec = groups(report, "classes")
+    nodes = [row["nodes"] for row in spec["data"]["values"]]
+    assert nodes == list(range(199, 169, -1))

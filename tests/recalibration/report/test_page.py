@@ -57,9 +57,9 @@ def hostile(pages):
 def test_a_page_is_small_and_fetches_nothing(pages):
     for text in pages.values():
         assert len(text.encode()) < 2_000_000
-        seen = Outline(text)
-        assert all(value.startswith("#") for value in seen.loads)
-        assert not {"link", "iframe", "object", "embed", "img", "base", "form"} & set(seen.tags)
+        outline = Outline(text)
+        assert all(value.startswith("#") for value in outline.loads)
+        assert not {"link", "iframe", "object", "embed", "img", "base", "form"} & set(outline.tags)
         style = text[text.index("<style>") : text.index("</style>")]
         assert "url(" not in style
         assert "@import" not in style
