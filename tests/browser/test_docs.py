@@ -1,4 +1,4 @@
-"""The documentation site in a real browser: start page, phone, dark, the way to the explorer."""
+"""The documentation site in a real browser: start page, phone, dark mode, explorer, search."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ PAGES = ("index", "start/pyg_model", "theory/slope", "theory/equations", "api/in
 
 @pytest.fixture
 def visit(chromium):
-    """Open a page, and see to it that it is silent and asks for nothing outside."""
+    """Open a page, and check that it prints no message and makes no network request."""
     contexts = []
     messages, requests = [], []
 

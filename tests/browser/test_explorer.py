@@ -60,7 +60,7 @@ def visit(chromium, file):
         sheet.goto(at + address)
         ready(sheet)
         yield sheet
-        # Whatever was done in between: nothing on the console, nothing fetched but what is allowed.
+        # Whatever the test did: no message on the console, no request but the expected ones.
         assert messages == []
         assert set(requests) == {at, *expected}
         context.close()

@@ -1,4 +1,4 @@
-"""The report in a real browser: what a person sees, hears and can press."""
+"""The report in a real browser: charts, keyboard use, screen readers, printing."""
 
 from contextlib import contextmanager
 from itertools import pairwise
@@ -41,7 +41,7 @@ def visit(chromium, folder):
             sheet.wait_for_selector("html[data-charts]", timeout=20_000)
             assert sheet.get_attribute("html", "data-charts") == "ready"
         yield sheet
-        # Whatever was done in between: nothing on the console, nothing fetched.
+        # Whatever the test did: no message on the console, no request.
         assert messages == []
         assert {url.split("#")[0] for url in requests} == {address}
         context.close()
@@ -121,7 +121,7 @@ def test_the_keyboard_reaches_everything(visit):
         assert sheet.locator("table", has_text="Nodes by confidence").is_visible()
 
 
-def test_the_map_can_be_steered_by_keys(visit, reported):
+def test_the_map_can_be_controlled_by_keys(visit, reported):
     from graphtemper.recalibration.report.content import content
 
     nearest = content(reported["plain"])["atlas"]["environments"]
@@ -140,7 +140,7 @@ def test_the_map_can_be_steered_by_keys(visit, reported):
         sheet.wait_for_function(f'document.querySelectorAll("{faint}").length === {hidden}')
 
 
-def test_hovering_tells_the_details(visit):
+def test_hovering_shows_the_details(visit):
     with visit("plain", **VIEWS["desktop"]) as sheet:
         sheet.locator("[data-chart=map] .mark-symbol path").first.hover(force=True)
         tooltip = sheet.locator("#vg-tooltip-element")
@@ -148,7 +148,7 @@ def test_hovering_tells_the_details(visit):
         assert "Accuracy there" in tooltip.text_content()
 
 
-def test_texts_of_files_never_run(visit, screens):
+def test_strings_from_files_never_run(visit, screens):
     with visit("hostile", **VIEWS["phone"]) as sheet:
         assert sheet.evaluate("window.hacked === undefined")
         # A point of a renamed environment: its tooltip shows the text and makes no element of it.

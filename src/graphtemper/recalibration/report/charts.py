@@ -158,7 +158,7 @@ def groups(content: Content, kind: str) -> Spec:
         tip("before", "Confidence before", ".1%"),
         tip("after", "Confidence after", ".1%"),
         tip("temperature", "Temperature", ".3g"),
-        *([tip("right", "Right among labelled", ".1%")] if content["labels"] else []),
+        *([tip("right", "Accuracy on labels", ".1%")] if content["labels"] else []),
     ]
     layers = [
         _between("before", "after", {"color": MUTED, "strokeWidth": 2}, x, y),
