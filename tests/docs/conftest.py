@@ -1,12 +1,8 @@
 """The folders of the documentation and of the built site."""
 
-import inspect
 from pathlib import Path
 
 import pytest
-from tests.helpers import FEW_SHIFTS
-
-from graphtemper import SourceCard
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,11 +27,3 @@ def site(docs):
     if not (docs / "_build" / "html" / "explore.html").is_file():
         pytest.skip("the site is not built; run make docs")
     return docs / "_build" / "html"
-
-
-@pytest.fixture
-def small_cards(monkeypatch):
-    """Build cards from a small atlas by default, so that the code of a page runs in seconds."""
-    build = inspect.unwrap(SourceCard.build.__func__)
-    small = {"compositions": 0, "shifts": FEW_SHIFTS}
-    monkeypatch.setattr(build, "__kwdefaults__", build.__kwdefaults__ | small)
