@@ -1,13 +1,14 @@
-r"""How each class of the source looks to the model: what a card needs to recognise new shares.
+r"""The class profile: how the model sees each class of the source.
 
-Counts and a calibration, no node. The counts refine the confusion table: nodes by predicted class
-and by the third of the source's confidences they fall into, against their true class. Their columns
-are class-conditional laws :math:`P(\text{cell} \mid y)`; under label shift a target's cells are a
-mixture of them, and more cells than classes leave something to test that with (`shares_fit`).
+A card needs it to recognise new class shares. It consists of counts and a calibration. The counts
+refine the confusion table: nodes by predicted class and by tercile of the source's confidence,
+against their true class. Their columns are class-conditional distributions
+:math:`P(\text{cell} \mid y)`. Under label shift a target's cells are a mixture of them, and since
+there are more cells than classes this can be tested (`shares_fit`).
 
-A temperature makes confidence right on average but not each class's probabilities, and an error of
-one class grows as its share does. So the profile also has a bias a class and the slope that goes
-with them.
+A temperature makes confidence right on average but not the probabilities of each class, and an
+error of one class grows with its share. So the profile also has a bias per class, and the slope
+that goes with the biases.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from graphtemper._core.arrays import FloatArray
 THIRDS = 3
 """Parts into which the source's confidences are cut."""
 MOST_CLASSES = 40
-"""With more classes the counts would fill a card, and few nodes would stand behind each."""
-# Biases and slope of the calibration are expected within about 1 of 0 and of 1, before any node.
+"""With more classes the counts would fill the card, with few nodes behind each."""
+# Prior deviation of the biases from 0 and of the slope from 1.
 _PRIOR_DEVIATION = 1.0
-# A slope beyond these contradicts the source temperature: the logits say nothing about classes.
+# A slope outside contradicts the source temperature: the logits say nothing about the classes.
 _SLOPES = (0.1, 10.0)
 _STEPS, _HALVINGS, _TOLERANCE = 50, 30, 1e-9
 
@@ -53,7 +54,7 @@ class ClassProfile:
 
     @classmethod
     def measure(cls, logits: FloatArray, labels: NDArray[np.int64]) -> ClassProfile | None:
-        """Measure labelled source nodes; None where there is nothing to recognise classes by.
+        """Measure labelled source nodes; None if the logits do not separate the classes.
 
         Examples
         --------
@@ -92,10 +93,10 @@ class ClassProfile:
         return np.asarray(self.counts.sum(axis=0) / self.counts.sum())
 
     def cells(self, logits: FloatArray) -> NDArray[np.int64]:
-        """Return how many target nodes fall into each cell, (3 K,)."""
+        """Return the number of target nodes in each cell, (3 K,)."""
         confidence = temperatures.apply(logits).max(axis=1)
-        found = _cells(logits, confidence, self.edges)
-        return np.bincount(found, minlength=len(self.counts))
+        cells = _cells(logits, confidence, self.edges)
+        return np.bincount(cells, minlength=len(self.counts))
 
     def calibrated(self, logits: FloatArray) -> FloatArray:
         """Return logits whose softmax is calibrated for each class of the source."""
@@ -107,13 +108,13 @@ def _cells(logits: FloatArray, confidence: FloatArray, edges: FloatArray) -> NDA
 
 
 def fit_biases(logits: FloatArray, labels: NDArray[np.int64]) -> tuple[float, FloatArray]:
-    r"""Fit one slope and a bias a class to labelled logits.
+    r"""Fit one slope and one bias per class to labelled logits.
 
     .. math:: \min_{\beta, b} -\sum_i \log \mathrm{softmax}(\beta z_i + b)_{y_i}
               + \tfrac12 \bigl((\beta - 1)^2 + |b|^2\bigr)
 
     by Newton's method; the loss is strictly convex. The penalty is that of a standard normal prior:
-    it keeps biases finite for classes that no node has, and counts for nothing beside many nodes.
+    it keeps the biases of classes without nodes finite, and is negligible with many nodes.
 
     References
     ----------
@@ -121,7 +122,7 @@ def fit_biases(logits: FloatArray, labels: NDArray[np.int64]) -> tuple[float, Fl
 
     Examples
     --------
-    Logits that say nothing get the shares of the labels:
+    The biases of uninformative logits reproduce the shares of the labels:
 
     >>> slope, biases = fit_biases(np.zeros((10_000, 2)), np.array([0, 0, 0, 1] * 2500))
     >>> slope, float(np.exp(biases[0] - biases[1]).round(2))
@@ -141,7 +142,7 @@ def fit_biases(logits: FloatArray, labels: NDArray[np.int64]) -> tuple[float, Fl
             lower = _loss(trial, z, labels)
             if lower <= value - 1e-4 * 0.5**halving * decrease:
                 break
-        else:  # rounding decides from here on
+        else:  # no decrease beyond rounding
             break
         point, value = trial, lower
     return float(point[0]), point[1:]
@@ -151,8 +152,8 @@ def _loss(point: FloatArray, z: FloatArray, labels: NDArray[np.int64]) -> float:
     raw = point[0] * z + point[1:]
     raw -= raw.max(axis=1, keepdims=True)
     right = raw[np.arange(len(raw)), labels]
-    away = point - np.eye(len(point))[0]
-    penalty = 0.5 * float(away @ away) / _PRIOR_DEVIATION**2
+    deviation = point - np.eye(len(point))[0]
+    penalty = 0.5 * float(deviation @ deviation) / _PRIOR_DEVIATION**2
     return float((np.log(np.exp(raw).sum(axis=1)) - right).sum()) + penalty
 
 
@@ -162,8 +163,8 @@ def _derivatives(
     p = temperatures.apply(point[0] * z + point[1:])
     size = len(point)
     mean = (p * z).sum(axis=1)
-    away = point - np.eye(size)[0]
-    gradient = away / _PRIOR_DEVIATION**2
+    deviation = point - np.eye(size)[0]
+    gradient = deviation / _PRIOR_DEVIATION**2
     gradient[0] += float((mean - z[np.arange(len(z)), labels]).sum())
     gradient[1:] += p.sum(axis=0) - np.bincount(labels, minlength=size - 1)
     curvature = np.eye(size) / _PRIOR_DEVIATION**2

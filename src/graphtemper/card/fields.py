@@ -1,4 +1,4 @@
-"""Fields of a card: JSON values that know where they stand and refuse what they should not hold."""
+"""Fields of a card: JSON values with their path, checked as they are read."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
 
-# Largest moment of source logits, which are in units of the source temperature.
 LARGEST = 1e30
-"""No number of a card may be larger."""
+"""Largest number of an array in a card; source logits are in units of the source temperature."""
 
 
 class Field:
-    """A JSON value that knows where it stands, so that errors can say so."""
+    """A JSON value with its path, which errors name."""
 
     def __init__(self, name: str, value: Any) -> None:
         self.name, self.value = name, value
@@ -30,69 +29,69 @@ class Field:
         return Field(path, self.value[key])
 
     def get(self, key: str) -> Field | None:
-        """Return a field that may be missing."""
+        """Return the field of an object, or None if it is missing."""
         return self[key] if isinstance(self.value, dict) and key in self.value else None
 
     def items(self, fewest: int, most: int) -> list[Field]:
-        """Return the entries of a list of so many."""
+        """Return the entries of a list with ``fewest`` to ``most`` entries."""
         if not isinstance(self.value, list) or not fewest <= len(self.value) <= most:
             raise self._odd(f"a list of {fewest} to {most} entries")
         return [Field(f"{self.name}[{i}]", value) for i, value in enumerate(self.value)]
 
     def number(self, low: float, high: float) -> float:
-        """Return a number between two others."""
+        """Return a number in [low, high]."""
         value = self.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._odd("a number")
-        # Whole numbers of any length are compared exactly; NaN fails every comparison.
+        # Integers of any length are compared exactly; NaN fails every comparison.
         if not low <= value <= high:
             raise self._odd(f"between {low:g} and {high:g}")
         return float(value)
 
     def count(self, low: int, high: int) -> int:
-        """Return a whole number between two others."""
+        """Return an integer in [low, high]."""
         if isinstance(self.value, bool) or not isinstance(self.value, int):
-            raise self._odd("a whole number")
+            raise self._odd("an integer")
         if not low <= self.value <= high:
             raise self._odd(f"between {low} and {high}")
         return self.value
 
     def text(self) -> str:
-        """Return a text of at most a thousand characters."""
+        """Return a string of at most a thousand characters."""
         if not isinstance(self.value, str) or len(self.value) > 1000:
-            raise self._odd("a short text")
+            raise self._odd("a short string")
         return self.value
 
     def array(self, shape: tuple[int | None, ...]) -> FloatArray:
-        """Return an array of this shape; None stands for any size."""
-        wanted = " x ".join("any" if size is None else str(size) for size in shape)
+        """Return an array of a shape in which None stands for any size."""
+        size_text = " x ".join("any" if size is None else str(size) for size in shape)
         for value in _leaves(self.value):
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise self._odd(f"{wanted} numbers")
+                raise self._odd(f"{size_text} numbers")
             if not abs(value) <= LARGEST:
-                raise self._odd(f"{wanted} numbers of at most {LARGEST:g}")
+                raise self._odd(f"{size_text} numbers of at most {LARGEST:g}")
         try:
             array = np.array(self.value, dtype=np.float64)
         except ValueError as error:  # rows of unequal length
-            raise self._odd(f"{wanted} numbers") from error
+            raise self._odd(f"{size_text} numbers") from error
         if array.ndim != len(shape) or any(
             size is not None and have != size for have, size in zip(array.shape, shape, strict=True)
         ):
-            raise self._odd(f"{wanted} numbers")
+            raise self._odd(f"{size_text} numbers")
         return array
 
     def shares(self, classes: int) -> FloatArray:
-        """Return shares of so many classes; they sum to 1."""
+        """Return the shares of the classes, which sum to 1."""
         values = self.array((classes,))
         if values.min() < 0.0 or abs(values.sum() - 1.0) > 1e-3:
             raise self._odd("shares that are not negative and sum to 1")
         return values
 
-    def _odd(self, wanted: str) -> InputError:
-        return InputError(f"field {self.name!r} must be {wanted}; the card is damaged.")
+    def _odd(self, expected: str) -> InputError:
+        return InputError(f"field {self.name!r} must be {expected}; the card is damaged.")
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yield what nested lists hold; lists deeper than a matrix count as what they are."""
+    """Yield the entries of a list or of a list of lists; deeper lists are yielded as they are."""
     for row in value if isinstance(value, list) else [value]:
         yield from row if isinstance(row, list) else [row]

@@ -1,4 +1,4 @@
-"""The card as JSON: schema, rounding, and checks that name the field."""
+"""The card as JSON: schema, rounding, and checks that name the damaged field."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMA = "graphtemper.card/2"
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 _COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
 _NODE_ARRAYS = ("origin", "scale", "weights", "slopes")
-# Weights move log T and origins are logarithms; none of them is ever large.
+# Weights act on log T and origins are logarithms; none of them is ever large.
 _LARGEST_WEIGHT = 1e6
 # More source nodes than this cannot be compared with a target's in one table.
 _MOST_NODES = 1e8
@@ -35,7 +35,7 @@ _LARGEST_BIAS = 1e3
 
 
 def to_json(card: CardData) -> str:
-    """Return the card's text; numbers keep six significant digits."""
+    """Return the text of a card's file; numbers have six significant digits."""
     probe = card.probe
     content = {
         "schema": SCHEMA,
@@ -79,7 +79,10 @@ def to_json(card: CardData) -> str:
 
 
 def from_json(text: str, kind: type[Card]) -> Card:
-    """Read a card's text; unknown extra fields are ignored, missing or odd ones are named."""
+    """Read the text of a card's file into a card of the given type.
+
+    Unknown fields are ignored. A missing or invalid field is named in an `InputError`.
+    """
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -95,13 +98,13 @@ def from_json(text: str, kind: type[Card]) -> Card:
         )
     classes = root["num_classes"].count(2, 100_000)
     features = root["num_features"].count(1, 100_000_000)
-    shown = root["fingerprint"]
+    recorded = root["fingerprint"]
     return kind(
         predictor=root["predictor"].text(),
         num_classes=classes,
         num_features=features,
         num_nodes=root["num_nodes"].count(1, 10**12),
-        fingerprint=None if shown.value is None else shown.array((None, classes)),
+        fingerprint=None if recorded.value is None else recorded.array((None, classes)),
         probe=_probe(root["probe"], features),
         reference=_reference(root["reference"], classes),
         population=_population(root["population"], classes),
@@ -141,12 +144,14 @@ def _probe(field: Field, features: int) -> Probe:
 
 
 def _reference(field: Field, classes: int) -> Reference:
-    moments, seen = field["moments"], field["evidence"]
+    moments, measured = field["moments"], field["evidence"]
     square = (classes, classes)
     plain = ("confidence", "confident_share", "certain_share", "log_degree")
     agreements = ("noise_agreement", "source_noise_agreement", "edge_agreement")
-    numbers: dict[str, Any] = {name: seen[name].number(-1e9, 1e9) for name in (*plain, *agreements)}
-    covariances: dict[str, Any] = {name: _covariance(seen[name]) for name in _COVARIANCES}
+    numbers: dict[str, Any] = {
+        name: measured[name].number(-1e9, 1e9) for name in (*plain, *agreements)
+    }
+    covariances: dict[str, Any] = {name: _covariance(measured[name]) for name in _COVARIANCES}
     return Reference(
         accuracy=field["accuracy"].number(0.0, 1.0),
         moments=ClassMoments(
@@ -154,14 +159,14 @@ def _reference(field: Field, classes: int) -> Reference:
             offsets=moments["offsets"].array(square),
         ),
         evidence=Evidence(
-            mean=seen["mean"].array((classes,)),
-            covariance=_spread(seen["covariance"], classes),
-            predicted_shares=seen["predicted_shares"].shares(classes),
-            mean_abs_logit=seen["mean_abs_logit"].number(0.0, LARGEST),
+            mean=measured["mean"].array((classes,)),
+            covariance=_spread(measured["covariance"], classes),
+            predicted_shares=measured["predicted_shares"].shares(classes),
+            mean_abs_logit=measured["mean_abs_logit"].number(0.0, LARGEST),
             homophily=None
-            if seen["homophily"].value is None
-            else seen["homophily"].number(0.0, 1.0),
-            snr=None if seen["snr"].value is None else seen["snr"].number(-1e300, 1e300),
+            if measured["homophily"].value is None
+            else measured["homophily"].number(0.0, 1.0),
+            snr=None if measured["snr"].value is None else measured["snr"].number(-1e300, 1e300),
             **numbers,
             **covariances,
         ),
@@ -176,7 +181,7 @@ def _covariance(field: Field) -> Covariance:
 
 
 def _spread(field: Field, classes: int) -> FloatArray:
-    """Read a covariance matrix; what is not one would give negative variances later."""
+    """Read a covariance matrix; another matrix would give negative variances later."""
     matrix = field.array((classes, classes))
     size = float(np.abs(matrix).max())
     if not np.allclose(matrix, matrix.T, atol=1e-3 * size) or (np.diag(matrix) < 0.0).any():
@@ -201,7 +206,7 @@ def _population(field: Field, classes: int) -> DriftBaseline:
 
 
 def _write_class_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
-    """Return the profile as plain values."""
+    """Return a class profile as plain values."""
     if profile is None:
         return None
     return {
@@ -211,12 +216,12 @@ def _write_class_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
 
 
 def _class_profile(field: Field | None, classes: int) -> ClassProfile | None:
-    """Read what an earlier version did not write and a model without signal does not have."""
+    """Read the class profile; None in cards of earlier versions and of models without signal."""
     if field is None or field.value is None:
         return None
     counts = field["counts"].array((THIRDS * classes, classes))
-    whole = counts.min() >= 0.0 and bool((counts == np.rint(counts)).all())
-    if not whole or not 1.0 <= counts.sum() <= _MOST_NODES:
+    integers = counts.min() >= 0.0 and bool((counts == np.rint(counts)).all())
+    if not integers or not 1.0 <= counts.sum() <= _MOST_NODES:
         raise InputError(f"field {field.name + '.counts'!r} must be counts; the card is damaged.")
     edges = field["edges"].array((THIRDS - 1,))
     if not 0.0 <= edges[0] <= edges[-1] <= 1.0:
@@ -233,31 +238,34 @@ def _class_profile(field: Field | None, classes: int) -> ClassProfile | None:
     return ClassProfile(counts.astype(np.int64), edges, slope, biases)
 
 
-def _write_node_responses(found: dict[str, NodeResponse] | None) -> dict[str, Any] | None:
-    """Return the responses as plain values."""
-    if found is None:
+def _write_node_responses(responses: dict[str, NodeResponse] | None) -> dict[str, Any] | None:
+    """Return node responses as plain values."""
+    if responses is None:
         return None
     return {
         kind: {
             key: value.tolist() if isinstance(value, np.ndarray) else value
             for key, value in response.__dict__.items()
         }
-        for kind, response in found.items()
+        for kind, response in responses.items()
     }
 
 
 def _node_responses(field: Field | None, classes: int) -> dict[str, NodeResponse] | None:
-    """Return the responses of a card, or None of one that was written without them."""
+    """Read the node responses; None in cards of earlier versions."""
     if field is None or field.value is None:
         return None
-    return {kind: _node_response(field[kind], known, classes) for kind, known in KINDS.items()}
+    return {
+        kind: _node_response(field[kind], readable, classes) for kind, readable in KINDS.items()
+    }
 
 
-def _node_response(field: Field, known: tuple[str, ...], classes: int) -> NodeResponse:
-    names = tuple(item.text() for item in field["names"].items(1, len(known)))
-    if len(set(names)) < len(names) or not set(names) <= set(known):
+def _node_response(field: Field, readable: tuple[str, ...], classes: int) -> NodeResponse:
+    names = tuple(item.text() for item in field["names"].items(1, len(readable)))
+    if len(set(names)) < len(names) or not set(names) <= set(readable):
         raise InputError(
-            f"field {field.name + '.names'!r} holds what is not a node signal, or one twice."
+            f"field {field.name + '.names'!r} must list node signals once each; the card is "
+            "damaged."
         )
     numbers: dict[str, Any] = {key: field[key].array((len(names),)) for key in _NODE_ARRAYS}
     numbers["classes"] = field["classes"].array((classes,))
@@ -271,14 +279,14 @@ def _node_response(field: Field, known: tuple[str, ...], classes: int) -> NodeRe
 
 
 def read_environment(row: dict[str, Any]) -> Environment:
-    """Return the environment in a row of a resume file, or an `InputError` that names the field."""
+    """Read an environment from a row of a journal; an `InputError` names the damaged field."""
     field = Field("environment", row)
     values = {name: field["signals"][name].number(-1e3, 1e3) for name in _EVERY}
     return _with_signals(field, values)
 
 
 def _order(field: Field) -> list[str]:
-    """Read which signal stands where in the rows of the environments."""
+    """Read the order of the signals in the rows of the environments."""
     names = [item.text() for item in field.items(1, 100)]
     missing = [name for name in _EVERY if name not in names]
     if missing:
@@ -291,7 +299,7 @@ def _environment(field: Field, names: list[str]) -> Environment:
     values = {
         name: item.number(-1e3, 1e3)
         for name, item in zip(names, row, strict=True)
-        if name in _EVERY  # a later version may write more
+        if name in _EVERY  # a later version may write others as well
     }
     return _with_signals(field, values)
 
@@ -306,13 +314,13 @@ def _with_signals(field: Field, signals: dict[str, float]) -> Environment:
     )
 
 
-def _names(field: Field, known: tuple[str, ...]) -> tuple[str, ...]:
+def _names(field: Field, readable: tuple[str, ...]) -> tuple[str, ...]:
     names = tuple(item.text() for item in field.items(1, 20))
     for name in names:
-        if name not in known or names.count(name) > 1:
+        if name not in readable or names.count(name) > 1:
             raise InputError(
-                f"field {field.name!r} holds {name!r}, which is not a signal to read there or is "
-                "there twice."
+                f"field {field.name!r} holds {name!r}, which is not a readable signal or is listed "
+                "twice; the card is damaged."
             )
     return names
 
@@ -330,7 +338,7 @@ def _rounded(value: Any) -> Any:
 
 
 def as_stored(std: FloatArray) -> FloatArray:
-    """Return column standard deviations as a card keeps them.
+    """Return column standard deviations rounded as in a card.
 
     Examples
     --------
@@ -341,9 +349,10 @@ def as_stored(std: FloatArray) -> FloatArray:
 
 
 def _pack(std: FloatArray) -> dict[str, Any]:
-    """Write column standard deviations as one byte each, on a logarithmic scale.
+    """Encode column standard deviations as one byte each, on a logarithmic scale.
 
-    Columns may be many and the strength of a perturbation needs no more than a few percent.
+    There may be many columns, and a few percent are precise enough for the strength of a
+    perturbation.
     """
     positive = std[std > 0]
     low, high = (
@@ -356,7 +365,7 @@ def _pack(std: FloatArray) -> dict[str, Any]:
 
 
 def _unpack(field: Field, size: int) -> FloatArray:
-    # Beyond these, the columns are not ones of single-precision features.
+    # Single-precision features have no columns outside this range.
     low, high = (field[end].number(-110.0, 110.0) for end in ("low", "high"))
     if high < low:
         raise InputError(f"field '{field.name}.high' must not be below 'low'.")

@@ -1,17 +1,16 @@
-r"""The node response: which nodes of a shifted graph deserve more, and which less, confidence.
+r"""The node response: which nodes of a shifted graph deserve more confidence than others.
 
 Learned over the nodes of the atlas's environments. Around the temperature T of the whole graph,
 
 .. math:: \log \frac{T_i}{T} = (w + \Delta\, v)^\top (x_i - \bar x) + c_{\hat y_i} - \bar c
 
-with node signals x (see `node_signals`) in units of their spread at the source, a number for the
-predicted class, and :math:`\Delta`, the log-odds of the graph's accuracy against the source's.
-Weights minimise the negative log-likelihood of the labels, softmax(z_i / T_i), plus a ridge.
-Signals are centred in every environment, so that only differences between nodes of one graph are
-learned and the level is left to the atlas. The penalty, whether v is used, and whether any of it
-is, are settled by leaving out whole families of shifts, and with each of them a fold of the nodes:
-all environments show the same labelled nodes, and what is only true of those is not worth
-carrying.
+with node signals x (see `node_signals`) in units of their spread at the source, a constant per
+predicted class, and :math:`\Delta`, the log-odds of the graph's accuracy relative to the source's.
+Weights minimise the negative log-likelihood of the labels under softmax(z_i / T_i), plus a ridge
+penalty. Signals are centred in every environment, so that only differences between nodes of one
+graph are learned; the level is left to the atlas. The penalty, whether v is used, and whether the
+response is used at all are chosen on left-out families of shifts. With each family a fold of the
+nodes is left out as well, because all environments contain the same labelled nodes.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from graphtemper.signals.observation import Observation
 from graphtemper.temperature.matching import nearest_temperature
 
 KINDS = {"model": SIGNALS, "logits": PLAIN_SIGNALS}
-"""What a response may read, by whether the model can be run."""
-KEPT_NODES = 120
-"""How many nodes of an environment are learned from."""
+"""The signals of a response, for targets with a model and for targets with logits alone."""
+ROWS_PER_ENVIRONMENT = 120
+"""Number of nodes per environment to learn from."""
 FOLDS = 4
 PENALTIES = (0.01, 0.1, 1.0)
-# With more classes than this there are too few nodes of each to learn a number from.
+# With more classes than this there are too few nodes of each to learn a constant from.
 _MOST_CLASSES = 100
-# Signals further from the source's mean, in its standard deviations, are not told apart.
+# Signals are clipped at this distance from the source's mean, in its standard deviations.
 _CLIP = 6.0
 # log(T_i / T) beyond which probabilities are uniform or one-hot anyway.
 REACH = 4.0
@@ -51,10 +50,10 @@ _STEPS = 30
 
 @dataclass(frozen=True, eq=False)
 class NodeRows:
-    """Some labelled nodes of one environment, in memory only; never part of a card.
+    """Some labelled nodes of one environment, in memory only; never part of a card file.
 
-    ``logits`` are in units of the source temperature; ``folds`` belong to the nodes, so that a
-    node is in the same fold in every environment.
+    ``logits`` are in units of the source temperature. A node is in the same fold in every
+    environment.
     """
 
     signals: Float32
@@ -64,27 +63,31 @@ class NodeRows:
 
     @classmethod
     def draw(
-        cls, seen: Observation, labels: NDArray[np.int64], probe: Probe, count: int = KEPT_NODES
+        cls,
+        observation: Observation,
+        labels: NDArray[np.int64],
+        probe: Probe,
+        count: int = ROWS_PER_ENVIRONMENT,
     ) -> NodeRows:
-        """Measure an observation and keep at most ``count`` of its nodes, drawn with its seed."""
-        size = seen.num_nodes
-        kept = np.sort(stream(seen.seed, "node rows").permutation(size)[:count])
+        """Measure an observation and draw at most ``count`` of its nodes, with its seed."""
+        size = observation.num_nodes
+        rows = np.sort(stream(observation.seed, "node rows").permutation(size)[:count])
         folds = stream(probe.seed, "node folds").integers(0, FOLDS, size)
         return cls(
-            signals=node_signals.measure(seen, probe)[kept],
-            logits=seen.logits[kept].astype(np.float32),
-            labels=labels[kept],
-            folds=folds[kept],
+            signals=node_signals.measure(observation, probe)[rows],
+            logits=observation.logits[rows].astype(np.float32),
+            labels=labels[rows],
+            folds=folds[rows],
         )
 
 
 @dataclass(frozen=True, eq=False)
 class NodeResponse:
-    """What was learned: a few numbers a signal and one a class, nothing that belongs to a node.
+    """The fitted response: a few numbers per signal and one per class, nothing about single nodes.
 
-    ``gain`` is the mean negative log-likelihood, in nats a node, saved on left-out families against
-    one temperature for all nodes, and ``error`` its standard error over families. It is the best of
-    six choices (three penalties, with or without v), so it is a little too good.
+    ``gain`` is the reduction of the negative log-likelihood on left-out families, in nats per node,
+    against one temperature for all nodes, and ``error`` its standard error over families. It is the
+    best of six choices (three penalties, with and without v), so it is slightly optimistic.
     """
 
     names: tuple[str, ...]
@@ -98,25 +101,25 @@ class NodeResponse:
 
     @property
     def helps(self) -> bool:
-        """Whether it beat one temperature for all on left-out families."""
+        """Whether it was better than one temperature for all on left-out families."""
         return self.gain > 0.0
 
     @property
     def in_words(self) -> str:
-        """What it is worth, for people."""
+        """What the response gains, as text."""
         if self.helps:
-            return f"saves {self.gain:.2g} +- {self.error:.1g} nats a node on left-out families"
+            return f"saves {self.gain:.2g} +- {self.error:.1g} nats per node on left-out families"
         return "no better than one for all on left-out families, so not used"
 
-    def log_temperatures(self, signals: Float32, predicted: Classes, moved: float) -> FloatArray:
+    def log_temperatures(self, signals: Float32, predicted: Classes, change: float) -> FloatArray:
         r"""Return :math:`\log T_i / T`, (n,), with mean zero.
 
-        ``signals`` are those of `node_signals.measure`, ``moved`` is the log-odds of accuracy
-        against the source's.
+        ``signals`` are those of `node_signals.measure`; ``change`` is the log-odds of the accuracy
+        relative to the source's.
         """
         columns = [SIGNALS.index(name) for name in self.names]
         x = _standardised(signals[:, columns], self.origin, self.scale)
-        value = x @ (self.weights + moved * self.slopes) + self.classes[predicted]
+        value = x @ (self.weights + change * self.slopes) + self.classes[predicted]
         return np.asarray(np.clip(value - value.mean(), -REACH, REACH))
 
 
@@ -133,20 +136,21 @@ def fit(
     Parameters
     ----------
     source
-        Nodes of the source itself: where signals have their origin and unit.
+        Nodes of the unshifted source, which give the signals their origin and unit.
     rows, families, accuracies
         Nodes, families of shifts and accuracy of every environment.
     accuracy
-        The source's.
+        Accuracy of the source.
     names
         The signals to read.
     """
     columns = [SIGNALS.index(name) for name in names]
-    own = source.signals[:, columns].astype(np.float64)
-    origin, scale = own.mean(axis=0), np.maximum(own.std(axis=0), _LEAST_SCALE)
-    moved = [log_odds(value) - log_odds(accuracy) for value in accuracies]
-    task = _task(rows, columns, origin, scale, moved, accuracies)
-    out = _left_out(task, families)
+    at_source = source.signals[:, columns].astype(np.float64)
+    origin = at_source.mean(axis=0)
+    scale = np.maximum(at_source.std(axis=0), _LEAST_SCALE)
+    changes = [log_odds(value) - log_odds(accuracy) for value in accuracies]
+    task = _task(rows, columns, origin, scale, changes, accuracies)
+    left_out = _left_out(task, families)
     width, classes = len(columns), np.zeros(task.gaps.shape[1])
     everything = np.arange(task.design.shape[1])
     plain = np.concatenate([everything[:width], everything[2 * width :]])
@@ -155,11 +159,11 @@ def fit(
         for used in (plain, everything):
             part = task._replace(design=task.design[:, used])
             for penalty in PENALTIES:
-                found = _minimum(part, penalty)
-                gains = _left_out_gains(part, found, penalty, out)
+                optimum = _minimum(part, penalty)
+                gains = _left_out_gains(part, optimum, penalty, left_out)
                 if best is None or gains.mean() > best[1].mean():
                     weights = np.zeros(everything.size)
-                    weights[used] = found
+                    weights[used] = optimum
                     best = weights, gains
     assert best is not None
     weights, gains = best
@@ -192,11 +196,11 @@ def _task(
     columns: Sequence[int],
     origin: FloatArray,
     scale: FloatArray,
-    moved: Sequence[float],
+    changes: Sequence[float],
     accuracies: Sequence[float],
 ) -> _Task:
     designs, gaps, label_gaps = [], [], []
-    for item, change, accuracy in zip(rows, moved, accuracies, strict=True):
+    for item, change, accuracy in zip(rows, changes, accuracies, strict=True):
         logits = item.logits.astype(np.float64)
         x = _standardised(item.signals[:, columns], origin, scale)
         design = np.hstack([x, change * x, _indicators(logits)])
@@ -221,7 +225,7 @@ def _standardised(signals: Float32, origin: FloatArray, scale: FloatArray) -> Fl
 
 
 def _indicators(logits: FloatArray) -> FloatArray:
-    """Return which class is predicted, (n, K); no columns where there are too many classes."""
+    """Return indicators of the predicted class, (n, K); (n, 0) if there are too many classes."""
     classes = logits.shape[1]
     if classes > _MOST_CLASSES:
         return np.zeros((len(logits), 0))
@@ -254,26 +258,26 @@ def _bend(task: _Task, log_temperature: FloatArray) -> _Bend:
 
 
 def _minimum(task: _Task, penalty: float) -> FloatArray:
-    """Minimise the penalised likelihood by Fisher scoring with halved steps."""
-    found = np.zeros(task.design.shape[1])
-    bend = _bend(task, task.design @ found)
+    """Minimise the penalised likelihood by Fisher scoring with step halving."""
+    weights = np.zeros(task.design.shape[1])
+    bend = _bend(task, task.design @ weights)
     loss = float(task.weights @ bend.value)
     for _ in range(_STEPS):
-        gradient = task.design.T @ (task.weights * bend.slope) + penalty * found
-        step = np.linalg.solve(_information(task, bend) + penalty * np.eye(found.size), gradient)
+        gradient = task.design.T @ (task.weights * bend.slope) + penalty * weights
+        step = np.linalg.solve(_information(task, bend) + penalty * np.eye(weights.size), gradient)
         decrease = float(gradient @ step)
         if decrease < 1e-9:
             break
         for halving in range(12):
-            trial = found - step / 2.0**halving
+            trial = weights - step / 2.0**halving
             bend = _bend(task, task.design @ trial)
             value = float(task.weights @ bend.value) + 0.5 * penalty * float(trial @ trial)
             if value <= loss - 1e-4 * decrease / 2.0**halving:
                 break
         else:
-            return found
-        found, loss = trial, value
-    return found
+            return weights
+        weights, loss = trial, value
+    return weights
 
 
 def _information(task: _Task, bend: _Bend) -> FloatArray:
@@ -284,43 +288,43 @@ def _information(task: _Task, bend: _Bend) -> FloatArray:
 def _left_out(
     task: _Task, families: Sequence[frozenset[str]]
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Return, for each family, the rows it must not be learned from and the rows to judge by."""
-    found = []
+    """Return, per family, the rows to leave out of the fit and the rows to score."""
+    pairs = []
     for index, name in enumerate(sorted(frozenset().union(*families))):
         has = np.array([name in family for family in families])[task.environment]
         fold = task.folds == index % FOLDS
         if has.all() or not (has & fold).any():
             continue
-        found.append((np.flatnonzero(has | fold), np.flatnonzero(has & fold)))
-    return found
+        pairs.append((np.flatnonzero(has | fold), np.flatnonzero(has & fold)))
+    return pairs
 
 
 def _left_out_gains(
     task: _Task,
-    found: FloatArray,
+    weights: FloatArray,
     penalty: float,
-    out: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    left_out: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> FloatArray:
-    """Return what the response saves on every left-out family, in nats a node.
+    """Return the gain of the response on every left-out family, in nats per node.
 
-    The fit without some rows is one Fisher step away from the fit with all of them: at that fit
-    the gradient of what stays is minus that of what goes.
+    The fit without some rows is one Fisher step away from the fit with all of them, where the
+    gradient of the remaining rows is minus that of the rows left out.
     """
-    bend = _bend(task, task.design @ found)
-    whole = _information(task, bend) + penalty * np.eye(found.size)
+    bend = _bend(task, task.design @ weights)
+    whole = _information(task, bend) + penalty * np.eye(weights.size)
     gains = []
-    for gone, judged in out:
-        part = _rows(task, gone)
-        lost = _Bend(*(values[gone] for values in bend))
+    for excluded, scored in left_out:
+        part = _rows(task, excluded)
+        lost = _Bend(*(values[excluded] for values in bend))
         slope = part.design.T @ (part.weights * lost.slope)
-        # What is left keeps at least the penalty's curvature.
-        thinner = found + np.linalg.solve(whole - _information(part, lost), slope)
-        test = _rows(task, judged)
+        # The curvature of the remaining rows is at least the penalty's.
+        refitted = weights + np.linalg.solve(whole - _information(part, lost), slope)
+        test = _rows(task, scored)
         now, before = (
-            _bend(test, test.design @ weights).value for weights in (thinner, np.zeros_like(found))
+            _bend(test, test.design @ point).value for point in (refitted, np.zeros_like(weights))
         )
         gains.append(float(test.weights @ (before - now)) / float(test.weights.sum()))
-    # Without two families to leave out nothing has been shown.
+    # With fewer than two families to leave out there is no evidence for a gain.
     return np.array(gains) if len(gains) > 1 else np.zeros(2)
 
 

@@ -1,4 +1,4 @@
-"""A progress bar for long work: on a terminal or in a notebook, and nowhere else."""
+"""A progress bar for long work, on a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Progress = Callable[[int, int], None]
 
 @contextmanager
 def shown(progress: Progress | bool | None, description: str) -> Iterator[Progress | None]:
-    """Yield the function to report progress to, or None if there is nobody to show it to.
+    """Yield a function to report progress with, or None if none is to be shown.
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def shown(progress: Progress | bool | None, description: str) -> Iterator[Progre
         A function is yielded as it is. None shows a bar on standard error if that is a terminal or
         a notebook, False shows nothing, and True shows a bar in any case.
     description
-        What stands in front of the bar.
+        The text in front of the bar.
     """
     if callable(progress):
         yield progress

@@ -1,14 +1,15 @@
 r"""The response: accuracy as a function of signals, learned from the atlas.
 
 A Gaussian process on the log-odds of accuracy. Its mean is the leading signal, which is an estimate
-by itself; what that one misses is learned with a linear and a smooth part,
+by itself; the residual is learned with a linear and a smooth part,
 
 .. math:: k(x, x') = a\,x^\top x' + b\,\exp(-|x-x'|^2 / 2\ell^2),
 
 both zero at the source, so that a target that looks like the source gets the source's accuracy. The
-linear part extrapolates, the smooth part corrects near environments that were seen, and the
-variance grows away from all of them. Hyper-parameters maximise the marginal likelihood; how far the
-stated variance can be trusted is measured by leaving whole families of shifts out.
+linear part extrapolates, the smooth part corrects near the environments of the atlas, and the
+variance grows with the distance from all of them. Hyper-parameters maximise the marginal
+likelihood; how far the stated variance can be trusted is measured by leaving out whole families of
+shifts.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.log_odds import normal_quantile
 from graphtemper.errors import InputError
 
-# A signal that moves less than this, in log-odds, in all environments is constant but for rounding.
+# A signal that varies less than this in the atlas, in log-odds, is constant up to rounding.
 _LEAST_SIZE = 1e-4
-# Environments nearer than this, in atlas standard deviations, cannot be told apart.
+# Environments nearer than this, in atlas standard deviations, are indistinguishable.
 _LEAST_REACH = 0.05
 
 
@@ -56,10 +57,10 @@ class Response:
 
     ``points`` are the environments' signals relative to the source's, divided by ``scale``;
     ``values`` are log-odds of their accuracy relative to the source's, with sampling variances
-    ``noise``. ``prior`` are the weights of the points that the response has before it has learned
-    anything. ``widening`` is the factor by which the stated standard deviation has to grow so that
-    intervals cover families that were left out. ``reach`` is how far an environment usually lies
-    from the nearest one of other families, the unit in which `novelty` is judged.
+    ``noise``. ``prior`` are the weights of the signals in the prior mean. ``widening`` is the
+    factor by which the stated standard deviation has to grow for intervals to cover left-out
+    families. ``reach`` is the usual distance of an environment from the nearest one of other
+    families, and the unit of `novelty`.
     """
 
     names: tuple[str, ...]
@@ -97,10 +98,10 @@ class Response:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """What the response says of environments when a whole family of theirs is left out.
+    """Predictions of the response for environments whose family was left out of the fit.
 
-    ``rows`` are environments, one entry for each of their families, ``predicted`` their values and
-    ``standardised`` the residuals in stated standard deviations.
+    ``rows`` are environments, with one entry for each of their families; ``predicted`` are their
+    values and ``standardised`` the absolute residuals in stated standard deviations.
     """
 
     rows: NDArray[np.int64]
@@ -119,14 +120,14 @@ def fit(
     lead: str | None = None,
     level: float = 0.90,
 ) -> tuple[Response, LeftOut]:
-    """Fit a response and return it with what it says of left-out families.
+    """Fit a response and return it with its predictions for left-out families.
 
     Parameters
     ----------
     names
         The signals to read.
     signals, values
-        One dict and one value (log-odds of accuracy relative to the source's) an environment.
+        One dict and one value (log-odds of accuracy relative to the source's) per environment.
     noise
         Sampling variance of each value.
     origin
@@ -143,17 +144,18 @@ def fit(
     missed = values - points @ prior
     kernel = _likely_kernel(points, missed, noise)
     response = Response(tuple(names), points, values, noise, start, scale, prior, kernel)
-    found = _left_out(kernel, points, missed, noise, families)
-    if not found.rows.size:
+    left_out = _left_out(kernel, points, missed, noise, families)
+    if not left_out.rows.size:
         raise InputError("a response needs at least two families of shifts, to leave one out.")
-    # The interval of a left-out family should cover as often as it says, so widen until it does.
-    widening = max(1.0, float(np.quantile(found.standardised, level)) / normal_quantile(level))
+    # Intervals are widened until they cover left-out families as often as they claim.
+    widening = max(1.0, float(np.quantile(left_out.standardised, level)) / normal_quantile(level))
     response = replace(response, widening=widening, reach=reach(points, families))
-    return response, replace(found, predicted=found.predicted + (points @ prior)[found.rows])
+    predicted = left_out.predicted + (points @ prior)[left_out.rows]
+    return response, replace(left_out, predicted=predicted)
 
 
 def prior_weights(names: Sequence[str], scale: FloatArray, lead: str | None) -> FloatArray:
-    """Return weights of standardised signals under which the leading one counts as it is.
+    """Return the weights of standardised signals that reproduce the leading signal.
 
     Examples
     --------
@@ -164,10 +166,10 @@ def prior_weights(names: Sequence[str], scale: FloatArray, lead: str | None) -> 
 
 
 def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
-    """Return the distance within which 90 % of environments have one of other families."""
+    """Return the distance within which 90 % of environments have a neighbour of another family."""
     distance = np.sqrt(((points[:, None, :] - points[None, :, :]) ** 2).sum(axis=2))
-    for row, mine in enumerate(families):
-        distance[row, [bool(mine & other) for other in families]] = np.inf
+    for row, own in enumerate(families):
+        distance[row, [bool(own & other) for other in families]] = np.inf
     np.fill_diagonal(distance, np.inf)
     nearest = distance.min(axis=1)
     nearest = nearest[np.isfinite(nearest)]
@@ -189,7 +191,7 @@ def standardise(
 
 
 def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) -> Kernel:
-    """Maximise the marginal likelihood from a few starts, on the scale of the data."""
+    """Maximise the marginal likelihood from two starts, on the scale of the data."""
     from scipy.optimize import minimize
 
     spread = float(values.var()) + 1e-6
@@ -206,9 +208,9 @@ def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) ->
         first = np.log([linear * spread / width, smooth * spread, length * width, 0.02 * spread])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
-            found = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds)
-        if best is None or found.fun < best.fun:
-            best = found
+            optimum = minimize(loss, first, jac=True, method="L-BFGS-B", bounds=bounds)
+        if best is None or optimum.fun < best.fun:
+            best = optimum
     return Kernel(*(float(value) for value in np.exp(best.x)))
 
 
@@ -250,7 +252,7 @@ class _Likelihood:
 def _condition(
     kernel: Kernel, points: FloatArray, values: FloatArray, noise: FloatArray, x: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance at x; the sampling noise of the values counts as in the fit."""
+    """Return the posterior mean and variance at x, with the sampling noise of the values."""
     matrix = kernel(points, points) + np.diag(noise + kernel.noise)
     factor = np.linalg.cholesky(matrix + 1e-9 * np.trace(matrix) * np.eye(len(points)))
     half = _solve_lower(factor, kernel(points, x))
@@ -272,7 +274,7 @@ def _left_out(
     noise: FloatArray,
     families: Sequence[frozenset[str]],
 ) -> LeftOut:
-    """Predict every environment once for each of its families, from those without that family."""
+    """Predict every environment once per family it contains, from those without that family."""
     rows, means, residuals = [], [], []
     for name in sorted(frozenset().union(*families)):
         out = np.array([name in family for family in families])
@@ -281,7 +283,7 @@ def _left_out(
         mean, variance = _condition(kernel, points[~out], values[~out], noise[~out], points[out])
         rows.append(np.flatnonzero(out))
         means.append(mean)
-        # What is left out was itself measured on a sample, which is no fault of the prediction.
+        # The left-out accuracy has a sampling error of its own.
         residuals.append(np.abs(values[out] - mean) / np.sqrt(variance + noise[out]))
     if not rows:
         return LeftOut(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))

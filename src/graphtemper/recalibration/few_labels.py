@@ -1,7 +1,7 @@
 r"""A few labels of the target: one posterior for the accuracy, one for the temperature.
 
 The atlas is the prior on the log-odds :math:`\eta` of the accuracy; the labels are the likelihood.
-No labels give the atlas's answer, many give what the labels alone would.
+Without labels the result is the atlas's answer, with many it is that of the labels alone.
 
 Prior
     A Student t with 4 degrees of freedom around the atlas's centre c, as wide as its 90 % interval:
@@ -10,40 +10,41 @@ Prior
               \log\Big(1 + \frac{(\eta - c)^2}{\nu s^2}\Big),
               \qquad s = d\,\frac{z_{0.95}}{t_{0.95, \nu}}.
 
-    The interval alone does not tell a normal from it, but labels do: an atlas that is simply wrong
-    about a target is given up once they contradict it, where a normal would hold them back for
-    ever, and one that is right counts for more.
+    Its interval is that of a normal, but its tails are longer: labels that contradict the atlas
+    soon outweigh it, which they would not with a normal, and an atlas that is right counts for
+    more.
 
 Accuracy
-    The labelled nodes are right or wrong, so with an effective count n and a share s of right ones
+    Predictions of labelled nodes are right or wrong, so with an effective count n and a fraction s
+    of right ones
 
     .. math:: \log p(\eta) = \log \pi(\eta; c, d)
               + n \left[s \log\sigma(\eta) + (1 - s) \log\sigma(-\eta)\right].
 
 Temperature
-    The mean confidence C(T) falls with T, so every accuracy has one temperature T(eta) that matches
-    it (the nearest one where none does) and the prior carries over as it is. The labels count
-    through their own likelihood under softmax(z/T):
+    The mean confidence C(T) decreases with T, so every accuracy has one temperature T(eta) that
+    matches it (or the nearest one if none does) and the prior carries over. The labels enter
+    through their likelihood under softmax(z/T):
 
     .. math:: \log p_T(\eta) = \log \pi\big(\eta; c, \sqrt{d^2 + m^2}\big)
               + \sum_i w_i \log\Big((1 - \epsilon)\,
               \mathrm{softmax}\big(z_i / T(\eta)\big)_{y_i} + \epsilon / K\Big).
 
-    :math:`\epsilon`, `OUTLIERS`, is the share of nodes about which no temperature is right. Without
-    it, one node that is certain and wrong would decide for all others.
+    :math:`\epsilon`, `OUTLIERS`, is the fraction of nodes that no temperature describes. Without
+    it, one node that is certain and wrong would outweigh all others.
 
-    m, `MATCH_DEVIATION`, is what matching misses. This is the posterior on log T, written in the
+    m, `MATCH_DEVIATION`, is the error of matching. This is the posterior on log T, written in the
     coordinate where the prior is simple: no derivative of the map is needed, and accuracies below
-    chance, which no temperature matches, keep their weight at its end.
+    chance, which no temperature matches, keep their weight at the end of the range.
 
-Each label counts once in each posterior. The temperature's prior is the atlas's alone, not the
-accuracy's posterior: a label that is right already speaks for a lower temperature through its
-likelihood, and counting it through the accuracy as well would be using it twice. That likelihood
-also says more, because it knows how confident the model was where it was right or wrong.
+Each label counts once in each posterior. The prior of the temperature is that of the atlas, not the
+posterior of the accuracy: a correct prediction already favours a lower temperature through its
+likelihood, and would otherwise count twice. That likelihood also holds more information, because it
+depends on how confident the model was in right and wrong predictions.
 
-Both answers are posterior *medians*. A median goes with a monotone map, so the median of the prior
-on log T is exactly the temperature that matches the atlas's accuracy; a mean would already differ
-from it without any label, and near chance, where log T runs off to infinity, by a lot.
+Both answers are posterior *medians*. Medians commute with monotone maps, so the median of the prior
+on log T is exactly the temperature that matches the atlas's accuracy. A mean would differ from it
+even without labels, and by much near chance, where log T diverges.
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ from graphtemper.recalibration.reasons import Reason
 from graphtemper.temperature.inverse import gaps, summarise
 
 METHOD = "atlas and labels"
-# Shares of the posterior below the interval, the answer and the interval's upper end.
+# Quantiles of the posterior: the ends of the interval, and the answer between them.
 _QUANTILES = (0.05, 0.5, 0.95)
 # Matching mean confidence and maximising the likelihood are two definitions of the best T: on real
-# graphs under shifts, mean confidence at the likeliest T misses the accuracy by this in log-odds.
+# graphs under shifts, mean confidence at the likeliest T differs from the accuracy by this much.
 MATCH_DEVIATION = 0.1
-# One node in a thousand may be beyond repair: broken features, a wrong label.
+# One node in a thousand may have broken features or a wrong label.
 OUTLIERS = 0.001
 # The largest fraction of an integral that one cell may hold; cells are split in four at most
 # ROUNDS times.
@@ -79,9 +80,9 @@ _KNOTS, _MOST_ROWS, _MARGIN = 129, 20_000, 9.0
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labelled nodes: their rows among the chosen nodes, classes, and one weight each.
+    """Labelled nodes: their rows among the chosen nodes, their classes and their weights.
 
-    A weight is how many nodes a labelled node stands for, up to a common factor.
+    A weight is the number of nodes that a labelled node represents, up to a common factor.
     """
 
     rows: NDArray[np.int64]
@@ -93,9 +94,9 @@ NO_LABELS = Labels(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 def effective_count(weights: ArrayLike) -> float:
-    r"""Return how many equally weighted labels know as much: :math:`(\sum w)^2 / \sum w^2`.
+    r"""Return the effective sample size of weighted labels, :math:`(\sum w)^2 / \sum w^2`.
 
-    Kish's formula. It is exact where the weights have nothing to do with being right.
+    Kish's formula. It is exact if the weights are independent of being right.
 
     Examples
     --------
@@ -116,25 +117,25 @@ def accuracy(
     *,
     population: int | None = None,
 ) -> Estimate:
-    r"""Return the accuracy given which labelled nodes are right, with a 90 % credible interval.
+    r"""Return the posterior of the accuracy, with a 90 % credible interval.
 
     Parameters
     ----------
     prior
         From the atlas.
     right : (m,) array
-        1 or True where the prediction of a labelled node is its label.
+        1 or True where the prediction of a labelled node is right.
     weights : (m,) array, optional
-        How many nodes each one stands for; equal unless given.
+        Number of nodes that each one represents; equal by default.
     population : int, optional
-        The number of nodes n that the accuracy is about, the labelled ones among them. Labels of a
-        large part of them know more than the same number from an endless supply, by the factor
-        :math:`(n - 1) / (n - m)`; with all of them labelled the accuracy is known exactly.
+        The number of nodes n that the accuracy refers to, including the m labelled ones. The finite
+        population correction multiplies the effective count by :math:`(n - 1) / (n - m)`; if all
+        nodes are labelled the accuracy is known exactly.
 
     Examples
     --------
-    >>> known = accuracy(Prior(0.0, 1.0), [1] * 45 + [0] * 5)
-    >>> round(known.value, 2), round(known.low, 2), round(known.high, 2)
+    >>> posterior = accuracy(Prior(0.0, 1.0), [1] * 45 + [0] * 5)
+    >>> round(posterior.value, 2), round(posterior.low, 2), round(posterior.high, 2)
     (0.87, 0.78, 0.94)
     >>> accuracy(Prior(0.0, 1.0), [1, 1, 1, 0], population=4)
     Estimate(value=0.75, low=0.75, high=0.75, method='atlas and labels')
@@ -149,14 +150,13 @@ def accuracy(
     count = effective_count(w)
     if population is not None:
         count *= (population - 1) / (population - hits.size)
-    share = float(np.average(hits, weights=w))
+    fraction = float(np.average(hits, weights=w))
 
     def log_density(x: FloatArray) -> FloatArray:
-        miss = share * np.logaddexp(0.0, -x) + (1.0 - share) * np.logaddexp(0.0, x)
-        return np.asarray(prior.log_density(x) - count * miss)
+        loss = fraction * np.logaddexp(0.0, -x) + (1.0 - fraction) * np.logaddexp(0.0, x)
+        return np.asarray(prior.log_density(x) - count * loss)
 
-    found = quantiles(log_density, prior.grid(), _QUANTILES)
-    low, value, high = (to_share(x) for x in found)
+    low, value, high = (to_share(x) for x in quantiles(log_density, prior.grid(), _QUANTILES))
     return Estimate(value, low, high, METHOD)
 
 
@@ -168,18 +168,18 @@ def temperature(prior: Prior, logits: FloatArray, labels: Labels, matched: float
     prior
         From the atlas.
     logits : (n, K) array
-        Of all chosen nodes: their mean confidence carries the prior over to the temperature.
+        Logits of all chosen nodes, whose mean confidence maps the prior to the temperature.
     labels
-        Which of them are labelled. Weights count relative to each other and add up to
+        The labels. Weights are relative to each other; they are scaled to sum to
         `effective_count`.
     matched
-        The temperature that matches mean confidence to the prior's accuracy. It is the answer
-        where there are no labels, or where all logits are equal.
+        The temperature that matches mean confidence to the prior's accuracy. It is returned if
+        there are no labels, or if all logits are equal.
 
     Examples
     --------
-    Logits of 2 claim 88 %. The atlas expects 76 %, a temperature of 1.73; of forty labelled nodes
-    nine in ten are right, which asks for 0.91 and weighs as much as this prior:
+    Logits of 2 mean a confidence of 88 %. The atlas expects an accuracy of 76 %, a temperature of
+    1.73. Of forty labelled nodes 90 % are right, a temperature of 0.91:
 
     >>> z = np.array([[0.0, 2.0]] * 400)
     >>> prior, matched = Prior(np.log(0.76 / 0.24), 0.5), temperatures.match_confidence(z, 0.76)
@@ -212,17 +212,17 @@ def _matching(
 ) -> Callable[[FloatArray], FloatArray]:
     """Return log T as a function of the log-odds of the accuracy that mean confidence matches.
 
-    ``otherwise`` is the answer where the mean confidence of the nodes looked at never changes.
+    ``otherwise`` is the value if mean confidence does not depend on T.
     """
     from scipy.interpolate import PchipInterpolator
 
-    # Evenly spaced rows: a prior is never known as well as a mean over so many nodes.
+    # Evenly spaced rows: a prior is never as precise as a mean over that many nodes.
     part = logits[:: -(-len(logits) // _MOST_ROWS)]
     falling = np.linspace(bounds[1], bounds[0], _KNOTS)
     confidence = np.array([temperatures.mean_confidence(part, float(np.exp(x))) for x in falling])
     confidence = np.clip(confidence, 1e-12, 1.0 - 1e-12)
     odds = np.log(confidence) - np.log1p(-confidence)
-    # Where the curve is flat to rounding one knot speaks for all.
+    # One knot is enough where the curve is flat up to rounding.
     rising = np.flatnonzero(np.diff(odds, prepend=-np.inf) > 1e-9)
     knots = odds[rising]
     if knots.size < 2:
@@ -248,7 +248,7 @@ def _likelihood_of_labels(logits: FloatArray, labels: Labels) -> Callable[[Float
 
 
 def log_likelihood(logits: FloatArray, labels: Labels, temperature: float) -> float:
-    """Return the log-likelihood of labels at a temperature, robust as in the posterior; 0 of none.
+    """Return the robust log-likelihood of labels at a temperature; 0 if there are no labels.
 
     Examples
     --------
@@ -266,9 +266,9 @@ def quantiles(
 ) -> FloatArray:
     """Return quantiles of a density that is known up to a factor.
 
-    The integral is a sum over cells between ``points``, which know where the prior is. Cells that
-    hold much of it are split, so that a peak is found and resolved however far from the prior the
-    labels put it and however narrow they make it.
+    The integral is a sum over cells between ``points``, which cover the prior. Cells that hold much
+    of it are split, so that a peak is resolved no matter how narrow it is and how far from the
+    prior.
 
     Examples
     --------
@@ -291,9 +291,9 @@ def quantiles(
 
 
 def _mean_density(y: FloatArray) -> FloatArray:
-    """Return the mean density of each cell from log-densities at its ends, taken to be linear.
+    """Return the mean density of each cell, with the log-density linear between its ends.
 
-    A straight line through the density itself would count far too much in wide cells of the tails.
+    A linear density would greatly overestimate wide cells in the tails.
     """
     mass, step = np.exp(y), np.diff(y)
     level = np.abs(step) < 1e-6
@@ -303,7 +303,11 @@ def _mean_density(y: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Learned:
-    """What labels add to the atlas: both posteriors, and what to say about them."""
+    """What labels add to the atlas: the posteriors of accuracy and temperature.
+
+    ``count`` is the effective number of labels; ``leads`` says whether they hold more information
+    than the atlas.
+    """
 
     accuracy: Estimate
     temperature: float

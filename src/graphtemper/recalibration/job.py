@@ -50,7 +50,7 @@ def recalibrate(
         The model the card was built for, or its logits (N, K) on this graph. From logits alone
         nothing can be run again, so fewer signals are read and the interval is wider.
     graph
-        The target. Its labels, if any, are removed before anything is measured. Of a PyG ``Data``
+        The target. Its labels, if any, are removed before anything is measured. For a PyG ``Data``,
         it is checked that the model reads nothing that a `Graph` does not hold.
     card
         The source card.
@@ -59,23 +59,22 @@ def recalibrate(
     seed
         Seed of the perturbed passes.
     labels
-        Class of each target node that somebody has looked at: ``{node: class}``. The atlas is then
-        the prior and the labels the likelihood, for the accuracy and for the temperature (see
+        Classes of target nodes that were labelled by hand: ``{node: class}``. The atlas is then the
+        prior and the labels the likelihood, for the accuracy and for the temperature (see
         `graphtemper.recalibration.few_labels`). None and {} give the same bytes.
     plan
-        From `suggest_labels`, if it picked the labelled nodes: its weights are used. Without a
-        plan the labelled nodes count as drawn at random.
+        From `suggest_labels`, if it chose the labelled nodes, so that its weights are used. Without
+        a plan the labelled nodes are taken to be a random sample.
     class_shares
-        ``"report"`` estimates the target's class shares and says so where they seem to have moved.
-        ``"estimate"`` also corrects the logits for them, where the evidence supports that (see
-        `graphtemper.recalibration.class_shares.support`); predictions may change, and
-        accuracy, temperature and labels are then about the corrected ones.
+        ``"report"`` estimates the target's class shares and says if they seem to have moved.
+        ``"estimate"`` also corrects the logits for them if the evidence supports it (see
+        `graphtemper.recalibration.class_shares.support`). Predictions may then change, and
+        accuracy, temperature and labels refer to the corrected ones.
     per_node
-        Give every node its own temperature around the graph's, where the card knows how (see
-        `graphtemper.recalibration.node_temperatures`): for shifts that hit a part of the
-        graph. It finds wrong
-        nodes better and lowers Brier score and NLL; binned ECE is often slightly higher than with
-        one temperature. A node's temperature depends on which other nodes are chosen.
+        Give every node its own temperature around the graph's (see
+        `graphtemper.recalibration.node_temperatures`), for shifts that affect a part of the graph.
+        It ranks errors better and lowers Brier score and NLL; binned ECE is often slightly higher
+        than with one temperature. A node's temperature depends on which other nodes are chosen.
 
     Examples
     --------
@@ -91,17 +90,16 @@ def recalibrate(
     >>> bool(abs(result.probabilities.sum(axis=1) - 1).max() < 1e-9)
     True
 
-    Fifty labels, of nodes that the first answer asks for:
+    Fifty labels, of nodes that the first result suggests:
 
     >>> from graphtemper import suggest_labels
     >>> plan = suggest_labels(result, 50)
-    >>> looked_up = {int(node): int(target.labels[node]) for node in plan.nodes}
-    >>> better = recalibrate(model, target, card, labels=looked_up, plan=plan)
+    >>> labels = {int(node): int(target.labels[node]) for node in plan.nodes}
+    >>> better = recalibrate(model, target, card, labels=labels, plan=plan)
     >>> before, after = result.accuracy, better.accuracy
     >>> better.num_labels, after.high - after.low < before.high - before.low
     (50, True)
     """
-    graph = as_graph(graph, predictor)
     support.check_request(class_shares, per_node)
     graph = as_graph(graph, predictor)
     card.check(predictor, graph)

@@ -1,4 +1,4 @@
-"""Labels of target nodes as a table that a person fills in: node,class or node,class,weight."""
+"""Labels of target nodes as a CSV table to fill in: node,class or node,class,weight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEADERS = (["node", "class"], ["node", "class", "weight"])
 
 
 def write_plan(path: str | os.PathLike[str], plan: LabelPlan) -> None:
-    """Write the nodes of a plan and their weights, with an empty column for the classes."""
+    """Write the nodes and weights of a plan, with an empty column for the classes."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADERS[1])
@@ -32,7 +32,7 @@ def write_plan(path: str | os.PathLike[str], plan: LabelPlan) -> None:
 def read_label_file(
     path: str | os.PathLike[str], num_nodes: int, num_classes: int
 ) -> tuple[dict[int, int], LabelPlan | None]:
-    r"""Read labels, and the plan they come from where the table has weights.
+    r"""Read labels, and the plan they come from if the table has weights.
 
     The first line must be ``node,class`` or ``node,class,weight``. Empty lines are skipped, and a
     line that repeats another counts once.
@@ -42,7 +42,7 @@ def read_label_file(
     path
         A CSV file in UTF-8.
     num_nodes, num_classes
-        What nodes and classes have to be below.
+        Exclusive upper bounds of nodes and classes.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def read_label_file(
     ({17: 2, 4711: 0}, None)
     >>> read_label_file(table, 5000, 2)
     Traceback (most recent call last):
-    graphtemper.errors.FileError: ..., line 2: class '2' is not a whole number from 0 to 1.
+    graphtemper.errors.FileError: ..., line 2: class '2' is not an integer from 0 to 1.
     """
     source = Path(path)
     lines = _lines(source)
@@ -61,30 +61,32 @@ def read_label_file(
     if header not in HEADERS:
         raise FileError(f"{source}: the first line must be node,class or node,class,weight.")
     width = len(header)
-    found: dict[int, tuple[int, float]] = {}
+    rows: dict[int, tuple[int, float]] = {}
     line_of: dict[int, int] = {}
     for number, cells in lines:
         place = f"{source}, line {number}"
         if len(cells) != width:
             raise FileError(f"{place}: there are {len(cells)} columns instead of {width}.")
-        node = _whole(cells[0], "node", num_nodes, place)
+        node = _integer(cells[0], "node", num_nodes, place)
         if not cells[1]:
             raise FileError(
                 f"{place}: the class of node {node} is missing; fill it in or delete the line."
             )
-        row = _whole(cells[1], "class", num_classes, place), _weight(cells[2:], place)
-        if found.setdefault(node, row) != row:
-            raise FileError(f"{place}: node {node} is given otherwise on line {line_of[node]}.")
+        row = _integer(cells[1], "class", num_classes, place), _weight(cells[2:], place)
+        if rows.setdefault(node, row) != row:
+            raise FileError(
+                f"{place}: node {node} has another class or weight on line {line_of[node]}."
+            )
         line_of.setdefault(node, number)
-    labels = {node: label for node, (label, _) in found.items()}
+    labels = {node: label for node, (label, _) in rows.items()}
     if width == 2:
         return labels, None
-    weights = np.array([weight for _, weight in found.values()], dtype=np.float64)
-    return labels, LabelPlan(np.array(list(found), dtype=np.int64), weights)
+    weights = np.array([weight for _, weight in rows.values()], dtype=np.float64)
+    return labels, LabelPlan(np.array(list(rows), dtype=np.int64), weights)
 
 
 def _lines(source: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the lines that are not empty, with their numbers and without spaces around cells."""
+    """Yield the non-empty lines with their numbers, and cells without surrounding spaces."""
     try:
         # Spreadsheets put a byte-order mark in front.
         with source.open(encoding="utf-8-sig", newline="") as stream:
@@ -103,10 +105,10 @@ def _lines(source: Path) -> Iterator[tuple[int, list[str]]]:
         raise FileError(f"{source} cannot be read: {error.strerror or error}.") from error
 
 
-def _whole(text: str, name: str, end: int, place: str) -> int:
+def _integer(text: str, name: str, end: int, place: str) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= 18 and int(text) < end:
         return int(text)
-    raise FileError(f"{place}: {name} {text[:40]!r} is not a whole number from 0 to {end - 1}.")
+    raise FileError(f"{place}: {name} {text[:40]!r} is not an integer from 0 to {end - 1}.")
 
 
 def _weight(cells: list[str], place: str) -> float:

@@ -1,4 +1,4 @@
-"""Labels of a target that a person gives: which nodes to ask for, and whether the answer fits."""
+"""Labels of a target: which nodes to label, and checks of the labels that come back."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from graphtemper.recalibration.findings import Findings
 
 @dataclass(frozen=True, eq=False)
 class LabelPlan:
-    """Which nodes to label, and how many nodes each of them stands for.
+    """Nodes to label, and the number of nodes that each of them represents.
 
     Attributes
     ----------
     nodes : (m,) array
         Node indices in the graph.
     weights : (m,) array
-        One over the chance with which each was picked; from `suggest_labels` they add up to the
+        The inverse probability with which each was drawn; from `suggest_labels` they sum to the
         number of nodes.
     """
 
@@ -37,9 +37,9 @@ def suggest_labels(result: Findings, count: int, seed: int = 0) -> LabelPlan:
     r"""Pick ``count`` nodes to label, spread over the model's confidence.
 
     The nodes are sorted by confidence (ties in random order) and cut into ``count`` strata as equal
-    as possible; one node of each is drawn at random and stands for the :math:`N_h` of its stratum.
-    Every node can be drawn and :math:`\sum_h N_h` is the number of nodes N, so that for anything
-    that a label tells, right or wrong for instance,
+    as possible; one node of each is drawn at random and represents the :math:`N_h` of its stratum.
+    Every node can be drawn and :math:`\sum_h N_h` is the number of nodes N, so that for any
+    function r of a node and its label, such as whether the prediction is right,
 
     .. math:: \frac1N \sum_h N_h\, r_h
 
@@ -89,18 +89,18 @@ def read_labels(
     num_nodes: int,
     num_classes: int,
 ) -> Labels:
-    """Check given labels against the graph, the chosen nodes and the classes.
+    """Check labels against the graph, the chosen nodes and the classes.
 
     Parameters
     ----------
     labels
-        Class of each labelled node; None and {} are no labels.
+        Class of each labelled node; None and {} mean no labels.
     plan
-        Where the nodes come from, if they were picked by `suggest_labels`.
+        The plan that the nodes come from, if `suggest_labels` chose them.
     nodes
-        The chosen nodes, whose rows the answer counts.
+        The chosen nodes, whose rows the result refers to.
     num_nodes, num_classes
-        Of the graph and the model.
+        Number of nodes of the graph and of classes of the model.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def _weights(plan: LabelPlan) -> dict[int, float]:
     if nodes.ndim != 1 or nodes.shape != weights.shape:
         raise InputError(
             f"the plan has nodes of shape {nodes.shape} and weights of shape {weights.shape}; "
-            "it needs one weight a node."
+            "it needs one weight per node."
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
     if bad.size:

@@ -1,9 +1,9 @@
 r"""One temperature per node, around the temperature of the whole graph.
 
-The atlas says how much confidence a graph deserves in all; the card's node response says which of
-its nodes deserve more of it and which less (see `node_response`). Temperatures are scaled together
-until their mean top probability is that of the global temperature, so that the estimated accuracy
-stays the anchor. No temperature changes a prediction.
+The atlas estimates how much confidence a graph deserves as a whole; the card's node response says
+which of its nodes deserve more and which less (see `graphtemper.card.node_response`). Temperatures
+are scaled by a common factor so that mean confidence is that of the graph's temperature. No
+temperature changes a prediction.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ def spread(
     accuracy: float,
     keep: bool = False,
 ) -> tuple[FloatArray, list[Reason]]:
-    """Return each observed node's temperature (n,) and reasons: where it comes from.
+    """Return the temperature of each observed node (n,), relative to the source's, and a reason.
 
     Parameters
     ----------
     observation
-        The target; with logits alone only the signals that need no model are read.
+        The target; from logits alone only the signals that need no model are measured.
     card
         The source card, with its node responses.
     relative
-        The temperature of the whole graph, over the source's.
+        The temperature of the graph, relative to the source's.
     accuracy
-        The estimated accuracy of the whole graph.
+        The estimated accuracy of the graph.
     keep
-        Keep ``relative`` at all nodes: an atlas that abstains on a graph says no more of its nodes.
+        Use ``relative`` at all nodes, for a graph on which the atlas abstains.
 
     Examples
     --------
@@ -60,16 +60,16 @@ def spread(
     """
     if card.node_responses is None:
         raise InputError(
-            "this card says nothing about single nodes, because it is from an earlier version or "
-            "had a family of shifts taken out after loading; build it again, or leave per_node out."
+            "this card holds no node responses, because it is from an earlier version or a family "
+            "of shifts was removed after loading; build it again, or leave out per_node."
         )
     if keep:
         return np.full(observation.num_nodes, relative), []
     response = card.node_responses["model" if observation.has_model else "logits"]
     if not response.helps:
         text = (
-            "on shifts left out of this card one temperature per node was no better than one for "
-            "all, so all nodes have the same."
+            "on left-out shifts of this card node temperatures were no better than one "
+            "temperature, so all nodes have the same."
         )
         equal = Reason(ReasonCode.NODE_TEMPERATURES_EQUAL, text)
         return np.full(observation.num_nodes, relative), [equal]
@@ -79,19 +79,19 @@ def spread(
         log_odds(accuracy) - log_odds(card.reference.accuracy),
     )
     ratio = np.exp(log_ratio)
-    wanted = temperatures.mean_confidence(observation.logits, relative)
-    common, _ = nearest_temperature(divided(observation.logits, ratio), wanted)
-    found = common * ratio
-    low, high = np.quantile(found * card.probe.temperature, (0.05, 0.95))
+    confidence = temperatures.mean_confidence(observation.logits, relative)
+    common, _ = nearest_temperature(divided(observation.logits, ratio), confidence)
+    relatives = common * ratio
+    low, high = np.quantile(relatives * card.probe.temperature, (0.05, 0.95))
     text = (
-        f"nine nodes in ten have a temperature between {low:.3g} and {high:.3g}; on shifts left "
-        f"out of the card this saved {response.gain:.2g} nats a node against one for all."
+        f"90 % of the nodes have a temperature between {low:.3g} and {high:.3g}; on left-out "
+        f"shifts of this card node temperatures gained {response.gain:.2g} nats per node."
     )
-    return found, [Reason(ReasonCode.NODE_TEMPERATURES, text)]
+    return relatives, [Reason(ReasonCode.NODE_TEMPERATURES, text)]
 
 
 def divided(logits: FloatArray, ratio: FloatArray) -> FloatArray:
-    """Return logits of every node divided by its own number, from their largest downwards.
+    """Return the gaps to the largest logit of every node, divided by the node's own number.
 
     Examples
     --------

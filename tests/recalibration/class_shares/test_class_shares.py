@@ -116,7 +116,7 @@ def test_indistinct_classes_keep_the_sources_proportions_and_warn():
     """Classes 1 and 2 are answered alike; their sum is known and their ratio is not."""
     rates = np.array([[0.9, 0.1, 0.1], [0.05, 0.45, 0.45], [0.05, 0.45, 0.45]])
     source, target = np.array([0.4, 0.3, 0.3]), np.array([0.1, 0.6, 0.3])
-    with pytest.warns(IllConditionedWarning, match="hardly tells some classes apart"):
+    with pytest.warns(IllConditionedWarning, match="hardly separates some classes"):
         shares = bbse(rates * source, rates @ target)
     assert shares == pytest.approx([0.1, 0.45, 0.45], abs=0.005)
 

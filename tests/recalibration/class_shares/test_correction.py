@@ -16,7 +16,7 @@ from graphtemper.cli import main
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.class_shares import em, share_error, shares_fit
-from graphtemper.recalibration.class_shares.share_tests import SMALL_COUNT, _joined
+from graphtemper.recalibration.class_shares.share_tests import SMALL_COUNT, _merged
 from graphtemper.recalibration.class_shares.support import weigh
 
 SOURCE = {2: np.array([0.8, 0.2]), 5: np.array([0.45, 0.25, 0.1, 0.1, 0.1])}
@@ -114,8 +114,8 @@ def test_too_few_cells_test_nothing():
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 9, 10])
-def test_small_cells_are_joined_and_none_is_lost(cells):
-    groups = _joined(np.full(cells, 0.6 * SMALL_COUNT))  # two make enough
+def test_small_cells_are_merged_and_none_is_lost(cells):
+    groups = _merged(np.full(cells, 0.6 * SMALL_COUNT))  # two make enough
     assert sorted(cell for group in groups for cell in group) == list(range(cells))
     assert len(groups) == max(cells // 2, 1)
 
@@ -371,7 +371,7 @@ def test_other_values_are_refused(model, graph, card, wanted):
 
 
 def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, card):
-    with pytest.raises(InputError, match="ask for one of the two"):
+    with pytest.raises(InputError, match="without per_node"):
         recalibrate(model, graph, card, class_shares="estimate", per_node=True)
 
 

@@ -24,9 +24,9 @@ from graphtemper.recalibration.class_shares.share_tests import (
 )
 
 SHARE_FLOOR = 1e-6
-"""`adjust_logits` takes no share to be smaller than this."""
+"""Smallest share that `adjust_logits` uses."""
 LEAST_SINGULAR_VALUE = 0.05
-"""`bbse` multiplies no error of the predicted shares by more than the inverse of this."""
+"""`bbse` amplifies errors of the predicted shares by at most the inverse of this."""
 
 
 def bbse(confusion: ArrayLike, predicted_shares: ArrayLike) -> FloatArray:
@@ -40,8 +40,8 @@ def bbse(confusion: ArrayLike, predicted_shares: ArrayLike) -> FloatArray:
 
     .. math:: \arg\min_\pi |M\pi - q|^2 + (\rho^2 - \sigma^2) |\pi - s|^2,
 
-    the least ridge that keeps errors of q from growing by more than :math:`1/\rho`; it leaves the
-    shares at the source's where predictions say nothing, and fades out at the threshold.
+    the smallest ridge that amplifies errors of q by at most :math:`1/\rho`. It leaves the shares at
+    the source's where predictions are uninformative, and vanishes at the threshold.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ def bbse(confusion: ArrayLike, predicted_shares: ArrayLike) -> FloatArray:
     known = source > 0.0
     rates = table[:, known] / source[known]
     sigma = float(np.linalg.svd(rates, compute_uv=False)[-1])
-    moved = _ridge(rates, predicted - rates @ source[known], _lifting_ridge(sigma))
+    change = _ridge(rates, predicted - rates @ source[known], _lifting_ridge(sigma))
     shares = np.zeros(len(table))
-    shares[known] = np.maximum(source[known] + moved, 0.0)
+    shares[known] = np.maximum(source[known] + change, 0.0)
     if shares.sum() <= SHARE_FLOOR:
         raise NotIdentifiableError(
             "No class shares explain the predicted shares: the target's predictions are classes "
@@ -115,18 +115,17 @@ def rlls(
     predicted_shares : (K,) array
         Share of each predicted class at the target.
     num_source, num_target : int
-        Nodes behind the table and behind the predicted shares. If neighbours are alike, the
-        independent nodes they are worth.
+        Number of nodes behind the table and behind the predicted shares; the effective number of
+        independent nodes if neighbours are alike.
     alpha : float
-        Share of the concentration bound that is used. The bound is loose: the authors' code has
-        0.01.
+        Fraction of the concentration bound to use. The bound is loose: the authors' code has 0.01.
     failure : float
         The probability :math:`\epsilon` that the bound fails.
     gamma : float, optional
-        How much of the change to believe, 0 ... 1. The authors use 0 with too few target nodes
-        for an assumed size of the change and 1 otherwise. By default here
-        :math:`\gamma = \max(0, 1 - (K-1)/\chi^2)` with the statistic of `shares_moved`: no
-        change that sampling would show by itself, all of a change that is large against it.
+        Fraction of the estimated change to apply, in [0, 1]. The authors use 0 with too few target
+        nodes for an assumed size of the change and 1 otherwise. The default is
+        :math:`\gamma = \max(0, 1 - (K-1)/\chi^2)` with the statistic of `shares_moved`: 0 for a
+        change within sampling error, and near 1 for a much larger one.
 
     Returns
     -------
@@ -144,7 +143,7 @@ def rlls(
     >>> rlls(table, [0.24, 0.76], 20_000, 20_000).round(3)
     array([0.2, 0.8])
 
-    From 20 nodes each, a change that sampling could show is less than half believed:
+    With 20 nodes each, less than half of a change within sampling error is applied:
 
     >>> rlls(table, [0.24, 0.76], 20, 20).round(3)
     array([0.371, 0.629])
@@ -153,7 +152,7 @@ def rlls(
     predicted = check_shares(predicted_shares, "predicted_shares", len(table))
     delta = _concentration(len(table), check_integer(num_source, "num_source", 1), alpha, failure)
     if gamma is None:
-        gamma = _believed(shares_moved(table, num_source, predicted, num_target, draws=0))
+        gamma = _applied_fraction(shares_moved(table, num_source, predicted, num_target, draws=0))
     trust = check_unit(gamma, "gamma")
     theta = _least_sum_of_norms(table, predicted - table.sum(axis=1), delta)
     shares = table.sum(axis=0) * (1.0 + trust * theta)
@@ -165,7 +164,7 @@ def _lifting_ridge(sigma: float) -> float:
     if sigma >= LEAST_SINGULAR_VALUE:
         return 0.0
     warnings.warn(
-        f"The confusion table hardly tells some classes apart (smallest singular value "
+        f"The confusion table hardly separates some classes (smallest singular value "
         f"{sigma:.2g}); in those directions the shares are held near the source's.",
         IllConditionedWarning,
         stacklevel=3,
@@ -177,8 +176,8 @@ def _ridge(matrix: FloatArray, residual: FloatArray, penalty: float) -> FloatArr
     """Minimise |A x - r|^2 + penalty |x|^2, without squaring the condition of A."""
     size = matrix.shape[1]
     stacked = np.vstack([matrix, np.sqrt(penalty) * np.eye(size)])
-    wanted = np.concatenate([residual, np.zeros(size)])
-    return np.asarray(np.linalg.lstsq(stacked, wanted, rcond=None)[0])
+    target = np.concatenate([residual, np.zeros(size)])
+    return np.asarray(np.linalg.lstsq(stacked, target, rcond=None)[0])
 
 
 def _bounded_ridge(matrix: FloatArray, residual: FloatArray, penalty: float) -> FloatArray:
@@ -194,26 +193,26 @@ def _bounded_ridge(matrix: FloatArray, residual: FloatArray, penalty: float) -> 
     return np.asarray(weights - 1.0)
 
 
-def _least_sum_of_norms(matrix: FloatArray, wanted: FloatArray, delta: float) -> FloatArray:
+def _least_sum_of_norms(matrix: FloatArray, target: FloatArray, delta: float) -> FloatArray:
     """Minimise |A x - b| + delta |x| over x >= -1: the ridge whose penalty fits both norms."""
-    size = float(np.linalg.norm(wanted))
-    if float(np.linalg.norm(matrix.T @ wanted)) <= delta * size:
+    size = float(np.linalg.norm(target))
+    if float(np.linalg.norm(matrix.T @ target)) <= delta * size:
         return np.zeros(matrix.shape[1])
 
     def excess(log_penalty: float) -> float:
         penalty = float(np.exp(log_penalty))
-        theta = _bounded_ridge(matrix, wanted, penalty)
-        misfit = float(np.linalg.norm(matrix @ theta - wanted))
+        theta = _bounded_ridge(matrix, target, penalty)
+        misfit = float(np.linalg.norm(matrix @ theta - target))
         return (penalty * float(np.linalg.norm(theta)) - delta * misfit) / size
 
     scale = 2.0 * float(np.log(np.linalg.norm(matrix, 2)))
     low, high = scale - 30.0, scale + 30.0
     if excess(low) >= 0.0:  # the misfit vanishes: the minimum is at the kink of its norm
-        return _bounded_ridge(matrix, wanted, float(np.exp(low)))
+        return _bounded_ridge(matrix, target, float(np.exp(low)))
     if excess(high) <= 0.0:
         return np.zeros(matrix.shape[1])
     root = float(brentq(excess, low, high, xtol=1e-12))
-    return _bounded_ridge(matrix, wanted, float(np.exp(root)))
+    return _bounded_ridge(matrix, target, float(np.exp(root)))
 
 
 def _concentration(classes: int, num_source: int, alpha: float, failure: float) -> float:
@@ -225,7 +224,7 @@ def _concentration(classes: int, num_source: int, alpha: float, failure: float) 
     return 3.0 * share * (size / 3.0 + float(np.sqrt(size)))
 
 
-def _believed(test: ShareTest) -> float:
+def _applied_fraction(test: ShareTest) -> float:
     return max(0.0, 1.0 - test.degrees / test.statistic) if test.statistic > 0.0 else 0.0
 
 
@@ -236,7 +235,7 @@ def adjust_logits(
     *,
     floor: float = SHARE_FLOOR,
 ) -> FloatArray:
-    r"""Move logits to new class shares: :math:`z_{ik} + \log(\pi_k / s_k)`.
+    r"""Adapt logits to new class shares: :math:`z_{ik} + \log(\pi_k / s_k)`.
 
     By Bayes' rule the softmax of the result is the target's posterior if that of ``logits`` is
     the source's; so divide logits by their temperature first. Predictions may change.
@@ -247,8 +246,8 @@ def adjust_logits(
         Calibrated logits.
     source_shares, target_shares : (K,) arrays
     floor : float
-        Both shares are raised to it, so that a share of 0 makes a class unlikely and not
-        impossible. With shares estimated from n nodes, 1 / n says as much as they can.
+        Lower bound of both shares, so that a share of 0 makes a class unlikely and not impossible.
+        Use 1 / n for shares that were estimated from n nodes.
 
     Returns
     -------
@@ -264,5 +263,5 @@ def adjust_logits(
     least = check_positive(floor, "floor")
     source = check_shares(source_shares, "source_shares", z.shape[1])
     target = check_shares(target_shares, "target_shares", z.shape[1])
-    moved = np.log(np.maximum(target, least)) - np.log(np.maximum(source, least))
-    return np.asarray(z + moved, dtype=np.float64)
+    shift = np.log(np.maximum(target, least)) - np.log(np.maximum(source, least))
+    return np.asarray(z + shift, dtype=np.float64)

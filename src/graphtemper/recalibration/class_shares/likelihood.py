@@ -17,7 +17,7 @@ from graphtemper.errors import GraphTemperWarning, IllConditionedWarning, InputE
 
 # Every share is compatible with the data when its standard error reaches half the unit interval.
 _FLAT_ERROR = 0.5
-# The most halvings of a Newton step; below 2^-20 of it rounding decides.
+# Most halvings of a Newton step; shorter steps are lost in rounding.
 _HALVINGS = 20
 _RELATIVE_RIDGE = 1e-10
 
@@ -45,7 +45,7 @@ def em(
 
     It needs calibrated probabilities: overconfident ones pull shares towards the prediction
     shares, underconfident ones beyond the truth. One temperature calibrates confidence, not each
-    class; a bias a class, fitted with it, makes the mean probabilities right too.
+    class; a bias per class, fitted with it, also makes the mean probabilities right.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ def em(
         The class shares that those probabilities assume: the mean calibrated probability at the
         source, which is the class shares of its labels if calibration is right.
     prior : float
-        Nodes with known labels and the source's shares that the source is worth: the term
+        Number of pseudo-nodes c with the source's shares: the term
         :math:`\frac{c}{n} \sum_k s_k \log\pi_k` of a Dirichlet prior. 0 is maximum likelihood; 10
-        change little where classes are told apart and keep the shares in place where they are not.
+        change little if the classes are well separated, and hold the shares in place if not.
     start : (K,) array, optional
         Positive wherever ``source_shares`` is; by default ``source_shares``.
     tolerance : float
-        Distance from the largest mean log-likelihood (with its prior), in nats a node.
+        Distance from the largest mean log-likelihood (with its prior), in nats per node.
     max_iterations : int
 
     Returns
@@ -81,7 +81,7 @@ def em(
 
     Examples
     --------
-    Three nodes of four look like class 1 as far as a model can say that is right nine times in ten:
+    Three of four nodes are predicted as class 1 by a model that is right nine times in ten:
 
     >>> em([[0.1, 0.9], [0.1, 0.9], [0.1, 0.9], [0.9, 0.1]], [0.5, 0.5]).round(4)
     array([0.1875, 0.8125])
@@ -105,7 +105,7 @@ def em(
 def share_error(
     probabilities: ArrayLike, source_shares: ArrayLike, shares: ArrayLike, *, prior: float = 0.0
 ) -> float:
-    r"""Return the expected L1 error of `em`'s shares that sampling of the target's nodes causes.
+    r"""Return the expected L1 error of the shares of `em` due to sampling of the target's nodes.
 
     .. math:: \sqrt{2/\pi} \sum_k \sqrt{\Sigma_{kk}}, \qquad
               \Sigma = Q (Q^\top H Q)^{-1} Q^\top
@@ -118,11 +118,11 @@ def share_error(
     probabilities, source_shares, prior
         As given to `em`.
     shares : (K,) array
-        What it returned.
+        The shares that it returned.
 
     Examples
     --------
-    Labels that are certain have no error but that of counting them:
+    With certain labels the error is that of a sample proportion:
 
     >>> certain = np.eye(2)[np.arange(1000) % 2]
     >>> round(share_error(certain, [0.5, 0.5], [0.5, 0.5]), 6)
@@ -132,13 +132,13 @@ def share_error(
     """
     p = check_matrix(probabilities, "probabilities")
     source = check_shares(source_shares, "source_shares", p.shape[1])
-    found = check_shares(shares, "shares", p.shape[1])
+    estimate = check_shares(shares, "shares", p.shape[1])
     known = source > 0.0
     if np.count_nonzero(known) < 2:
         return 0.0
     sample = _sample(p, source, check_non_negative(prior, "prior"))
-    _, curvature = sample.derivatives(found[known] / found[known].sum())
-    basis = _within_their_sum(len(curvature))
+    _, curvature = sample.derivatives(estimate[known] / estimate[known].sum())
+    basis = _sum_preserving_basis(len(curvature))
     inner = basis.T @ curvature @ basis * (1.0 / float(sample.weights[0]))
     covariance = basis @ np.linalg.pinv(inner, hermitian=True) @ basis.T
     deviations = np.sqrt(np.maximum(np.diag(covariance), 0.0))
@@ -156,7 +156,7 @@ class _Sample:
         """Mean log-likelihood."""
 
         def part(rows: slice) -> float:
-            with np.errstate(divide="ignore"):  # a node that the shares exclude: -inf is right
+            with np.errstate(divide="ignore"):  # -inf for a node that the shares exclude
                 return float(self.weights[rows] @ np.log(shares @ self.ratios[:, rows]))
 
         return float(sum(map_blocks(part, *self.ratios.shape[::-1])))
@@ -193,7 +193,7 @@ def _sample(p: NDArray[np.floating], source: FloatArray, prior: float) -> _Sampl
 
     map_blocks(write, *p.shape)
     weights = np.full(len(p), 1.0 / (len(p) + prior))
-    if prior > 0.0:  # one node of known label a class
+    if prior > 0.0:  # one labelled pseudo-node per class
         ratios = np.hstack([ratios, np.eye(len(ratios))])
         weights = np.append(weights, prior * source[known] / (len(p) + prior))
     return _Sample(ratios, weights)
@@ -202,7 +202,7 @@ def _sample(p: NDArray[np.floating], source: FloatArray, prior: float) -> _Sampl
 def _climb(
     sample: _Sample, shares: FloatArray, tolerance: float, max_iterations: int
 ) -> FloatArray:
-    """Maximise the likelihood over the simplex; warn if that fails or decides nothing."""
+    """Maximise the likelihood over the simplex; warn if that fails or the maximum is flat."""
     gap = np.inf
     for _ in range(max_iterations):
         gradient, curvature = sample.derivatives(shares)
@@ -212,7 +212,7 @@ def _climb(
             return shares
         shares = _step(sample, shares, gradient, curvature)
     warnings.warn(
-        f"The likelihood of the class shares is still up to {gap:.2g} nats a node below its "
+        f"The likelihood of the class shares is still up to {gap:.2g} nats per node below its "
         f"maximum after {max_iterations} iterations; allow more.",
         GraphTemperWarning,
         stacklevel=3,
@@ -223,7 +223,7 @@ def _climb(
 def _step(
     sample: _Sample, shares: FloatArray, gradient: FloatArray, curvature: FloatArray
 ) -> FloatArray:
-    """Return shares of a higher likelihood: Newton's, nearer ones, or EM's."""
+    """Return shares with a higher likelihood: a Newton step, a shorter one, or an EM step."""
     here = sample.likelihood(shares)
     move = _newton_point(shares, gradient, curvature) - shares
     slope = float(gradient @ move)
@@ -231,8 +231,8 @@ def _step(
         length = 0.5**halving
         if sample.likelihood(shares + length * move) >= here + 1e-4 * length * slope:
             return shares + length * move
-    climbed = shares * gradient
-    return np.asarray(climbed / climbed.sum())
+    updated = shares * gradient
+    return np.asarray(updated / updated.sum())
 
 
 def _newton_point(shares: FloatArray, gradient: FloatArray, curvature: FloatArray) -> FloatArray:
@@ -244,9 +244,9 @@ def _newton_point(shares: FloatArray, gradient: FloatArray, curvature: FloatArra
     """
     ridge = _RELATIVE_RIDGE * float(np.trace(curvature))
     root = np.linalg.cholesky(curvature + ridge * np.eye(len(shares)))
-    wanted = solve_triangular(root, 2.0 * gradient - 1.0 + ridge * shares, lower=True)
+    target = solve_triangular(root, 2.0 * gradient - 1.0 + ridge * shares, lower=True)
     try:
-        point = nnls(root.T, wanted)[0]
+        point = nnls(root.T, target)[0]
     except RuntimeError:  # too many changes of its active set: no Newton step here
         return shares
     return np.asarray(point / point.sum()) if point.any() else shares
@@ -256,18 +256,18 @@ def _warn_if_flat(curvature: FloatArray, nodes: float) -> None:
     size = len(curvature)
     if size < 2:
         return
-    basis = _within_their_sum(size)
+    basis = _sum_preserving_basis(size)
     least = float(np.linalg.eigvalsh(basis.T @ curvature @ basis)[0])
     if nodes * least * _FLAT_ERROR**2 < 1.0:
         warnings.warn(
-            "The probabilities hardly tell some classes apart, so the likelihood is flat and many "
+            "The probabilities hardly separate some classes, so the likelihood is flat and many "
             "class shares fit as well as these; pass more nodes, or a prior.",
             IllConditionedWarning,
             stacklevel=4,
         )
 
 
-def _within_their_sum(size: int) -> FloatArray:
+def _sum_preserving_basis(size: int) -> FloatArray:
     """Return an orthonormal basis of the directions in which shares keep their sum of 1."""
     return np.asarray(np.linalg.qr(np.eye(size)[:, 1:] - 1.0 / size)[0])
 

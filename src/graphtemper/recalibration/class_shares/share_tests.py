@@ -14,7 +14,7 @@ from graphtemper._core.random_streams import Seed, generator
 from graphtemper.errors import InputError
 
 SMALL_COUNT = 5.0
-"""Below this expected count, `shares_moved` simulates its law instead of using chi-squared."""
+"""Below this expected count, `shares_moved` simulates the null distribution."""
 _DRAWS = 9999
 _RELATIVE_RANK = 1e-9
 _HALF_A_NODE = 0.5
@@ -31,9 +31,9 @@ class ShareTest:
     statistic : float
         Pearson's chi-squared of the 2 x K table of counts.
     degrees : int
-        Predicted classes that occur, less one.
+        Number of classes that are predicted, minus one.
     simulated : bool
-        Whether the law of the statistic was simulated because expected counts were small.
+        Whether the null distribution was simulated because expected counts were small.
     """
 
     p_value: float
@@ -59,27 +59,26 @@ def shares_moved(
     .. math:: \chi^2 = \frac{n_s n_t}{n_s + n_t}
               \sum_i \frac{(q_i - \sum_j C_{ij})^2}{\bar q_i},
 
-    is chi-squared with K - 1 degrees of freedom if nothing changed. Where an expected count is
-    below 5, its law given both margins is simulated instead (the smallest p-value is then
-    1 / (draws + 1)). Classes that are never predicted do not count.
+    is chi-squared with K - 1 degrees of freedom if nothing changed. If an expected count is below
+    5, its distribution given both margins is simulated instead (the smallest p-value is then
+    1 / (draws + 1)). Classes that are never predicted are ignored.
 
-    New class shares show here as far as predictions see them, but so does every other shift that
-    moves predictions: a small p-value supports a correction of the shares only if nothing else
-    changed. Nodes count as independent; where neighbours are alike, pass the smaller number of
-    independent nodes they are worth.
+    New class shares change the predictions, but so does every other shift: a small p-value supports
+    a correction of the shares only if nothing else changed. Nodes are taken to be independent; if
+    neighbours are alike, pass the smaller effective number of independent nodes.
 
     Parameters
     ----------
     confusion : (K, K) array
         Joint shares at the source, rows predicted, columns true.
     num_source : int
-        Nodes behind the table, none of which the model was trained on.
+        Number of nodes behind the table, none of which the model was trained on.
     predicted_shares : (K,) array
         Share of each predicted class at the target.
     num_target : int
-        Nodes behind them.
+        Number of nodes behind them.
     draws : int
-        Simulated tables; 0 always uses chi-squared.
+        Number of simulated tables; 0 always uses chi-squared.
     seed : int or Generator
 
     Returns
@@ -102,7 +101,7 @@ def shares_moved(
     predicted = check_shares(predicted_shares, "predicted_shares", len(table))
     sizes = check_integer(num_source, "num_source", 1), check_integer(num_target, "num_target", 1)
     check_integer(draws, "draws", 0)
-    # Shares of counts: rounding undoes what printing them to a few digits did.
+    # Shares are ratios of counts, which rounding recovers from a few printed digits.
     counts = np.rint(np.outer(sizes, np.ones(len(table))) * [table.sum(axis=1), predicted])
     counts = counts[:, counts.sum(axis=0) > 0.0]
     degrees = counts.shape[1] - 1
@@ -121,7 +120,7 @@ def _pearson(target: FloatArray, counts: FloatArray) -> FloatArray:
     """Statistic of one or many rows of target counts under the margins of ``counts``."""
     size, total = counts[1].sum(), counts.sum()
     expected = counts.sum(axis=0) * size / total
-    # The source's deviations are the target's with the other sign: they enter as this factor.
+    # The source's deviations are minus the target's, which adds this factor.
     factor = total / (total - size)
     return np.asarray(factor * ((np.atleast_2d(target) - expected) ** 2 / expected).sum(axis=1))
 
@@ -131,7 +130,7 @@ def _simulated_p_value(
 ) -> float:
     pooled = counts.sum(axis=0).astype(np.int64)
     tables = rng.multivariate_hypergeometric(pooled, int(counts[1].sum()), size=draws)
-    # Equal tables must count as equal whatever the order of their sums.
+    # Equal tables must count as equal in spite of rounding.
     reached = _pearson(tables.astype(np.float64), counts) >= statistic * (1.0 - 1e-9)
     return (1.0 + float(np.count_nonzero(reached))) / (1.0 + draws)
 
@@ -143,11 +142,12 @@ class FitTest:
     Attributes
     ----------
     p_value : float
-        Small if they do not; 1 where there is nothing left to test.
+        Small if they do not; 1 if there is nothing to test.
     statistic : float
         Squared distance of the cells from what the shares predict, in units of its sampling error.
     degrees : int
-        Cells, less one; 0 where there are no more cells than classes, so that any shares fit.
+        Number of cells, minus one; 0 if there are no more cells than classes, so that any shares
+        fit.
     """
 
     p_value: float
@@ -158,7 +158,7 @@ class FitTest:
 def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: ArrayLike) -> FitTest:
     r"""Test whether a target's cells are the source's classes mixed in other shares.
 
-    With the source's laws :math:`M_{rj} = P_s(\text{cell } r \mid y = j)` from :math:`m_j` nodes,
+    With the source's rates :math:`M_{rj} = P_s(\text{cell } r \mid y = j)` from :math:`m_j` nodes,
 
     .. math:: d = c - n M\pi, \quad
               S = n (D_{M\pi} - M\pi\pi^\top M^\top)
@@ -166,14 +166,14 @@ def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: Array
               \chi^2 = d^\top S^{-1} d,
 
     with target counts c of n nodes and diagonal matrices D: the sampling errors of the target and
-    of the table (there with half a node more in every cell). For given shares and R cells it is
-    close to chi-squared with R - 1 degrees of freedom, which is what the p-value takes. Estimated
-    shares follow the target's nodes, so that a true shift is rejected somewhat less often than the
-    level says. Cells are joined until each expects five nodes.
+    of the table (there with half a node more in every cell). For fixed shares and R cells the
+    statistic is close to chi-squared with R - 1 degrees of freedom, which gives the p-value.
+    Estimated shares are fitted to the target's nodes, so that a true label shift is rejected
+    somewhat less often than the level says. Cells are merged until each expects five nodes.
 
-    This is what tells new shares from every other shift: noise, rewired edges or scaled features
-    change the classes' own laws, and then no shares fit. It cannot see a change whose mixture looks
-    like one of the source's classes in other shares.
+    The test separates label shift from other shifts: noise, rewired edges or scaled features change
+    the class-conditional distributions, and then no shares fit. It cannot detect a change that
+    looks like another mixture of the source's classes.
 
     Parameters
     ----------
@@ -206,31 +206,31 @@ def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: Array
     pi = check_shares(shares, "shares", table.shape[1])
     nodes = table.sum(axis=0)
     known = nodes > 0.0
-    laws, pi, nodes = table[:, known] / nodes[known], pi[known], nodes[known]
+    rates, pi, nodes = table[:, known] / nodes[known], pi[known], nodes[known]
     if not (pi.sum() > 0.0 and cells.sum() > 0.0):
         return FitTest(1.0, 0.0, 0)
     pi = pi / pi.sum()
     size = float(cells.sum())
-    groups = _joined(size * (laws @ pi))
-    laws, cells = _sum_groups(laws, groups), _sum_groups(cells[:, None], groups)[:, 0]
-    if len(laws) <= laws.shape[1]:
+    groups = _merged(size * (rates @ pi))
+    rates, cells = _sum_groups(rates, groups), _sum_groups(cells[:, None], groups)[:, 0]
+    if len(rates) <= rates.shape[1]:
         return FitTest(1.0, 0.0, 0)
-    degrees = len(laws) - 1
-    expected = laws @ pi
-    # A cell in which a class has no node yet is not known to have none: half a node each.
-    likely = (laws * nodes + _HALF_A_NODE) / (nodes + _HALF_A_NODE * len(laws))
+    degrees = len(rates) - 1
+    expected = rates @ pi
+    # An empty cell of a class does not prove that its probability is 0: add half a node each.
+    likely = (rates * nodes + _HALF_A_NODE) / (nodes + _HALF_A_NODE * len(rates))
     weights = pi**2 / nodes
     spread = size * (np.diag(expected) - np.outer(expected, expected))
     spread += size**2 * (np.diag(likely @ weights) - (likely * weights) @ likely.T)
-    away = cells - size * expected
-    # Counts sum to n, so the covariance lacks one direction, in which nothing deviates.
+    deviation = cells - size * expected
+    # Counts sum to n, so the covariance is singular in one direction, without deviation.
     inverse = np.linalg.pinv(spread, rcond=_RELATIVE_RANK, hermitian=True)
-    statistic = float(away @ inverse @ away)
+    statistic = float(deviation @ inverse @ deviation)
     return FitTest(float(chi2.sf(statistic, degrees)), statistic, degrees)
 
 
-def _joined(expected: FloatArray) -> list[list[int]]:
-    """Return groups of cells that expect enough nodes each; the rarest cells are joined first."""
+def _merged(expected: FloatArray) -> list[list[int]]:
+    """Return groups of cells that expect enough nodes each; the rarest cells are merged first."""
     groups: list[list[int]] = [[]]
     for cell in np.argsort(expected, kind="stable").tolist():
         if float(expected[groups[-1]].sum()) >= SMALL_COUNT:

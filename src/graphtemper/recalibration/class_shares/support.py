@@ -1,27 +1,26 @@
-r"""Whether a target's class shares have moved, what they are, and whether to correct for them.
+r"""Evidence about a target's class shares, and whether it supports a correction of the logits.
 
 The estimate is `em` with a prior of ten nodes on probabilities that are calibrated for each class.
-It is right if nothing but shares changed, which unlabelled nodes can contradict and never prove. So
-a correction, which changes predictions, needs all of these:
+It is right if only the shares changed, which unlabelled nodes can refute but never prove. A
+correction changes predictions, so it needs all of these:
 
 1. the shares of the predictions moved beyond chance (`shares_moved`);
-2. the new shares explain the table of predictions and confidences (`shares_fit`): no other change
-   of the classes' own laws shows;
-3. both estimators are well conditioned, and agree to within half of the move that they see;
-4. the move is at least three times its sampling error;
-5. other signals are quiet: the target lies no farther from the atlas than an abstention asks for,
-   and the signal gain (`graphtemper.signals.gains`), where it can be read, is at least 0.75.
-   New shares
-   change it as the variance between classes changes; features of other nodes or rewired edges
-   change it more;
-6. by the new shares, the answer without them has an expected calibration error of 0.03 or more, or
-   they gain at least 0.05 in expected accuracy;
-7. the accuracy that follows is known well enough not to abstain.
+2. the new shares explain the table of predictions and confidences (`shares_fit`), so that no other
+   change of the class-conditional distributions is visible;
+3. both estimators are well conditioned, and differ by at most half of the estimated change;
+4. the change is at least three times its sampling error;
+5. no other signal points to a different shift: the target is within the distance from the atlas at
+   which the verdict abstains, and the signal gain (`graphtemper.signals.gains`), if it can be
+   measured, is at least 0.75. New shares change the gain with the variance between classes;
+   shuffled features or rewired edges change it more;
+6. given the new shares, the answer without them has an expected calibration error of at least 0.03,
+   or they improve the expected accuracy by at least 0.05;
+7. the resulting accuracy is known well enough not to abstain.
 
-Some novelty is no objection, nor is an abstention without a correction: the atlas holds no new
-class shares, so they look new to it, and its intervals are widened for shares that may have moved
-unseen. The limits were settled on halves of the sources' own labelled nodes, one half as the source
-and the other, resampled to new shares, as the target; no scored node had a part in them.
+Some novelty is no objection, nor is an abstention without a correction: the atlas contains no new
+class shares, so they look new to it, and its intervals allow for shares that may have moved
+unnoticed. The limits were chosen on halves of the sources' own labelled nodes, one half as the
+source and the other, resampled to new shares, as the target; no scored node was used.
 
 Then :math:`z + (b + \log(\pi / s)) / \beta` are the corrected logits and their temperature is
 :math:`1/\beta`: by Bayes' rule the target's posterior. Its mean top probability is the accuracy.
@@ -34,6 +33,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
@@ -56,45 +56,46 @@ from graphtemper.signals.gains import Gains
 ClassShares = Literal["report", "estimate"]
 """Whether `recalibrate` only reports class shares, or may correct logits for them."""
 PRIOR_NODES = 10.0
-"""What the source's shares count beside the target's nodes."""
+"""Weight of the source's shares, in nodes of the target."""
 MOVED_LEVEL, FIT_LEVEL = 0.01, 0.05
-"""Levels of the two tests: a move must be clear, a misfit need not be."""
+"""Levels of the two tests: strict for a change, lenient for a misfit."""
 AGREEMENT = 0.5
-"""Largest distance of the two estimates, as a share of the move."""
+"""Largest distance of the two estimates, as a fraction of the change."""
 LEAST_ERRORS = 3.0
-"""Smallest move, in sampling errors."""
+"""Smallest change, in sampling errors."""
 LEAST_GAIN = 0.75
-"""Smallest signal gain that new class shares may be blamed for."""
+"""Smallest signal gain that new class shares can explain."""
 WORTH, GAIN = 0.03, 0.05
-"""Least expected calibration error of the answer without the new shares, and least expected gain in
-accuracy, by those shares; one of the two makes a correction worth its risk."""
+"""Smallest expected calibration error without the new shares, and smallest expected gain in
+accuracy with them; a correction needs one of the two to be worth its risk."""
 _BINS = 15
 _NAMED = 3
 
 
 @dataclass(frozen=True, eq=False)
 class ShareEvidence:
-    """What a target's predictions say about its class shares.
+    """Evidence about the class shares of a target, from its predictions.
 
     Attributes
     ----------
     shares : (K,) array or None
-        Estimated class shares; None where no shares explain what is seen, or it cannot be checked.
+        Estimated class shares; None if no shares explain the predictions, or this cannot be
+        checked.
     source_shares : (K,) array
     moved, fit
         The two tests.
     objection : str
-        Why the logits should not be corrected; empty if they should.
+        Why the logits should not be corrected; empty if they should be.
     offsets : (K,) array
-        Added to logits at the source temperature, they are the corrected ones.
+        What a correction adds to logits at the source temperature.
     temperature : float
-        That of the corrected logits, relative to the source's.
+        Temperature of the corrected logits, relative to the source's.
     accuracy : float
-        What the new shares imply for the corrected predictions.
+        Accuracy of the corrected predictions that the new shares imply.
     changed : float
-        Share of the predictions that the correction changes.
+        Fraction of the predictions that the correction changes.
     deviation : float
-        Standard deviation of a share, as sampling of the target's nodes causes it.
+        Standard deviation of a share due to sampling of the target's nodes.
     """
 
     shares: FloatArray | None
@@ -114,7 +115,7 @@ class ShareEvidence:
         return not self.objection
 
     def unless(self, doubt: str) -> ShareEvidence:
-        """Return the evidence with one more objection, which may be empty."""
+        """Return the evidence with a further objection, which may be empty."""
         return replace(self, objection=self.objection or doubt)
 
     def reasons(self, request: ClassShares) -> tuple[Reason, ...]:
@@ -153,8 +154,8 @@ def check_request(value: str, per_node: bool = False) -> None:
         raise InputError(f"class_shares must be 'report' or 'estimate', not {value!r}.")
     if per_node and value == "estimate":
         raise InputError(
-            "class_shares='estimate' changes predictions, for which no temperatures per node were "
-            "learned; ask for one of the two."
+            "class_shares='estimate' changes predictions, for which no node temperatures were "
+            "learned; use it without per_node."
         )
 
 
@@ -170,24 +171,24 @@ def without_profile(request: ClassShares) -> tuple[Reason, ...]:
         return ()
     text = (
         "no correction for class shares: the card holds no class profile, because it is from an "
-        "earlier version, or its model has too many classes or hardly tells them apart."
+        "earlier version, or its model has too many classes or hardly separates them."
     )
     return (Reason(ReasonCode.CLASS_PROFILE_MISSING, text),)
 
 
-def doubt(novelty: float, unread: bool, gains: Gains | None, accuracy: Estimate) -> str:
-    """Say which other signal speaks of more than new class shares, if one does.
+def doubt(novelty: float, unreadable: bool, gains: Gains | None, accuracy: Estimate) -> str:
+    """Return which other signal points to more than new class shares, or "".
 
     Parameters
     ----------
     novelty
-        Of the target, as the verdict has it.
-    unread
-        Whether the logits or the graph are such that signals cannot be read.
+        Distance of the target from the atlas, as in the verdict.
+    unreadable
+        Whether the logits or the graph do not allow signals to be measured.
     gains
-        Of the target's signal; None without a model.
+        Signal gains of the target; None without a model.
     accuracy
-        The estimate that a correction would lead to.
+        The estimate after a correction.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def doubt(novelty: float, unread: bool, gains: Gains | None, accuracy: Estimate)
     >>> doubt(0.8, False, lost, Estimate(0.8, 0.75, 0.85, "class shares"))
     "only 50% of the source's signal is left, so other things have changed"
     """
-    if novelty > ABSTAIN_NOVELTY or unread:
+    if novelty > ABSTAIN_NOVELTY or unreadable:
         return "the other signals are too far from the source's to rule out other changes"
     if gains is not None and gains.signal is not None and gains.signal < np.log(LEAST_GAIN):
         left = float(np.exp(gains.signal))
@@ -205,21 +206,21 @@ def doubt(novelty: float, unread: bool, gains: Gains | None, accuracy: Estimate)
     return ""
 
 
-def weigh(profile: ClassProfile, logits: FloatArray, answer: float) -> ShareEvidence:
-    """Estimate a target's class shares and say whether to correct for them.
+def weigh(profile: ClassProfile, logits: FloatArray, relative: float) -> ShareEvidence:
+    """Estimate the class shares of a target and decide whether to correct for them.
 
     Parameters
     ----------
     profile
-        The source's classes, from the card.
+        The class profile of the card.
     logits : (n, K) array
-        Of the target's nodes, divided by the source temperature.
-    answer
-        The relative temperature that they would get without a correction.
+        Logits of the target's nodes, divided by the source temperature.
+    relative
+        Their temperature without a correction, relative to the source's.
 
     Examples
     --------
-    Two classes, the second a fifth of the source and four fifths of the target:
+    Two classes; the second has a share of 20 % at the source and of 80 % at the target:
 
     >>> rng = np.random.default_rng(0)
     >>> def draw(share, n=4000):
@@ -228,33 +229,31 @@ def weigh(profile: ClassProfile, logits: FloatArray, answer: float) -> ShareEvid
     ...     return np.column_stack([np.zeros(n), g]), y
     >>> profile = ClassProfile.measure(*draw(0.2))
     >>> logits, _ = draw(0.8)
-    >>> found = weigh(profile, logits, 1.0)
-    >>> found.supported, bool(abs(found.shares[1] - 0.8) < 0.03)
+    >>> evidence = weigh(profile, logits, 1.0)
+    >>> evidence.supported, bool(abs(evidence.shares[1] - 0.8) < 0.03)
     (True, True)
     """
     source, size = profile.shares, len(logits)
     z, predictions = profile.calibrated(logits), logits.argmax(axis=1)
     predicted = np.bincount(predictions, minlength=source.size) / size
-    found = _estimate(profile, z, predicted)
+    estimate = _estimate(profile, z, predicted)
     moved = shares_moved(profile.confusion, profile.num_nodes, predicted, size)
-    fit = shares_fit(profile.counts, profile.cells(logits), found.shares)
-    explained = fit.degrees >= 1 and fit.p_value >= FIT_LEVEL and not found.trouble
-    # A share that no node of n speaks for may still be 1/n.
-    ratio = adjust_logits(np.zeros((1, source.size)), source, found.shares, floor=1.0 / size)[0]
+    fit = shares_fit(profile.counts, profile.cells(logits), estimate.shares)
+    explained = fit.degrees >= 1 and fit.p_value >= FIT_LEVEL and not estimate.trouble
+    # A share without a single node among n may still be 1/n.
+    ratio = adjust_logits(np.zeros((1, source.size)), source, estimate.shares, floor=1.0 / size)[0]
     posterior = temperatures.apply(z + ratio)
-    before = temperatures.apply(logits, answer).max(axis=1)
-    worth = _expected_error(before, posterior[np.arange(size), predictions])
-    gain = float((posterior.max(axis=1) - posterior[np.arange(size), predictions]).mean())
     if moved.p_value >= MOVED_LEVEL:
         objection = "the shares of the predictions have not moved beyond chance"
     elif not explained:
         objection = "the shares of the predictions have moved, but " + (
-            found.trouble or "new class shares alone do not explain what the model sees"
+            estimate.trouble or "new class shares alone do not explain the predictions"
         )
     else:
-        objection = found.objection(source) or _too_small(worth, gain)
+        confidence = temperatures.apply(logits, relative).max(axis=1)
+        objection = estimate.objection(source) or _too_small(confidence, posterior, predictions)
     return ShareEvidence(
-        shares=found.shares if explained else None,
+        shares=estimate.shares if explained else None,
         source_shares=source,
         moved=moved,
         fit=fit,
@@ -263,13 +262,13 @@ def weigh(profile: ClassProfile, logits: FloatArray, answer: float) -> ShareEvid
         temperature=1.0 / profile.slope,
         accuracy=float(posterior.max(axis=1).mean()),
         changed=float((posterior.argmax(axis=1) != predictions).mean()),
-        deviation=found.error / source.size * float(np.sqrt(np.pi / 2.0)),
+        deviation=estimate.error / source.size * float(np.sqrt(np.pi / 2.0)),
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Estimate:
-    """Shares by likelihood and by the table, the former's error, and what is wrong with them."""
+    """Shares by likelihood and by the confusion table, the error of the former, and any trouble."""
 
     shares: FloatArray
     by_table: FloatArray
@@ -277,10 +276,10 @@ class _Estimate:
     trouble: str
 
     def objection(self, source: FloatArray) -> str:
-        move = float(np.abs(self.shares - source).sum())
-        if float(np.abs(self.shares - self.by_table).sum()) > AGREEMENT * move:
+        change = float(np.abs(self.shares - source).sum())
+        if float(np.abs(self.shares - self.by_table).sum()) > AGREEMENT * change:
             return "two ways to estimate the new class shares disagree"
-        if move < LEAST_ERRORS * self.error:
+        if change < LEAST_ERRORS * self.error:
             return "there are too few nodes to tell the new class shares from the source's"
         return ""
 
@@ -289,27 +288,31 @@ def _estimate(profile: ClassProfile, logits: FloatArray, predicted: FloatArray) 
     source = profile.shares
     p = _known_only(logits, source)
     by_table, trouble = source, ""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", GraphTemperWarning)
         shares = em(p, source, prior=PRIOR_NODES)
         try:
             by_table = bbse(profile.confusion, predicted)
         except NotIdentifiableError:
             trouble = "to classes that the source never predicted"
-    if any(issubclass(item.category, GraphTemperWarning) for item in told):
-        trouble = "the model hardly tells some classes apart"
+    if any(issubclass(item.category, GraphTemperWarning) for item in caught):
+        trouble = "the model hardly separates some classes"
     return _Estimate(shares, by_table, share_error(p, source, shares, prior=PRIOR_NODES), trouble)
 
 
 def _known_only(logits: FloatArray, source: FloatArray) -> FloatArray:
-    """Return probabilities among the classes that the source has: others have no law to mix."""
+    """Return probabilities among the classes that the source has; others cannot be recognised."""
     known = source > 0.0
     p = np.zeros_like(logits)
     p[:, known] = temperatures.apply(logits[:, known]) if known.sum() > 1 else 1.0
     return p
 
 
-def _too_small(worth: float, gain: float) -> str:
+def _too_small(confidence: FloatArray, posterior: FloatArray, predictions: NDArray[np.intp]) -> str:
+    """Return why a correction is not worth its risk, or ""."""
+    right = posterior[np.arange(len(posterior)), predictions]
+    worth = _expected_error(confidence, right)
+    gain = float((posterior.max(axis=1) - right).mean())
     if worth >= WORTH or gain >= GAIN:
         return ""
     return (
@@ -319,7 +322,7 @@ def _too_small(worth: float, gain: float) -> str:
 
 
 def _expected_error(confidence: FloatArray, accuracy: FloatArray) -> float:
-    """Return the ECE of confidences on nodes that are right with these probabilities."""
+    """Return the expected ECE, given the probability that each node is right."""
     index = bin_index(confidence, equal_width_edges(_BINS), closed="left")
     gaps = weighted_count(index, confidence - accuracy, _BINS)
     return float(np.abs(gaps).sum() / confidence.size)
