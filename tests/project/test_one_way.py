@@ -29,7 +29,7 @@ BINNING_ELSEWHERE = {
     "graphtemper/theory/label_free/expected_error.py": "equal portions of a degree distribution",
 }
 SPARSE_PRODUCT_ELSEWHERE = {
-    "graphtemper/cli/demonstration.py": "features of a sampled graph are dense",
+    "graphtemper/cli/demo_job.py": "features of a sampled graph are dense",
     "graphtemper/scale/evidence/split_views.py": "blocks of one shard's features, dense or sparse",
     "graphtemper/scale/propagation.py": "blocks of one shard's features, dense or sparse",
     "graphtemper/signals/node_signals.py": "features, dense or sparse, times a small matrix",
@@ -166,7 +166,7 @@ def _may_be_sparse(node: ast.AST, names: set[str]) -> bool:
 
 def _selects_nodes_by_hand(body: list[ast.AST]) -> bool:
     return any(
-        _is_call(node, "flatnonzero", "asarray", "array")
+        _is_call(node, "flatnonzero", "asarray")
         and isinstance(node, ast.Call)
         and bool(node.args)
         and ast.unparse(node.args[0]) == "nodes"
