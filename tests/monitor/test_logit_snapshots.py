@@ -219,6 +219,7 @@ def test_a_new_shard_is_another_content(watched, logits_of, log, tmp_path):
         (np.zeros(5), r"must have shape \(N, 2\)"),
         (np.array([[0.0, np.nan]]), "from row 0 on: .* must be finite"),
         (np.array([["a", "b"]]), "must be real numbers"),
+        (np.array([[0.0, 1.0], [0.0, 1e200]]), "node 1 reach .* too large"),
         (np.zeros((0, 2)), "no rows of logits"),
     ],
 )
@@ -226,7 +227,7 @@ def test_a_new_shard_is_another_content(watched, logits_of, log, tmp_path):
 def test_arrays_that_are_no_logits(watched, log, tmp_path, values, words, suffix):
     path = tmp_path / f"day.{suffix}"
     np.save(path, values) if suffix == "npy" else np.savez(path, logits=values)
-    with pytest.raises(FileError, match=f"snapshot day.{suffix}: .*{words}"):
+    with pytest.raises((FileError, InputError), match=f"snapshot day.{suffix}: .*{words}"):
         list(follow_logits(find_logits([path], 2), watched[1], log))
 
 

@@ -9,6 +9,7 @@ accuracies, agreements and sizes on a scale of log-odds or logarithms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -131,7 +132,7 @@ def measure(observation: Observation, probe: Probe) -> Evidence:
     The default probe takes 12 half views and, on small graphs, 12 noisy and 6 dropout passes (see
     `Probe.passes_over`). A linear model propagates K columns in each of them.
     """
-    _check_size(observation)
+    check_logit_size(observation.logits, observation.nodes)
     z = split_views.centred(observation.logits)
     p = observation.probabilities
     confidence, entropy = signals.confidence(p), signals.entropy(p)
@@ -152,13 +153,14 @@ def measure(observation: Observation, probe: Probe) -> Evidence:
     return _with_model(observation, probe, basic) if observation.has_model else basic
 
 
-def _check_size(observation: Observation) -> None:
+def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64]) -> None:
+    """Refuse logits (n, K) whose squares could overflow; ``nodes`` name the rows in the error."""
     with np.errstate(over="ignore"):
-        largest = np.abs(observation.logits).max(axis=1)
+        largest = np.abs(logits).max(axis=1)
     if not (largest < _LARGEST_LOGIT).all():
         row = int(np.argmax(~(largest < _LARGEST_LOGIT)))
         raise InputError(
-            f"the logits of node {observation.nodes[row]} reach {largest[row]:.3g} times the "
+            f"the logits of node {nodes[row]} reach {largest[row]:.3g} times the "
             "source temperature, too large to measure; check the model's scale."
         )
 

@@ -26,7 +26,7 @@ from graphtemper.scale.evidence.noise_passes import noise_agreements
 from graphtemper.scale.evidence.split_views import half_covariances
 from graphtemper.scale.evidence.sums import Sums, total
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.evidence import Evidence, Probe
+from graphtemper.signals.evidence import Evidence, Probe, check_logit_size
 from graphtemper.signals.neighbours import Covariance
 
 STAGES = ("columns", "halves", "edges", "held-out edges", "noise", "classes")
@@ -106,5 +106,7 @@ def _node_sums(shard: int, *, clean: CleanPass, probe: Probe) -> _NodeSums:
             f"the logits of node {clean.graph.shards[shard].first + row} are not finite; check the "
             "scale of the features."
         )
+    first, last, _ = clean.graph.shards[shard]
+    check_logit_size(logits, range(first, last))
     degrees = clean.graph.degrees(shard)
     return _NodeSums(LogitSums.of(logits, probe), float(signals.log_degree(degrees).sum()))

@@ -42,7 +42,7 @@ from graphtemper.scale.probability_files import (
     write_probabilities,
 )
 from graphtemper.scale.storage.output_directory import atomic_directory
-from graphtemper.signals.evidence import Probe
+from graphtemper.signals.evidence import Probe, check_logit_size
 from graphtemper.temperature.matching import nearest_defined
 
 _NO_FEATURES = Reason(
@@ -217,10 +217,12 @@ def _without_graph(answer: ShardedAnswer, features_known: bool) -> ShardedAnswer
 
 
 def _statistics(shard: int, *, parts: LogitParts, probe: Probe) -> _Statistics | None:
-    by_batch = [
-        _Statistics(LogitSums.of(logits, probe), LogitRange.of(logits), ConfidenceSketch.of(logits))
-        for logits in scaled_batches(parts, shard, probe.temperature)
-    ]
+    by_batch, row = [], 0
+    for logits in scaled_batches(parts, shard, probe.temperature):
+        check_logit_size(logits, range(row, row + len(logits)))
+        sums, sketch = LogitSums.of(logits, probe), ConfidenceSketch.of(logits)
+        by_batch.append(_Statistics(sums, LogitRange.of(logits), sketch))
+        row += len(logits)
     return total(by_batch) if by_batch else None
 
 
