@@ -95,8 +95,7 @@ unit: $(VENV)/.test $(VENV)/.chromium docs
 
 # The library without torch and without extras, in under three minutes.
 test-core: $(CORE)/.core
-	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest -m 'not slow' -n 2 --dist loadfile \
-		--doctest-ignore-import-errors tests src
+	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile
 
 browser: $(VENV)/.test docs
 	sh scripts/install_chromium.sh

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers import block_model, skip_if_missing
+from tests.helpers import block_model
 
 from graphtemper import SourceCard, csbm, datasets, recalibrate, shifts, suggest_labels
 from graphtemper.models import SIGN
@@ -12,40 +12,6 @@ from graphtemper.models import SIGN
 # Look for graphs next to the checkout unless the environment names other folders.
 _NEARBY = Path(__file__).parents[2] / "shared" / "data"
 os.environ.setdefault("GRAPHTEMPER_DATA", os.pathsep.join(map(str, (_NEARBY, _NEARBY / "natural"))))
-
-
-class GuardedModule(pytest.Module):
-    """A file of tests, skipped if it imports a module that only an extra installs."""
-
-    def collect(self):
-        try:
-            return super().collect()
-        except self.CollectError as error:
-            skip_if_missing(error)
-            raise
-
-
-def pytest_pycollect_makemodule(module_path, parent):
-    return GuardedModule.from_parent(parent, path=module_path)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup():
-    return (yield from _skipping())
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call():
-    return (yield from _skipping())
-
-
-def _skipping():
-    """Skip a test that fails because an extra is not installed."""
-    try:
-        return (yield)
-    except ImportError as error:
-        skip_if_missing(error)
-        raise
 
 
 def pytest_generate_tests(metafunc):

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphtemper import Graph, csbm
+from graphtemper.errors import MissingExtraError
 
 # Modules that only an extra or the research package installs, and the name of it.
 EXTRAS = {
@@ -54,6 +55,10 @@ def skip_if_missing(error):
     while error is not None:
         if isinstance(error, ModuleNotFoundError) and error.name:
             needs(error.name.partition(".")[0])
+        if isinstance(error, MissingExtraError):
+            needs(
+                *(name for name, extra in EXTRAS.items() if f"graphtemper[{extra}]" in str(error))
+            )
         error = error.__cause__ or error.__context__
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.helpers import check_refusal, command_environment, run_command
+from tests.helpers import check_refusal, command_environment, needs, run_command
 
 
 def test_bench_says_what_it_does_not_know(call, tmp_path):
@@ -138,6 +138,7 @@ def test_bench_from_finished_cells(call, tmp_path, make):
 
 
 def test_paper_writes_its_files(call, tmp_path):
+    needs("graphtemper_research", "matplotlib")
     result = call("paper", "concept", "--out", tmp_path, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     names = sorted(path.name for path in tmp_path.iterdir())
@@ -213,6 +214,7 @@ def test_a_closed_pipe_is_no_error(arguments):
 
 
 def test_a_damaged_outcome_is_named(call, tmp_path):
+    needs("graphtemper_research", "matplotlib")
     (tmp_path / "slope.json").write_text("{")
     result = call("paper", "concept", "--out", tmp_path, cwd=tmp_path)
     assert result.returncode == 2

@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.helpers import FEW_SHIFTS, block_model
+from tests.helpers import FEW_SHIFTS, block_model, needs
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, temperature
 from graphtemper.card.format import to_json
@@ -559,6 +559,7 @@ def on_threads(threads, *arguments):
 
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one core has one thread")
 def test_the_same_bytes_of_a_large_job_on_other_threads():
+    needs("pyarrow")
     assert on_threads(1, LARGE_JOB) == on_threads(2, LARGE_JOB)
 
 

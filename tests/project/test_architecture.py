@@ -21,6 +21,8 @@ MOST_LINES = 30_000
 
 # Folders of tests that are about more than one package.
 SPANNING = {"browser", "docs", "fuzz", "paper", "project"}
+# The options and folders of `make test-core`.
+CORE = ROOT / "tests" / "core.args"
 # Test files without a module of the same name, and what they test.
 UNMIRRORED = {
     "calibrators/test_generic.py": "calibrators that read no graph",
@@ -148,6 +150,14 @@ def test_test_files_have_the_path_of_what_they_test():
     ]
     lost = {path.relative_to(ROOT / "tests").as_posix() for path in paths if not mirrored(path)}
     assert lost == UNMIRRORED.keys()
+
+
+def test_the_core_tier_has_the_tests_of_every_package():
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+    packages = folders - SPANNING - {"research", "__pycache__"}
+    lines = CORE.read_text("utf-8").splitlines()
+    assert {line.removeprefix("tests/") for line in lines if line.startswith("tests/")} == packages
+    assert packages <= {path.name for path in LIBRARY.iterdir()}
 
 
 @pytest.mark.xfail(reason="modules are being renamed", strict=False)

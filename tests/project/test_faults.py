@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import needs
 
 from graphtemper import csbm
 
@@ -93,6 +94,7 @@ KILLED = (
     "jobs", [("card", "paper", "scale"), pytest.param(KILLED, marks=pytest.mark.slow)], ids=len
 )
 def test_killed_commands_end_with_the_same_bytes(jobs):
+    needs("graphtemper_research", "matplotlib", "pyarrow", "vl_convert")
     """One trial per command."""
     options = ("--trials", len(jobs), "--jobs-of", *jobs)
     done = run(sys.executable, SCRIPTS / "faults.py", *options)

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.helpers import needs
 
 from graphtemper import csbm
 from graphtemper.models import SIGN
@@ -53,6 +54,7 @@ def run(*arguments):
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
     """Dense features of twice the limit, on disk and never completely in memory."""
+    needs("pyarrow", "resource")
     folder = tmp_path_factory.mktemp("wide")
     shape = (NODES, COLUMNS)
     features = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, shape)
