@@ -224,5 +224,5 @@ def test_a_heterogeneous_shift_gains(bayes, bayes_card, level):
 
 def test_a_card_says_what_its_node_response_is_worth(card):
     good, bad = (with_gain(card, gain).summary() for gain in (0.02, -0.02))
-    assert "one temperature per node: saves 0.02 +- 0.02 nats a node" in good
+    assert "one temperature per node: saves 0.02 +- 0.02 nats per node" in good
     assert "one temperature per node: no better than one for all" in bad

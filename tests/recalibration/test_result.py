@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.helpers import block_model
 
 from graphtemper import recalibrate, shifts
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.recalibration.result import keep_argmax
-from helpers import block_model
 
 
 @pytest.fixture(scope="module")
