@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from graphtemper._core.log_odds import normal_quantile
+from graphtemper._core.numerics import normal_quantile
 from graphtemper.card import response
 from graphtemper.card.response import Kernel, Response
 from graphtemper.errors import InputError

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from tests.helpers import disjoint_copies
 
 from graphtemper import csbm
-from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import column_moments
 from graphtemper.models import GCN
-from graphtemper.models.fast_passes import ForwardPasses
-from graphtemper.signals.split_views import column_halves
+from graphtemper.models.predictor import ForwardPasses
+from graphtemper.signals.covariances import column_halves
 
 COPIES, PASSES = 50, 30
 DRAWS = COPIES * PASSES

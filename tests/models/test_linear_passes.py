@@ -7,11 +7,10 @@ from tests.helpers import disjoint_copies
 
 from graphtemper import csbm
 from graphtemper.errors import InputError
-from graphtemper.graph.moments import column_moments
-from graphtemper.graph.operators import operator
+from graphtemper.graph.operators import column_moments, operator
 from graphtemper.models import SGC, SIGN, LinearPasses
-from graphtemper.models.fast_passes import ForwardPasses, passes_of, without_edges
-from graphtemper.signals.split_views import column_halves
+from graphtemper.models.predictor import ForwardPasses, passes_of, without_edges
+from graphtemper.signals.covariances import column_halves
 
 COPIES, PASSES = 100, 30
 

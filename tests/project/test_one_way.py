@@ -24,7 +24,7 @@ SOFTMAX_ELSEWHERE = {
 }
 BINNING_ELSEWHERE = {
     "graphtemper/calibrators/stac/per_node.py": "splines share a node among three bins",
-    "graphtemper/card/class_profile.py": "thirds of the source's confidence are categories",
+    "graphtemper/card/data.py": "thirds of the source's confidence are categories",
     "graphtemper/shifts/structure.py": "a uniform number becomes a random index",
     "graphtemper/theory/label_free/expected_error.py": "equal portions of a degree distribution",
 }

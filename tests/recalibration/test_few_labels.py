@@ -13,7 +13,7 @@ from graphtemper.recalibration.few_labels import (
     Prior,
     effective_count,
 )
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 
 QUANTILE = stats.t.ppf(0.95, TAILS) / stats.norm.ppf(0.95)
 NONE = Labels(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))

@@ -7,7 +7,7 @@ import pytest
 from tests.helpers import block_model
 
 from graphtemper import Graph, SourceCard, csbm, shifts
-from graphtemper._core.log_odds import log_odds
+from graphtemper._core.numerics import log_odds
 from graphtemper.errors import InputError
 from graphtemper.models import SGC, SIGN
 from graphtemper.signals import evidence

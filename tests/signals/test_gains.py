@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.gains import read_gains
-from graphtemper.signals.neighbours import Covariance
 
 
 class Views(NamedTuple):

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from graphtemper import Graph, csbm, metrics, shifts
-from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
 from graphtemper.signals import node_signals
 from graphtemper.signals.evidence import Probe

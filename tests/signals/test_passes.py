@@ -5,7 +5,7 @@ import pytest
 
 from graphtemper import csbm, shifts
 from graphtemper.errors import InputError
-from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
 from graphtemper.signals import passes as perturb
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
 from graphtemper.signals.share_drift import (
     LARGEST_DRIFT,

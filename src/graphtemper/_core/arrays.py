@@ -161,3 +161,50 @@ def check_masses(values: NDArray[np.generic], name: str, advice: str) -> FloatAr
     if not abs(masses.sum() - 1.0) <= SUM_TOLERANCE:
         raise InputError(f"{name} sums to {masses.sum():g} instead of 1; {advice}.")
     return np.asarray(masses / masses.sum())
+
+
+def finite(name: str, value: ArrayLike) -> FloatArray:
+    """Real numbers without NaN or infinity."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} must be a number or an array of numbers; got {value!r}."
+        ) from error
+    require(name, array, np.isfinite(array), "a finite number")
+    return array
+
+
+def non_negative(name: str, value: ArrayLike) -> FloatArray:
+    """Numbers that are at least zero."""
+    array = finite(name, value)
+    require(name, array, array >= 0.0, "at least 0")
+    return array
+
+
+def together(**arrays: FloatArray) -> None:
+    """Require shapes that broadcast to one."""
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError as error:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise InputError(
+            f"The arguments' shapes do not fit together ({shapes}); use equal or broadcastable "
+            "shapes."
+        ) from error
+
+
+def require(name: str, array: FloatArray, valid: NDArray[np.bool_], condition: str) -> None:
+    """Raise for the first entry of ``array`` that is not valid."""
+    if not np.all(valid):
+        bad = array[~valid].flat[0]
+        raise InputError(f"{name} must be {condition}; got {bad:g}.")
+
+
+def plain(result: FloatArray) -> float | FloatArray:
+    """Scalars in, float out; arrays in, array out; never NaN or infinity."""
+    if not np.all(np.isfinite(result)):
+        raise InputError(
+            "The result is outside the range of double precision; use less extreme arguments."
+        )
+    return float(result) if np.ndim(result) == 0 else result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -143,6 +144,18 @@ def check_level(level: float) -> float:
     if not 0.0 < number < 1.0:
         raise InputError(f"level must lie strictly between 0 and 1, not {number:g}.")
     return number
+
+
+def checked_level(family: str, level: float, low: float, high: float = math.inf) -> float:
+    """Return the level as a float in [low, high]."""
+    try:
+        value = float(level)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the level of {family} must be a number, not {level!r}.") from error
+    if not (low <= value <= high and math.isfinite(value)):
+        domain = f"at least {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
+        raise InputError(f"the level of {family} must be {domain} and finite, not {level!r}.")
+    return value
 
 
 def check_choice(value: Choice, choices: Iterable[object], name: str) -> Choice:

@@ -17,7 +17,7 @@ from graphtemper._core.checks import (
     check_non_negative,
     check_positive,
 )
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.conformal import ConformalSets
 from graphtemper.errors import InputError

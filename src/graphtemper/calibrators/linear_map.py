@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.errors import NotIdentifiableError
 
 Labels = NDArray[np.intp]

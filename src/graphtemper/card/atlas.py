@@ -21,16 +21,14 @@ from graphtemper import shifts as families
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
-from graphtemper._core.log_odds import log_odds
-from graphtemper._core.random_streams import stream
-from graphtemper._core.threads import num_cores, one_blas_thread
+from graphtemper._core.numerics import log_odds
+from graphtemper._core.reproducible import num_cores, one_blas_thread, stream
 from graphtemper.card import node_response
 from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
 from graphtemper.card.progress import Progress as Progress
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.models.fast_passes import passes_of
-from graphtemper.models.predictor import Predictor
+from graphtemper.models.predictor import Predictor, passes_of
 from graphtemper.shifts import Shift
 from graphtemper.signals.evidence import Probe, Reference, measure, read
 from graphtemper.signals.observation import Observation

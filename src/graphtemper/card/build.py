@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.checks import check_integer
-from graphtemper._core.log_odds import log_odds
-from graphtemper._core.threads import one_blas_thread
+from graphtemper._core.numerics import log_odds
+from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import atlas, response
 from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
-from graphtemper.card.class_profile import ClassProfile
-from graphtemper.card.data import CardData
+from graphtemper.card.data import CardData, ClassProfile
 from graphtemper.card.format import as_stored, at_file_precision
 from graphtemper.card.journal import Journal
 from graphtemper.card.node_response import NodeRows
@@ -25,12 +24,11 @@ from graphtemper.card.progress import Progress, shown
 from graphtemper.card.response import Response
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
-from graphtemper.models.fast_passes import declared_passes
-from graphtemper.models.predictor import Predictor, fingerprint
+from graphtemper.models.predictor import Predictor, declared_passes, fingerprint
 from graphtemper.signals import evidence, node_signals
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.class_model import ClassMoments
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Probe, Reference
+from graphtemper.signals.gains import ClassMoments
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.share_drift import DriftBaseline
 

@@ -27,9 +27,8 @@ from graphtemper.card.progress import Progress
 from graphtemper.card.reading import Reading
 from graphtemper.card.response import Response
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.coercion import as_graph
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, fingerprint
+from graphtemper.models.predictor import Predictor, as_graph, fingerprint
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, SIGNALS, Evidence
 from graphtemper.signals.observation import Observation

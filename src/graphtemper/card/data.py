@@ -1,16 +1,182 @@
-"""The content of a source card."""
+"""The content of a source card, with the profile of its classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card.atlas import AtlasNodes, Environment
-from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.response import Kernel
 from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.share_drift import DriftBaseline
+
+THIRDS = 3
+"""Parts into which the source's confidences are cut."""
+MOST_CLASSES = 40
+"""With more classes the counts would fill the card, with few nodes behind each."""
+# Prior deviation of the biases from 0 and of the slope from 1.
+_PRIOR_DEVIATION = 1.0
+# A slope outside contradicts the source temperature: the logits say nothing about the classes.
+_SLOPES = (0.1, 10.0)
+_STEPS, _HALVINGS, _TOLERANCE = 50, 30, 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class ClassProfile:
+    r"""Classes of the source as the model sees them, at the source temperature.
+
+    A card needs it to recognise new class shares. The counts refine the confusion table: nodes by
+    predicted class and by tercile of the source's confidence, against their true class. Their
+    columns are class-conditional distributions :math:`P(\text{cell} \mid y)`. Under label shift a
+    target's cells are a mixture of them, and since there are more cells than classes this can be
+    tested (`shares_fit`).
+
+    A temperature makes confidence right on average but not the probabilities of each class, and an
+    error of one class grows with its share. So the profile also has a bias per class, and the slope
+    that goes with the biases.
+
+    Attributes
+    ----------
+    counts : (3 K, K) int array
+        Source nodes by cell (3 x predicted class + third of confidence) and true class.
+    edges : (2,) array
+        Confidences that separate the thirds.
+    slope : float
+    biases : (K,) array
+        :math:`\mathrm{softmax}(\beta z + b)` is calibrated for each class of the source.
+    """
+
+    counts: NDArray[np.int64]
+    edges: FloatArray
+    slope: float
+    biases: FloatArray
+
+    @classmethod
+    def measure(cls, logits: FloatArray, labels: NDArray[np.int64]) -> ClassProfile | None:
+        """Measure labelled source nodes; None if the logits do not separate the classes.
+
+        Examples
+        --------
+        >>> logits = np.array([[2.0, 0.0], [0.5, 0.0], [0.0, 1.0], [0.0, 3.0]] * 50)
+        >>> profile = ClassProfile.measure(logits, np.array([0, 1, 1, 1] * 50))
+        >>> profile.confusion.tolist(), profile.shares.tolist()
+        ([[0.25, 0.25], [0.0, 0.5]], [0.25, 0.75])
+        """
+        classes = logits.shape[1]
+        if classes > MOST_CLASSES:
+            return None
+        slope, biases = fit_biases(logits, labels)
+        if not _SLOPES[0] < slope < _SLOPES[1]:
+            return None
+        confidence = temperatures.apply(logits).max(axis=1)
+        edges = np.quantile(confidence, np.arange(1, THIRDS) / THIRDS)
+        counts = np.zeros((THIRDS * classes, classes), dtype=np.int64)
+        np.add.at(counts, (_cells(logits, confidence, edges), labels), 1)
+        return cls(counts, edges, slope, biases)
+
+    @property
+    def num_nodes(self) -> int:
+        """Source nodes behind the counts."""
+        return int(self.counts.sum())
+
+    @property
+    def confusion(self) -> FloatArray:
+        """The joint confusion table (K, K): rows predicted, columns true."""
+        classes = self.counts.shape[1]
+        joint = self.counts.reshape(classes, THIRDS, classes).sum(axis=1)
+        return np.asarray(joint / joint.sum())
+
+    @property
+    def shares(self) -> FloatArray:
+        """Class shares of the source."""
+        return np.asarray(self.counts.sum(axis=0) / self.counts.sum())
+
+    def cells(self, logits: FloatArray) -> NDArray[np.int64]:
+        """Return the number of target nodes in each cell, (3 K,)."""
+        confidence = temperatures.apply(logits).max(axis=1)
+        cells = _cells(logits, confidence, self.edges)
+        return np.bincount(cells, minlength=len(self.counts))
+
+    def calibrated(self, logits: FloatArray) -> FloatArray:
+        """Return logits whose softmax is calibrated for each class of the source."""
+        return np.asarray(self.slope * logits + self.biases)
+
+
+def _cells(logits: FloatArray, confidence: FloatArray, edges: FloatArray) -> NDArray[np.intp]:
+    return np.asarray(THIRDS * logits.argmax(axis=1) + np.searchsorted(edges, confidence))
+
+
+def fit_biases(logits: FloatArray, labels: NDArray[np.int64]) -> tuple[float, FloatArray]:
+    r"""Fit one slope and one bias per class to labelled logits.
+
+    .. math:: \min_{\beta, b} -\sum_i \log \mathrm{softmax}(\beta z_i + b)_{y_i}
+              + \tfrac12 \bigl((\beta - 1)^2 + |b|^2\bigr)
+
+    by Newton's method; the loss is strictly convex. The penalty is that of a standard normal prior:
+    it keeps the biases of classes without nodes finite, and is negligible with many nodes.
+
+    References
+    ----------
+    Alexandari, Kundaje & Shrikumar, ICML 2020 (bias-corrected temperature scaling).
+
+    Examples
+    --------
+    The biases of uninformative logits reproduce the shares of the labels:
+
+    >>> slope, biases = fit_biases(np.zeros((10_000, 2)), np.array([0, 0, 0, 1] * 2500))
+    >>> slope, float(np.exp(biases[0] - biases[1]).round(2))
+    (1.0, 3.0)
+    """
+    z = np.asarray(logits, dtype=np.float64)
+    point = np.concatenate([[1.0], np.zeros(z.shape[1])])
+    value = _loss(point, z, labels)
+    for _ in range(_STEPS):
+        gradient, curvature = _derivatives(point, z, labels)
+        step = -np.linalg.solve(curvature, gradient)
+        decrease = -float(gradient @ step)
+        if decrease <= _TOLERANCE:
+            break
+        for halving in range(_HALVINGS):
+            trial = point + 0.5**halving * step
+            lower = _loss(trial, z, labels)
+            if lower <= value - 1e-4 * 0.5**halving * decrease:
+                break
+        else:  # no decrease beyond rounding
+            break
+        point, value = trial, lower
+    return float(point[0]), point[1:]
+
+
+def _loss(point: FloatArray, z: FloatArray, labels: NDArray[np.int64]) -> float:
+    raw = point[0] * z + point[1:]
+    raw -= raw.max(axis=1, keepdims=True)
+    right = raw[np.arange(len(raw)), labels]
+    deviation = point - np.eye(len(point))[0]
+    penalty = 0.5 * float(deviation @ deviation) / _PRIOR_DEVIATION**2
+    return float((np.log(np.exp(raw).sum(axis=1)) - right).sum()) + penalty
+
+
+def _derivatives(
+    point: FloatArray, z: FloatArray, labels: NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray]:
+    p = temperatures.apply(point[0] * z + point[1:])
+    size = len(point)
+    mean = (p * z).sum(axis=1)
+    deviation = point - np.eye(size)[0]
+    gradient = deviation / _PRIOR_DEVIATION**2
+    gradient[0] += float((mean - z[np.arange(len(z)), labels]).sum())
+    gradient[1:] += p.sum(axis=0) - np.bincount(labels, minlength=size - 1)
+    curvature = np.eye(size) / _PRIOR_DEVIATION**2
+    curvature[0, 0] += float((p * z**2).sum() - (mean**2).sum())
+    curvature[0, 1:] += (p * (z - mean[:, None])).sum(axis=0)
+    curvature[1:, 0] = curvature[0, 1:]
+    curvature[1:, 1:] += np.diag(p.sum(axis=0)) - p.T @ p
+    return gradient, curvature
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,15 +10,14 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card.atlas import Environment
-from graphtemper.card.class_profile import THIRDS, ClassProfile
-from graphtemper.card.data import CardData
+from graphtemper.card.data import THIRDS, CardData, ClassProfile
 from graphtemper.card.fields import LARGEST, Field
 from graphtemper.card.node_response import KINDS, NodeResponse
 from graphtemper.card.response import Kernel
 from graphtemper.errors import InputError
-from graphtemper.signals.class_model import ClassMoments
+from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
-from graphtemper.signals.neighbours import Covariance
+from graphtemper.signals.gains import ClassMoments
 from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
 
 Card = TypeVar("Card", bound=CardData)

@@ -23,14 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.log_odds import log_odds
-from graphtemper._core.random_streams import stream
-from graphtemper._core.threads import one_blas_thread
+from graphtemper._core.numerics import log_odds
+from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.signals import node_signals
 from graphtemper.signals.evidence import Probe
 from graphtemper.signals.node_signals import PLAIN_SIGNALS, SIGNALS, Classes, Float32
 from graphtemper.signals.observation import Observation
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 
 KINDS = {"model": SIGNALS, "logits": PLAIN_SIGNALS}
 """The signals of a response, for targets with a model and for targets with logits alone."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
-from graphtemper._core.log_odds import log_odds, to_share
+from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.data import CardData
 from graphtemper.card.response import Response
 from graphtemper.signals.evidence import LEAD, Evidence

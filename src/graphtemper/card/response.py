@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.log_odds import normal_quantile
+from graphtemper._core.numerics import normal_quantile
 from graphtemper.errors import InputError
 
 # A signal that varies less than this in the atlas, in log-odds, is constant up to rounding.

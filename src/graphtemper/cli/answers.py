@@ -8,7 +8,7 @@ from graphtemper.cli.output import STYLES, console, print_line, print_sentence
 
 if TYPE_CHECKING:
     from graphtemper.recalibration.findings import GraphFindings
-    from graphtemper.recalibration.result import Recalibration
+    from graphtemper.recalibration.job import Recalibration
 
 
 def print_answer(result: GraphFindings) -> None:

@@ -20,8 +20,7 @@ from graphtemper._core.files import open_array, read_npz
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
-from graphtemper.models.fast_passes import declared_passes
-from graphtemper.models.predictor import Predictor, checked_logits
+from graphtemper.models.predictor import Predictor, checked_logits, declared_passes
 
 SPLITS = ("train", "val", "test")
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import SourceCard, metrics, recalibrate, shifts, temperature
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.card.progress import Progress
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
+from graphtemper.recalibration.job import Recalibration
 from graphtemper.recalibration.report import style
-from graphtemper.recalibration.result import Recalibration
 from graphtemper.theory import csbm
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
-    from graphtemper.recalibration.result import Recalibration
+    from graphtemper.recalibration.job import Recalibration
 
 
 @Parameter(name="*")

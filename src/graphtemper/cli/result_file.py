@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from graphtemper.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from graphtemper.recalibration.result import Recalibration
+    from graphtemper.recalibration.job import Recalibration
 
 
 def check_path(out: Path) -> None:

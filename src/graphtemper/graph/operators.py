@@ -4,11 +4,14 @@ The kernel is SciPy's CSR product, run on blocks of rows with one thread per cor
 the interpreter lock inside it). ``benchmarks/run.py`` compares it with one thread and with torch.
 Each output row is computed by one thread in a fixed order, so the bytes do not depend on the number
 of threads.
+
+`EdgeSubsets` gives the operators of many edge subsets of one graph, `column_moments` the mean and
+deviation of each feature column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, get_args, overload
 from weakref import WeakKeyDictionary
@@ -17,8 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.threads import map_blocks, num_cores, one_blas_thread
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.reproducible import map_blocks, num_cores, one_blas_thread
 from graphtemper.errors import InputError
+from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 
 Operator = Literal["mean", "symmetric", "self-loop"]
@@ -260,3 +265,83 @@ def horner(
     # A term with one row has the same values at every node.
     first = terms[0][rows] if len(terms[0]) > 1 else terms[0]
     return first + multiply(sp.csr_matrix(matrix[rows]), total)
+
+
+class EdgeSubsets:
+    """The normalised operators of all edge subsets of a graph, without a new matrix for each.
+
+    The CSR structure is built once, with the index of the edge at each entry; a subset changes the
+    weights only, and edges outside it have weight zero.
+
+    Examples
+    --------
+    >>> from graphtemper.graph.operators import operator
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+    >>> subsets = EdgeSubsets(g, "self-loop")
+    >>> one = subsets.operator(np.array([True, False]))
+    >>> expected = operator(g.replace(edges=[[0, 1]]))
+    >>> bool(np.allclose(one.toarray(), expected.toarray()))
+    True
+    """
+
+    def __init__(self, graph: Graph, kind: Operator = "self-loop") -> None:
+        self._graph, self._kind = graph, kind
+        low, high = graph.edges[:, 0], graph.edges[:, 1]
+        own = np.arange(graph.num_nodes) if kind == "self-loop" else np.empty(0, np.int64)
+        # Edges are numbered from 1, as SciPy may drop stored zeros; self-loops come last.
+        dtype = np.int32 if graph.num_edges < np.iinfo(np.int32).max else np.int64
+        edge = np.arange(1, graph.num_edges + 1, dtype=dtype)
+        number = np.concatenate([edge, edge, np.full(own.size, graph.num_edges + 1, dtype)])
+        rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
+        shape = (graph.num_nodes, graph.num_nodes)
+        matrix = sp.csr_matrix((number, (rows, columns)), shape=shape)
+        self._number = matrix.data - 1
+        self._structure = (matrix.indices, matrix.indptr)
+
+    def operator(self, keep: NDArray[np.bool_]) -> sp.csr_matrix:
+        """Return the operator of the edges with ``keep`` true, (E,) bool."""
+        graph = self._graph
+        degrees = np.bincount(graph.edges[keep].ravel(), minlength=graph.num_nodes)
+        indices, indptr = self._structure
+        weights = normalised_weights(degrees, indices, indptr, self._kind)
+        weights *= np.append(keep, True)[self._number]
+        shape = (graph.num_nodes, graph.num_nodes)
+        return sp.csr_matrix((weights.astype(np.float32), indices, indptr), shape=shape)
+
+
+# Entries per block of rows. The random numbers that a seed gives depend on it.
+BLOCK_ELEMENTS = 1 << 20
+
+
+def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation (divisor N) of each column, in float64.
+
+    Examples
+    --------
+    >>> mean, std = column_moments(np.array([[0.0, 1.0], [2.0, 1.0]]))
+    >>> mean.tolist(), std.tolist()
+    ([1.0, 1.0], [1.0, 0.0])
+    """
+    count, width = features.shape
+    if not isinstance(features, np.ndarray):
+        column, values = features.indices, features.data.astype(np.float64)
+        mean = np.bincount(column, values, minlength=width) / count
+        stored = np.bincount(column, minlength=width)
+        squares = np.bincount(column, (values - mean[column]) ** 2, minlength=width)
+        # Zeros that are not stored deviate by the mean.
+        return mean, np.sqrt((squares + (count - stored) * mean**2) / count)
+    mean = np.asarray(features.mean(axis=0, dtype=np.float64))
+    total = np.zeros(width)
+    near = mean.astype(features.dtype)
+    for rows in row_blocks(count, width):
+        deviation = features[rows] - near
+        total += np.square(deviation, dtype=np.float64).sum(axis=0)
+    # The deviations are from the mean rounded to the precision of the features.
+    return mean, np.sqrt(np.maximum(total / count - (mean - near) ** 2, 0.0))
+
+
+def row_blocks(count: int, width: int) -> Iterator[slice]:
+    """Yield slices of rows with about `BLOCK_ELEMENTS` entries each."""
+    size = max(BLOCK_ELEMENTS // width, 1)
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import FloatArray, as_array, check_pair, probability_columns
 from graphtemper._core.checks import check_choice, check_count
-from graphtemper._core.threads import map_blocks
+from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.metrics.top_label import confidence_and_correct, top_label
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from graphtemper._core.arrays import as_array, check_matrix, check_pair, probability_columns
 from graphtemper._core.checks import check_choice, check_count
-from graphtemper._core.threads import map_blocks
+from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.metrics.binned import (
     BinnedStatistics,

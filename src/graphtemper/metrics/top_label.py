@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import FloatArray, check_pair, probability_columns
-from graphtemper._core.threads import map_blocks
+from graphtemper._core.reproducible import map_blocks
 
 
 def confidence_and_correct(

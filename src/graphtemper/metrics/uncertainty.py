@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import FloatArray, check_pair
 from graphtemper._core.checks import check_choice, check_count, check_level
-from graphtemper._core.random_streams import generator
+from graphtemper._core.reproducible import generator
 from graphtemper.errors import InputError
 from graphtemper.metrics.binned import Closed, Scheme, bin_probabilities
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import gcn, linear, saved
-from graphtemper.models.fast_passes import Passes
 from graphtemper.models.first_layer import FirstLayerPasses
 from graphtemper.models.gcn import GCN
 from graphtemper.models.linear import SGC, SIGN, LinearGNN
 from graphtemper.models.linear_passes import LinearPasses
+from graphtemper.models.predictor import Passes
 
 __all__ = ["GCN", "SGC", "SIGN", "FirstLayerPasses", "LinearPasses", "Passes", "load"]
 

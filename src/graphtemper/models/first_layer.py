@@ -16,12 +16,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper.graph.edge_subsets import EdgeSubsets
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import Dense, Operator, operator, project
-from graphtemper.models.fast_passes import EdgeRunner, HalfViews, Rows, without_edges
+from graphtemper.graph.operators import Dense, EdgeSubsets, Operator, operator, project
 from graphtemper.models.linear_passes import gaussian_factor
-from graphtemper.models.predictor import check_columns, checked_logits
+from graphtemper.models.predictor import (
+    EdgeRunner,
+    HalfViews,
+    Rows,
+    check_columns,
+    checked_logits,
+    without_edges,
+)
 
 Hidden = NDArray[np.float32]
 
@@ -31,7 +36,7 @@ class FirstLayerPasses:
     """The fast passes of a network that reads the features only as X W.
 
     Return one from the ``fast_passes`` method of your own network; see
-    `graphtemper.models.fast_passes`.
+    `graphtemper.models.predictor`.
 
     Parameters
     ----------
@@ -78,7 +83,7 @@ class FirstLayerPasses:
         clean: FloatArray | None = None,
         rows: Rows = None,
     ) -> Iterator[FloatArray]:
-        """See `graphtemper.models.fast_passes.Passes.noisy`."""
+        """See `graphtemper.models.predictor.Passes.noisy`."""
         factor = gaussian_factor(self.weights.astype(np.float64), std)
         matrix, projected = operator(graph, self.operator), self.project(graph.features)
         shape = (graph.num_nodes, factor.shape[0])
@@ -91,7 +96,7 @@ class FirstLayerPasses:
     def half_views(
         self, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray, rows: Rows = None
     ) -> Iterator[HalfViews]:
-        """See `graphtemper.models.fast_passes.Passes.half_views`."""
+        """See `graphtemper.models.predictor.Passes.half_views`."""
         matrix = operator(graph, self.operator)
         alone = operator(without_edges(graph), self.operator)
         mean = column_mean.astype(np.float32)[None, :]
@@ -104,13 +109,13 @@ class FirstLayerPasses:
             yield HalfViews(*(view if rows is None else view[rows] for view in views))
 
     def edge_runner(self, graph: Graph) -> EdgeRunner:
-        """See `graphtemper.models.fast_passes.Passes.edge_runner`."""
+        """See `graphtemper.models.predictor.Passes.edge_runner`."""
         projected = self.project(graph.features)
         subsets = EdgeSubsets(graph, self.operator)
         return lambda keep: self._logits(projected, subsets.operator(keep))
 
     def own_view(self, graph: Graph) -> FloatArray:
-        """See `graphtemper.models.fast_passes.Passes.own_view`."""
+        """See `graphtemper.models.predictor.Passes.own_view`."""
         alone = operator(without_edges(graph), self.operator)
         return self._logits(self.project(graph.features), alone)
 

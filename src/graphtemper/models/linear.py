@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer, check_number
 from graphtemper._core.parameters import HasParameters
-from graphtemper._core.threads import one_blas_thread
+from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
 from graphtemper.graph.operators import Operator, multiply, operator

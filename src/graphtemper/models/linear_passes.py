@@ -1,7 +1,7 @@
 r"""Fast passes of linear graph models, whose logits are :math:`\sum_k S^k X W_k + b`.
 
 Prediction projects first and then propagates K columns instead of the F columns of X. The passes of
-`graphtemper.models.fast_passes` cost no more than that:
+`graphtemper.models.predictor` cost no more than that:
 
 - Feature noise E adds :math:`\sum_k S^k (E W_k)` to the logits, and a row of
   :math:`(E W_0, \dots, E W_H)` is Gaussian with covariance :math:`W^\top \mathrm{diag}(v)\, W`,
@@ -25,11 +25,17 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
 from graphtemper.errors import InputError
-from graphtemper.graph.edge_subsets import EdgeSubsets
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import COLUMNS_AT_ONCE, Dense, Operator, horner, operator, project
-from graphtemper.models.fast_passes import EdgeRunner, HalfViews, Rows
-from graphtemper.models.predictor import check_columns, checked_logits
+from graphtemper.graph.operators import (
+    COLUMNS_AT_ONCE,
+    Dense,
+    EdgeSubsets,
+    Operator,
+    horner,
+    operator,
+    project,
+)
+from graphtemper.models.predictor import EdgeRunner, HalfViews, Rows, check_columns, checked_logits
 
 # Directions whose variance is below this fraction of the largest hold only rounding error.
 _NEGLIGIBLE = 1e-12
@@ -40,7 +46,7 @@ class LinearPasses:
     r"""A linear graph model: logits :math:`\sum_k S^k X W_k + b`, with its fast passes.
 
     Return one from the ``fast_passes`` method of your own linear model; see
-    `graphtemper.models.fast_passes` for an example.
+    `graphtemper.models.predictor` for an example.
 
     Parameters
     ----------
@@ -125,7 +131,7 @@ class LinearPasses:
         clean: FloatArray | None = None,
         rows: Rows = None,
     ) -> Iterator[FloatArray]:
-        """See `graphtemper.models.fast_passes.Passes.noisy`."""
+        """See `graphtemper.models.predictor.Passes.noisy`."""
         if clean is None:
             clean = checked_logits(self.logits(graph), graph.num_nodes)
         factor = self.noise_factor(std)
@@ -147,7 +153,7 @@ class LinearPasses:
     def half_views(
         self, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray, rows: Rows = None
     ) -> Iterator[HalfViews]:
-        """See `graphtemper.models.fast_passes.Passes.half_views`."""
+        """See `graphtemper.models.predictor.Passes.half_views`."""
         matrix = operator(graph, self.operator)
         mean = column_mean.astype(np.float32)[None, :]
         classes = self.num_classes
@@ -173,7 +179,7 @@ class LinearPasses:
                 )
 
     def edge_runner(self, graph: Graph) -> EdgeRunner:
-        """See `graphtemper.models.fast_passes.Passes.edge_runner`."""
+        """See `graphtemper.models.predictor.Passes.edge_runner`."""
         terms = self.project(graph.features)
         subsets = EdgeSubsets(graph, self.operator)
 
@@ -184,7 +190,7 @@ class LinearPasses:
         return run
 
     def own_view(self, graph: Graph) -> FloatArray:
-        """See `graphtemper.models.fast_passes.Passes.own_view`."""
+        """See `graphtemper.models.predictor.Passes.own_view`."""
         total = np.zeros((graph.num_nodes, self.num_classes))
         for term in self.project(graph.features):
             total += term

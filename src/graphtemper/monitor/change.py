@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphtemper._core.checks import check_number
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
 
 # Stakes of the accounts; |stake| = 2 could lose everything at once.

@@ -12,8 +12,7 @@ from graphtemper.monitor.entry import Entry
 from graphtemper.monitor.isolation import ChildProcess
 from graphtemper.monitor.logit_snapshots import HashedParts, LogitSnapshot
 from graphtemper.monitor.snapshots import Snapshot
-from graphtemper.recalibration.job import recalibrate
-from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.job import Recalibration, recalibrate
 from graphtemper.scale.answering import ShardedAnswer
 from graphtemper.scale.logits.recalibration import estimate_logits
 

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from graphtemper._core.checks import check_instance, check_integer
-from graphtemper._core.log_odds import log_odds
+from graphtemper._core.numerics import log_odds
 from graphtemper.card.card import SourceCard
 from graphtemper.card.format import to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError, MissingExtraError

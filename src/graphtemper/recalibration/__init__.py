@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from graphtemper.recalibration.job import recalibrate
-from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.job import Recalibration, recalibrate
 
 __all__ = ["Recalibration", "recalibrate"]

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper import theory
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
-from graphtemper._core.log_odds import log_odds
+from graphtemper._core.numerics import log_odds
 from graphtemper.card.reading import Prior, Reading
 from graphtemper.recalibration import few_labels
 from graphtemper.recalibration.class_shares import support
@@ -31,7 +30,7 @@ from graphtemper.recalibration.verdict import (
     direction,
     judge,
 )
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import ece_bound, nearest_temperature
 
 Match = Callable[[float], tuple[float, str]]
 """Return the temperature for an accuracy, relative to the source's, and any problem with it."""
@@ -105,7 +104,7 @@ class Answer:
     @property
     def severity_bound(self) -> float:
         """The largest ECE that the matched slope allows at the source temperature."""
-        return float(theory.ece_bound(1.0 / self.matched, self.reading.evidence.mean_abs_logit))
+        return float(ece_bound(1.0 / self.matched, self.reading.evidence.mean_abs_logit))
 
     def shifted(self, logits: FloatArray) -> FloatArray:
         """Return the logits that the answer is about: corrected for class shares, if it is."""

@@ -58,7 +58,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
-from graphtemper._core.log_odds import to_share
+from graphtemper._core.numerics import to_share
 from graphtemper.card.reading import Prior
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.temperature.inverse import gaps, summarise

@@ -7,26 +7,184 @@ labels of the target graph are never read, only those that the caller passes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.threads import one_blas_thread
+from graphtemper import temperature as temperatures
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card.card import SourceCard
-from graphtemper.graph.coercion import as_graph
+from graphtemper.errors import MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor
+from graphtemper.models.predictor import Predictor, as_graph, checked_logits
 from graphtemper.recalibration import answer as answers
+from graphtemper.recalibration import node_temperatures
+from graphtemper.recalibration.answer import Answer
 from graphtemper.recalibration.class_shares import support
 from graphtemper.recalibration.class_shares.support import ClassShares
-from graphtemper.recalibration.few_labels import NO_LABELS
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import LabelPlan, read_labels
-from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.reasons import Reason
 from graphtemper.signals.observation import Observation
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
     from torch_geometric.data import Data
+
+
+class Recalibration(Findings):
+    """Calibrated probabilities of a model on a target graph, with a verdict and its reasons.
+
+    See `graphtemper.recalibration.findings` for the attributes.
+    """
+
+    @classmethod
+    def of(
+        cls, answer: Answer, observation: Observation, labels: Labels, per_node: bool = False
+    ) -> Recalibration:
+        """Turn an answer into calibrated probabilities of the observed nodes."""
+        reading, unit = answer.reading, answer.reading.card.probe.temperature
+        logits = answer.shifted(observation.logits)
+        divisors: FloatArray | None = None
+        uneven: list[Reason] = []
+        if per_node:
+            divisors, uneven = node_temperatures.spread(
+                observation,
+                reading.card,
+                answer.relative,
+                answer.accuracy.value,
+                keep=answer.verdict == "abstain",
+            )
+        probabilities = probabilities_at(logits, answer.relative if divisors is None else divisors)
+        return cls(
+            temperature=answer.temperature,
+            accuracy=answer.accuracy,
+            verdict=answer.verdict,
+            reasons=[*answer.reasons, *uneven, *answer.share_reasons],
+            slope=answer.slope,
+            severity_bound=answer.severity_bound,
+            signals=reading.numbers(),
+            gains={} if reading.gains is None else reading.gains.to_dict(),
+            nearest=reading.nearest_families(),
+            mean_confidence=(answer.confidence, float(probabilities.max(axis=1).mean())),
+            probabilities=probabilities,
+            nodes=observation.nodes,
+            num_labels=int(labels.rows.size),
+            class_shares=answer.class_shares,
+            logit_shift=None if answer.offsets is None else answer.offsets * unit,
+            node_temperatures=None if divisors is None else divisors * unit,
+            background=_background(answer, observation, labels),
+        )
+
+    def apply(self, logits: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities of other logits (m, K) of the same model.
+
+        The temperature is the graph's, also if `node_temperatures` were computed, and a correction
+        for class shares is added first.
+
+        Examples
+        --------
+        >>> from graphtemper._core.estimate import Estimate
+        >>> result = Recalibration(
+        ...     temperature=2.0, accuracy=Estimate(0.7, 0.6, 0.8, "atlas"), verdict="trust",
+        ...     reasons=[], slope=0.5, severity_bound=0.1, signals={}, gains={}, nearest=[],
+        ...     mean_confidence=(0.9, 0.7), probabilities=np.full((1, 2), 0.5), nodes=np.arange(1),
+        ... )
+        >>> result.apply([[0.0, 2.0]]).round(3).tolist()
+        [[0.269, 0.731]]
+        """
+        shape = np.shape(logits)
+        values = checked_logits(logits, shape[0] if shape else 0)
+        if self.logit_shift is not None:
+            values = values + self.logit_shift
+        return probabilities_at(values, self.temperature)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw confidence before and after against the accuracy interval; needs matplotlib.
+
+        ``ax`` are the axes to draw on (default: new ones). They are returned.
+        """
+        from graphtemper.recalibration.plot import plot_confidence
+
+        return plot_confidence(self, ax)
+
+    def to_frame(self) -> DataFrame:
+        """Return one row per chosen node as a pandas ``DataFrame``; needs pandas.
+
+        The index holds the nodes. Columns are the prediction, its confidence, the probabilities
+        and, with ``per_node=True``, the node's temperature.
+        """
+        try:
+            from pandas import DataFrame, Index
+        except ImportError as error:
+            raise MissingExtraError("to_frame needs pandas; run pip install pandas.") from error
+
+        columns = {"prediction": self.predictions, "confidence": self.probabilities.max(axis=1)}
+        columns |= {f"probability_{k}": values for k, values in enumerate(self.probabilities.T)}
+        if self.node_temperatures is not None:
+            columns["temperature"] = self.node_temperatures
+        return DataFrame(columns, index=Index(self.nodes, name="node"))
+
+    def _repr_html_(self) -> str:
+        from graphtemper.card import notebook
+        from graphtemper.recalibration.plot import plot_confidence
+
+        rows = self.summary_rows()
+        rows["Reasons"] = " ".join(reason.text for reason in self.reasons)
+        image = notebook.picture(
+            lambda ax: plot_confidence(self, ax), "confidence before and after"
+        )
+        return notebook.table(f"Verdict: {self.verdict}", rows) + image
+
+    def report(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
+        """Write the result as one HTML page for people; ``name`` is what they call the graph."""
+        from graphtemper.recalibration.report.page import write_report
+
+        write_report(path, self, name)
+
+
+def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:
+    """Return softmax(logits / T) with the largest logit of every row on top.
+
+    A large temperature may round a small lead to a tie, which would change the prediction.
+
+    Examples
+    --------
+    >>> probabilities_at(np.array([[0.0, 1e-20]]), 1e10).argmax(axis=1).tolist()
+    [1]
+    """
+    return keep_argmax(temperatures.apply(logits, temperature), logits.argmax(axis=1))
+
+
+def keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> FloatArray:
+    """Raise the probability of a prediction where rounding has put another class on top."""
+    rows = np.flatnonzero(probabilities.argmax(axis=1) != predictions)
+    probabilities[rows, predictions[rows]] = np.nextafter(probabilities[rows].max(axis=1), 2.0)
+    return probabilities
+
+
+def _background(answer: Answer, observation: Observation, labels: Labels) -> Background:
+    graph = observation.graph
+    probabilities = observation.probabilities
+    if answer.offsets is not None:
+        probabilities = temperatures.apply(answer.shifted(observation.logits))
+    return Background(
+        card=answer.reading.card,
+        response=answer.reading.response,
+        name=graph.name,
+        class_names=graph.class_names or (),
+        confidence=probabilities.max(axis=1),
+        predictions=answer.shifted(observation.logits).argmax(axis=1),
+        degrees=np.asarray(graph.degrees[observation.nodes], dtype=np.int64),
+        labels=labels,
+        labelled=probabilities[labels.rows],
+    )
 
 
 @one_blas_thread(also_openmp=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.findings import Findings

@@ -12,13 +12,13 @@ import numpy as np
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.log_odds import log_odds
+from graphtemper._core.numerics import log_odds
 from graphtemper.card.data import CardData
 from graphtemper.errors import InputError
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals import node_signals
 from graphtemper.signals.observation import Observation
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 
 
 def spread(

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from graphtemper._core.estimate import Estimate
-from graphtemper._core.log_odds import normal_quantile
+from graphtemper._core.numerics import normal_quantile
 from graphtemper.card.reading import Reading
 from graphtemper.recalibration.few_labels import Learned
 from graphtemper.recalibration.reasons import Reason, ReasonCode

@@ -70,7 +70,7 @@ class CleanPass:
         return [self.logits(shard)]
 
     def own_views(self, first: int, last: int) -> FloatArray:
-        """Return own views (`graphtemper.signals.neighbours`) at the source temperature."""
+        """Return own views (`graphtemper.signals.covariances`) at the source temperature."""
         terms = self.terms.open()[first:last].astype(np.float64)
         by_hop = terms.reshape(last - first, -1, self.num_classes)
         return np.asarray((by_hop.sum(axis=1) + self.model.intercept) / self.temperature)

@@ -16,7 +16,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
-from graphtemper._core.threads import one_blas_thread
+from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.errors import ClusterError, MissingExtraError
 
 Item = TypeVar("Item")

@@ -8,7 +8,7 @@ from math import exp, log
 from typing import NamedTuple
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.roots import Derivatives, bounded_root
+from graphtemper._core.numerics import Derivatives, bounded_root
 from graphtemper.scale.engine import Engine
 from graphtemper.temperature.inverse import (
     LOG_LIMIT,
@@ -16,7 +16,7 @@ from graphtemper.temperature.inverse import (
     smallest_contribution,
     summarise,
 )
-from graphtemper.temperature.matching import nearest_defined
+from graphtemper.temperature.scaling import nearest_defined
 
 ReadLogits = Callable[[int], Iterable[FloatArray]]
 """Maps a shard's number to its logits: (n, K) blocks divided by the source temperature."""
@@ -103,7 +103,7 @@ def nearest_temperature(
     accuracy: float,
     logit_range: LogitRange,
 ) -> tuple[float, str]:
-    """Return `graphtemper.temperature.matching.nearest_temperature` of sharded logits."""
+    """Return `graphtemper.temperature.scaling.nearest_temperature` of sharded logits."""
     return nearest_defined(
         accuracy,
         num_classes,

@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.graph.operators import Operator, multiply, row_scale
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.storage.array_files import Columns

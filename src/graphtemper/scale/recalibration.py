@@ -18,10 +18,9 @@ from graphtemper.card.format import to_json
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
-from graphtemper.models.fast_passes import passes_of
 from graphtemper.models.linear_passes import LinearPasses
-from graphtemper.models.predictor import Predictor
-from graphtemper.recalibration.result import probabilities_at
+from graphtemper.models.predictor import Predictor, passes_of
+from graphtemper.recalibration.job import probabilities_at
 from graphtemper.scale.answering import (
     ShardedRecalibration,
     answer,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphtemper._core.random_streams import Seed, stream
+from graphtemper._core.reproducible import Seed, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 
@@ -95,15 +94,3 @@ def compose(*shifts: Shift) -> Shift:
         raise InputError("compose needs at least one shift.")
     levels = tuple(part.level for part in parts if isinstance(part.level, float))
     return Shift("+".join(part.family for part in parts), levels, parts=parts)
-
-
-def checked_level(family: str, level: float, low: float, high: float = math.inf) -> float:
-    """Return the level as a float in [low, high]."""
-    try:
-        value = float(level)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the level of {family} must be a number, not {level!r}.") from error
-    if not (low <= value <= high and math.isfinite(value)):
-        domain = f"at least {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
-        raise InputError(f"the level of {family} must be {domain} and finite, not {level!r}.")
-    return value

@@ -15,12 +15,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from graphtemper._core.checks import checked_level
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.moments import column_moments, row_blocks
-from graphtemper.graph.operators import adjacency
-from graphtemper.shifts.base import Shift, checked_level
+from graphtemper.graph.operators import adjacency, column_moments, row_blocks
+from graphtemper.shifts.base import Shift
 
 Where = Literal["random", "region", "low-degree"]
 Generator = np.random.Generator

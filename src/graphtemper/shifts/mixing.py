@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from graphtemper._core.checks import checked_level
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.shifts.base import Shift, checked_level
+from graphtemper.shifts.base import Shift
 
 Generator = np.random.Generator
 

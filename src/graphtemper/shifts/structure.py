@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper._core.checks import checked_level
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import tidy_edges
 from graphtemper.graph.graph import Graph
-from graphtemper.shifts.base import Shift, checked_level
+from graphtemper.shifts.base import Shift
 
 Generator = np.random.Generator
 

@@ -18,20 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.log_odds import log_odds
-from graphtemper._core.random_streams import stream
+from graphtemper._core.numerics import log_odds
+from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
 from graphtemper.signals import passes as perturb
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals import split_views
-from graphtemper.signals.class_model import ClassMoments, transfer
-from graphtemper.signals.gains import Gains, read_gains
-from graphtemper.signals.neighbours import (
+from graphtemper.signals.covariances import (
     Covariance,
     HeldOutProducts,
+    centred,
+    column_halves,
     edges_and_wedges,
+    node_products,
     ratio_of_sums,
 )
+from graphtemper.signals.gains import ClassMoments, Gains, read_gains, transfer
 from graphtemper.signals.observation import Observation
 
 LEAD = "signal accuracy"
@@ -133,7 +134,7 @@ def measure(observation: Observation, probe: Probe) -> Evidence:
     `Probe.passes_over`). A linear model propagates K columns in each of them.
     """
     check_logit_size(observation.logits, observation.nodes)
-    z = split_views.centred(observation.logits)
+    z = centred(observation.logits)
     p = observation.probabilities
     confidence, entropy = signals.confidence(p), signals.entropy(p)
     deviation = z - z.mean(axis=0)
@@ -193,7 +194,7 @@ def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covaria
     """Return the covariance between halves of the columns, for the model and for its own view."""
     graph = observation.graph
     mean, _ = observation.column_moments
-    halves = split_views.column_halves(graph.num_features, probe.splits, probe.seed)
+    halves = column_halves(graph.num_features, probe.splits, probe.seed)
     everywhere = _sample(np.arange(graph.num_nodes), observation.seed)
     observes_all = observation.num_nodes == graph.num_nodes
     nodes = everywhere if observes_all else _sample(observation.nodes, observation.seed)
@@ -203,8 +204,8 @@ def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covaria
     whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
     with np.errstate(over="ignore", invalid="ignore"):
         for views in observation.passes.half_views(graph, halves, mean, rows):
-            whole += split_views.node_products(views.first, views.second, centre)[at]
-            alone += split_views.node_products(views.own_first, views.own_second, centre)[at]
+            whole += node_products(views.first, views.second, centre)[at]
+            alone += node_products(views.own_first, views.own_second, centre)[at]
     # Averages over splits come first: the splits of one node are dependent, nodes nearly are not.
     ones = np.full(nodes.size, probe.splits * probe.temperature**2)
     return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)

@@ -1,7 +1,7 @@
 r"""Node signals: measurements per node, without labels, of how reliable its prediction is.
 
 A shift that affects a part of the graph changes the signals of the nodes in that part. The leading
-signal is the disagreement of a node's two split views (see `split_views`),
+signal is the disagreement of a node's two split views (see `covariances`),
 
 .. math:: q_i = \frac1S \sum_s |u_{is} - v_{is}|^2,
 
@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.random_streams import stream
-from graphtemper._core.threads import map_blocks
+from graphtemper._core.reproducible import map_blocks, stream
 from graphtemper.graph.operators import multiply
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals import split_views
+from graphtemper.signals.covariances import centred, column_halves
 from graphtemper.signals.evidence import Probe
 from graphtemper.signals.observation import Observation
 
@@ -125,20 +124,19 @@ def _plain(observation: Observation, probe: Probe) -> list[FloatArray]:
 
 def _with_model(observation: Observation, probe: Probe) -> list[FloatArray]:
     graph, nodes, predicted = observation.graph, observation.nodes, observation.predictions
-    own = split_views.centred(observation.passes.own_view(graph)) / probe.temperature
-    halves = split_views.column_halves(graph.num_features, SPLITS, probe.seed)
+    own = centred(observation.passes.own_view(graph)) / probe.temperature
+    halves = column_halves(graph.num_features, SPLITS, probe.seed)
     square, lead, agree = (np.zeros(nodes.size) for _ in range(3))
     own_square = np.zeros(graph.num_nodes)
     for views in observation.passes.half_views(graph, halves, observation.column_moments[0]):
         first, second = (
-            split_views.centred(view[nodes]) / probe.temperature
-            for view in (views.first, views.second)
+            centred(view[nodes]) / probe.temperature for view in (views.first, views.second)
         )
         square += ((first - second) ** 2).sum(axis=1) / SPLITS
         lead += np.minimum(_lead(first, predicted), _lead(second, predicted)) / SPLITS
         for view in (first, second):
             agree += (view.argmax(axis=1) == predicted) / (2.0 * SPLITS)
-        gap = split_views.centred(views.own_first - views.own_second) / probe.temperature
+        gap = centred(views.own_first - views.own_second) / probe.temperature
         own_square += (gap**2).sum(axis=1) / SPLITS
     around = _neighbour_mean(observation, own, own_square[:, None])
     around_own, around_square = around[:, :-1], around[:, -1]

@@ -13,10 +13,8 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
-from graphtemper.graph.moments import column_moments
-from graphtemper.graph.operators import adjacency
-from graphtemper.models.fast_passes import Passes, passes_of
-from graphtemper.models.predictor import Predictor, checked_logits, predict
+from graphtemper.graph.operators import adjacency, column_moments
+from graphtemper.models.predictor import Passes, Predictor, checked_logits, passes_of, predict
 from graphtemper.signals import passes as perturb
 from graphtemper.signals.passes import Kind
 

@@ -1,7 +1,7 @@
 """Perturbed passes: the predictor's logits on slightly changed copies of a graph.
 
 Passes come one at a time, so M passes never hold (M, N, K) numbers; votes are counted as they come.
-The model itself takes the passes, see `graphtemper.models.fast_passes`.
+The model itself takes the passes, see `graphtemper.models.predictor`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.random_streams import Seed, stream
+from graphtemper._core.checks import checked_level
+from graphtemper._core.reproducible import Seed, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.moments import column_moments
-from graphtemper.models.fast_passes import passes_of
-from graphtemper.models.predictor import Predictor
-from graphtemper.shifts.base import checked_level
+from graphtemper.graph.operators import column_moments
+from graphtemper.models.predictor import Predictor, passes_of
 
 Kind = Literal["feature", "edge", "both"]
 

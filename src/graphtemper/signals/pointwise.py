@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
 from graphtemper._core.arrays import FloatArray, check_matrix
-from graphtemper._core.threads import map_blocks
+from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.operators import multiply

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.moments import column_moments
-from graphtemper.graph.operators import multiply
+from graphtemper.graph.operators import column_moments, multiply
 
 SKETCH_SIZE = 128
 """Number of random combinations of column means that the card holds in place of the columns."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.roots import Derivatives, bounded_root
-from graphtemper._core.threads import map_blocks
+from graphtemper._core.numerics import Derivatives, bounded_root
+from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 
 RELATIVE_BOUNDS = (1e-6, 1e6)

@@ -1,4 +1,4 @@
-r"""Temperature: fit it to labels, match it to an accuracy, apply it to logits.
+r"""Apply a temperature to logits, and match it to an accuracy.
 
 A temperature T divides logits, so the probabilities are softmax(z / T). T > 1 lowers confidence.
 Everything here works on the gaps :math:`d_{ij} = z_{ij} - \max_k z_{ik} \le 0` and on the inverse
@@ -13,74 +13,37 @@ over blocks of rows.
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
 from math import exp, log
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, as_array, check_matrix, check_pair
+from graphtemper._core.arrays import (
+    FloatArray,
+    as_array,
+    check_matrix,
+    finite,
+    non_negative,
+    plain,
+    together,
+)
 from graphtemper._core.checks import check_number
-from graphtemper._core.roots import Derivatives, bounded_root
-from graphtemper._core.threads import map_blocks
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper._core.numerics import Derivatives, bounded_root
+from graphtemper._core.reproducible import map_blocks
+from graphtemper.errors import InputError
 from graphtemper.temperature.inverse import (
     LOG_LIMIT,
     RELATIVE_BOUNDS,
-    Optimum,
-    Status,
     confidence_derivatives,
-    find_optimum,
     gaps,
-    mean_nll,
+    smallest_contribution,
     summarise,
 )
 
-__all__ = [
-    "RELATIVE_BOUNDS",
-    "TemperatureFit",
-    "apply",
-    "fit",
-    "log_probabilities",
-    "match_confidence",
-    "mean_confidence",
-    "solve",
-]
-
 # The largest difference between the accuracy and the mean confidence that matches it.
 MATCH_TOLERANCE = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class TemperatureFit:
-    """The NLL-optimal temperature, its status and the likelihood it reaches.
-
-    Attributes
-    ----------
-    temperature : float
-        The fitted T.
-    inverse : float
-        beta = 1 / T, the slope; libraries differ in which of the two they call "temperature".
-    nll_before, nll_after : float
-        Mean negative log-likelihood per node at T = 1 and at the fitted T, in nats.
-    iterations : int
-        Passes over all rows (the warm start on a subsample not counted).
-    status : str
-        ``"optimal"``: the unique minimiser. ``"at lower bound"``: the likelihood still grows as
-        T -> 0 (every label has the largest logit of its node). ``"at upper bound"``: it grows as T
-        -> infinity, or up to temperatures beyond the bound where all probabilities are uniform (the
-        logits contradict the labels, or are unrelated to them). ``"undetermined"``: every node's
-        logits are all equal, so no T changes anything; T is 1.
-    """
-
-    temperature: float
-    inverse: float
-    nll_before: float
-    nll_after: float
-    iterations: int
-    status: Status
 
 
 def apply(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatArray:
@@ -184,85 +147,6 @@ def mean_confidence(logits: ArrayLike, temperature: ArrayLike = 1.0) -> float:
     return sum(map_blocks(total, *z.shape)) / len(z)
 
 
-def fit(logits: ArrayLike, labels: ArrayLike) -> float:
-    """Return the temperature that minimises the negative log-likelihood of the labels.
-
-    The objective is convex in 1/T, so the answer is unique; it is found by a bracketed
-    third-order Newton iteration to a relative error far below 1e-6. Scaling the logits by s
-    multiplies the answer by s.
-
-    Parameters
-    ----------
-    logits : (n, K) array
-        Finite logits of labelled nodes.
-    labels : (n,) integer array
-        Classes 0 ... K-1. Unlabelled nodes (-1) are an error: select the labelled nodes first.
-
-    Returns
-    -------
-    float
-        The temperature. When no finite positive optimum exists the answer is still defined, and
-        a `GraphTemperWarning` says so: the nearest end of `RELATIVE_BOUNDS` (in units of the
-        logits' distances) if every node is correct (T -> 0) or the logits contradict the
-        labels (T -> infinity), and 1 if every node's logits are all equal.
-
-    See Also
-    --------
-    solve : the same answer with its status and the likelihood before and after.
-
-    References
-    ----------
-    Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
-
-    Examples
-    --------
-    Three of four nodes with logit 3 are correct, so the calibrated confidence is 3/4:
-
-    >>> T = fit([[0.0, 3.0]] * 4, [1, 1, 1, 0])
-    >>> round(T, 6), round(float(apply([[0.0, 3.0]], T)[0, 1]), 6)
-    (2.730718, 0.75)
-    """
-    z, y = check_pair(logits, labels, "logits")
-    optimum = find_optimum(z, y)
-    if optimum.status != "optimal":
-        warnings.warn(_explain(optimum), GraphTemperWarning, stacklevel=2)
-    return optimum.temperature
-
-
-def solve(logits: ArrayLike, labels: ArrayLike) -> TemperatureFit:
-    """Fit the temperature as `fit` does and report its status instead of warning.
-
-    Parameters
-    ----------
-    logits : (n, K) array
-    labels : (n,) integer array
-
-    Returns
-    -------
-    TemperatureFit
-
-    Examples
-    --------
-    >>> solve([[0.0, 3.0]] * 4, [1, 1, 1, 0]).status
-    'optimal'
-    >>> solve([[0.0, 3.0], [1.0, 0.0]], [1, 0]).status
-    'at lower bound'
-    """
-    z, y = check_pair(logits, labels, "logits")
-    optimum = find_optimum(z, y)
-    before, after = (
-        mean_nll(z, optimum.mean_label_gap, beta) for beta in (1.0, 1.0 / optimum.temperature)
-    )
-    return TemperatureFit(
-        temperature=optimum.temperature,
-        inverse=1.0 / optimum.temperature,
-        nll_before=before,
-        nll_after=after,
-        iterations=optimum.iterations,
-        status=optimum.status,
-    )
-
-
 def match_confidence(logits: ArrayLike, accuracy: float) -> float:
     r"""Return the unique temperature at which the mean confidence equals ``accuracy``.
 
@@ -317,6 +201,90 @@ def match_confidence(logits: ArrayLike, accuracy: float) -> float:
     return exp(-log_beta)
 
 
+def nearest_temperature(logits: FloatArray, accuracy: float) -> tuple[float, str]:
+    """Return the temperature that matches the accuracy, or the nearest defined one and why.
+
+    Mean confidence runs from 1/K (T -> infinity) to 1 (T -> 0; less where top logits tie). For an
+    accuracy at or beyond an end the answer is a bound (`temperature.RELATIVE_BOUNDS` times the
+    largest spread, or the smallest gap) where every node's probabilities are uniform, or one-hot,
+    to six digits. Where all logits are equal no T changes anything, and T is 1.
+
+    Examples
+    --------
+    >>> z = np.array([[0.0, 2.0], [0.0, -4.0]])
+    >>> nearest_temperature(z, 0.9)[1]
+    ''
+    >>> nearest_temperature(z, 0.5)[1]
+    'accuracy 0.5 is not above 1/K = 0.5, so T is its upper bound'
+    """
+    return nearest_defined(
+        accuracy,
+        logits.shape[1],
+        summarise(logits, None),
+        smallest=lambda: smallest_contribution(logits),
+        match=lambda: match_confidence(logits, accuracy),
+    )
+
+
+class _Ends(Protocol):
+    """What logits allow: a typical and the largest spread, and mean confidence as T -> 0."""
+
+    @property
+    def spread(self) -> float: ...
+    @property
+    def largest_spread(self) -> float: ...
+    @property
+    def confidence_limit(self) -> float: ...
+
+
+def nearest_defined(
+    accuracy: float,
+    num_classes: int,
+    ends: _Ends,
+    *,
+    smallest: Callable[[], float],
+    match: Callable[[], float],
+) -> tuple[float, str]:
+    """Decide for `nearest_temperature`, wherever the logits are; see there.
+
+    ``smallest`` and ``match`` read all logits, so they are called only where they are needed.
+    """
+    chance = 1.0 / num_classes
+    if ends.spread == 0.0:
+        return 1.0, "every node's logits are all equal, so T = 1"
+    if accuracy <= chance:
+        upper = RELATIVE_BOUNDS[1] * ends.largest_spread
+        return upper, f"accuracy {accuracy:.4g} is not above 1/K = {chance:.4g}, " + (
+            "so T is its upper bound"
+        )
+    if accuracy >= ends.confidence_limit:
+        lower = RELATIVE_BOUNDS[0] * smallest()
+        return lower, f"no temperature gives a mean confidence of {accuracy:.4g}, " + (
+            "so T is its lower bound"
+        )
+    return match(), ""
+
+
+def ece_bound(slope: ArrayLike, mean_abs_logit: ArrayLike) -> float | FloatArray:
+    """Upper bound of the population ECE (``prop:bound``).
+
+    Formula: |slope - 1| mean_abs_logit / 4, where mean_abs_logit is the mean of |delta| on the
+    target. Assumptions: those of `theory.slope`; the sigmoid is 1/4-Lipschitz. Limits: 0 at slope
+    1; it can exceed 1 (it does for large logits), where it says nothing. `theory.population_ece` is
+    the value it bounds.
+
+    Examples
+    --------
+    >>> ece_bound(0.5, 2.0)
+    0.25
+    """
+    slope_ = finite("slope", slope)
+    size = non_negative("mean_abs_logit", mean_abs_logit)
+    together(slope=slope_, mean_abs_logit=size)
+    with np.errstate(over="ignore", under="ignore"):  # `plain` turns overflow into an error
+        return plain(0.25 * np.abs(slope_ - 1.0) * size)
+
+
 def _out_of_reach(target: float, low: float, high: float) -> InputError:
     ties = " (nodes with tied largest logits keep it below 1)" if high < 1.0 else ""
     return InputError(
@@ -352,21 +320,3 @@ def _check_temperature(temperature: ArrayLike, rows: int) -> FloatArray:
         node = int(np.argmax(bad))
         raise InputError(f"temperature[{node}] is {values[node]}; it must be positive and finite.")
     return values
-
-
-def _explain(optimum: Optimum) -> str:
-    if optimum.status == "undetermined":
-        return (
-            "Every node's logits are all equal, so no temperature changes the probabilities; "
-            "T = 1 is returned."
-        )
-    if optimum.status == "at lower bound":
-        return (
-            "The likelihood keeps growing as T -> 0 because (nearly) every node is correct; "
-            f"T is set to its lower bound {optimum.temperature:g}: use more labelled nodes."
-        )
-    return (
-        "The likelihood keeps growing as T -> infinity because the logits carry no positive "
-        f"evidence for the labels; T is set to its upper bound {optimum.temperature:g}: check "
-        "the order of the classes and of the nodes."
-    )

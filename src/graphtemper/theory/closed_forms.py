@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
 from graphtemper.errors import InputError
+from graphtemper.temperature.scaling import ece_bound
 from graphtemper.theory import domain
 from graphtemper.theory.finite_degree import finite_degree_temperature
 from graphtemper.theory.gaussian import (
@@ -335,26 +336,6 @@ def direction(slope: ArrayLike, *, tolerance: float = 1e-9) -> str | NDArray[np.
     words: NDArray[np.str_] = np.where(slope_ < 1.0, "over-confident", "under-confident")
     words = np.where(np.abs(slope_ - 1.0) <= margin, "calibrated", words)
     return str(words) if words.ndim == 0 else words
-
-
-@domain.quiet
-def ece_bound(slope: ArrayLike, mean_abs_logit: ArrayLike) -> float | Floats:
-    """Upper bound of the population ECE (``prop:bound``).
-
-    Formula: |slope - 1| mean_abs_logit / 4, where mean_abs_logit is the mean of |delta| on the
-    target. Assumptions: those of `slope`; the sigmoid is 1/4-Lipschitz. Limits: 0 at slope 1; it
-    can exceed 1 (it does for large logits), where it says nothing. `population_ece` is the value
-    it bounds.
-
-    Examples
-    --------
-    >>> ece_bound(0.5, 2.0)
-    0.25
-    """
-    slope_ = domain.finite("slope", slope)
-    size = domain.non_negative("mean_abs_logit", mean_abs_logit)
-    domain.together(slope=slope_, mean_abs_logit=size)
-    return domain.plain(0.25 * np.abs(slope_ - 1.0) * size)
 
 
 @domain.quiet

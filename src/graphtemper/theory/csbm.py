@@ -19,7 +19,7 @@ from graphtemper._core.checks import (
     check_positive,
     check_unit,
 )
-from graphtemper._core.random_streams import generator
+from graphtemper._core.reproducible import generator
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 

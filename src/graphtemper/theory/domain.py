@@ -7,6 +7,11 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper._core.arrays import finite as finite
+from graphtemper._core.arrays import non_negative as non_negative
+from graphtemper._core.arrays import plain as plain
+from graphtemper._core.arrays import require as require
+from graphtemper._core.arrays import together as together
 from graphtemper.errors import IllConditionedWarning, InputError
 
 Floats = NDArray[np.float64]
@@ -18,18 +23,6 @@ ILL_CONDITIONED_SIGNAL = 0.05
 quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore")
 # Closer than this to the zero crossing, only rounding separates the signal from zero.
 _ZERO_SIGNAL = 1e-12
-
-
-def finite(name: str, value: ArrayLike) -> Floats:
-    """Real numbers without NaN or infinity."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{name} must be a number or an array of numbers; got {value!r}."
-        ) from error
-    require(name, array, np.isfinite(array), "a finite number")
-    return array
 
 
 def homophily(name: str, value: ArrayLike) -> Floats:
@@ -46,13 +39,6 @@ def positive(name: str, value: ArrayLike) -> Floats:
     return array
 
 
-def non_negative(name: str, value: ArrayLike) -> Floats:
-    """Numbers that are at least zero."""
-    array = finite(name, value)
-    require(name, array, array >= 0.0, "at least 0")
-    return array
-
-
 def class_count(name: str, value: ArrayLike) -> Floats:
     """Integer numbers of classes, two or more."""
     array = finite(name, value)
@@ -66,25 +52,6 @@ def one(name: str, array: Floats) -> float:
     if array.ndim:
         raise InputError(f"{name} must be one number; call once for each value.")
     return float(array)
-
-
-def together(**arrays: Floats) -> None:
-    """Require shapes that broadcast to one."""
-    try:
-        np.broadcast_shapes(*(array.shape for array in arrays.values()))
-    except ValueError as error:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise InputError(
-            f"The arguments' shapes do not fit together ({shapes}); use equal or broadcastable "
-            "shapes."
-        ) from error
-
-
-def require(name: str, array: Floats, valid: NDArray[np.bool_], condition: str) -> None:
-    """Raise for the first entry of ``array`` that is not valid."""
-    if not np.all(valid):
-        bad = array[~valid].flat[0]
-        raise InputError(f"{name} must be {condition}; got {bad:g}.")
 
 
 def source_signal(coefficient: Floats, crossing: str) -> None:
@@ -104,12 +71,3 @@ def source_signal(coefficient: Floats, crossing: str) -> None:
             # Past this function, the one that called it, and the next (or its `quiet` wrapper).
             stacklevel=4,
         )
-
-
-def plain(result: Floats) -> float | Floats:
-    """Scalars in, float out; arrays in, array out; never NaN or infinity."""
-    if not np.all(np.isfinite(result)):
-        raise InputError(
-            "The result is outside the range of double precision; use less extreme arguments."
-        )
-    return float(result) if np.ndim(result) == 0 else result

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from graphtemper._core.roots import binary_scale
+from graphtemper._core.numerics import binary_scale
 from graphtemper.errors import InputError
 from graphtemper.theory import domain
 from graphtemper.theory.aggregated_law import Degrees, aggregated_law, read_degrees

@@ -9,7 +9,7 @@ from graphtemper.calibrators.stac import per_node as stac_per_node
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.signals.observation import Observation
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 
 
 def test_the_threshold_reproduces_the_source_accuracy(graph, model, threshold):

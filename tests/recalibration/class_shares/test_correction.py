@@ -10,7 +10,7 @@ from scipy.stats import kstest
 from tests.helpers import answer_bytes
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
-from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
+from graphtemper.card.data import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.card.format import to_json
 from graphtemper.cli import main
 from graphtemper.errors import InputError

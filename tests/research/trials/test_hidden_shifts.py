@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, csbm
-from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import column_moments
 from graphtemper_research.trials import hidden_shifts
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from graphtemper import Graph, datasets, recalibrate, shifts
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
 from graphtemper.scale import Serial, convert_graph, recalibrate_shards
 from graphtemper.scale.clean_pass import Run, clean_pass

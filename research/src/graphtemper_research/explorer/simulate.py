@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics, temperature
 from graphtemper._core.checks import check_integer
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import Operator, multiply, operator

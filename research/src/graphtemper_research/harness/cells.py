@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from graphtemper._core.threads import one_blas_thread
+from graphtemper._core.reproducible import one_blas_thread
 from graphtemper_research.harness.code_digest import code_digest
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import Comparison, reported, write_text

@@ -23,7 +23,7 @@ from graphtemper.estimators import Estimator
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals.observation import Observation
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research import retrained
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
 

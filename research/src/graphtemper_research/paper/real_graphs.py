@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics, shifts, temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.threads import num_cores
+from graphtemper._core.reproducible import num_cores
 from graphtemper.calibrators.stac import method as stac
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.paper.frozen_binary import summary
 
 Mode = Literal["as-published", "corrected"]

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import eigsh
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_choice, check_integer, check_non_negative
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import operator

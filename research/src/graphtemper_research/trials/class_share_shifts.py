@@ -17,11 +17,11 @@ from graphtemper import recalibrate
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card.card import SourceCard
-from graphtemper.card.class_profile import ClassProfile
+from graphtemper.card.data import ClassProfile
 from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
 from graphtemper.graph.graph import Graph
 from graphtemper.recalibration.class_shares import adjust_logits, bbse, em, rlls
-from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.job import Recalibration
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import Aggregate, Row, Rows

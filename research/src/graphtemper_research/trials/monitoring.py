@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
 from graphtemper.graph import datasets

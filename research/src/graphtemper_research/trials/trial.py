@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics, recalibrate, temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.stac import method as stac
 from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
@@ -23,9 +23,9 @@ from graphtemper.estimators import ATC, DoC
 from graphtemper.graph.graph import Graph
 from graphtemper.models import GCN, SIGN
 from graphtemper.models.predictor import Predictor
-from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.job import Recalibration
 from graphtemper.signals.observation import Observation
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import FloatArray, as_array, check_matrix, probability_columns
 from graphtemper._core.checks import check_integer, check_non_negative, check_unit
-from graphtemper._core.threads import map_blocks
+from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator

@@ -25,7 +25,7 @@ from graphtemper._core.checks import (
     check_unit,
 )
 from graphtemper._core.parameters import HasParameters
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.conformal.scores import aps, diffuse, raps
 from graphtemper.calibrators.conformal.threshold import ladder, threshold
 from graphtemper.errors import InputError

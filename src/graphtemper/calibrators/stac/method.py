@@ -27,7 +27,7 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Kind
-from graphtemper.temperature.matching import nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 
 # Strengths of the paper's scripts: synthetic graphs, and real graphs (feature noise only).
 FEATURE_LEVEL = 0.15

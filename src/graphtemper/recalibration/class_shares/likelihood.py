@@ -12,7 +12,7 @@ from scipy.optimize import nnls
 
 from graphtemper._core.arrays import FloatArray, check_matrix, check_shares, probability_columns
 from graphtemper._core.checks import check_integer, check_non_negative, check_positive
-from graphtemper._core.threads import map_blocks, one_blas_thread
+from graphtemper._core.reproducible import map_blocks, one_blas_thread
 from graphtemper.errors import GraphTemperWarning, IllConditionedWarning, InputError
 
 # Every share is compatible with the data when its standard error reaches half the unit interval.

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from graphtemper._core.arrays import FloatArray, as_array, check_masses, check_shares
 from graphtemper._core.checks import check_integer
-from graphtemper._core.random_streams import Seed, generator
+from graphtemper._core.reproducible import Seed, generator
 from graphtemper.errors import InputError
 
 SMALL_COUNT = 5.0

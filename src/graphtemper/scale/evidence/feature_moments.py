@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.moments import column_moments
-from graphtemper.graph.operators import multiply
+from graphtemper.graph.operators import column_moments, multiply
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.evidence.sums import Moments, Sums, total
 from graphtemper.scale.storage.array_files import Columns

@@ -11,7 +11,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.scale.evidence.sums import Moments, Sums
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals import split_views
+from graphtemper.signals.covariances import centred
 from graphtemper.signals.evidence import Evidence, Probe
 
 
@@ -46,7 +46,7 @@ class LogitSums(Sums):
         p = temperatures.apply(logits)
         confidence, entropy = signals.confidence(p), signals.entropy(p)
         return cls(
-            moments=Moments.of(split_views.centred(logits)),
+            moments=Moments.of(centred(logits)),
             confidence=float(confidence.sum()),
             confident=int((confidence >= probe.confidence_threshold).sum()),
             certain=int((-entropy >= probe.entropy_threshold).sum()),

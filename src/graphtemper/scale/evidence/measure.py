@@ -26,8 +26,8 @@ from graphtemper.scale.evidence.noise_passes import noise_agreements
 from graphtemper.scale.evidence.split_views import half_covariances
 from graphtemper.scale.evidence.sums import Sums, total
 from graphtemper.signals import pointwise as signals
+from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import Evidence, Probe, check_logit_size
-from graphtemper.signals.neighbours import Covariance
 
 STAGES = ("columns", "halves", "edges", "held-out edges", "noise", "classes")
 """The stages of `measure`, in their order."""

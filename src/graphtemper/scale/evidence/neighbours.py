@@ -1,4 +1,4 @@
-"""Neighbour covariances on shards, see `graphtemper.signals.neighbours`.
+"""Neighbour covariances on shards, see `graphtemper.signals.covariances`.
 
 Own views of neighbours are compared over edges and over wedges (pairs of neighbours of one node).
 Predictions are compared across edges that were held out of a pass.
@@ -21,8 +21,8 @@ from graphtemper.scale.evidence.sums import RatioSums, Sums, total
 from graphtemper.scale.propagation import EdgeSample, ShardedOperator, count_entries, propagate
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import Rows, ShardedGraph
+from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import Probe
-from graphtemper.signals.neighbours import Covariance
 
 _STAGE = "own-views"
 
@@ -104,7 +104,7 @@ class EdgeEvidence(NamedTuple):
 
 
 def edge_covariances(run: Run, views: OwnViews) -> EdgeEvidence:
-    """Return `graphtemper.signals.neighbours.edges_and_wedges` and `predicted_homophily`."""
+    """Return `graphtemper.signals.covariances.edges_and_wedges` and `predicted_homophily`."""
     clean = run.clean
     work = partial(_edge_sums, graph=clean.graph, views=views, classes=clean.classes)
     sums: _EdgeSums = total(run.map(work))

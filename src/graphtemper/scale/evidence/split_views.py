@@ -1,4 +1,4 @@
-"""Split views on shards: the model on halves of its columns, see `graphtemper.signals.split_views`.
+"""Split views on shards: the model on halves of its columns, see `graphtemper.signals.covariances`.
 
 The first halves of several splits and the full view are propagated together; second halves follow
 by subtraction. Views are centred over all nodes, so a first pass over the shards adds up the
@@ -22,9 +22,8 @@ from graphtemper.scale.evidence.sums import RatioSums, total
 from graphtemper.scale.propagation import ColumnSink, Projected, Values, propagate
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import VALUES_AT_ONCE, ShardedGraph
+from graphtemper.signals.covariances import Covariance, column_halves
 from graphtemper.signals.evidence import Probe
-from graphtemper.signals.neighbours import Covariance
-from graphtemper.signals.split_views import column_halves
 
 
 @dataclass(frozen=True, eq=False)

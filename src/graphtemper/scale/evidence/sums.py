@@ -10,7 +10,7 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
-from graphtemper.signals.neighbours import Covariance
+from graphtemper.signals.covariances import Covariance
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def total(parts: list[Any]) -> Any:
 
 
 class RatioSums(NamedTuple):
-    """The sums behind `graphtemper.signals.neighbours.ratio_of_sums`.
+    """The sums behind `graphtemper.signals.covariances.ratio_of_sums`.
 
     Examples
     --------

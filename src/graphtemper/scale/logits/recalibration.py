@@ -21,8 +21,8 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import FileError
+from graphtemper.recalibration.job import probabilities_at
 from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.recalibration.result import probabilities_at
 from graphtemper.scale import answering
 from graphtemper.scale.answering import (
     ShardedAnswer,
@@ -43,7 +43,7 @@ from graphtemper.scale.probability_files import (
 )
 from graphtemper.scale.storage.output_directory import atomic_directory
 from graphtemper.signals.evidence import Probe, check_logit_size
-from graphtemper.temperature.matching import nearest_defined
+from graphtemper.temperature.scaling import nearest_defined
 
 _NO_FEATURES = Reason(
     ReasonCode.FEATURES_UNKNOWN,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr
 
-from graphtemper._core.roots import binary_scale
+from graphtemper._core.numerics import binary_scale
 from graphtemper.errors import NotIdentifiableError
 from graphtemper.theory.label_free.expected_error import (
     Expected,

@@ -17,7 +17,7 @@ from scipy.spatial.distance import pdist
 from scipy.special import ndtri
 
 from graphtemper import temperature
-from graphtemper._core.roots import increasing_root
+from graphtemper._core.numerics import increasing_root
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.theory import domain
 

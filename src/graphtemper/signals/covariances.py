@@ -1,4 +1,6 @@
-r"""Neighbour covariances: products of the views of neighbouring nodes, in which noise averages out.
+r"""Covariances between views of the model, in which noise averages out.
+
+**Neighbours.** Products of the views of neighbouring nodes.
 
 The *own view* :math:`o_i` of a node holds the logits of the model without the node's neighbours.
 Let own views carry their class with strength a, and let the classes of two neighbours have
@@ -18,6 +20,17 @@ the whole model on a graph without the edge (i, j),
 so the *model gain* g is the ratio of the held-out covariances over the root of the ratio of the
 wedge covariances. The only assumption about the corruption is that it is not shared between nodes.
 Unlike halves of the columns, neighbour covariances notice features that belong to another node.
+
+**Split views.** The model on two disjoint halves of the feature columns; a view sets the columns of
+the other half to their means. Corruption is independent between the halves, so it drops out of the
+covariance of the two outputs, and the signal remains. With the same splits at source and target,
+the ratio of the two covariances is a squared *signal gain*:
+
+.. math:: g^2 = \frac{\sum_s \mathrm{tr}\,\mathrm{Cov}_t(u_s, v_s)}
+                     {\sum_s \mathrm{tr}\,\mathrm{Cov}_s(u_s, v_s)}.
+
+The sums are over splits and come before the ratio, because the covariance of a single split may be
+near zero.
 """
 
 from __future__ import annotations
@@ -28,10 +41,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.threads import map_blocks
+from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, multiply
+from graphtemper.models.predictor import Rows
 
 Ends = NDArray[np.int32]
 
@@ -141,3 +155,52 @@ def _centred(views: FloatArray, degree: FloatArray) -> FloatArray:
     total = float(degree.sum())
     middle = degree @ centred / total if total > 0.0 else centred.mean(axis=0)
     return np.asarray(centred - middle)
+
+
+def column_halves(num_features: int, splits: int, seed: int) -> NDArray[np.bool_]:
+    """Return random halves of the columns, (splits, F) bool; the same seed gives the same halves.
+
+    Examples
+    --------
+    >>> column_halves(6, 2, seed=0).sum(axis=1).tolist()
+    [3, 3]
+    """
+    halves = np.zeros((splits, num_features), dtype=bool)
+    for row in range(splits):
+        order = np.random.default_rng([seed, row]).permutation(num_features)
+        halves[row, order[: num_features // 2]] = True
+    return halves
+
+
+def cross_covariance(first: FloatArray, second: FloatArray) -> float:
+    """Return the trace of the covariance between two views, (n, K) each.
+
+    Logits are centred per node first, because a constant added to all logits of a node has no
+    effect.
+
+    Examples
+    --------
+    >>> u = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> cross_covariance(u, u), cross_covariance(u, -u)
+    (2.0, -2.0)
+    """
+    return float(node_products(first, second).mean())
+
+
+def node_products(first: FloatArray, second: FloatArray, centre: Rows = None) -> FloatArray:
+    """Return the contribution of each node to the cross-covariance, (N,); their mean is the latter.
+
+    The spread over nodes gives the standard error. The views are centred over the whole graph, or
+    over the rows ``centre``, a uniform sample of it, so that the product of a node does not depend
+    on which other nodes are observed.
+    """
+    u, v = (centred(view) for view in (first, second))
+    middle = [view.mean(axis=0) if centre is None else view[centre].mean(axis=0) for view in (u, v)]
+    return np.asarray(np.einsum("ik,ik->i", u - middle[0], v - middle[1]))
+
+
+def centred(logits: FloatArray) -> FloatArray:
+    """Return logits with mean zero at every node."""
+    values = np.asarray(logits, dtype=np.float64)
+    share = np.full((values.shape[1], 1), 1.0 / values.shape[1])
+    return np.asarray(values - values @ share)  # a product is faster than a mean of short rows

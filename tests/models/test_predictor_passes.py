@@ -7,13 +7,12 @@ from tests.helpers import needs
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.errors import InputError
-from graphtemper.graph.moments import column_moments
-from graphtemper.graph.operators import operator
+from graphtemper.graph.operators import column_moments, operator
 from graphtemper.models import GCN, SGC, SIGN, FirstLayerPasses, LinearPasses, Passes
-from graphtemper.models.fast_passes import ForwardPasses, declared_passes, passes_of
+from graphtemper.models.predictor import ForwardPasses, declared_passes, passes_of
 from graphtemper.scale import convert_graph, recalibrate_shards
 from graphtemper.signals import passes as perturb
-from graphtemper.signals.split_views import column_halves
+from graphtemper.signals.covariances import column_halves
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphtemper.graph.moments import column_moments, row_blocks
+from graphtemper.graph.operators import column_moments, row_blocks
 
 
 def test_moments_of_sparse_columns_are_those_of_the_dense_matrix():

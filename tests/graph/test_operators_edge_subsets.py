@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, csbm
-from graphtemper.graph.edge_subsets import EdgeSubsets
-from graphtemper.graph.operators import operator
+from graphtemper.graph.operators import EdgeSubsets, operator
 
 KINDS = ("mean", "symmetric", "self-loop")
 

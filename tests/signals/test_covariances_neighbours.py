@@ -12,14 +12,14 @@ from graphtemper import csbm, shifts, theory
 from graphtemper.card.card import SourceCard
 from graphtemper.models import SGC, SIGN
 from graphtemper.signals import evidence
-from graphtemper.signals.class_model import ClassMoments, transfer
-from graphtemper.signals.neighbours import (
+from graphtemper.signals.covariances import (
     HeldOutProducts,
+    centred,
     edges_and_wedges,
     ratio_of_sums,
 )
+from graphtemper.signals.gains import ClassMoments, transfer
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.split_views import centred
 
 DEGREE, SNR, H_SOURCE, H_TARGET = 15.0, 1.0, 0.8, 0.65
 

@@ -1,14 +1,56 @@
-"""Blocks of rows on several threads, and limits on the threads of linear algebra libraries."""
+"""The same bytes for the same seed: random streams keyed by (seed, name), and limits on threads.
+
+Work on blocks of rows runs on several threads without any effect on the result.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, TypeVar
+
+import numpy as np
+
+from graphtemper._core.checks import check_integer
+
+Seed = int | np.random.Generator
+
+
+def stream(seed: Seed, name: str, repeat: int = 0) -> np.random.Generator:
+    """Return the generator of (seed, name, repeat); a generator is returned unchanged.
+
+    Examples
+    --------
+    >>> same = stream(3, "noise").random() == stream(3, "noise").random()
+    >>> other = stream(3, "noise").random() == stream(3, "mask").random()
+    >>> same, other
+    (True, False)
+    """
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(
+        [check_integer(seed, "seed", 0), zlib.crc32(name.encode()), repeat]
+    )
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """Return NumPy's generator for a seed; a generator is returned unchanged.
+
+    Examples
+    --------
+    >>> generator(-1)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: seed must be an integer of at least 0, not -1.
+    """
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(check_integer(seed, "seed", 0))
+
 
 Result = TypeVar("Result")
 

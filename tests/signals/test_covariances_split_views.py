@@ -2,7 +2,7 @@
 
 In a binary CSBM, a one-hop mean model aggregates (2h-1) r of signal. Two feature halves read the
 same neighbours, so chance in their classes counts as signal: (2h-1)^2 + 4h(1-h) E[1/d] replaces
-(2h-1)^2. Neighbour covariances do not have this term; see `test_neighbours`.
+(2h-1)^2. Neighbour covariances do not have this term; see `test_covariances_neighbours`.
 """
 
 import numpy as np
@@ -10,10 +10,10 @@ import pytest
 from tests.helpers import block_model
 
 from graphtemper import shifts
-from graphtemper.graph.moments import column_moments
+from graphtemper.graph.operators import column_moments
 from graphtemper.models import SGC
-from graphtemper.models.fast_passes import passes_of
-from graphtemper.signals.split_views import column_halves, cross_covariance
+from graphtemper.models.predictor import passes_of
+from graphtemper.signals.covariances import column_halves, cross_covariance
 
 
 @pytest.mark.parametrize("num_features", [1, 2, 7, 10])

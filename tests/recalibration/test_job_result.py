@@ -9,7 +9,7 @@ from tests.helpers import block_model
 
 from graphtemper import recalibrate, shifts
 from graphtemper.errors import InputError, MissingExtraError
-from graphtemper.recalibration.result import keep_argmax
+from graphtemper.recalibration.job import keep_argmax
 
 
 @pytest.fixture(scope="module")

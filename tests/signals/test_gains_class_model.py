@@ -3,8 +3,8 @@ import pytest
 
 from graphtemper import temperature
 from graphtemper.metrics.binned import bin_probabilities
-from graphtemper.signals.class_model import DRAWS, ClassMoments, transfer
-from graphtemper.signals.split_views import centred
+from graphtemper.signals.covariances import centred
+from graphtemper.signals.gains import DRAWS, ClassMoments, transfer
 
 
 def _gaussian(num_classes, count=20_000, size=2.0, seed=0, shares=None):

@@ -4,7 +4,7 @@ import pytest
 
 from graphtemper import csbm
 from graphtemper.errors import InputError
-from graphtemper.graph.coercion import as_graph
+from graphtemper.models.predictor import as_graph
 
 
 def test_graphs_and_pyg_data_are_accepted():

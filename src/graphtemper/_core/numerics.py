@@ -1,9 +1,10 @@
-"""Roots of increasing functions: steps of Newton or Halley inside a bracket that shrinks.
+"""Roots of increasing functions, and log-odds.
 
-There are two solvers because the temperature has two natural axes. `bounded_root` works on
-log(1/T), where all T are positive, and takes third-order steps: 3 to 4 evaluations, each a pass
-over all logits, where Newton's method needs 5 to 6. `increasing_root` works on 1/T itself, which
-the theory needs because a population that is wrong more often than right has a negative optimum.
+The solvers take steps of Newton or Halley inside a bracket that shrinks. There are two of them
+because the temperature has two natural axes. `bounded_root` works on log(1/T), where all T are
+positive, and takes third-order steps: 3 to 4 evaluations, each a pass over all logits, where
+Newton's method needs 5 to 6. `increasing_root` works on 1/T itself, which the theory needs because
+a population that is wrong more often than right has a negative optimum.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
 from graphtemper.errors import NotIdentifiableError
 
@@ -153,3 +154,35 @@ def _safe_step(
     if x == high and low == bounds[0]:
         return max(-stride, low - x)
     return 0.5 * (low + high) - x
+
+
+# Fractions are clipped to this range; a finite sample does not distinguish values beyond it.
+RANGE = (0.005, 0.995)
+
+
+def log_odds(fraction: float | None) -> float:
+    """Return log(a / (1 - a)) of a fraction clipped to `RANGE`; None counts as 1/2.
+
+    Examples
+    --------
+    >>> log_odds(0.5)
+    0.0
+    """
+    value = float(np.clip(0.5 if fraction is None else fraction, *RANGE))
+    return float(np.log(value / (1.0 - value)))
+
+
+def to_share(log_odds: float) -> float:
+    """Return the fraction with these log-odds.
+
+    Examples
+    --------
+    >>> to_share(0.0)
+    0.5
+    """
+    return float(1.0 / (1.0 + np.exp(-log_odds)))
+
+
+def normal_quantile(level: float) -> float:
+    """Return the half-width, in standard deviations, of a central interval of a normal."""
+    return float(ndtri(0.5 + 0.5 * level))

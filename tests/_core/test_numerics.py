@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphtemper._core.roots import Derivatives, bounded_root
+from graphtemper._core.numerics import Derivatives, bounded_root
 
 
 @pytest.mark.parametrize(
