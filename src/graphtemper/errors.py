@@ -20,7 +20,7 @@ class WriteError(FileError):
 
 
 class NotIdentifiableError(GraphTemperError, ValueError):
-    """The data do not determine the quantity that was asked for, so no number is given."""
+    """The data do not determine the requested quantity, so no number is given."""
 
 
 class ModelError(GraphTemperError, RuntimeError):
@@ -28,7 +28,7 @@ class ModelError(GraphTemperError, RuntimeError):
 
 
 class ClusterError(GraphTemperError, RuntimeError):
-    """A cluster that cannot be reached, or that has lost the workers it needs to go on."""
+    """A cluster that cannot be reached, or that has lost the workers it needs."""
 
 
 class MissingExtraError(GraphTemperError, ImportError):

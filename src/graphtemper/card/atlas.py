@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from graphtemper import shifts as families
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
-from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import num_cores, one_blas_thread, stream
 from graphtemper.card import node_response
 from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
@@ -324,17 +322,6 @@ def environment_seed(seed: int, shift: Shift) -> int:
     the draws of a target that was made with a small seed.
     """
     return int(stream(seed, f"atlas {shift!r}").integers(2**62))
-
-
-def relative_log_odds(environments: Sequence[Environment], accuracy: float) -> FloatArray:
-    """Return the log-odds of each environment's accuracy, relative to the source's."""
-    return np.array([log_odds(item.accuracy) for item in environments]) - log_odds(accuracy)
-
-
-def sampling_variance(environments: Sequence[Environment], num_nodes: int) -> FloatArray:
-    """Return the sampling variance of each environment's log-odds, counted on n nodes."""
-    accuracy = np.clip([item.accuracy for item in environments], 0.02, 0.98)
-    return np.asarray(1.0 / (num_nodes * accuracy * (1.0 - accuracy)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import atlas, response
 from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
-from graphtemper.card.data import CardData, ClassProfile
+from graphtemper.card.data import CardData, ClassProfile, relative_log_odds, sampling_variance
 from graphtemper.card.format import as_stored, at_file_precision
 from graphtemper.card.journal import Journal
 from graphtemper.card.node_response import NodeRows
@@ -210,8 +210,8 @@ def fit_responses(
                 surface, left_out = response.fit(
                     names,
                     [item.signals for item in environments],
-                    atlas.relative_log_odds(environments, reference.accuracy),
-                    atlas.sampling_variance(environments, num_nodes),
+                    relative_log_odds(environments, reference.accuracy),
+                    sampling_variance(environments, num_nodes),
                     reference.signals,
                     [item.families for item in environments],
                     lead=LEAD,

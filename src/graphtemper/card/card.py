@@ -21,7 +21,7 @@ from graphtemper._core.files import atomic_write
 from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
 from graphtemper.card.atlas import Shifts, Workers
-from graphtemper.card.data import CardData
+from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import from_json, to_json
 from graphtemper.card.progress import Progress
 from graphtemper.card.reading import Reading
@@ -228,8 +228,8 @@ class SourceCard(CardData):
         return Response(
             names=tuple(names),
             points=points,
-            values=atlas.relative_log_odds(self.environments, self.reference.accuracy),
-            noise=atlas.sampling_variance(self.environments, self.num_nodes),
+            values=relative_log_odds(self.environments, self.reference.accuracy),
+            noise=sampling_variance(self.environments, self.num_nodes),
             origin=start,
             scale=scale,
             prior=response.prior_weights(names, scale, LEAD),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.numerics import log_odds
 from graphtemper.card.atlas import AtlasNodes, Environment
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.response import Kernel
@@ -235,3 +237,14 @@ class CardData:
     def families(self) -> tuple[str, ...]:
         """The families of shifts in the atlas, sorted."""
         return tuple(sorted(frozenset().union(*(item.families for item in self.environments))))
+
+
+def relative_log_odds(environments: Sequence[Environment], accuracy: float) -> FloatArray:
+    """Return the log-odds of each environment's accuracy, relative to the source's."""
+    return np.array([log_odds(item.accuracy) for item in environments]) - log_odds(accuracy)
+
+
+def sampling_variance(environments: Sequence[Environment], num_nodes: int) -> FloatArray:
+    """Return the sampling variance of each environment's log-odds, counted on n nodes."""
+    accuracy = np.clip([item.accuracy for item in environments], 0.02, 0.98)
+    return np.asarray(1.0 / (num_nodes * accuracy * (1.0 - accuracy)))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from graphtemper.cli.options import GraphName, Json, Predict, Repeated
 from graphtemper.cli.output import print_json, print_line, print_sentence, progress
-from graphtemper.cli.parameters import GraphName, Json, Predict, Repeated
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cyclopts import App
 
+from graphtemper.cli.options import GraphName, Json
 from graphtemper.cli.output import console, print_json, print_line, table
-from graphtemper.cli.parameters import GraphName, Json
 
 data = App(name="data", help="List, fetch and inspect graphs.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from graphtemper.cli.options import Json
 from graphtemper.cli.output import (
     STYLES,
     console,
@@ -15,7 +16,6 @@ from graphtemper.cli.output import (
     progress,
     table,
 )
-from graphtemper.cli.parameters import Json
 from graphtemper.errors import MissingExtraError
 
 

@@ -10,8 +10,7 @@ from cyclopts import Parameter
 
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
-from graphtemper.cli.output import print_json, print_line, print_rows, print_sentence, working
-from graphtemper.cli.parameters import (
+from graphtemper.cli.options import (
     CardPath,
     Flag,
     Json,
@@ -23,6 +22,7 @@ from graphtemper.cli.parameters import (
     Split,
     Target,
 )
+from graphtemper.cli.output import print_json, print_line, print_rows, print_sentence, working
 from graphtemper.errors import InputError
 
 if TYPE_CHECKING:

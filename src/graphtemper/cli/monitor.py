@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphtemper.cli import result_file
+from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Repeated
 from graphtemper.cli.output import (
     STYLES,
     print_json,
@@ -20,7 +21,6 @@ from graphtemper.cli.output import (
     print_sentence,
     progress,
 )
-from graphtemper.cli.parameters import CardPath, Json, PassSeed, Predict, Repeated
 from graphtemper.errors import FileError, InputError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from graphtemper.cli.answers import print_answer
+from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Scheduler
 from graphtemper.cli.output import print_json, print_line, print_rows, progress, working
-from graphtemper.cli.parameters import CardPath, Json, PassSeed, Predict, Scheduler
 from graphtemper.errors import InputError
 
 if TYPE_CHECKING:

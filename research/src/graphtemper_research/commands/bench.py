@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from graphtemper.cli.options import Json
 from graphtemper.cli.output import console, print_json, print_line, progress, table
-from graphtemper.cli.parameters import Json
 
 if TYPE_CHECKING:
     from graphtemper_research.harness.runner import Bench

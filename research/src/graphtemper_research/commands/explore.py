@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from graphtemper.cli.options import Json
 from graphtemper.cli.output import print_json, print_line, working
-from graphtemper.cli.parameters import Json
 
 
 def explore(*, port: int = 8417, out: Path | None = None, as_json: Json = False) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from graphtemper.cli.options import Json
 from graphtemper.cli.output import console, print_json, print_line, table, working
-from graphtemper.cli.parameters import Json
 
 
 def paper(
