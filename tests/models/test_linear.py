@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from graphtemper import Graph, csbm, models
 from graphtemper._core.files import write_npz
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.operators import operator, powers
+from graphtemper.graph.operators import operator
 from graphtemper.models import SGC, SIGN
 
 
@@ -17,7 +17,9 @@ def graph():
 
 
 def naive_logits(model, graph):
-    blocks = powers(operator(graph, model.operator), graph.features, model.hops)
+    blocks, matrix = [graph.features], operator(graph, model.operator)
+    for _ in range(model.hops):
+        blocks.append(matrix @ blocks[-1])
     used = np.hstack([blocks[k] for k in model.hops_used])
     return used @ model.weights_.reshape(-1, model.weights_.shape[2]) + model.intercept_
 

@@ -220,25 +220,6 @@ def _multiply_in_blocks(matrix: sp.csr_matrix, dense: Dense, threads: int) -> De
     return out
 
 
-def powers(
-    matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix, hops: int
-) -> list[Dense | sp.csr_matrix]:
-    """Return ``[X, S X, ..., S^hops X]``.
-
-    Examples
-    --------
-    >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]])
-    >>> [x.ravel().tolist() for x in powers(operator(g, "mean"), np.array([[1.0], [0.0]]), 2)]
-    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
-    """
-    if hops < 0:
-        raise InputError(f"hops must be 0 or more, not {hops}.")
-    result: list[Dense | sp.csr_matrix] = [columns]
-    for _ in range(hops):
-        result.append(multiply(matrix, result[-1]))
-    return result
-
-
 def horner(
     matrix: sp.csr_matrix, terms: list[Dense], rows: NDArray[np.int64] | None = None
 ) -> Dense:

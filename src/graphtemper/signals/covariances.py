@@ -172,27 +172,21 @@ def column_halves(num_features: int, splits: int, seed: int) -> NDArray[np.bool_
     return halves
 
 
-def cross_covariance(first: FloatArray, second: FloatArray) -> float:
-    """Return the trace of the covariance between two views, (n, K) each.
-
-    Logits are centred per node first, because a constant added to all logits of a node has no
-    effect.
-
-    Examples
-    --------
-    >>> u = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    >>> cross_covariance(u, u), cross_covariance(u, -u)
-    (2.0, -2.0)
-    """
-    return float(node_products(first, second).mean())
-
-
 def node_products(first: FloatArray, second: FloatArray, centre: Rows = None) -> FloatArray:
-    """Return the contribution of each node to the cross-covariance, (N,); their mean is the latter.
+    """Return the contribution of each node to the covariance of two views, (N,).
+
+    Their mean is the trace of the covariance. Logits are centred per node first, because a constant
+    added to all logits of a node has no effect.
 
     The spread over nodes gives the standard error. The views are centred over the whole graph, or
     over the rows ``centre``, a uniform sample of it, so that the product of a node does not depend
     on which other nodes are observed.
+
+    Examples
+    --------
+    >>> u = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> node_products(u, u).tolist(), node_products(u, -u).tolist()
+    ([2.0, 2.0], [-2.0, -2.0])
     """
     u, v = (centred(view) for view in (first, second))
     middle = [view.mean(axis=0) if centre is None else view[centre].mean(axis=0) for view in (u, v)]

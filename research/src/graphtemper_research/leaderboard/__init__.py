@@ -7,5 +7,6 @@
 `board`                 the bench: its cells, bars, tables and picture
 `standings`             means, intervals, paired differences from source-T, ranks
 `section`               the paragraph of ``docs/results.md``
+`calibrator_table`      the table of ``docs/calibrators.md``
 ======================  ==========================================================================
 """

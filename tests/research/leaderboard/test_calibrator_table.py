@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from graphtemper.calibrators import REGISTRY
-from graphtemper.calibrators.table import markdown_table
+from graphtemper_research.leaderboard.calibrator_table import markdown_table
 
-PAGE = Path(__file__).parents[2] / "docs" / "calibrators.md"
+PAGE = Path(__file__).parents[3] / "docs" / "calibrators.md"
 
 
 def test_the_page_shows_the_registry():
