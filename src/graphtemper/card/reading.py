@@ -11,9 +11,12 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.data import CardData
+from graphtemper.card.natural_prior import NATURAL
 from graphtemper.card.response import Response
 from graphtemper.signals.evidence import LEAD, Evidence
 from graphtemper.signals.gains import Gains
+from graphtemper.signals.moved_shares import read_moved
+from graphtemper.signals.share_drift import LARGEST_DRIFT
 
 TAILS = 4.0
 """Degrees of freedom of the prior."""
@@ -27,10 +30,10 @@ _OWN, _EVEN = 81, 81
 
 @dataclass(frozen=True)
 class Prior:
-    """The accuracy before any label: a Student t on its log-odds.
+    """The accuracy before any label: a Student t on its log-odds, with two scales.
 
-    ``centre`` is the median of the log-odds, and the 90 % interval reaches 1.645 deviations to
-    both sides, as that of a normal does.
+    ``centre`` is the median of the log-odds. The 90 % interval reaches 1.645 deviations up, as that
+    of a normal does, and ``lower_tail`` times as far down.
 
     Examples
     --------
@@ -40,23 +43,26 @@ class Prior:
 
     centre: float
     deviation: float
+    lower_tail: float = 1.0
 
     def log_density(self, log_odds: FloatArray) -> FloatArray:
         """Return the logarithm of the density, up to a constant."""
-        scale = self.deviation * DEVIATIONS / _T_QUANTILE
-        square = ((log_odds - self.centre) / scale) ** 2
-        return np.asarray(-0.5 * (TAILS + 1.0) * np.log1p(square / TAILS))
+        away = log_odds - self.centre
+        side = np.where(away < 0.0, self.lower_tail, 1.0)  # half of the probability on each side
+        square = (away / (side * self.deviation * DEVIATIONS / _T_QUANTILE)) ** 2
+        return np.asarray(-0.5 * (TAILS + 1.0) * np.log1p(square / TAILS) - np.log(side))
 
     def grid(self) -> FloatArray:
         """Return log-odds at which to start: dense at the centre, then ever sparser."""
         steps = np.sinh(np.linspace(-5.3, 5.3, _OWN))  # to a hundred deviations
-        own = self.centre + self.deviation * steps
+        own = self.centre + self.deviation * self.lower_tail * steps
         return np.unique(np.concatenate([own, np.linspace(-_FAR, _FAR, _EVEN)]))
 
     def estimate(self, method: str) -> Estimate:
         """Return the accuracy and its 90 % interval."""
         reach = DEVIATIONS * self.deviation
-        low, value, high = (to_share(self.centre + step) for step in (-reach, 0.0, reach))
+        steps = (-reach * self.lower_tail, 0.0, reach)
+        low, value, high = (to_share(self.centre + step) for step in steps)
         return Estimate(value, low, high, method)
 
 
@@ -113,24 +119,53 @@ class Reading:
         std = self.card.probe.column_std
         return self.card.population.drift(*self.moments, self.num_nodes, std)
 
-    def prior(self, drift: float) -> Prior:
-        """Turn the response into a prior on the log-odds of the accuracy.
+    @cached_property
+    def moved_fraction(self) -> float:
+        """How far feature means have moved, between 0 and 1; 1 if features are unknown."""
+        return 1.0 if self.moments is None else self.drift / LARGEST_DRIFT
 
-        Its variance adds up that of the response, the sampling errors of the n nodes here and of
-        those that the card was built from, and class shares that are off by ``drift``.
+    @cached_property
+    def prior(self) -> Prior:
+        """The log-odds of the accuracy by the atlas and by the natural prior.
+
+        The variance adds up that of the response, the sampling errors of the n nodes here and of
+        those that the card was built from, and natural variation.
         """
-        card, response = self.card, self.response
-        mean, deviation = response.predict(self.signals)
-        centre = log_odds(card.reference.accuracy) + mean
+        atlas, fraction = self._centre(self.signals), self.moved_fraction
+        centre = atlas
+        if fraction > 0.0:
+            moved, misfit = self._moved_shares()
+            confidence = log_odds(self.evidence.confidence)
+            centre = NATURAL.centre(confidence, atlas, moved, misfit, fraction)
+        variance = self._variance(centre) + NATURAL.variance(self.novelty, fraction)
+        lower_tail = 1.0 + (NATURAL.lower_tail - 1.0) * float(np.sqrt(fraction))
+        return Prior(centre, float(np.sqrt(variance)), lower_tail)
+
+    def deviation_with_shares(self, error: float) -> float:
+        """Return the deviation of the log-odds if class shares are known up to an error."""
+        centre = self._centre(self.signals)
         value = to_share(centre)
         slope = max(value * (1.0 - value), 0.01)
-        variance = (
-            (response.widening * deviation) ** 2
-            + _sampling(value, self.num_nodes)
-            + _sampling(card.reference.accuracy, card.num_nodes)
-            + (card.population.accuracy_deviation(drift) / slope) ** 2
-        )
-        return Prior(centre, float(np.sqrt(variance)))
+        shares = (self.card.population.accuracy_deviation(error) / slope) ** 2
+        return float(np.sqrt(self._variance(centre) + shares))
+
+    def _centre(self, signals: dict[str, float]) -> float:
+        return log_odds(self.card.reference.accuracy) + self.response.predict(signals)[0]
+
+    def _moved_shares(self) -> tuple[float, float]:
+        """Return the atlas's centre if class shares have moved, and the misfit of these shares."""
+        gains = self.gains
+        if gains is None or gains.signal is None or LEAD not in self.response.names:
+            return self._centre(self.signals), 0.0
+        lead, misfit = read_moved(self.evidence, self.card.reference, gains)
+        return self._centre(self.signals | {LEAD: lead}), misfit
+
+    def _variance(self, centre: float) -> float:
+        """Return the variance of the response and of the sampling of both graphs' nodes."""
+        card = self.card
+        deviation = self.response.widening * self.response.predict(self.signals)[1]
+        here = _sampling(to_share(centre), self.num_nodes)
+        return deviation**2 + here + _sampling(card.reference.accuracy, card.num_nodes)
 
     def numbers(self) -> dict[str, float]:
         """Return the signals and the scalars of the evidence, for people and reports."""

@@ -238,7 +238,7 @@ def _facts(outcome: _Outcome) -> dict[str, Any]:
 def _print(outcome: _Outcome) -> None:
     entries, newest = outcome.entries, outcome.entries[-1]
     alarmed = ", ".join(entries[change.position].name for change in outcome.changes)
-    note = "" if newest.settled else ", the source temperature: nothing is changed"
+    note = "" if newest.settled else ", a best guess that should not be relied on"
     print_sentence(f"Newest verdict: {newest.verdict}", STYLES[newest.verdict])
     print_rows(
         {

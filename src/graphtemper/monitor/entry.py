@@ -29,8 +29,7 @@ class Entry:
     confidence
         Mean confidence before recalibration.
     temperature, slope
-        Of the recalibration; with the verdict ``abstain`` the source temperature and 1, see
-        `settled`.
+        Of the recalibration; with the verdict ``abstain`` a best guess, see `settled`.
     reasons, signals
         Sentences behind the verdict, and label-free signals by name.
     """
@@ -50,7 +49,7 @@ class Entry:
 
     @property
     def settled(self) -> bool:
-        """Whether temperature and slope were estimated, not kept from the source (`abstain`)."""
+        """Whether temperature and slope can be relied on: not if the verdict is `abstain`."""
         return self.verdict != "abstain"
 
     def to_dict(self) -> dict[str, Any]:

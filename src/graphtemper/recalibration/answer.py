@@ -38,7 +38,7 @@ Match = Callable[[float], tuple[float, str]]
 # Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
 VAGUE = 1.5
 # How far, in log-odds, a shift usually moves accuracy away from mean confidence: what is known of
-# the temperature where the atlas's own answer is not used and the source temperature is kept.
+# the temperature where nothing can be read and the source temperature is kept.
 KEPT = 0.5
 # How many matching errors mean confidence at the labels' temperature may miss their accuracy by.
 _MISMATCHES = 3.0
@@ -88,8 +88,13 @@ class Answer:
 
     @property
     def relative(self) -> float:
-        """The temperature to use, relative to the source's: the source's own on `abstain`."""
-        return 1.0 if self.verdict == "abstain" else self.matched
+        """The temperature to use, relative to the source's: its own if nothing can be read."""
+        return 1.0 if self.keeps_source else self.matched
+
+    @property
+    def keeps_source(self) -> bool:
+        """Whether the source temperature is kept, because there is nothing to estimate one from."""
+        return self.verdict == "abstain" and (self.reading.flat or self.reading.blind)
 
     @property
     def temperature(self) -> float:
@@ -126,7 +131,7 @@ def answer(
         return replace(best, share_reasons=support.without_profile(class_shares))
     shares = support.weigh(profile, logits, plain.relative)
     # Estimated shares have an error of their own in place of an unnoticed drift.
-    prior = Prior(log_odds(shares.accuracy), reading.prior(shares.deviation).deviation)
+    prior = Prior(log_odds(shares.accuracy), reading.deviation_with_shares(shares.deviation))
     unreadable = plain.caveat is not None or reading.blind
     accuracy = prior.estimate("class shares")
     shares = shares.unless(support.doubt(reading.novelty, unreadable, reading.gains, accuracy))
@@ -141,7 +146,7 @@ def answer(
 
 def from_atlas(reading: Reading, match: Match) -> Answer:
     """Return the atlas's answer about the logits as they are, in memory or in shards."""
-    prior = reading.prior(reading.drift)
+    prior = reading.prior
     accuracy = prior.estimate("atlas")
     matched, problem = match(accuracy.value)
     return _judged(
@@ -208,12 +213,12 @@ def with_labels(answer: Answer, logits: FloatArray, labels: Labels) -> Answer:
 def learn(answer: Answer, logits: FloatArray, labels: Labels) -> Learned:
     """Update an answer with labels; the farther the target is from the atlas, the more they count.
 
-    On `abstain`, where the source temperature is kept, the temperature starts from the source's.
+    Where the source temperature is kept, the temperature starts from it.
     """
     novelty, size = answer.reading.novelty, len(logits)
-    trusted = Prior(answer.prior.centre, _trusted(answer.prior.deviation, novelty))
+    trusted = replace(answer.prior, deviation=_trusted(answer.prior.deviation, novelty))
     start = trusted
-    if answer.verdict == "abstain":
+    if answer.keeps_source:
         start = Prior(log_odds(answer.confidence), KEPT)
     right = logits.argmax(axis=1)[labels.rows] == labels.classes
     accuracy = few_labels.accuracy(trusted, right, labels.weights, population=size)

@@ -15,6 +15,8 @@ from graphtemper.recalibration.verdict import direction
 _DIRECTIONS = {
     ReasonCode.OVER_CONFIDENT: "over-confident",
     ReasonCode.UNDER_CONFIDENT: "under-confident",
+    ReasonCode.CALIBRATED: "calibrated within error",
+    ReasonCode.DIRECTION_UNCLEAR: "unclear, because the interval is too wide",
 }
 
 
@@ -24,7 +26,7 @@ def diagnosis(result: Findings, card: CardData) -> dict[str, Any]:
     target = {"homophily": signals.get("homophily"), "snr": signals.get("snr")}
     code = direction(result.mean_confidence[0], result.accuracy).code
     return {
-        "direction": _DIRECTIONS.get(code, "calibrated within error"),
+        "direction": _DIRECTIONS[code],
         "source": {"homophily": source.homophily, "snr": source.snr},
         "target": target,
         "theory": theory_slope(target["homophily"], source.homophily, source.snr, card.num_classes),

@@ -50,7 +50,7 @@ even without labels, and by much near chance, where log T diverges.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -197,7 +197,7 @@ def temperature(prior: Prior, logits: FloatArray, labels: Labels, matched: float
         return matched
     bounds = np.log(summary.spread) - _MARGIN, np.log(summary.largest_spread) + _MARGIN
     log_temperature = _matching(logits, bounds, float(np.log(matched)))
-    start = Prior(prior.centre, float(np.hypot(prior.deviation, MATCH_DEVIATION)))
+    start = replace(prior, deviation=float(np.hypot(prior.deviation, MATCH_DEVIATION)))
     log_likelihood = _likelihood_of_labels(logits, labels)
 
     def log_density(x: FloatArray) -> FloatArray:

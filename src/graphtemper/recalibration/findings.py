@@ -30,8 +30,9 @@ class GraphFindings:
     Attributes
     ----------
     temperature : float
-        The graph's temperature, which divides the model's logits; the source's own where the
-        verdict is ``abstain``.
+        The graph's temperature, which divides the model's logits; the source's own where nothing
+        can be read. Where the verdict is ``abstain``, it is a best guess that
+        should not be relied on.
     accuracy : Estimate
         Estimated accuracy with a 90 % interval; a credible interval where labels were given.
     verdict, reasons
@@ -116,12 +117,13 @@ class GraphFindings:
 
     def _temperature_in_words(self) -> str:
         value, source = self.temperature, self.source_temperature
-        if self.verdict == "abstain":
+        if value == source:
             return f"{value:.3g}, the source temperature: nothing is changed"
         if abs(value / source - 1.0) < _SAME:
             return f"{value:.3g}, as at the source: confidence does not change"
         word = "lowered" if value > source else "raised"
-        return f"{value:.3g} (source {source:.3g}): confidence is {word}"
+        guess = ", as a best guess" if self.verdict == "abstain" else ""
+        return f"{value:.3g} (source {source:.3g}): confidence is {word}{guess}"
 
 
 @dataclass(frozen=True, eq=False)

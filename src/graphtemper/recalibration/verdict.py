@@ -84,8 +84,8 @@ def _what_would_help(accuracy: float, learned: Learned | None) -> Reason:
         return Reason(ReasonCode.NO_TEMPERATURE_HELPS, text)
     total = "" if learned is None else " in all"
     text = (
-        f"the source temperature is kept; labels of about {needed} target nodes{total} would bring "
-        f"the accuracy to within {CAUTION_WIDTH:.0%}."
+        f"the accuracy is too uncertain to act on; labels of about {needed} target nodes{total} "
+        f"would bring it to within {CAUTION_WIDTH:.0%}."
     )
     return Reason(ReasonCode.LABELS_NEEDED, text)
 

@@ -359,7 +359,7 @@ def _signals(evidence: Evidence, reference: Reference, target: Gains | None) -> 
         return of_logits
     change = evidence.predicted_shares - reference.evidence.predicted_shares
     return of_logits | {
-        LEAD: log_odds(_signal_accuracy(evidence, reference, target)),
+        LEAD: log_odds(_lead(evidence, reference, target)),
         "noise agreement": log_odds(evidence.noise_agreement),
         "source-noise agreement": log_odds(evidence.source_noise_agreement),
         "edge agreement": log_odds(_edge_accuracy(evidence, reference)),
@@ -370,19 +370,25 @@ def _signals(evidence: Evidence, reference: Reference, target: Gains | None) -> 
     }
 
 
-def _signal_accuracy(evidence: Evidence, reference: Reference, target: Gains) -> float:
-    r"""Return the accuracy that the class model predicts; the source's if there is no gain.
+def _lead(evidence: Evidence, reference: Reference, target: Gains) -> float:
+    """Return the signal accuracy with the source's class shares; the source's without a gain."""
+    if target.signal is None:
+        return reference.accuracy
+    return signal_accuracy(evidence, reference, float(np.exp(target.signal)), reference.moments)
+
+
+def signal_accuracy(
+    evidence: Evidence, reference: Reference, gain: float, moments: ClassMoments
+) -> float:
+    r"""Return the accuracy that the class model predicts for a gain and class moments.
 
     The class model is Gaussian and may be off at the source already. Its lead over guessing is
     scaled to the true one of the source:
     :math:`c + (a_t - c)(A_s - c)/(a_s - c)` with predicted accuracies a, the source's true accuracy
     A and chance c.
     """
-    if target.signal is None:
-        return reference.accuracy
     chance = reference.chance
-    gain = float(np.exp(target.signal))
-    predicted = transfer(reference.moments, gain, evidence.mean, evidence.covariance).accuracy
+    predicted = transfer(moments, gain, evidence.mean, evidence.covariance).accuracy
     lead = max(reference.modelled_accuracy - chance, _LEAST_LEAD)
     scale = (reference.accuracy - chance) / lead
     return chance + (predicted - chance) * scale

@@ -29,8 +29,8 @@ def verdict_sentence(result: Findings, background: Background) -> str:
     if result.verdict == "abstain":
         return (
             f"Do not rely on {model} here yet: without more labels, its accuracy on these "
-            f"{count:,} nodes is too uncertain ({interval}), so its confidence is left at "
-            f"{after:.1%}."
+            f"{count:,} nodes is too uncertain ({interval}). Its confidence, {after:.1%}, "
+            "is a best guess."
         )
     right = f"{model} is estimated to be right on {accuracy.value:.1%} of {count:,} nodes"
     change = (
@@ -47,7 +47,7 @@ def temperature_meaning(result: Findings, source: float) -> str:
     """Return a sentence on what dividing logits by the temperature does to the confidence."""
     value = result.temperature
     before, after = result.mean_confidence
-    if result.verdict == "abstain":
+    if value == source:
         return "The logits are divided by the source temperature, as before: nothing is changed."
     predictions = (
         "No prediction changes."
