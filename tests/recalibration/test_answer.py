@@ -14,9 +14,9 @@ from graphtemper.recalibration.labelling import read_labels
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 
 
-def _answer(logits, prior, accuracy, matched=1.0, novelty=0.5, verdict="trust"):
+def _answer(logits, prior, accuracy, matched=1.0, novelty=0.5, verdict="trust", flat=False):
     confidence = float(temperatures.apply(logits).max(axis=1).mean())
-    reading = SimpleNamespace(novelty=novelty)
+    reading = SimpleNamespace(novelty=novelty, flat=flat, blind=False)
     return Answer(reading, confidence, prior, accuracy, matched, None, verdict, ())
 
 
@@ -85,7 +85,7 @@ def test_a_temperature_is_refused_where_confidence_leaves_the_interval(temperatu
 
 
 def test_labels_that_say_nothing_leave_the_answer_where_it_was():
-    """At the atlas's temperature, or at the source's where the verdict was to abstain."""
+    """At the atlas's temperature, or at the source's where nothing could be read."""
     logits = np.random.default_rng(5).normal(0.0, 2.0, (400, 2))
     logits[:3] = 0.0
     given = read_labels({0: 0, 1: 1, 2: 0}, None, np.arange(400), 400, 2)
@@ -93,7 +93,7 @@ def test_labels_that_say_nothing_leave_the_answer_where_it_was():
     matched = temperatures.match_confidence(logits, prior.estimate("atlas").value)
     estimate = prior.estimate("atlas")
     atlas = learn(_answer(logits, prior, estimate, matched), logits, given)
-    far = _answer(logits, prior, estimate, matched, novelty=9.0, verdict="abstain")
+    far = _answer(logits, prior, estimate, matched, novelty=9.0, verdict="abstain", flat=True)
     kept = learn(far, logits, given)
     assert atlas.temperature == pytest.approx(matched, rel=2e-3)
     assert kept.temperature == pytest.approx(1.0, rel=2e-3)
