@@ -1,8 +1,8 @@
 r"""A target read against a source card: its evidence, its signals, and the accuracy they imply.
 
-**The natural prior.** Shifts that somebody draws (noise, rewiring, masking) leave the means of the feature columns where
-they were. Shifts that happen (another month, country or release) move them, and then an estimate
-that was learned from drawn shifts is worth less. Let u, between 0 and 1, say how far the column
+**The natural prior.** Shifts that somebody draws (noise, rewiring, masking) leave the means of the
+feature columns where they were. Shifts that happen (another month, country or release) move them,
+and then an estimate that was learned from drawn shifts is worth less. Let u, between 0 and 1, say how far the column
 means have moved; c be the log-odds of mean confidence at the source temperature; m the atlas's
 centre, and :math:`m'` its centre if class shares have moved (`graphtemper.signals.share_drift`).
 The answer is centred at
@@ -21,8 +21,8 @@ with the target's novelty n, and the interval reaches further down than up by th
 median, which minimises the expected difference between mean confidence and accuracy. Without moved
 column means nothing changes.
 
-The five numbers were chosen on nine families of natural shift, with every family left out in turn;
-``graphtemper bench natural-prior`` chooses them again and reports the errors of left-out families.
+The five numbers were chosen on eight families of natural shift; ``graphtemper bench
+natural-prior`` chooses them again, with every family left out in turn.
 """
 
 from __future__ import annotations
