@@ -2,10 +2,10 @@ r"""A target read against a source card: its evidence, its signals, and the accu
 
 **The natural prior.** Shifts that somebody draws (noise, rewiring, masking) leave the means of the
 feature columns where they were. Shifts that happen (another month, country or release) move them,
-and then an estimate that was learned from drawn shifts is worth less. Let u, between 0 and 1, say how far the column
-means have moved; c be the log-odds of mean confidence at the source temperature; m the atlas's
-centre, and :math:`m'` its centre if class shares have moved (`graphtemper.signals.share_drift`).
-The answer is centred at
+and then an estimate that was learned from drawn shifts is worth less. Let u, between 0
+and 1, say how far the column means have moved; c be the log-odds of mean confidence at the source
+temperature; m the atlas's centre, and :math:`m'` its centre if class shares have moved
+(`graphtemper.signals.share_drift`). The answer is centred at
 
 .. math:: \hat\eta = c + w\,(m - c), \qquad
           w = (1 - (1 - k)\,u)\Big(1 - u + \frac{u}{1 + \Delta^2}\Big), \qquad
