@@ -230,12 +230,11 @@ class Reading:
         The variance adds up that of the response, the sampling errors of the n nodes here and of
         those that the card was built from, and natural variation.
         """
-        atlas, fraction = self._centre(self.signals), self.moved_fraction
-        centre = atlas
+        fraction, readings = self.moved_fraction, self.two_centres()
+        centre = readings["atlas"]
         if fraction > 0.0:
-            moved, misfit = self._moved_shares()
             confidence = log_odds(self.evidence.confidence)
-            centre = NATURAL.centre(confidence, atlas, moved, misfit, fraction)
+            centre = NATURAL.centre(confidence, **readings, fraction=fraction)
         variance = self._variance(centre) + NATURAL.variance(self.novelty, fraction)
         lower_tail = 1.0 + (NATURAL.lower_tail - 1.0) * float(np.sqrt(fraction))
         return Prior(centre, float(np.sqrt(variance)), lower_tail)
@@ -251,13 +250,23 @@ class Reading:
     def _centre(self, signals: dict[str, float]) -> float:
         return log_odds(self.card.reference.accuracy) + self.response.predict(signals)[0]
 
-    def _moved_shares(self) -> tuple[float, float]:
-        """Return the atlas's centre if class shares have moved, and the misfit of these shares."""
-        gains = self.gains
+    def two_centres(self) -> dict[str, float]:
+        """Return the log-odds by the atlas, with the source's and with moved class shares.
+
+        They are ``atlas`` and ``moved``; ``misfit`` is that of the moved shares. Without a signal
+        to read the two are equal.
+        """
+        atlas, gains = self._centre(self.signals), self.gains
         if gains is None or gains.signal is None or LEAD not in self.response.names:
-            return self._centre(self.signals), 0.0
+            return {"atlas": atlas, "moved": atlas, "misfit": 0.0}
         lead, misfit = read_moved(self.evidence, self.card.reference, gains)
-        return self._centre(self.signals | {LEAD: lead}), misfit
+        moved = self._centre(self.signals | {LEAD: lead})
+        return {"atlas": atlas, "moved": moved, "misfit": misfit}
+
+    @property
+    def atlas_variance(self) -> float:
+        """Variance of the log-odds by the atlas, without natural variation."""
+        return self._variance(self._centre(self.signals))
 
     def _variance(self, centre: float) -> float:
         """Return the variance of the response and of the sampling of both graphs' nodes."""
