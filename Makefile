@@ -23,9 +23,15 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 # torch comes first, at the version of the constraints: as a dependency of another package, pip may
 # choose a newer build with gigabytes of CUDA libraries.
-$(VENV)/.test: pyproject.toml research/pyproject.toml constraints.txt | $(BIN)/python
+# With LOCKED=1, as on CI, everything comes from the lock by checksum and nothing is resolved.
+$(VENV)/.test: pyproject.toml research/pyproject.toml constraints.txt requirements-test.lock | $(BIN)/python
+ifdef LOCKED
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-test.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./research
+else
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[test]' --editable ./research
+endif
 	@touch $@ $(VENV)/.demo
 
 # A venv without torch and without any extra, for the tests of the core.

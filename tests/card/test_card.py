@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -6,6 +7,8 @@ import numpy as np
 import pytest
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
+from graphtemper._core.checksum import sealed
+from graphtemper._core.reading import seal, unseal
 from graphtemper.card.card import MAX_BYTES
 from graphtemper.card.format import as_stored, to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError
@@ -66,7 +69,7 @@ def text(card, tmp_path):
 
 def _write(tmp_path, content):
     path = tmp_path / "edited.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    path.write_text(content if isinstance(content, str) else sealed(content))
     return path
 
 
@@ -259,7 +262,7 @@ def test_every_field_is_needed(text, tmp_path):
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             yield from keys(value[0], (*where, 0))
 
-    optional = {("class_profile",), ("node_response",)}
+    optional = {("class_profile",), ("node_response",), ("crc32",)}
     for where in set(keys(json.loads(text))) - optional:
         path = _write(tmp_path, _edit(json.loads(text), where, ...))
         with pytest.raises(FileError, match=f"{where[-1]}' is missing"):
@@ -316,7 +319,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(text, tmp_path, damage):
 def test_blanks_are_forgiven_up_to_the_largest_file(card, text, tmp_path):
     padded = text + " " * (4 * MAX_BYTES - len(text))
     assert to_json(SourceCard.load(_write(tmp_path, padded))) == to_json(card)
-    with pytest.raises(FileError, match="400001 bytes, too large"):
+    with pytest.raises(FileError, match="larger than the 400,000 bytes"):
         SourceCard.load(_write(tmp_path, padded + " "))
 
 
@@ -467,28 +470,102 @@ def test_a_build_that_was_stopped_goes_on(graph, model, tmp_path, error):
     assert (calls - last) * kept == (calls - needed) * SINGLES
 
 
-def test_a_resume_file_of_another_build_or_of_nonsense_is_not_used(graph, model, tmp_path):
+def test_damaged_lines_of_a_resume_file_are_not_used(graph, model, tmp_path):
     journal = tmp_path / "journal.jsonl"
-    _calls(model, graph, resume=journal)
-    rows = journal.read_text().splitlines()
-    key = json.loads(rows[0])["key"]
-    nonsense = [
-        '["a list"]',
-        "3",
-        json.dumps({"key": key}),
-        json.dumps({**json.loads(rows[0]), "signals": {}}),
-        json.dumps({**json.loads(rows[0]), "accuracy": "high"}),
-        "[" * 100_000,
-    ]
-    journal.write_text("\n".join(nonsense) + "\n")
-    fresh, calls = _calls(model, graph)
+    fresh, calls = _calls(model, graph, resume=journal)
+    lines = journal.read_bytes().splitlines()
+    digit = re.compile(rb'"accuracy": 0\.(\d)')
+    damaged = [digit.sub(lambda found: b'"accuracy": 0.%d' % ((int(found[1]) + 1) % 10), line)
+               for line in lines]  # fmt: skip
+    assert all(old != new for old, new in zip(lines, damaged, strict=True))
+    journal.write_bytes(b"\n".join(damaged) + b"\n")
     again, needed = _calls(model, graph, resume=journal)
     assert needed == calls
     assert [e.__dict__ for e in again.environments] == [e.__dict__ for e in fresh.environments]
-    journal.write_text("\n".join(rows) + "\n")
+
+
+def _started(journal, *arguments, **other):
     ticks = []
-    _calls(model, graph, resume=journal, seed=9, progress=lambda *n: ticks.append(n))
-    assert ticks[0] == (0, SINGLES)
+    build(*arguments, resume=journal, compositions=0, progress=lambda *n: ticks.append(n), **other)
+    return ticks[0][0]
+
+
+def test_a_resume_file_of_another_input_is_not_used(graph, model, tmp_path):
+    """Every input is part of the key, also those that do not change the source's logits."""
+    journal = tmp_path / "journal.jsonl"
+
+    def plain(given):  # reads no edges
+        return given.features[:, :3] * 2.0
+
+    assert _started(journal, plain, graph, NODES) == 0
+    assert _started(journal, plain, graph, NODES) == SINGLES
+    other_edges = graph.replace(edges=graph.edges[:-1])
+    other_labels = graph.replace(labels=np.where(np.arange(len(graph.labels)) == NODES[0],
+                                                 (graph.labels + 1) % 3, graph.labels))  # fmt: skip
+    assert _started(journal, plain, other_edges, NODES) == 0
+    assert _started(journal, plain, other_labels, NODES) == 0
+    assert _started(journal, plain, graph, NODES[:-1]) == 0
+    assert _started(journal, plain, graph, NODES, seed=9) == 0
+    assert _started(journal, lambda given: plain(given) * (1 + 1e-6), graph, NODES) == 0
+    assert _started(journal, plain, graph, NODES) == SINGLES
+
+
+def test_a_resume_file_of_another_version_of_the_code_is_not_used(
+    graph, model, tmp_path, monkeypatch
+):
+    journal = tmp_path / "journal.jsonl"
+    _started(journal, model, graph, NODES)
+    monkeypatch.setattr("graphtemper.card.journal.source_digest", lambda exclude: "other")
+    assert _started(journal, model, graph, NODES) == 0
+
+
+def test_a_file_that_is_no_journal_is_not_appended_to(graph, model, tmp_path):
+    path = tmp_path / "graph.npz"
+    graph.save(path)
+    before = path.read_bytes()
+    with pytest.raises(FileError, match="not the journal"):
+        build(model, graph, NODES, compositions=0, resume=path)
+    assert path.read_bytes() == before
+
+
+def test_invalid_rows_of_a_resume_file_are_named(graph, model, tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    _started(journal, model, graph, NODES)
+    row = json.loads(unseal(journal.read_bytes().splitlines()[0]))
+    for edit in ({"signals": {}}, {"accuracy": "high"}):
+        journal.write_bytes(seal(json.dumps(row | edit).encode()) + b"\n")
+        with pytest.raises(FileError, match=r"journal\.jsonl: field"):
+            build(model, graph, NODES, compositions=0, resume=journal)
+
+
+def test_no_digit_of_a_card_changes_unnoticed(text, tmp_path):
+    """Change each digit in turn, of a sample of the positions."""
+    positions = [place for place, letter in enumerate(text) if letter.isdigit()]
+    rng = np.random.default_rng(0)
+    for place in rng.choice(positions, 200, replace=False):
+        digit = str((int(text[place]) + int(rng.integers(1, 10))) % 10)
+        with pytest.raises(FileError):
+            SourceCard.load(_write(tmp_path, text[:place] + digit + text[place + 1 :]))
+
+
+def test_a_card_without_its_checksum_is_refused_and_one_of_schema_2_is_read(card, text, tmp_path):
+    content = json.loads(text)
+    assert content.pop("crc32")
+    with pytest.raises(FileError, match="checksum"):
+        SourceCard.load(_write(tmp_path, json.dumps(content)))
+    content["schema"] = "graphtemper.card/2"
+    assert SourceCard.load(_write(tmp_path, json.dumps(content))).to_json() == text
+
+
+def test_white_space_and_order_do_not_matter_to_the_checksum(text, tmp_path):
+    content = json.loads(text)
+    turned = dict(reversed(content.items()))
+    assert SourceCard.load(_write(tmp_path, json.dumps(turned, indent=2))).to_json() == text
+
+
+def test_a_key_twice_in_a_card_is_refused(text, tmp_path):
+    with pytest.raises(FileError, match="'predictor' occurs twice"):
+        SourceCard.load(_write(tmp_path, text[:-1] + ',"predictor":"other"}'))
 
 
 def test_a_resume_file_that_cannot_be_written_is_one_sentence(graph, model, tmp_path):

@@ -138,7 +138,7 @@ def test_odd_logits(tmp_path):
     (tmp_path / "b.npy").write_bytes(b"\x93NUMPY\x01\x00")
     with pytest.raises(FileError, match="damaged"):
         read_logits(tmp_path / "b.npy", 60)
-    with pytest.raises(FileError, match=r"c\.npy is missing"):
+    with pytest.raises(FileError, match=r"c\.npy does not exist"):
         read_logits(tmp_path / "c.npy", 60)
     np.save(tmp_path / "d.npy", np.full((60, 2), np.nan))
     with pytest.raises(FileError, match="node 0 hold nan"):
@@ -172,7 +172,7 @@ def test_odd_files_of_nodes(tmp_path, text, message):
 
 def test_a_binary_file_of_nodes(tmp_path):
     (tmp_path / "nodes.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(FileError, match="is not a text file"):
+    with pytest.raises(FileError, match="is not text in UTF-8"):
         choose_nodes(GRAPH, tmp_path / "nodes.txt")
 
 

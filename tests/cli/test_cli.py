@@ -9,6 +9,11 @@ import sys
 import pytest
 from tests.helpers import check_refusal, command_environment, needs, run_command
 
+from graphtemper import csbm
+from graphtemper._core.checksum import sealed
+
+GRAPH = "graphs/g.npz"
+
 
 def test_bench_says_what_it_does_not_know(call, tmp_path):
     check_refusal(call("bench", "atlas", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
@@ -29,9 +34,17 @@ def scored(method):
     return numbers | {"method": method, "verdict": "trust" if "atlas" in method else None}
 
 
-def cell(folder, title, rows, **head):
+def cell(folder, title, rows, graphs=None, **head):
+    """Write a cell as a run leaves it, of the named graphs or of one of its own."""
+    from graphtemper_research.trials import graph_names
+
+    if graphs is None:
+        graphs = [str(folder / GRAPH)]
+        (folder / GRAPH).parent.mkdir()
+        csbm.sample(60, 4, 0.8, 1.0, num_features=3, seed=1).save(folder / GRAPH)
     (folder / "cells").mkdir(exist_ok=True)
-    text = json.dumps({"compositions": 10, "rows": rows, **head})
+    content = graph_names.content(*graphs)
+    text = sealed({"compositions": 10, "content": content, "rows": rows, **head})
     (folder / "cells" / f"{title}.json").write_text(text)
 
 
@@ -40,7 +53,7 @@ def atlas_cells(folder):
 
     rows = [{**identity, **scored(identity["method"])} for identity in known_shifts.expected()]
     cell(folder, "g-SIGN-1", rows, schema=known_shifts.SCHEMA, graph="g", model="SIGN", seed=1)
-    return ("atlas", "--graphs", "g.npz"), "atlas_bench"
+    return ("atlas", "--graphs", GRAPH), "atlas_bench"
 
 
 def natural_cells(folder):
@@ -52,7 +65,8 @@ def natural_cells(folder):
         pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
     rows = [{"target": "county_2016", **scored(method)} for method in METHODS]
     head = {"schema": natural_shifts.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
-    cell(folder, "county_2012-SIGN-1", rows, group="counties", **head)
+    graphs = ["county_2012", "county_2016"]
+    cell(folder, "county_2012-SIGN-1", rows, graphs, group="counties", **head)
     return ("natural", "--groups", "counties"), "natural_shifts"
 
 
@@ -64,7 +78,8 @@ def label_cells(folder):
         pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
     rows = [{"target": "county_2016", **scored(m)} for m in label_budgets.methods()]
     head = {"schema": label_budgets.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
-    cell(folder, "county_2012-SIGN-1", rows, group="counties", **head)
+    graphs = ["county_2012", "county_2016"]
+    cell(folder, "county_2012-SIGN-1", rows, graphs, group="counties", **head)
     return ("labels", "--groups", "counties"), "labels"
 
 
@@ -73,7 +88,7 @@ def control_cells(folder):
 
     rows = [{**one, **scored(one["method"])} for one in negative_controls.expected()]
     cell(folder, "g-SIGN-1", rows, schema=negative_controls.SCHEMA, graph="g", model="SIGN", seed=1)
-    return ("controls", "--graphs", "g.npz"), "controls"
+    return ("controls", "--graphs", GRAPH), "controls"
 
 
 def paper_cells(folder):
@@ -81,7 +96,7 @@ def paper_cells(folder):
 
     rows = [{"split": 0, **scored(method)} for method in paper_setting.METHODS]
     cell(folder, "g", rows, schema=paper_setting.SCHEMA, graph="g", splits=1)
-    return ("paper-setting", "--graphs", "g.npz"), "paper_setting"
+    return ("paper-setting", "--graphs", GRAPH), "paper_setting"
 
 
 def sets_cells(folder):
@@ -94,7 +109,7 @@ def sets_cells(folder):
     rows = [{**one, **scored(one["method"]), **covered} for one in prediction_sets.expected()]
     head = {"schema": prediction_sets.SCHEMA, "graph": "g", "model": "SIGN", "seed": 1}
     cell(folder, "g-SIGN-1", rows, **head, level=LEVEL)
-    return ("sets", "--graphs", "g.npz"), "sets"
+    return ("sets", "--graphs", GRAPH), "sets"
 
 
 def per_node_cells(folder):
@@ -109,7 +124,7 @@ def per_node_cells(folder):
     ]
     head = {"schema": per_node_temperatures.SCHEMA, "graph": "g", "model": "SIGN", "seed": 1}
     cell(folder, "g-SIGN-1", rows, **head)
-    return ("per-node", "--graphs", "g.npz"), "per_node"
+    return ("per-node", "--graphs", GRAPH), "per_node"
 
 
 @pytest.mark.parametrize(
@@ -127,8 +142,10 @@ def per_node_cells(folder):
 def test_bench_from_finished_cells(call, tmp_path, make):
     """Cells as a run leaves them; what is tested is the way from there to tables and files."""
     arguments, name = make(tmp_path)
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").iterdir()}
     result = call("bench", *arguments, "--quick", "--out", tmp_path, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # nothing is measured again
     assert max(len(line) for line in result.stdout.split("Files:")[0].splitlines()) <= 80
     assert "…" not in result.stdout
     names = sorted(path.name for path in tmp_path.iterdir() if path.is_file())

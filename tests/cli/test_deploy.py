@@ -150,7 +150,7 @@ def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):
         (("target.npz", "--predict", "missing:x", *GOOD[2:]), "there is no module 'missing'"),
         (("target.npz", "--predict", "project.code:number", *GOOD[2:]), "cannot be called"),
         (("target.npz", "--predict", "project.broken:x", *GOOD[2:]), "RuntimeError: boom"),
-        (("target.npz", "--predict", "project.code:fails", *GOOD[2:]), "made for another model"),
+        (("target.npz", "--predict", "project.code:fails", *GOOD[2:]), "project.code:fails failed"),
         (("target.npz", "--predict", "other.npz", *GOOD[2:]), "build a card for this one"),
         (("target.npz", *GOOD[:2], "--card", "truncated.card.json"), "not JSON"),
         (("target.npz", *GOOD[:2], "--card", "nowhere.json"), "nowhere.json"),

@@ -8,6 +8,7 @@ has produced, store it under a name that says what is wrong with it.
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -71,11 +72,15 @@ def measured(read, good, path):
     return time.process_time() - start, traced, status("VmHWM") - before
 
 
-def in_a_fork(work):
-    """Return the result of a function that runs in a forked process with fresh memory."""
+def in_a_fork(work, seconds=600):
+    """Return the result of a function that runs in a forked process with fresh memory.
+
+    The process is ended after some seconds, or when it ends itself by a signal.
+    """
     ours, theirs = os.pipe()
     process = os.fork()
     if not process:
+        signal.alarm(seconds)
         try:
             message = json.dumps(work())
         except BaseException:  # the test shows any error
@@ -85,8 +90,8 @@ def in_a_fork(work):
     os.close(theirs)
     with os.fdopen(ours, "rb") as stream:
         message = stream.read()
-    os.waitpid(process, 0)
-    return json.loads(message)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return json.loads(message) if message else f"ended by signal {-code}"
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -170,7 +170,7 @@ def test_damaged_files_are_refused(model, tmp_path):
     refused("not that of a saved model", header=np.array("[]"))
     refused("not that of a saved model", header=np.array("[" * 100_000))
     refused("hidden must be an integer", header=header(hidden="many"))
-    refused("hidden must be an integer", header=header(hidden=np.inf))
+    refused("hidden must be an integer", header=header(hidden=1e300))
     refused("hidden must be an integer", header=header(hidden=32.0))
     refused("lr must be a real number", header=header(lr=None))
     refused("loss must be the name", header=header(loss=["focal"]))

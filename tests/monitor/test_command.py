@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import re
+import zipfile
 from collections import Counter
 from contextlib import contextmanager
 
@@ -227,3 +228,51 @@ def test_other_spans_are_refused(folder, watched, day):
     app(["monitor", "years.npz", "--windows", "4", *common], **options)
     with pytest.raises(InputError, match="a new log"):
         app(["monitor", "years.npz", "--windows", "5", *common], **options)
+
+
+def hostile_snapshots(folder):
+    """Write one snapshot of every kind that once ended a watch; return their names."""
+    good = np.zeros((40, 2))
+    np.save(folder / "good.npy", good)
+    header = (folder / "good.npy").read_bytes()
+    for name, old, new in (
+        ("tuple.npy", b"'<f8'", b"('<f8',)"),
+        ("bytes.npy", b"'shape'", b"b'shape'"),
+        ("minus.npy", b"'<f8'", b"-" * 90),
+    ):
+        (folder / name).write_bytes(header.replace(old + b" " * 0, new, 1))
+    with zipfile.ZipFile(folder / "lzma.npz", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("logits.npy", header)
+    content = bytearray((folder / "lzma.npz").read_bytes())
+    content[60] ^= 255
+    (folder / "lzma.npz").write_bytes(content)
+    os.mkfifo(folder / "pipe.npy")
+    os.mkfifo(folder / "pipe.npz")
+    (folder / "shards").mkdir()
+    os.mkfifo(folder / "shards" / "part.parquet")
+    (folder / "zero.npy").symlink_to("/dev/zero")
+    (folder / "day\udcff.npz").write_bytes(b"not an archive")
+    (folder / "good.npy").unlink()
+    return len(list(folder.iterdir()))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_no_odd_snapshot_ends_a_watch(folder, watched, day, capsys):
+    """Each comes between good ones; all good ones are measured, and all odd ones are reported."""
+    model, _ = watched
+    place = folder / "logits"
+    place.mkdir()
+    odd = hostile_snapshots(place)
+    for name in ("a", "m", "zz"):
+        np.save(place / f"{name}.npy", model(day(3)))
+    words = ["monitor", "logits", "--card", "model.card.json", "--log", "l.sqlite", "--json"]
+    with pytest.raises(SystemExit) as caught:
+        app(words, exit_on_error=False, result_action="return_value")
+    assert caught.value.code == 4
+    output = json.loads(capsys.readouterr().out)
+    assert output["added"] == ["a.npy", "m.npy", "zz.npy"]
+    assert len(output["missed"]) == odd
+    assert all(item["reason"] for item in output["missed"])
+    app(words, exit_on_error=False, result_action="return_value")
+    again = json.loads(capsys.readouterr().out)
+    assert again["added"] == again["missed"] == []

@@ -317,7 +317,7 @@ def test_the_command(folder, logits_of, day, capsys):
     assert stop.value.code == 4
     output = json.loads(capsys.readouterr().out)
     assert output["added"] == ["day12"]
-    assert "part-1.parquet is missing, truncated or not Parquet" in output["missed"][0]["reason"]
+    assert "part-1.parquet is truncated, damaged or not Parquet" in output["missed"][0]["reason"]
     day(13).save(folder / "day13.npz")
     with pytest.raises(InputError, match="is for logits, which give other signals than graphs"):
         run("day13.npz", "--predict", "model.npz")

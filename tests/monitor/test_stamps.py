@@ -6,9 +6,10 @@ from functools import partial
 import pytest
 
 from graphtemper import Graph
+from graphtemper._core import stamps
+from graphtemper._core.stamps import stamp
 from graphtemper.errors import FileError
-from graphtemper.monitor import Log, find_snapshots, fingerprint, follow, stamps
-from graphtemper.monitor.stamps import stamp
+from graphtemper.monitor import Log, find_snapshots, fingerprint, follow
 
 
 def rewritten(path):

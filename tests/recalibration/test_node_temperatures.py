@@ -8,6 +8,7 @@ import pytest
 
 from graphtemper import SourceCard, csbm, metrics, recalibrate, shifts
 from graphtemper import temperature as temperatures
+from graphtemper._core.checksum import sealed
 from graphtemper.card.format import to_json
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
@@ -136,7 +137,7 @@ def test_a_card_without_node_responses_is_read_and_says_so(model, target, card, 
     content = json.loads(to_json(card))
     del content["node_response"]
     path = tmp_path / "old.json"
-    path.write_text(json.dumps(content))
+    path.write_text(sealed(content))
     old = SourceCard.load(path)
     assert recalibrate(model, target, old, SCORED).temperature > 0
     with pytest.raises(InputError, match="build it again"):
@@ -158,7 +159,7 @@ def test_damaged_node_responses_are_refused_by_field(card, tmp_path, where, valu
     content = json.loads(to_json(card))
     content["node_response"][where[0]][where[1]] = value
     path = tmp_path / "card.json"
-    path.write_text(json.dumps(content))
+    path.write_text(sealed(content))
     with pytest.raises(FileError, match=".".join(("node_response", *where))):
         SourceCard.load(path)
 

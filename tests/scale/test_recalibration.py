@@ -4,6 +4,7 @@ import os
 import re
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,6 +89,36 @@ def test_damaged_stages_are_repeated(problem, serial, lists, tmp_path):
     run(problem, tmp_path / "out", engine)
     assert engine.count == lists
     assert serial.read(tmp_path / "out") == serial.written
+
+
+def test_columns_of_stages_with_another_byte_are_repeated(problem, serial, lists, tmp_path):
+    killed(problem, tmp_path / "out", lists)
+    columns = list((tmp_path / ".out.graphtemper").glob("stages-*/*.npy"))
+    assert columns
+    for path in columns:
+        content = bytearray(path.read_bytes())
+        content[-3] ^= 1
+        path.write_bytes(content)
+    run(problem, tmp_path / "out", Serial())
+    assert serial.read(tmp_path / "out") == serial.written
+
+
+def test_shards_that_changed_in_place_are_not_mixed(problem, lists, tmp_path):
+    """Sizes, headers and the manifest stay the same; only a feature is another one."""
+    folder = tmp_path / "graph"
+    sharded = convert_graph(problem.sharded.to_graph(), folder, rows_per_shard=400)
+    changed = SimpleNamespace(model=problem.model, card=problem.card, sharded=sharded)
+    killed(changed, tmp_path / "out", lists // 2)
+    path = folder / "shard-00000" / "features.npy"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 0x80  # the sign of the last feature
+    path.write_bytes(content)
+    resumed, fresh = Counting(), Counting()
+    run(changed, tmp_path / "out", resumed)
+    run(changed, tmp_path / "fresh", fresh)
+    assert resumed.count == fresh.count
+    with pytest.raises(FileError, match=r"features\.npy has changed since it was written"):
+        sharded.verify()
 
 
 def test_another_workspace(problem, serial, lists, tmp_path):

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import os
 import secrets
-import tokenize
+import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -17,33 +18,32 @@ from typing import IO, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper._core.file_lock import try_lock
+from graphtemper._core.reading import open_regular
 from graphtemper.errors import FileError, WriteError
 
 # A .npy header is a short Python literal; anything longer is an attack or damage.
 _MAX_HEADER = 10_000
-# Real arrays beyond this size are not compressed by more than this factor; zip bombs are.
-_BOMB_BYTES, _BOMB_RATIO = 256_000_000, 200
+# Real arrays beyond this size are not compressed by more than this factor; zip bombs are. Values
+# count as 8 bytes each, because that is what narrow ones become when they are used.
+_BOMB_BYTES, _BOMB_RATIO, _VALUE_BYTES = 256_000_000, 200, 8
+# NumPy writes no other compression.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 # Archives are unpacked in pieces of this many bytes, so that nothing is in memory twice.
 _CHUNK = 1 << 20
-# What zipfile, zlib and NumPy's header parser raise on a file that is not what it claims to be.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    tokenize.TokenError,
-    ValueError,
-    EOFError,
-    OSError,
-    SyntaxError,
-    RuntimeError,
-)
+# What zipfile and zlib raise on a file that is not what it claims to be.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError, RuntimeError)
+_TEMPORARY = ".partial"
 
 
 @contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str], *, replace: bool = True) -> Iterator[IO[bytes]]:
     """Open a temporary file next to ``path`` and rename it into place on success.
 
     A reader sees the old file or the new one, never a part of it, also after a crash of the
-    machine. Missing folders are created.
+    machine. Missing folders are created, the permissions of an existing file are kept, and what a
+    killed process left is removed. With ``replace=False`` a file that exists at the end, also one
+    that appeared in the meantime, is kept, and a `WriteError` is raised.
 
     Examples
     --------
@@ -59,17 +59,18 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
-    with atomic_write_in_place(target) as stream:
+    with atomic_write_in_place(target, replace=replace) as stream:
         yield stream
 
 
 @contextlib.contextmanager
-def atomic_write_in_place(target: Path) -> Iterator[IO[bytes]]:
+def atomic_write_in_place(target: Path, *, replace: bool = True) -> Iterator[IO[bytes]]:
     """Write like `atomic_write`, but raise if the folder does not exist.
 
     For the tasks of a run: one that outlives the run must not recreate folders that it removed.
     """
-    temporary = target.with_name(f".{target.name}.{secrets.token_urlsafe(6)}")
+    _remove_leftovers(target)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
     try:
         # Opened like any other new file, not by `tempfile`, so that it has the usual permissions.
         stream = temporary.open("xb")
@@ -77,10 +78,16 @@ def atomic_write_in_place(target: Path) -> Iterator[IO[bytes]]:
         raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
     try:
         with stream:
+            try_lock(stream)  # so that no other process takes it for a leftover
             yield stream
             stream.flush()
+            _keep_mode(stream, target)
             os.fsync(stream.fileno())
-        os.replace(temporary, target)
+        if replace:
+            os.replace(temporary, target)
+        else:
+            os.link(temporary, target)  # fails if the target exists
+            temporary.unlink()
         flush(target.parent)
     except OSError as error:
         _discard(temporary)
@@ -90,6 +97,27 @@ def atomic_write_in_place(target: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         _discard(temporary)
         raise
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove temporary files of the same target that no living process has locked."""
+    with contextlib.suppress(OSError):
+        names = [entry.name for entry in os.scandir(target.parent)]
+        prefix = f".{target.name}."
+        for name in names:
+            token = name.removeprefix(prefix).removesuffix(_TEMPORARY)
+            if name == f"{prefix}{token}{_TEMPORARY}" and len(token) == 8:
+                with contextlib.suppress(OSError), open_regular(target.with_name(name)) as stream:
+                    if try_lock(stream):
+                        target.with_name(name).unlink()
+
+
+def _keep_mode(stream: IO[bytes], target: Path) -> None:
+    """Give a new file the permissions of the one that it replaces."""
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(target)
+        if hasattr(os, "fchmod") and stat.S_ISREG(status.st_mode):
+            os.fchmod(stream.fileno(), stat.S_IMODE(status.st_mode))
 
 
 def flush(path: Path) -> None:
@@ -134,12 +162,10 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     archive that would unpack to hundreds of times its size. Object arrays are never unpickled.
     """
     source = Path(path)
-    if not source.is_file():
-        raise FileError(f"{source} does not exist or is not a file.")
     try:
-        with zipfile.ZipFile(source) as archive:
+        with open_regular(source) as stream, zipfile.ZipFile(stream) as archive:
             members = archive.infolist()
-            _check_members(members, source)
+            _check_members(archive, source, os.fstat(stream.fileno()).st_size)
             return dict(_read_member(archive, member, source) for member in members)
     except FileError:
         raise
@@ -167,25 +193,23 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
     """
     source = Path(path)
     try:
-        with source.open("rb") as stream:
+        with open_regular(source) as stream:
             header = read_npy_header(stream)
             size = os.fstat(stream.fileno()).st_size
-        if header.dtype.hasobject or not header.dtype.itemsize:
-            raise ValueError(f"an array of {header.dtype}")
-        claimed = header.offset + header.nbytes
-        if size != claimed:
-            raise FileError(
-                f"{what}: {source} is {size} bytes but its header claims {claimed}; it is "
-                "truncated or damaged, so write it again."
-            )
-        order: Literal["F", "C"] = "F" if header.fortran else "C"
-        if not header.nbytes:  # an empty file cannot be mapped
-            return np.empty(header.shape, header.dtype, order)
-        return np.memmap(source, header.dtype, "r", header.offset, header.shape, order)
-    except FileError:
-        raise
-    except FileNotFoundError as error:
-        raise FileError(f"{what}: {source} is missing; write it again.") from error
+            if header.dtype.hasobject or not header.dtype.itemsize:
+                raise ValueError(f"an array of {header.dtype}")
+            claimed = header.offset + header.nbytes
+            if size != claimed:
+                raise FileError(
+                    f"{source} is {size} bytes but its header claims {claimed}; it is truncated or "
+                    "damaged, so write it again."
+                )
+            order: Literal["F", "C"] = "F" if header.fortran else "C"
+            if not header.nbytes:  # an empty file cannot be mapped
+                return np.empty(header.shape, header.dtype, order)
+            return np.memmap(stream, header.dtype, "r", header.offset, header.shape, order)
+    except FileError as error:
+        raise FileError(f"{what}: {error}") from error
     except (*_DAMAGE, OverflowError) as error:
         raise FileError(f"{what}: {source} is damaged or not an .npy of numbers.") from error
 
@@ -220,26 +244,46 @@ def read_npy_header(stream: IO[bytes]) -> NpyHeader:
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
     }
-    version = np.lib.format.read_magic(stream)
-    if version not in readers:
-        raise ValueError(f"unsupported .npy version {version}")
-    shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
-    if min(shape, default=0) < 0:
-        raise ValueError(f"an array of shape {shape}")
-    return NpyHeader(tuple(int(size) for size in shape), fortran, dtype, stream.tell())
+    try:
+        version = np.lib.format.read_magic(stream)
+        shape, fortran, dtype = readers[version](stream, max_header_size=_MAX_HEADER)
+        sizes = tuple(int(size) for size in shape)
+    except (OSError, zlib.error, zipfile.BadZipFile):
+        raise
+    except Exception as error:  # NumPy's parser raises what Python's does, MemoryError included
+        raise ValueError("the header of an array is not valid") from error
+    if min(sizes, default=0) < 0:
+        raise ValueError(f"an array of shape {sizes}")
+    return NpyHeader(sizes, fortran, dtype, stream.tell())
 
 
-def _check_members(members: list[zipfile.ZipInfo], source: Path) -> None:
-    names = [member.filename for member in members]
-    if len(set(names)) < len(names):
-        double = next(name for name in names if names.count(name) > 1)
-        raise FileError(f"{source} holds {double!r} twice; remove one of the two.")
-    total = sum(member.file_size for member in members)
-    if total > max(_BOMB_BYTES, _BOMB_RATIO * source.stat().st_size):
+def _check_members(archive: zipfile.ZipFile, source: Path, size: int) -> None:
+    """Refuse archives with repeated names, other compression, or far more content than bytes."""
+    members, total = archive.infolist(), 0
+    counts = Counter(member.filename for member in members)
+    for member in members:
+        if counts[member.filename] > 1:
+            raise FileError(f"{source} holds {member.filename!r} twice; remove one of the two.")
+        if member.compress_type not in _METHODS:
+            raise FileError(
+                f"{source}: {member.filename!r} is compressed in a way that NumPy does not write; "
+                "save the file again with numpy.savez_compressed."
+            )
+        total += member.file_size
+    limit = max(_BOMB_BYTES, _BOMB_RATIO * size)
+    if total <= limit:  # headers are in what is unpacked
+        total = sum(_unpacked_bytes(archive, member) for member in members)
+    if total > limit:
         raise FileError(
-            f"{source} would unpack from {source.stat().st_size} to {total} bytes, more than any "
-            "real graph; it is not read."
+            f"{source} would unpack from {size} to {total} bytes, more than any real graph; it is "
+            "not read."
         )
+
+
+def _unpacked_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+    with archive.open(member) as stream:
+        width = read_npy_header(stream).dtype.itemsize
+    return member.file_size // max(width, 1) * max(width, _VALUE_BYTES)
 
 
 def _read_member(

@@ -18,13 +18,20 @@ from graphtemper.card import atlas, response
 from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
 from graphtemper.card.data import CardData, ClassProfile, relative_log_odds, sampling_variance
 from graphtemper.card.format import as_stored, at_file_precision
-from graphtemper.card.journal import Journal
+from graphtemper.card.journal import Journal, build_key
 from graphtemper.card.node_response import NodeRows
 from graphtemper.card.progress import Progress, shown
 from graphtemper.card.response import Response
+from graphtemper.card.size import check_size
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
-from graphtemper.models.predictor import Predictor, declared_passes, fingerprint
+from graphtemper.models.predictor import (
+    Predictor,
+    check_repeatable,
+    declared_passes,
+    fingerprint,
+    probe_graph,
+)
 from graphtemper.signals import evidence, node_signals
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Probe, Reference
@@ -67,7 +74,13 @@ def build(
         passes = count_passes(len(planned), rows.size, graph.num_edges > 0)
         description += f", {passes:,} passes of the model"
     with shown(progress, description) as report:
+        # A model that changes its input or its answers is refused before it sees the graph.
+        recorded = fingerprint(predictor, graph.num_features)
+        if declared_passes(predictor) is None:
+            tested = graph if recorded is None else probe_graph(graph.num_features)
+            check_repeatable(predictor, tested.replace(labels=None))
         observation = _at_source_temperature(Observation(predictor, graph, rows, seed=seed), labels)
+        check_size(observation.num_classes, graph.num_features, len(planned))
         probe = _probe(observation, labels)
         reference = Reference(
             evidence=evidence.measure(observation, probe),
@@ -75,9 +88,10 @@ def build(
             accuracy=float((observation.predictions == labels).mean()),
         )
         at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
-        journal = Journal(resume, probe)
+        source = Source(predictor, graph, rows, labels, probe, reference)
+        journal = Journal(resume, build_key(source, observation))
         environments, node_rows = atlas.survey(
-            Source(predictor, graph, rows, labels, probe, reference),
+            source,
             planned,
             known=journal.read(),
             done=journal.add,
@@ -91,7 +105,7 @@ def build(
         num_classes=observation.num_classes,
         num_features=graph.num_features,
         num_nodes=int(rows.size),
-        fingerprint=fingerprint(predictor, graph.num_features),
+        fingerprint=recorded,
         probe=probe,
         reference=reference,
         population=DriftBaseline.measure(
@@ -124,7 +138,7 @@ def count_passes(num_environments: int, num_nodes: int, has_edges: bool = True) 
     Examples
     --------
     >>> count_passes(0, 300), count_passes(132, 300), count_passes(132, 30_000)
-    (108, 7104, 5508)
+    (110, 7106, 5510)
     """
     probe = Probe(1.0, 1.0, np.ones(1), 0.0, 0.0, seed=0)
     clean, own, halves = 1, 1, 4 * probe.splits
@@ -132,7 +146,7 @@ def count_passes(num_environments: int, num_nodes: int, has_edges: bool = True) 
     dropout = probe.passes_over(num_nodes) if has_edges else 0
     node_rows = own + 4 * node_signals.SPLITS
     each = clean + own + halves + noisy + dropout + node_rows
-    bisection, recognised = _NOISE_STEPS * _NOISE_PASSES, 1
+    bisection, recognised = _NOISE_STEPS * _NOISE_PASSES, 3  # once, and twice for equal answers
     return (num_environments + 1) * each + bisection + recognised
 
 

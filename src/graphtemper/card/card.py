@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import atomic_write
+from graphtemper._core.reading import read_bytes
 from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
 from graphtemper.card.atlas import Shifts, Workers
@@ -26,9 +26,10 @@ from graphtemper.card.format import from_json, to_json
 from graphtemper.card.progress import Progress
 from graphtemper.card.reading import Reading
 from graphtemper.card.response import Response
-from graphtemper.errors import FileError, InputError
+from graphtemper.card.size import MAX_BYTES, check_size
+from graphtemper.errors import FileError, GraphTemperError, InputError, ModelError
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, as_graph, fingerprint
+from graphtemper.models.predictor import Predictor, as_graph, predict, probe_graph
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, SIGNALS, Evidence
 from graphtemper.signals.observation import Observation
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from torch_geometric.data import Data
 
-MAX_BYTES = 100_000
+
+class HasFeatures(Protocol):
+    """A graph in memory or on disk, or a card."""
+
+    @property
+    def num_features(self) -> int:
+        """Number of feature columns."""
 
 
 class SourceCard(CardData):
@@ -64,7 +71,7 @@ class SourceCard(CardData):
     ) -> SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
-        A model of your own is called 108 times at the source and 53 times per environment, 7,104
+        A model of your own is called 110 times at the source and 53 times per environment, 7,106
         times with the default atlas; less often with more than 10,000 labelled nodes (see
         `graphtemper.card.build.count_passes`). SIGN, SGC, GCN and models that declare fast passes
         (`graphtemper.models.Passes`) need a small part of that work.
@@ -128,8 +135,11 @@ class SourceCard(CardData):
         """
         return building.without(self, family)
 
-    def check(self, predictor: Predictor | ArrayLike, graph: Graph) -> None:
-        """Raise `InputError` if the card was made for another model or another feature space."""
+    def check(self, predictor: Predictor | ArrayLike, graph: HasFeatures) -> None:
+        """Raise `InputError` if the card was made for another model or another feature space.
+
+        Of the graph only the number of feature columns is read.
+        """
         if graph.num_features != self.num_features:
             raise InputError(
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
@@ -137,8 +147,16 @@ class SourceCard(CardData):
             )
         if not callable(predictor) or self.fingerprint is None:
             return
-        logits = fingerprint(predictor, graph.num_features)
-        if logits is None or logits.shape != self.fingerprint.shape:
+        try:
+            logits = predict(predictor, probe_graph(graph.num_features))
+        except GraphTemperError:
+            raise
+        except Exception as error:  # the model may raise anything
+            raise ModelError(
+                "the model failed on a test graph of six nodes, which it could run when the card "
+                f"was built: {type(error).__name__}: {error}"
+            ) from error
+        if logits.shape != self.fingerprint.shape:
             raise InputError("the card was made for another model; build a card for this one.")
         size = float(np.abs(self.fingerprint).max()) + 1e-6
         if not np.allclose(logits, self.fingerprint, atol=1e-3 * size, rtol=1e-3):
@@ -250,34 +268,19 @@ class SourceCard(CardData):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the card as JSON, atomically."""
         text = self.to_json()
-        if len(text) > MAX_BYTES:
-            raise InputError(
-                f"the card would be {len(text)} bytes, over the {MAX_BYTES} it may have with "
-                f"{self.num_classes} classes, {self.num_features} feature columns and "
-                f"{len(self.environments)} environments; use fewer compositions."
-            )
+        check_size(self.num_classes, self.num_features, len(self.environments), len(text))
         with atomic_write(path) as stream:
             stream.write(text.encode("utf-8"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SourceCard:
         """Read a card; raise `FileError` if the file is damaged or from a newer version."""
-        source = Path(path)
         try:
-            size = source.stat().st_size
-            if size > 4 * MAX_BYTES:
-                raise FileError(f"{source} is {size} bytes, too large for a source card.")
-            return cls.from_json(source.read_text("utf-8"))
-        except FileError:
-            raise
+            return cls.from_json(read_bytes(path, 4 * MAX_BYTES, "the source card").decode())
         except UnicodeDecodeError as error:
-            raise FileError(f"{source} is not JSON, so it is not a source card.") from error
-        except OSError as error:
-            raise FileError(
-                f"the source card {source} cannot be read: {error.strerror or error}."
-            ) from error
+            raise FileError(f"{path} is not JSON, so it is not a source card.") from error
         except InputError as error:
-            raise FileError(f"{source}: {error}") from error
+            raise FileError(f"{path}: {error}") from error
 
     def __repr__(self) -> str:
         excluded = f", without {', '.join(self.excluded[:8])}" if self.excluded else ""

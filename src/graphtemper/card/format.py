@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any, TypeVar
 
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checksum import check_seal, sealed
+from graphtemper._core.reading import parse_json
 from graphtemper.card.atlas import Environment
 from graphtemper.card.data import THIRDS, CardData, ClassProfile
 from graphtemper.card.fields import LARGEST, Field
@@ -21,7 +22,9 @@ from graphtemper.signals.gains import ClassMoments
 from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
 
 Card = TypeVar("Card", bound=CardData)
-SCHEMA = "graphtemper.card/2"
+SCHEMA = "graphtemper.card/3"
+# Cards of schema 2 are the same but have no checksum.
+_READABLE = (SCHEMA, "graphtemper.card/2")
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 _COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
 _NODE_ARRAYS = ("origin", "scale", "weights", "slopes")
@@ -29,6 +32,8 @@ _NODE_ARRAYS = ("origin", "scale", "weights", "slopes")
 _LARGEST_WEIGHT = 1e6
 # More source nodes than this cannot be compared with a target's in one table.
 _MOST_NODES = 1e8
+# From this number of classes on, half of a symmetric matrix is stored.
+_MANY_CLASSES = 20
 # Biases are log-odds of class shares.
 _LARGEST_BIAS = 1e3
 
@@ -50,7 +55,7 @@ def to_json(card: CardData) -> str:
         },
         "reference": {
             "accuracy": card.reference.accuracy,
-            "evidence": card.reference.evidence.to_dict(),
+            "evidence": _half(card.reference.evidence.to_dict()),
             "moments": {
                 key: value.tolist() for key, value in card.reference.moments.__dict__.items()
             },
@@ -74,7 +79,7 @@ def to_json(card: CardData) -> str:
             for item in card.environments
         ],
     }
-    return json.dumps(_rounded(content), separators=(",", ":"))
+    return sealed(_rounded(content))
 
 
 def from_json(text: str, kind: type[Card]) -> Card:
@@ -83,18 +88,19 @@ def from_json(text: str, kind: type[Card]) -> Card:
     Unknown fields are ignored. A missing or invalid field is named in an `InputError`.
     """
     try:
-        content = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InputError("the file is not JSON, so it is not a source card.") from error
+        content = parse_json(text)
+    except InputError as error:
+        raise InputError(f"this is not a source card: {error}") from error
     root = Field("card", content)
     schema = root["schema"].text()
-    if schema != SCHEMA and not schema.startswith(SCHEMA.rpartition("/")[0]):
+    if schema not in _READABLE and not schema.startswith(SCHEMA.rpartition("/")[0]):
         raise InputError(f"this is a file of {schema!r}, not a source card.")
-    if schema != SCHEMA:
+    if schema not in _READABLE:
         raise InputError(
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; use a matching "
             "version of graphtemper."
         )
+    check_seal(content, required=schema == SCHEMA)
     classes = root["num_classes"].count(2, 100_000)
     features = root["num_features"].count(1, 100_000_000)
     recorded = root["fingerprint"]
@@ -172,6 +178,14 @@ def _reference(field: Field, classes: int) -> Reference:
     )
 
 
+def _half(measured: dict[str, Any]) -> dict[str, Any]:
+    """Return evidence whose covariance between many classes is cut below its diagonal."""
+    rows = measured["covariance"]
+    if len(rows) < _MANY_CLASSES:
+        return measured
+    return measured | {"covariance": [row[: k + 1] for k, row in enumerate(rows)]}
+
+
 def _covariance(field: Field) -> Covariance:
     value, error = field.array((2,)).tolist()
     if error < 0.0:
@@ -181,7 +195,11 @@ def _covariance(field: Field) -> Covariance:
 
 def _spread(field: Field, classes: int) -> FloatArray:
     """Read a covariance matrix; another matrix would give negative variances later."""
-    matrix = field.array((classes, classes))
+    rows = field.value
+    lengths = [type(row) is list and len(row) for row in rows] if type(rows) is list else []
+    if lengths == [*range(1, classes + 1)]:
+        rows = [[*row, *(later[k] for later in rows[k + 1 :])] for k, row in enumerate(rows)]
+    matrix = Field(field.name, rows).array((classes, classes))
     size = float(np.abs(matrix).max())
     if not np.allclose(matrix, matrix.T, atol=1e-3 * size) or (np.diag(matrix) < 0.0).any():
         raise InputError(f"field {field.name!r} must be a covariance; the card is damaged.")
@@ -379,7 +397,3 @@ def _unpack(field: Field, size: int) -> FloatArray:
         raise InputError(f"field '{field.name}.codes' has {codes.size} columns, not {size}.")
     values = np.exp(low + (codes.astype(np.float64) - 1.0) / 254 * max(high - low, 1e-12))
     return np.where(codes > 0, values, 0.0)
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a number a card may hold")

@@ -2,36 +2,85 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import IO, Any
 
-from graphtemper.card.atlas import Environment
-from graphtemper.card.format import SCHEMA, read_environment
-from graphtemper.errors import FileError
-from graphtemper.signals.evidence import Probe
+import numpy as np
+import scipy
+
+from graphtemper._core.reading import parse_json, read_bytes, seal, unseal
+from graphtemper._core.source_digest import NOT_MEASURING, source_digest
+from graphtemper.card.atlas import Environment, Source
+from graphtemper.card.format import read_environment
+from graphtemper.errors import FileError, InputError
+from graphtemper.graph.digest import content_digest
+from graphtemper.signals.observation import Observation
+
+# A line takes two thousand bytes, and an atlas has at most some thousand lines per build.
+_MAX_BYTES = 64_000_000
+# The start of a line, of this version or of earlier ones.
+_START = re.compile(rb'([0-9a-f]{8} )?\{"key": ')
+
+
+def build_key(source: Source, observation: Observation) -> str:
+    """Return a digest of everything that the environments of a build depend on.
+
+    These are the model, known by its logits on the source, the graph's content, nodes, labels, how
+    to measure, the library's code, NumPy and SciPy. The shift is part of each line.
+
+    Parameters
+    ----------
+    source
+        The labelled source.
+    observation
+        The model on the unshifted source.
+    """
+    digest = hashlib.sha256()
+    versions = [source_digest(NOT_MEASURING), np.__version__, scipy.__version__]
+    settings = {key: value for key, value in source.probe.__dict__.items() if key != "column_std"}
+    for part in (
+        json.dumps([versions, settings, content_digest(source.graph)]).encode(),
+        source.nodes.tobytes(),
+        source.labels.tobytes(),
+        np.ascontiguousarray(source.probe.column_std).tobytes(),
+        np.ascontiguousarray(observation.logits).tobytes(),
+    ):
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()
 
 
 class Journal:
-    """Finished environments as lines of JSON, with a key for how they were measured."""
+    """Finished environments as lines: a CRC-32, then JSON with the key of the build.
 
-    def __init__(self, path: str | os.PathLike[str] | None, probe: Probe) -> None:
+    Lines of another key and damaged lines are not used; their environments are measured again.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, key: str) -> None:
         self._path = None if path is None else Path(path)
-        self._key = f"{SCHEMA}:{probe.seed}:{probe.temperature!r}:{probe.noise_level!r}"
+        self._key = key
 
     def read(self) -> list[Environment]:
         """Return the finished environments of an earlier build with the same key."""
-        if self._path is None or not self._path.is_file():
+        if self._path is None or not os.path.lexists(self._path):
             return []
+        content = read_bytes(self._path, _MAX_BYTES)
+        if len(content) > 20 and not _START.match(content):
+            raise FileError(f"{self._path} is not the journal of a build; choose another file.")
         environments = []
-        for line in self._path.read_text("utf-8", errors="replace").splitlines():
+        for line in content.splitlines():
+            text = unseal(line)
+            if text is None:
+                continue  # a line that was being written when the build stopped, or is damaged
             try:
-                row = json.loads(line)
+                row = parse_json(text)
                 if isinstance(row, dict) and row.get("key") == self._key:
                     environments.append(read_environment(row))
-            except (ValueError, RecursionError):
-                continue  # a line that was being written when the build stopped
+            except InputError as error:
+                raise FileError(f"{self._path}: {error}") from error
         return environments
 
     def add(self, item: Environment) -> None:
@@ -39,7 +88,7 @@ class Journal:
         if self._path is None:
             return
         row: dict[str, Any] = {**item.__dict__, "families": sorted(item.families)}
-        line = json.dumps({"key": self._key, **row}).encode() + b"\n"
+        line = seal(json.dumps({"key": self._key, **row}).encode()) + b"\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a+b") as stream:

@@ -11,6 +11,7 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Group
 
+from graphtemper._core.printable import printable
 from graphtemper._core.version import __version__
 from graphtemper.cli.card import card
 from graphtemper.cli.data import data
@@ -76,7 +77,7 @@ def main() -> None:
     except (GraphTemperError, CycloptsError) as error:
         _fail(str(error), BAD_INPUT)
     except KeyboardInterrupt as error:
-        print(f"graphtemper: {str(error) or STOPPED}", file=sys.stderr)
+        print(f"graphtemper: {printable(str(error)) or STOPPED}", file=sys.stderr)
         if threading.active_count() > 1:
             # The interpreter would wait for a thread that is in the middle of its work.
             sys.stdout.flush()
@@ -95,5 +96,5 @@ def main() -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"graphtemper: {' '.join(message.split())}", file=sys.stderr)
+    print(f"graphtemper: {printable(' '.join(message.split()))}", file=sys.stderr)
     sys.exit(code)

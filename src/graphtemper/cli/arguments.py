@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import os
 import sys
 from array import array
-from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from graphtemper import models
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import open_array, read_npz
+from graphtemper._core.reading import read_lines
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
@@ -41,8 +42,9 @@ def resolve(spec: str) -> Predictor:
     ----------
     spec
         The path of a saved model (``.npz``), or ``package.module:callable``, which may be in the
-        working directory. The callable is the predictor itself, ``graph -> logits (N, K)``; a
-        class, or a function that returns a predictor, is refused.
+        working directory; modules next to it must be imported at its top. The callable is the
+        predictor itself, ``graph -> logits (N, K)``; a class, or a function that returns a
+        predictor, is refused.
 
     Examples
     --------
@@ -64,9 +66,25 @@ def resolve(spec: str) -> Predictor:
 
 
 def _import(module: str) -> Any:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    """Import a module, which may be in the working directory.
+
+    Only the named module is searched there first; what it imports is searched there last, and
+    nothing is once it is loaded. A file of the working directory cannot take the place of a module
+    of the standard library or of an installed one.
+    """
+    folder, top = os.getcwd(), module.partition(".")[0]
+    added = folder not in sys.path
+    if added:
+        sys.path.append(folder)
     try:
+        spec = PathFinder.find_spec(top, [folder]) if top not in sys.modules else None
+        if spec is not None and spec.origin is not None and spec.loader is not None:
+            loaded = sys.modules[top] = importlib.util.module_from_spec(spec)
+            try:
+                spec.loader.exec_module(loaded)
+            except BaseException:
+                del sys.modules[top]
+                raise
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module + ".").startswith(error.name + "."):
@@ -76,6 +94,9 @@ def _import(module: str) -> Any:
         raise InputError(f"importing {module!r} needs {error.name!r}; install it.") from error
     except (Exception, SystemExit) as error:
         raise InputError(f"importing {module!r} failed: {_one_line(error)}.") from error
+    finally:
+        if added:
+            sys.path.remove(folder)
 
 
 def _attribute(value: Any, module: str, name: str) -> Any:
@@ -194,7 +215,10 @@ def choose_nodes(
 def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
     """Read one node per line, in memory that depends on the graph and not on the file."""
     nodes, line_of = array("q"), np.zeros(num_nodes, np.int64)
-    for number, text in _lines(path):
+    for number, line in enumerate(read_lines(path, "the list of nodes"), start=1):
+        text = line.strip()
+        if not text:
+            continue
         if not (text.isascii() and text.isdecimal()) or len(text) > 18:
             raise FileError(
                 f"{path}, line {number}: {text[:40]!r} is not a node; write one index per line."
@@ -211,18 +235,3 @@ def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
     if not nodes:
         raise FileError(f"{path} names no node; write one index per line.")
     return np.array(nodes, dtype=np.int64)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbers and the text of the lines that are not empty."""
-    try:
-        with path.open(encoding="utf-8") as stream:
-            for number, line in enumerate(stream, start=1):
-                if text := line.strip():
-                    yield number, text
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path} is not a text file; write one node index per line.") from error
-    except OSError as error:
-        raise FileError(
-            f"the list of nodes {path} cannot be read: {error.strerror or error}."
-        ) from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from graphtemper.cli import result_file
 from graphtemper.cli.options import GraphName, Json, Predict, Repeated
 from graphtemper.cli.output import print_json, print_line, print_sentence, progress
 
@@ -49,10 +50,11 @@ def build_card(
     from graphtemper import SourceCard
     from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
 
+    journal = out.with_name(f"{out.name}.part") if resume is None else resume
+    result_file.check_outputs({"--out": out, "--resume": journal}, (graph, predict, nodes))
     source = load_graph(graph)
     chosen = choose_nodes(source, nodes, split, labelled=True)
     predictor = resolve(predict)
-    journal = out.with_name(f"{out.name}.part") if resume is None else resume
     try:
         with progress(as_json) as show:
             built = SourceCard.build(

@@ -69,6 +69,7 @@ def recalibrate(
         An .html page that explains the answer; needs the extra [report].
     """
     result_file.check_path(out)
+    _check_outputs({"--out": out, "--report": report}, graph, deployed, labels)
     if report is not None:
         result_file.check_report(report)
     result, _ = _run(graph, deployed, labels, class_shares=class_shares, per_node=per_node)
@@ -116,6 +117,7 @@ def suggest_labels(
 
     if out.exists():
         raise InputError(f"{out} exists and may hold labels; choose another --out.")
+    _check_outputs({"--out": out}, graph, deployed)
     result, _ = _run(graph, deployed)
     plan = choose(result, count, deployed.seed)
     write_plan(out, plan)
@@ -125,6 +127,13 @@ def suggest_labels(
         return
     print_line(f"Written: {out} ({count} nodes)")
     print_sentence(f"Fill in the column class, then run recalibrate with --labels {out}.")
+
+
+def _check_outputs(
+    outputs: dict[str, Path | None], graph: str, deployed: Deployed, labels: Path | None = None
+) -> None:
+    files = (deployed.card, deployed.predict, deployed.logits, deployed.nodes)
+    result_file.check_outputs(outputs, (graph, labels, *files))
 
 
 def _run(

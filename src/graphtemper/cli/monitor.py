@@ -110,6 +110,9 @@ def monitor(
     label = log.stem if name is None else name
     if not label.strip():
         raise InputError("--name must not be empty; it distinguishes this watch from others.")
+    result_file.check_outputs(
+        {"--log": log, "--page": page, "--prometheus": prometheus}, (card, predict, *snapshots)
+    )
     if page is not None:
         result_file.check_report(page)
     source = SourceCard.load(card)

@@ -9,6 +9,8 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from graphtemper._core.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -29,14 +31,22 @@ def console(*, stderr: bool = False) -> Console:
 @cache
 def _console_class() -> type[Console]:
     from rich.console import Console
+    from rich.segment import Segment
 
-    class PipeConsole(Console):
-        """A console that leaves a closed pipe to `main`, which exits with 0."""
+    class SafeConsole(Console):
+        """A console that prints harmful characters of names as escapes.
+
+        It leaves a closed pipe to `main`, which exits with 0.
+        """
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    return PipeConsole
+        def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
+            for text, style, control in super().render(*arguments, **options):
+                yield Segment(text if control else printable(text), style, control)
+
+    return SafeConsole
 
 
 def print_line(text: str) -> None:
@@ -51,7 +61,7 @@ def print_sentence(text: str, style: str | None = None) -> None:
 
 def print_json(value: Any) -> None:
     """Print JSON on standard output."""
-    print(json.dumps(value, indent=1))
+    print(json.dumps(value, indent=1, allow_nan=False))
 
 
 def working(what: str, quiet: bool) -> Any:

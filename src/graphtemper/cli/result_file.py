@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,49 @@ def check_path(out: Path) -> None:
         raise InputError(f"cannot write {out}; the result is an .npz or a .parquet file.")
     if out.suffix == ".parquet":
         _pyarrow()
+
+
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Iterable[str | os.PathLike[str] | None]
+) -> None:
+    """Raise an error if a command would overwrite a file that it reads, or write one twice.
+
+    Parameters
+    ----------
+    outputs
+        Files that are written, by option.
+    inputs
+        Files, folders of snapshots and names of graphs that are read; None is skipped.
+    """
+    written: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        for source in inputs:
+            if source is not None and _is_read(path, _located(source)):
+                raise InputError(f"{option} {path} is a file that is read; choose another path.")
+        place = path.resolve()
+        if place in written:
+            raise InputError(f"{option} and {written[place]} name the same file; choose two.")
+        written[place] = option
+
+
+def _located(source: str | os.PathLike[str]) -> Path:
+    from graphtemper.graph import datasets
+
+    name = os.fspath(source)
+    return (datasets.find(name) if name in datasets.CATALOGUE else None) or Path(name)
+
+
+def _is_read(path: Path, source: Path) -> bool:
+    """Return whether a path names a file that is read, or a snapshot in a folder that is."""
+    try:
+        if source.is_dir():
+            inside = path.resolve().parent == source.resolve()
+            return inside and path.exists() and path.suffix in (".npz", ".npy", ".parquet")
+        return path.resolve() == source.resolve() or path.samefile(source)
+    except (OSError, ValueError, RuntimeError):  # one does not exist, or is not a path
+        return False
 
 
 def check_report(report: Path) -> None:
@@ -70,7 +115,7 @@ def write(out: Path, result: Recalibration) -> None:
     }
     if result.node_temperatures is not None:
         columns["temperature"] = result.node_temperatures
-    facts = {"graphtemper": json.dumps(result.to_dict())}
+    facts = {"graphtemper": json.dumps(result.to_dict(), allow_nan=False)}
     table = pyarrow.table(columns).replace_schema_metadata(facts)
     with atomic_write(out) as stream:
-        pyarrow.parquet.write_table(table, stream)
+        pyarrow.parquet.write_table(table, stream, write_page_checksum=True)

@@ -22,6 +22,7 @@ from typing import IO, Literal, NoReturn
 from urllib.parse import urlsplit
 
 from graphtemper._core.file_lock import try_lock
+from graphtemper._core.reading import open_regular
 from graphtemper.errors import FileError, InputError
 
 Progress = Callable[[int, int | None], None]
@@ -74,7 +75,7 @@ def git_blob_id(path: str | os.PathLike[str]) -> str:
     >>> git_blob_id(path)
     'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
     """
-    with open(path, "rb") as stream:
+    with open_regular(path) as stream:
         digest = hashlib.sha1(b"blob %d\0" % os.fstat(stream.fileno()).st_size)
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)

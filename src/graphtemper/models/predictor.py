@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray
+from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray, as_array
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features, read_only
 from graphtemper.graph.conversion import is_pyg
@@ -58,13 +58,20 @@ if TYPE_CHECKING:
 
 Predictor = Callable[[Graph], Any]
 _FINGERPRINT_NODES = 6
+# Sums on many threads or a GPU differ by far less than this part of the largest logit.
+_REPEATED = 1e-4
+
+
+class ChangedGraphError(InputError):
+    """A predictor wrote to the graph that it was given."""
 
 
 def predict(predictor: Predictor, graph: Graph) -> FloatArray:
     """Call the predictor and return its logits, checked, as read-only (N, K) float64.
 
     Raises `InputError` if the output has the wrong shape, is not finite (the node is named) or
-    holds probabilities, or if the predictor writes to the graph.
+    holds probabilities, or if the predictor writes to the graph. Memory that a model shares, as
+    ``torch.from_numpy`` does, can be written to in spite of its flags, so contents are compared.
 
     Examples
     --------
@@ -72,18 +79,26 @@ def predict(predictor: Predictor, graph: Graph) -> FloatArray:
     >>> predict(lambda graph: graph.features, g).tolist()
     [[0.0, 1.0], [0.0, -2.0]]
     """
-    before = _buffers(graph)
+    before = _contents(graph)
     try:
         output = predictor(graph)
     except ValueError as error:
         if "read-only" not in str(error):
             raise
-        raise InputError(
+        raise ChangedGraphError(
             "the predictor writes to the graph's arrays, which are read-only; make it work on a "
             "copy."
         ) from error
-    if any(new is not old for new, old in zip(_buffers(graph), before, strict=True)):
-        raise InputError("the predictor changed the graph's features; make it work on a copy.")
+    if _contents(graph) != before:
+        raise ChangedGraphError(
+            "the predictor changed the graph's features in place; make it work on a copy, as "
+            "torch.tensor(graph.features) or ReLU(inplace=False) do, and load the graph again."
+        )
+    if isinstance(output, tuple | dict) or output is None:
+        raise InputError(
+            f"the predictor returned a {type(output).__name__}; return the logits alone, one array "
+            "or tensor of shape (N, K)."
+        )
     return checked_logits(output, graph.num_nodes)
 
 
@@ -96,7 +111,7 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
     Traceback (most recent call last):
     graphtemper.errors.InputError: the logits of node 0 hold nan; every logit must be finite.
     """
-    array = np.asarray(output)
+    array = _detached(output)
     if array.dtype.kind not in "fiu":
         raise InputError(f"the logits must be real numbers, but their type is {array.dtype}.")
     if array.ndim != 2 or array.shape[0] != num_nodes or array.shape[1] < 2:
@@ -111,7 +126,12 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
         node = int(np.argmin(finite))
         value = logits[node][~np.isfinite(logits[node])][0]
         raise InputError(f"the logits of node {node} hold {value}; every logit must be finite.")
-    if logits.min() >= 0.0 and bool((np.abs(logits.sum(axis=1) - 1.0) < SUM_TOLERANCE).all()):
+    # Equal rows say nothing: a model may give them where its input was taken away.
+    if (
+        logits.min() >= 0.0
+        and (logits != logits[0]).any()
+        and bool((np.abs(logits.sum(axis=1) - 1.0) < SUM_TOLERANCE).all())
+    ):
         raise InputError(
             "these are probabilities (every row is non-negative and sums to 1), not logits; give "
             "logits, or the logarithm of the probabilities."
@@ -128,28 +148,71 @@ def check_columns(features: Features, width: int) -> None:
         )
 
 
-def _buffers(graph: Graph) -> tuple[Any, ...]:
-    """Return the arrays whose identity shows whether a sparse matrix was edited in place."""
+def _detached(output: Any) -> NDArray[Any]:
+    """Return an output as an array; tensors may need gradients, be on a device or in bfloat16."""
+    if hasattr(output, "detach") and hasattr(output, "is_floating_point"):
+        tensor = output.detach().cpu()
+        output = tensor.double().numpy() if tensor.is_floating_point() else tensor.numpy()
+    return as_array(output, "logits")
+
+
+def _contents(graph: Graph) -> list[tuple[int, int]]:
+    """Return the address and the sum of the bytes of the features and edges, eight at a time."""
     features = graph.features
     if isinstance(features, np.ndarray):
-        return (features,)
-    return features.data, features.indices, features.indptr
+        arrays: tuple[NDArray[Any], ...] = (features, graph.edges)
+    else:
+        arrays = (features.data, features.indices, features.indptr, graph.edges)
+    return [(array.ctypes.data, _sum(array)) for array in arrays]
 
 
-def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
-    """Return the logits on a small fixed graph, or None if the model cannot run on it.
+def _sum(array: NDArray[Any]) -> int:
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    whole = flat.size // 8 * 8
+    return int(flat[:whole].view(np.uint64).sum()) + int(flat[whole:].sum())
 
-    The graph is a path of six nodes with fixed random features: enough to tell models apart, and
-    nothing of anybody's data. A model may refuse it, for instance because it looks up known nodes.
-    """
+
+def probe_graph(num_features: int) -> Graph:
+    """Return a path of six nodes with fixed random features, by which models are told apart."""
     rng = np.random.default_rng(12345)
     features = rng.standard_normal((_FINGERPRINT_NODES, num_features), dtype=np.float32)
     steps = np.arange(_FINGERPRINT_NODES - 1)
-    path = Graph(features=features, edges=np.column_stack([steps, steps + 1]))
+    return Graph(features=features, edges=np.column_stack([steps, steps + 1]))
+
+
+def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
+    """Return the logits on `probe_graph`, or None if the model cannot run on it.
+
+    It is enough to tell models apart, and nothing of anybody's data. A model may refuse it, for
+    instance because it looks up known nodes; one that changes its input is refused here, before it
+    has seen any other graph.
+    """
     try:
-        return np.asarray(predict(predictor, path))
+        return np.asarray(predict(predictor, probe_graph(num_features)))
+    except ChangedGraphError:
+        raise
     except Exception:  # the model may raise anything
         return None
+
+
+def check_repeatable(predictor: Predictor, graph: Graph) -> None:
+    """Raise `InputError` if the model answers a graph differently when it is called again.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> check_repeatable(lambda graph: rng.standard_normal((6, 2)), probe_graph(3))
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the model answers the same graph differently when it is ...
+    """
+    first, second = predict(predictor, graph), predict(predictor, graph)
+    size = float(np.abs(first).max())
+    if first.shape != second.shape or not np.allclose(first, second, 0.0, _REPEATED * size):
+        raise InputError(
+            "the model answers the same graph differently when it is called again; switch off "
+            "dropout, as module.eval() does, and whatever else is random or changes with every "
+            "call."
+        )
 
 
 def as_graph(source: Graph | Data, predictor: object = None) -> Graph:

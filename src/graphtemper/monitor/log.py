@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from graphtemper._core.checks import check_integer
+from graphtemper._core.reading import parse_json
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.entry import Entry, Missed, check_entry, check_strings
 from graphtemper.monitor.log_file import (
@@ -229,7 +230,7 @@ def _entry(row: tuple[Any, ...], path: Path) -> Entry:
     *values, reasons, signals = row
     try:
         named = dict(zip((field.name for field in fields(Entry)), values, strict=False))
-        entry = Entry(**named, reasons=tuple(json.loads(reasons)), signals=json.loads(signals))
+        entry = Entry(**named, reasons=tuple(parse_json(reasons)), signals=parse_json(signals))
         check_entry(entry, f"a row of {path}")
     except (TypeError, ValueError, RecursionError) as error:
         message = str(error).rstrip(".")

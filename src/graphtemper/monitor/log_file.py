@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from graphtemper._core.reading import open_regular
 from graphtemper.errors import FileError
 
 # "gtmp", in the field that SQLite reserves for the application.
@@ -132,6 +133,9 @@ def rows(base: sqlite3.Connection, path: Path, query: str) -> Iterator[tuple[Any
 
 @contextmanager
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    if os.path.lexists(path):  # SQLite would wait for a pipe
+        with open_regular(path, "the log"):
+            pass
     steps, max_steps = 0, _STEPS + _size(path)
 
     def exceeded() -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import open_array, read_npz
+from graphtemper._core.stamps import Stamp, stamp
 from graphtemper.errors import FileError, InputError
 from graphtemper.models.predictor import checked_logits
 from graphtemper.monitor.snapshots import (
@@ -24,7 +25,6 @@ from graphtemper.monitor.snapshots import (
     refuse_shards,
     with_unique_names,
 )
-from graphtemper.monitor.stamps import Stamp, stamp
 from graphtemper.scale.logits.logit_tables import LogitParts, LogitTables
 from graphtemper.scale.storage.parquet import parquet_files
 from graphtemper.scale.storage.shards import VALUES_AT_ONCE
@@ -175,7 +175,7 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
             None,
             partial(_load, place, num_classes),
             stamp=partial(_stamp, place),
-            may_crash=place.suffix not in _ARRAYS,
+            may_crash=place.suffix != ".npz",  # an .npy is mapped, and may be cut off meanwhile
         )
         for name, place in with_unique_names(places)
     ]

@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
+from graphtemper._core.reading import open_regular
+from graphtemper._core.stamps import Stamp, stamp
 from graphtemper.errors import FileError, InputError
+from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
-from graphtemper.monitor.stamps import Stamp, stamp
 from graphtemper.scale.storage.shards import MANIFEST
 
 Content = TypeVar("Content")
@@ -75,17 +77,7 @@ class Snapshot(StoredSnapshot[Graph]):
         >>> Snapshot.digest_of(g) == Snapshot.digest_of(g.replace(labels=None))
         True
         """
-        digest = hashlib.sha256()
-        for item in fields(content):
-            value = getattr(content, item.name)
-            if item.name in _NOT_READ or value is None:
-                continue
-            sparse = hasattr(value, "indptr")
-            for part in (value.data, value.indices, value.indptr) if sparse else (value,):
-                array = np.ascontiguousarray(part)
-                digest.update(f"{item.name} {array.dtype.str} {array.shape}\n".encode())
-                digest.update(array.reshape(-1).view(np.uint8).data)
-        return digest.hexdigest()
+        return content_digest(content, _NOT_READ)
 
 
 def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
@@ -157,9 +149,7 @@ def is_sharded_graph(folder: Path) -> bool:
     """Return whether a folder was written by `graphtemper scale convert`."""
     manifest = folder / MANIFEST
     try:
-        if not manifest.is_file():  # a pipe of that name would block
-            return False
-        with manifest.open("rb") as stream:
+        with open_regular(manifest) as stream:
             return b"graphtemper.shards/" in stream.read(1000)
     except OSError:
         return False

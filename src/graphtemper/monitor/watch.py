@@ -6,14 +6,11 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
 from graphtemper._core.checks import check_instance, check_integer
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.card import SourceCard
 from graphtemper.card.format import to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError, MissingExtraError
-from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.change import Change, changes
 from graphtemper.monitor.entry import Entry, Missed, check_entry
@@ -158,9 +155,7 @@ def check_model(predictor: Predictor, card: SourceCard) -> None:
     graphtemper.errors.InputError: the model answers a test graph differently from the model the \
 card was made for; build a card for this one.
     """
-    # The card runs the model on its own test graph; of this one it only checks the columns.
-    columns = np.zeros((1, card.num_features), dtype=np.float32)
-    card.check(predictor, Graph(features=columns, edges=np.empty((0, 2), dtype=np.int32)))
+    card.check(predictor, card)  # the columns are those of the card
 
 
 Item = TypeVar("Item", Snapshot, LogitSnapshot)

@@ -12,20 +12,24 @@ from pathlib import Path
 import numpy as np
 
 from graphtemper._core.files import atomic_write
+from graphtemper._core.reading import read_lines
 from graphtemper.errors import FileError
-from graphtemper.recalibration.labelling import LabelPlan
+from graphtemper.recalibration.labelling import WEIGHTS, LabelPlan
 
 HEADERS = (["node", "class"], ["node", "class", "weight"])
 
 
 def write_plan(path: str | os.PathLike[str], plan: LabelPlan) -> None:
-    """Write the nodes and weights of a plan, with an empty column for the classes."""
+    """Write the nodes and weights of a plan, with an empty column for the classes.
+
+    A file that exists may hold labels and is never replaced.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADERS[1])
     for node, weight in zip(plan.nodes.tolist(), plan.weights.tolist(), strict=True):
         writer.writerow([node, "", f"{weight:.17g}"])
-    with atomic_write(path) as stream:
+    with atomic_write(path, replace=False) as stream:
         stream.write(text.getvalue().encode())
 
 
@@ -87,22 +91,14 @@ def read_label_file(
 
 def _lines(source: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the non-empty lines with their numbers, and cells without surrounding spaces."""
+    reader = csv.reader(read_lines(source), strict=True)
     try:
-        # Spreadsheets put a byte-order mark in front.
-        with source.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            for row in reader:
-                cells = [cell.strip() for cell in row]
-                if any(cells):
-                    yield reader.line_num, cells
-    except FileNotFoundError as error:
-        raise FileError(f"{source} does not exist or is not a file.") from error
-    except UnicodeDecodeError as error:
-        raise FileError(f"{source} is not text in UTF-8.") from error
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                yield reader.line_num, cells
     except csv.Error as error:
         raise FileError(f"{source}, line {reader.line_num}: {error}.") from error
-    except OSError as error:
-        raise FileError(f"{source} cannot be read: {error.strerror or error}.") from error
 
 
 def _integer(text: str, name: str, end: int, place: str) -> int:
@@ -118,6 +114,9 @@ def _weight(cells: list[str], place: str) -> float:
         weight = float(cells[0])
     except ValueError:
         weight = math.nan
-    if not 0.0 < weight < math.inf:
-        raise FileError(f"{place}: weight {cells[0][:40]!r} is not a positive number.")
+    if not WEIGHTS[0] <= weight <= WEIGHTS[1]:
+        raise FileError(
+            f"{place}: weight {cells[0][:40]!r} is not a positive number of at most "
+            f"{WEIGHTS[1]:g}; a weight is the number of nodes that a label represents."
+        )
     return weight

@@ -15,6 +15,9 @@ from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.findings import Findings
 
+# A weight is a number of nodes, up to a factor; sums and squares of these are finite.
+WEIGHTS = 1e-12, 1e12
+
 
 @dataclass(frozen=True, eq=False)
 class LabelPlan:
@@ -148,10 +151,11 @@ def _weights(plan: LabelPlan) -> dict[int, float]:
             f"the plan has nodes of shape {nodes.shape} and weights of shape {weights.shape}; "
             "it needs one weight per node."
         )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
+    least, most = WEIGHTS
+    bad = np.flatnonzero(~((weights >= least) & (weights <= most)))
     if bad.size:
         raise InputError(
             f"the plan's weight of node {nodes[bad[0]]} is {weights[bad[0]]}; it must be positive "
-            "and finite."
+            f"and at most {most:g}, the number of nodes that a label represents."
         )
     return dict(zip(nodes.tolist(), weights.tolist(), strict=True))

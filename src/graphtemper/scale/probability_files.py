@@ -38,7 +38,7 @@ def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatAr
                 columns = {f"probability_{k}": column for k, column in enumerate(p.T)}
                 table = pyarrow.table({"node": nodes} | columns)
                 if writer is None:
-                    writer = parquet.ParquetWriter(stream, table.schema)
+                    writer = parquet.ParquetWriter(stream, table.schema, write_page_checksum=True)
                 writer.write_table(table)
                 confidence += float(p.max(axis=1).sum())
         finally:
@@ -55,4 +55,5 @@ def require_parquet() -> None:
 def write_answer(folder: Path, result: ShardedRecalibration) -> None:
     """Write the answer next to the probabilities."""
     with atomic_write_in_place(folder / ANSWER) as stream:
-        stream.write((json.dumps(result.to_dict(), indent=1) + "\n").encode("utf-8"))
+        text = json.dumps(result.to_dict(), indent=1, allow_nan=False)
+        stream.write(f"{text}\n".encode())

@@ -13,10 +13,10 @@ import scipy
 
 from graphtemper._core.checks import check_instance
 from graphtemper._core.source_digest import NOT_MEASURING, source_digest
+from graphtemper._core.stamps import stamp
 from graphtemper.card.card import SourceCard
 from graphtemper.card.format import to_json
 from graphtemper.errors import InputError
-from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.models.predictor import Predictor, passes_of
@@ -38,7 +38,7 @@ from graphtemper.scale.probability_files import (
     write_probabilities,
 )
 from graphtemper.scale.storage.output_directory import draft_directory, locked_working_directory
-from graphtemper.scale.storage.shards import MANIFEST, ShardedGraph
+from graphtemper.scale.storage.shards import ShardedGraph
 from graphtemper.scale.storage.stage_directories import stage_directory
 from graphtemper.scale.storage.workspace import open_workspace
 
@@ -146,9 +146,7 @@ def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> L
             "a sharded graph needs a linear model (SIGN, SGC, or one whose fast_passes() returns "
             "LinearPasses); write the logits of another model as Parquet and recalibrate those."
         )
-    # The card only checks the number of columns, for which one node is enough.
-    one = np.zeros((1, graph.num_features), np.float32)
-    card.check(model, Graph(features=one, edges=np.empty((0, 2), np.int32)))
+    card.check(model, graph)
     if linear.num_classes != card.num_classes:
         raise InputError(
             f"the card is for {card.num_classes} classes but the model gives {linear.num_classes}."
@@ -169,9 +167,9 @@ def _write_shard(shard: int, *, clean: CleanPass, relative: float, folder: Path)
 def run_identity(model: LinearPasses, graph: ShardedGraph, card: SourceCard, seed: int) -> str:
     """Return a digest of everything that the numbers of a run depend on.
 
-    This includes the source code of the library. A graph is identified by its manifest, which holds
-    the size and checksum of every file at the time of writing; files that change in place are
-    detected by `ShardedGraph.verify` only.
+    This includes the source code of the library. A graph is identified by its manifest, and by the
+    sizes, times and inodes of its files, so that a file which was changed in place makes a new run.
+    Whether the files are as they were written is checked by `ShardedGraph.verify`.
 
     Examples
     --------
@@ -195,7 +193,8 @@ def run_identity(model: LinearPasses, graph: ShardedGraph, card: SourceCard, see
         np.ascontiguousarray(model.weights).tobytes(),
         np.ascontiguousarray(model.intercept).tobytes(),
         to_json(card).encode(),
-        (graph.path / MANIFEST).read_bytes(),
+        repr(graph.shards).encode(),
+        stamp(graph.files).text.encode(),
     ):
         digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()[:16]

@@ -60,6 +60,12 @@ class Observation:
     ) -> None:
         unlabelled = graph.replace(labels=None, train_masks=None, val_masks=None, test_masks=None)
         selected = select_nodes(nodes, graph.num_nodes)
+        counts = np.bincount(selected)
+        if counts.max() > 1:
+            raise InputError(
+                f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
+                "since repeated ones would count as evidence."
+            )
         self._set(_Subject(predictor, unlabelled, selected, seed), temperature)
 
     def _set(self, subject: _Subject, temperature: float) -> None:

@@ -10,6 +10,7 @@ from scipy.stats import kstest
 from tests.helpers import answer_bytes
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
+from graphtemper._core.checksum import sealed
 from graphtemper.card.data import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.card.format import to_json
 from graphtemper.cli import main
@@ -280,7 +281,7 @@ def test_without_a_profile_nothing_else_changes(model, graph, card, moved, repor
     """A card of an earlier version gives the same answer without shares."""
     content = json.loads(to_json(card))
     del content["class_profile"]
-    old = SourceCard.from_json(json.dumps(content))
+    old = SourceCard.from_json(sealed(content))
     assert old.class_profile is None
     for wanted in ("report", "estimate"):
         found = recalibrate(model, graph, old, moved, class_shares=wanted)
@@ -396,7 +397,7 @@ def test_a_damaged_profile_is_refused_by_field(card, key, value):
     else:
         content["class_profile"][key] = value
     with pytest.raises(InputError, match=f"class_profile.{key}"):
-        SourceCard.from_json(json.dumps(content))
+        SourceCard.from_json(sealed(content))
 
 
 def test_the_command_line_asks_for_it(model, graph, card, moved, tmp_path, monkeypatch, capsys):

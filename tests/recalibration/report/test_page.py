@@ -166,3 +166,12 @@ def luminance(colour):
     parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_names_on_a_page_cannot_reorder_its_text(reported):
+    report = content(next(iter(reported.values())))
+    report["name"] = "gpj\u202eexe\ud800"
+    text = render(report)
+    text.encode("utf-8")
+    assert "\u202e" not in text
+    assert "\\u202e" in text

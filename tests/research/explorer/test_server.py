@@ -195,3 +195,26 @@ def test_the_command_serves_until_interrupted():
             assert 'id="simulate"' in answer.read().decode()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 0
+
+
+def test_two_hundred_requests_at_once_are_all_answered(server):
+    """The connections are made before any is answered, so that they wait in the queue."""
+    lines = []
+    try:
+        for _ in range(200):
+            line = socket.create_connection(("127.0.0.1", server.server_port), timeout=30)
+            line.sendall(f"GET / HTTP/1.0\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode())
+            lines.append(line)
+        answers = [line.makefile("rb").read() for line in lines]
+    finally:
+        for line in lines:
+            line.close()
+    assert all(answer.endswith(PAGE.encode()) for answer in answers)
+
+
+def test_a_client_that_never_ends_its_request_is_dropped(server, monkeypatch):
+    monkeypatch.setattr(explorer_server._Handler, "deadline", 0.3)
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as line:
+        line.sendall(b"GET / HT")
+        line.settimeout(5)  # half of the time that a silent client has
+        assert b"200" not in line.recv(100)

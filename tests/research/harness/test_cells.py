@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from graphtemper._core.checksum import sealed
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.trials.trial import SCORES, scored
@@ -35,7 +36,9 @@ def finish(tmp_path):
 def test_a_finished_cell_is_not_measured_again(finish, tmp_path):
     first, count = finish()
     assert count == 1
-    assert json.loads((tmp_path / "cell.json").read_text()) == first
+    stored = json.loads((tmp_path / "cell.json").read_text())
+    assert stored.pop("crc32")
+    assert stored == first
     assert finish() == (first, 1)
     assert finish(HEAD | {"seed": 2})[1] == 2  # another protocol
 
@@ -67,8 +70,15 @@ def test_a_damaged_cell_is_measured_again(finish, tmp_path, damage):
     first, _ = finish()
     cell = json.loads(json.dumps(first))
     damage(cell)
-    (tmp_path / "cell.json").write_text(json.dumps(cell))
+    (tmp_path / "cell.json").write_text(sealed(cell))
     assert finish() == (first, 2)
+
+
+def test_a_cell_with_another_digit_is_measured_again(finish, tmp_path):
+    first, _ = finish()
+    first["rows"][0]["ece"] += 0.1
+    (tmp_path / "cell.json").write_text(json.dumps(json.loads(sealed(first)) | {"crc32": "0" * 8}))
+    assert finish()[1] == 2
 
 
 @pytest.mark.parametrize("text", ['{"schema": ', "", "[]", "7", "[" * 100_000, "\0"])

@@ -130,3 +130,19 @@ def test_pages_are_the_same_whether_floats_were_rounded_before_or_not(tmp_path):
 def test_odd_requests(tmp_path, request_, options, message):
     with pytest.raises(InputError, match=message):
         run(BENCH, Request(tmp_path, **request_), **options)
+
+
+def test_two_graphs_of_one_name_are_refused_and_a_replaced_file_is_another(tmp_path):
+    from graphtemper import csbm
+    from graphtemper_research.trials import graph_names, negative_controls
+
+    paths = [tmp_path / folder / "day.npz" for folder in "ab"]
+    for seed, path in enumerate(paths):
+        csbm.sample(60, 4, 0.8, 1.0, num_features=3, seed=seed).save(path)
+    first, second = (graph_names.content(str(path)) for path in paths)
+    assert first != second
+    request = Request(tmp_path, names=[str(path) for path in paths], quick=True)
+    with pytest.raises(InputError, match="two measurements are called day-SIGN-1"):
+        run(negative_controls.BENCH, request)
+    cases, _ = negative_controls.BENCH.cases(Request(tmp_path, names=[str(paths[0])], quick=True))
+    assert cases[0].head["content"] == first

@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_made_again(made, tmp_path, damage):
     journal = tmp_path / unfinished.FILE
     if damage == "other code":
         found = json.loads(journal.read_text())
-        journal.write_text(json.dumps(found | {"code": "0" * 64}))
+        journal.write_text(json.dumps(found | {"key": "0" * 64}))
     elif damage == "damaged":
         journal.write_bytes(journal.read_bytes()[:20])
     elif damage == "outcome gone":

@@ -150,7 +150,7 @@ def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, colu
 def test_a_truncated_file_is_named(problem, folder, tmp_path):
     path = folder / "part-1.parquet"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(FileError, match=r"part-1\.parquet is missing, truncated or not Parquet"):
+    with pytest.raises(FileError, match=r"part-1\.parquet is truncated, damaged or not Parquet"):
         recalibrate_logits(folder, problem.card, tmp_path / "out")
 
 

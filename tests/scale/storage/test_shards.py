@@ -76,7 +76,7 @@ def test_a_truncated_shard_is_named(folder):
 
 def test_a_missing_shard_is_named(folder):
     (folder / "shard-00002" / "indptr.npy").unlink()
-    with pytest.raises(FileError, match=r"shard-00002: .*indptr\.npy is missing"):
+    with pytest.raises(FileError, match=r"shard-00002: .*indptr\.npy does not exist"):
         ShardedGraph.open(folder)
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock
+from socket import SHUT_RD
+from threading import Lock, Timer
 from typing import Any
 
 from graphtemper._core.checks import check_integer
@@ -30,6 +32,8 @@ class ExplorerServer(ThreadingHTTPServer):
     """Serves a page at / and simulations at /simulate; port 0 takes a free one."""
 
     daemon_threads = True
+    # A page that is opened in many tabs must not find the queue full.
+    request_queue_size = 256
 
     def __init__(self, page: str, port: int = 0) -> None:
         check_integer(port, "port", 0, 65_535)
@@ -60,6 +64,24 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "graphtemper", ""
     # A client that stops in the middle of a request holds a thread no longer than this.
     timeout = 10
+    # So does one that sends byte after byte: seconds for the whole of a request.
+    deadline = 20.0
+
+    def setup(self) -> None:
+        """Drop the client after the deadline, however slowly it sends."""
+        super().setup()
+        self._drop = Timer(self.deadline, self._close)
+        self._drop.daemon = True
+        self._drop.start()
+
+    def _close(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(SHUT_RD)
+
+    def finish(self) -> None:
+        """Stop the clock."""
+        self._drop.cancel()
+        super().finish()
 
     def do_GET(self) -> None:
         self._answer({"/": self._page})

@@ -9,12 +9,15 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from graphtemper._core.checksum import check_seal, sealed
+from graphtemper._core.reading import parse_json, read_bytes
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper_research.harness.code_digest import code_digest
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import Comparison, reported, write_text
 
 Cell = dict[str, Any]
+_MAX_BYTES = 256_000_000
 # Called with steps done and steps in all.
 Show = Callable[[int, int], None]
 # Called with a title, steps done and steps in all.
@@ -88,7 +91,8 @@ def finish(
         with one_blas_thread():
             rows = case.measure(show)
         cell = {**case.head, "code": code_digest(), "rows": rows}
-        write_text(path, json.dumps(cell, indent=1, allow_nan=False) + "\n")
+        json.dumps(cell, allow_nan=False)  # refuses numbers that JSON does not have
+        write_text(path, sealed(cell, indent=1) + "\n")
     return cell
 
 
@@ -105,7 +109,9 @@ def stored(path: Path, case: Case) -> Cell | None:
     True
     """
     try:
-        cell: Cell = json.loads(path.read_text("utf-8"))
+        cell: Cell = parse_json(read_bytes(path, _MAX_BYTES))
+        check_seal(cell, required=True)
+        del cell["crc32"]
         rows = cell["rows"]
         expected = [{}] * len(rows) if case.expected is None else case.expected
         whole = all(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.files import atomic_write
+from graphtemper._core.printable import csv_cell
+from graphtemper._core.reading import parse_json, read_bytes
 from graphtemper.errors import FileError
 from graphtemper_research.harness.frame import Row
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCHEMA = "graphtemper.outcome/1"
+_MAX_BYTES = 256_000_000
 MET = {True: "yes", False: "**no**", None: "-"}
 REPORTED = "reported"
 
@@ -131,7 +134,7 @@ class Outcome:
         from graphtemper.recalibration.report.style import draw
 
         paths = [folder / f"{self.name}.{kind}" for kind in ("json", "csv", "png")]
-        write_text(paths[0], json.dumps(self.to_dict(), indent=1) + "\n")
+        write_text(paths[0], sealed(self.to_dict(), indent=1) + "\n")
         write_text(paths[1], _csv(self.to_dict()["rows"]))
         draw(paths[2], self.draw, width=self.size[0], height=self.size[1])
         return paths
@@ -140,7 +143,9 @@ class Outcome:
 def read_outcome(path: Path) -> dict[str, Any]:
     """Read an outcome's JSON; a damaged or foreign file is named in one sentence."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        content: dict[str, Any] = parse_json(read_bytes(path, _MAX_BYTES))
+        check_seal(content, required=False)
+        content.pop("crc32", None)
         if content["schema"] != SCHEMA:
             raise KeyError("schema")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -206,7 +211,9 @@ def _csv(rows: Sequence[Row]) -> str:
     columns = list(dict.fromkeys(key for row in rows for key in row))
     writer = csv.DictWriter(stream, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        texts = {key: csv_cell(value) for key, value in row.items() if isinstance(value, str)}
+        writer.writerow({**row, **texts})
     return stream.getvalue()
 
 

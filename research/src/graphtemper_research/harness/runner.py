@@ -6,6 +6,7 @@ A trial declares a `Bench`: its cases, the rows made of their cells, bars, table
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -212,6 +213,12 @@ def run(
     cases, missing = bench.cases(request)
     if not cases:
         raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
+    title, count = Counter(case.title for case in cases).most_common(1)[0]
+    if count > 1:
+        raise InputError(
+            f"two measurements are called {title}; graphs are known by the names of their files, "
+            "so rename one."
+        )
     measure = partial(finish, folder=(request.out / "cells").absolute(), fresh=fresh)
     if scheduler is not None:
         from graphtemper.scale.engine import connected

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from graphtemper._core.reading import parse_json, read_bytes
 from graphtemper.errors import FileError
 
 FILE = "benchmarks.json"
@@ -25,7 +25,7 @@ def section(folder: Path) -> str:
         return ""
     text = "`make bench`: each ratio is measured in one run; peers and sizes without a bar are in "
     try:
-        rows = table(row for row in json.loads(path.read_text("utf-8")) if row["bar"])
+        rows = table(row for row in parse_json(read_bytes(path, 64_000_000)) if row["bar"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise FileError(f"{path} was not written by `make bench`; delete it.") from error
     return f"\n## Speed\n\n{text}[benchmarks.md](benchmarks.md).\n\n{rows}"

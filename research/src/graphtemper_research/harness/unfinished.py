@@ -6,15 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+from graphtemper._core.reading import parse_json, read_bytes
+from graphtemper._core.stamps import stamp
 from graphtemper.errors import FileError
-from graphtemper_research.harness.code_digest import whole_digest
+from graphtemper.graph import datasets
+from graphtemper_research.harness.code_digest import combined, whole_digest
 from graphtemper_research.harness.outcome import read_outcome, write_text
 
 FILE = "unfinished.json.part"
 
 
 def finished(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the outcomes that an interrupted run of this very code left, by name.
+    """Return the outcomes that an interrupted run of this code on these graphs left, by name.
 
     Examples
     --------
@@ -22,8 +25,8 @@ def finished(folder: Path) -> dict[str, dict[str, Any]]:
     {}
     """
     try:
-        journal = json.loads((folder / FILE).read_text("utf-8"))
-        if journal["code"] != whole_digest():  # after any change every figure is made again
+        journal = parse_json(read_bytes(folder / FILE, 1_000_000))
+        if journal["key"] != _key():  # after any change every figure is made again
             return {}
         return {str(name): read_outcome(folder / f"{name}.json") for name in journal["finished"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError, FileError):
@@ -32,7 +35,13 @@ def finished(folder: Path) -> dict[str, dict[str, Any]]:
 
 def remember(folder: Path, names: list[str]) -> None:
     """Write the names of the figures whose files are whole."""
-    write_text(folder / FILE, json.dumps({"code": whole_digest(), "finished": names}) + "\n")
+    write_text(folder / FILE, json.dumps({"key": _key(), "finished": names}) + "\n")
+
+
+def _key() -> str:
+    """Return a digest of the code, and of the sizes and times of the graphs on this machine."""
+    found = (datasets.find(name) for name in datasets.CATALOGUE)
+    return combined(whole_digest(), stamp([path for path in found if path is not None]).text)
 
 
 def forget(folder: Path) -> None:

@@ -102,6 +102,7 @@ class Task:
             "model": self.model,
             "seed": self.seed,
             "compositions": self.compositions,
+            "content": graph_names.content(self.source, *(pair.target for pair in self.pairs)),
         }
 
     @property

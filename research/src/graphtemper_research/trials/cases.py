@@ -69,11 +69,12 @@ def graph_cases(
         names, missing = graphs_of(request, graphs, quick_graphs)
         if embeddings:
             names = graph_names.with_embeddings(names)
+        contents = {name: graph_names.content(name) for name in names}
         found, size = [], request.compositions
         for model, name, seed in product(models, names, splits):
             graph = graph_names.short(name)
             head = {"schema": schema, "graph": graph, "model": model, "seed": seed}
-            head |= {"compositions": size, **facts}
+            head |= {"compositions": size, "content": contents[name], **facts}
             work = partial(_load_and_measure, measure, name, model, seed, size)
             found.append(Case(f"{graph}-{model}-{seed}", head, work, expected(), scored))
         return found, missing

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from graphtemper._core.reading import open_regular
 from graphtemper.cli.arguments import load_graph
 from graphtemper.errors import InputError
 from graphtemper.graph import datasets
@@ -30,6 +32,25 @@ def short(name: str) -> str:
     """
     base = name.removesuffix(SUFFIX)
     return Path(base).stem + name[len(base) :]
+
+
+def content(*names: str) -> str:
+    """Return 12 digits that change with the files of graphs, so that no cell is another's.
+
+    Examples
+    --------
+    >>> len(content())
+    12
+    """
+    digest = hashlib.sha256()
+    for name in names:
+        base = name.removesuffix(SUFFIX)
+        path = datasets.find(base) if base in datasets.CATALOGUE else Path(base)
+        if path is None:
+            raise InputError(f"the graph {base!r} is not on this machine.")
+        with open_regular(path) as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:12]
 
 
 def present(names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -73,6 +73,7 @@ def cases(request: Request) -> Selection:
     for name in names:
         head = {"schema": SCHEMA, "series": name, "quick": request.quick}
         head |= {"compositions": request.compositions}
+        head |= {"content": graph_names.content(*([] if name in DRAWN else [name]))}
         work = partial(measure, request.out, name, request.quick, request.compositions)
         found.append(Case(name, head, work))
     return found, missing if request.names is None else []

@@ -98,6 +98,7 @@ def pair_cases(
             name = Path(own[0].source).stem
             head: dict[str, Any] = {"schema": schema, "group": own[0].group, "source": name}
             head |= {"model": model, "seed": seed, "compositions": size}
+            head |= {"content": graph_names.content(own[0].source, *(pair.target for pair in own))}
             rows = [{"target": pair.title, "method": method} for pair in own for method in methods]
             work = partial(measure, answer, own, model, seed, size)
             found.append(Case(f"{name}-{model}-{seed}", head, work, rows, scored))

@@ -51,7 +51,7 @@ def cases(request: Request) -> Selection:
     for name in here:
         graph = graph_names.short(name)
         head = {"schema": SCHEMA, "graph": graph, "splits": splits}
-        head |= {"compositions": request.compositions}
+        head |= {"compositions": request.compositions, "content": graph_names.content(name)}
         work = partial(_load_and_measure, name, splits, request.compositions)
         found.append(Case(graph, head, work, rows, trial.scored))
     return found, missing

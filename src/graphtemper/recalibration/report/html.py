@@ -16,6 +16,7 @@ from functools import cache
 from importlib import import_module, resources
 from typing import Any
 
+from graphtemper._core.printable import printable
 from graphtemper.errors import MissingExtraError
 
 
@@ -40,7 +41,12 @@ def render_page(
     jinja, markup = _extra("jinja2"), _extra("markupsafe").Markup
     library = vega_bundle()
     environment = jinja.Environment(
-        autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=jinja.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Blocks of this package have a method __html__; everything else may come from a file.
+        finalize=lambda value: value if hasattr(value, "__html__") else _printable(value),
     )
     environment.filters |= {"percent": _percent, "number": _number}
     page: str = environment.from_string(template).render(
@@ -62,10 +68,21 @@ def embeddable(value: Any) -> str:
     >>> print(embeddable({"name": "</script>&"}))
     {"name":"\u003c/script\u003e\u0026"}
     """
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(_printable(value), allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
+
+
+def _printable(value: Any) -> Any:
+    """Return a value whose strings hold no characters that reorder text or cannot be encoded."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list | tuple):
+        return [_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    return value
 
 
 def check_extra() -> None:

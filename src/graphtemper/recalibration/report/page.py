@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
 from typing import Any
 
 from graphtemper._core.files import atomic_write
+from graphtemper._core.reading import parse_json, read_bytes
 from graphtemper.errors import FileError, InputError
 from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report.charts import charts
@@ -38,10 +38,10 @@ def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the JSON block of a report, which holds all of its content."""
     source = Path(path)
     try:
-        match = _BLOCK.search(source.read_text("utf-8"))
-        block: Any = None if match is None else json.loads(match.group(1))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FileError(f"{source} cannot be read as a report: {error}.") from error
+        match = _BLOCK.search(read_bytes(source, MAX_BYTES).decode("utf-8"))
+        block: Any = None if match is None else parse_json(match.group(1))
+    except ValueError as error:
+        raise FileError(f"{source} cannot be read as a report: {error}") from error
     if not isinstance(block, dict) or block.get("schema") != SCHEMA:
         raise FileError(f"{source} holds no report with the schema {SCHEMA}; write it again.")
     return block

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
+from graphtemper._core.reading import open_regular
 from graphtemper.errors import FileError, InputError
 from graphtemper.scale.storage.parquet import (
     arrow,
@@ -85,7 +87,7 @@ def _end_columns(names: Sequence[str], path: Path) -> tuple[int, int]:
 
 
 def _batches(file: Any, path: Path, columns: list[str], rows: int) -> Iterator[Any]:
-    check_footer(file, path, dict.fromkeys(columns, 1))
+    check_footer(path, dict.fromkeys(columns, 1))
     try:
         yield from file.iter_batches(batch_size=rows, columns=columns)
     except (OSError, ValueError, arrow().ArrowException) as error:
@@ -125,7 +127,7 @@ def _text_layout(path: Path) -> tuple[int, str, list[str]]:
     """Return the number of comment lines, the delimiter, and the cells of the first data line."""
     num_comments, in_comment = 0, False
     try:
-        with path.open("r", encoding="utf-8-sig") as stream:
+        with io.TextIOWrapper(open_regular(path), encoding="utf-8-sig") as stream:
             # A line may be longer than a chunk; it is counted where it ends.
             for chunk in iter(lambda: stream.readline(_LINE_CHUNK), ""):
                 in_comment = in_comment or chunk.startswith(("#", "%"))
@@ -136,7 +138,7 @@ def _text_layout(path: Path) -> tuple[int, str, list[str]]:
     except FileError:
         raise
     except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} is missing or not a text file.") from error
+        raise FileError(f"{path} is not a text file.") from error
     raise FileError(f"{path} holds no edges.")
 
 
@@ -207,7 +209,7 @@ def read_features(path: Path) -> FeatureTable:
     if not feature_names:
         raise FileError(f"{files[0]} has no column of features.")
     check_same_columns(files, names)
-    rows = sum(open_parquet(file).metadata.num_rows for file in files)
+    rows = sum(check_footer(file, dict.fromkeys(feature_names, 1)) for file in files)
     return FeatureTable(rows, len(feature_names), lambda: _parquet_features(files, feature_names))
 
 

@@ -109,7 +109,7 @@ class LogitTables:
         self._check_types(file, columns, path)
         logits_per_row = self.num_classes if columns == [LIST] else 1
         values_per_row = dict.fromkeys(columns, logits_per_row) | ({NODE: 1} if named else {})
-        check_footer(file, path, values_per_row)
+        check_footer(path, values_per_row)
         step = max(VALUES_AT_ONCE // self.num_classes, 1)
         step = min(step, _NAMES_AT_ONCE) if named else step
         try:

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from graphtemper._core.files import flush
+from graphtemper._core.reading import open_regular
 from graphtemper.errors import FileError, WriteError
 
-_CHUNK = 1 << 22
+_CHUNK = 1 << 20
 
 
 def index_dtype(num_nodes: int) -> np.dtype[Any]:
@@ -64,7 +65,7 @@ def _write_header(stream: BinaryIO, shape: tuple[int, ...], dtype: DTypeLike) ->
 def checksum(path: Path) -> int:
     """Return the CRC-32 of a file, read in chunks."""
     crc = 0
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         while chunk := stream.read(_CHUNK):
             crc = zlib.crc32(chunk, crc)
     return crc
@@ -109,7 +110,8 @@ class Columns:
         """Create the file and reserve its space, so that a full disk is detected early."""
         size = self._end - self.offset
         try:
-            with self.path.open("wb") as stream:
+            self.path.unlink(missing_ok=True)  # of an earlier run
+            with self.path.open("xb") as stream:
                 _write_header(stream, self.shape, self.dtype)
                 stream.flush()
                 if size and hasattr(os, "posix_fallocate"):

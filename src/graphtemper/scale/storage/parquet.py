@@ -16,12 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper._core.reading import open_regular
 from graphtemper.errors import FileError, MissingExtraError
+from graphtemper.scale.storage.parquet_footer import read_footer
 
 # A chunk stores headers, statistics and a dictionary in addition to its values.
 _OVERHEAD_BYTES = 1 << 20
 # The widest number is a decimal of 32 bytes, which may occur in a dictionary and as an index.
 _NUMBER_BYTES = 64
+# Real tables beyond this size are not compressed by more than this factor.
+_BOMB_BYTES, _BOMB_RATIO = 64_000_000, 200
 NAME_BYTES = 1000
 """Largest mean length of node names, over the rows that are read at a time."""
 
@@ -52,12 +56,18 @@ def parquet_files(path: Path) -> list[Path]:
 
 def open_parquet(path: Path, dictionary_columns: Sequence[str] = ()) -> Any:
     """Open a Parquet file; the named string columns are read dictionary-encoded."""
+    with open_regular(path):
+        pass
     try:
-        return arrow("pyarrow.parquet").ParquetFile(
-            path, read_dictionary=list(dictionary_columns) or None
+        file = arrow("pyarrow.parquet").ParquetFile(
+            path,
+            read_dictionary=list(dictionary_columns) or None,
+            page_checksum_verification=True,  # of files that have checksums
         )
+        _ = file.schema_arrow.names  # they may not be UTF-8
+        return file
     except (OSError, ValueError, arrow().ArrowException) as error:
-        raise FileError(f"{path} is missing, truncated or not Parquet.") from error
+        raise FileError(f"{path} is truncated, damaged or not Parquet.") from error
 
 
 def check_same_columns(files: list[Path], names: list[str]) -> None:
@@ -72,29 +82,29 @@ def check_same_columns(files: list[Path], names: list[str]) -> None:
             )
 
 
-def check_footer(file: Any, path: Path, values_per_row: Mapping[str, int]) -> None:
-    """Refuse a Parquet file whose columns hold more values per row than stated.
+def check_footer(path: Path, values_per_row: Mapping[str, int]) -> int:
+    """Return the number of rows of a Parquet file whose columns hold no more than they should.
 
-    Columns that would unpack to more bytes than their rows can need are refused as well. Columns
-    that are not named are ignored, because they are never read. The footer's statements about its
-    pages are trusted.
+    Columns with more values per row than stated, columns that would unpack to more bytes than
+    their rows can need, and files that state far more values than any real table of their size are
+    refused. Columns that are not named are ignored, because they are never read. The footer's
+    statements about its pages are trusted.
 
     Examples
     --------
-    >>> import io
+    >>> import tempfile
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq
-    >>> stream = io.BytesIO()
-    >>> pq.write_table(pa.table({"logits": [[0.0, 1.0], [0.0] * 1000]}), stream)
-    >>> check_footer(pq.ParquetFile(stream), Path("z.parquet"), {"logits": 2})
+    >>> path = Path(tempfile.mkdtemp()) / "z.parquet"
+    >>> pq.write_table(pa.table({"logits": [[0.0, 1.0], [0.0] * 1000]}), path)
+    >>> check_footer(path, {"logits": 2})
     Traceback (most recent call last):
-    graphtemper.errors.FileError: z.parquet: column 'logits' holds 1002 values in 2 rows, not 2...
+    graphtemper.errors.FileError: ...: column 'logits' holds 1002 values in 2 rows, not 2 per row.
     """
-    for group_number in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(group_number)
-        for column_number in range(group.num_columns):
-            chunk = group.column(column_number)
-            name = _column_of(chunk.path_in_schema, values_per_row)
+    groups, total = read_footer(path), 0
+    for group in groups:
+        for chunk in group.columns:
+            name = _column_of(chunk.path, values_per_row)
             if name is None:
                 continue
             limit = group.num_rows * values_per_row[name]
@@ -103,12 +113,19 @@ def check_footer(file: Any, path: Path, values_per_row: Mapping[str, int]) -> No
                     f"{path}: column {name!r} holds {chunk.num_values} values in "
                     f"{group.num_rows} rows, not {values_per_row[name]} per row."
                 )
-            width = NAME_BYTES if chunk.physical_type == "BYTE_ARRAY" else _NUMBER_BYTES
-            if chunk.total_uncompressed_size > limit * width + _OVERHEAD_BYTES:
+            width = NAME_BYTES if chunk.strings else _NUMBER_BYTES
+            if chunk.num_bytes > limit * width + _OVERHEAD_BYTES:
                 raise FileError(
-                    f"{path}: column {name!r} would unpack to {chunk.total_uncompressed_size} "
+                    f"{path}: column {name!r} would unpack to {chunk.num_bytes} "
                     f"bytes, more than {group.num_rows} rows can need; it is not read."
                 )
+            total += max(chunk.num_values, group.num_rows)
+    if 8 * total > max(_BOMB_BYTES, _BOMB_RATIO * path.stat().st_size):
+        raise FileError(
+            f"{path} states {total} values in {path.stat().st_size} bytes, more than any real "
+            "table; it is not read."
+        )
+    return sum(group.num_rows for group in groups)
 
 
 def _column_of(leaf: str, columns: Mapping[str, int]) -> str | None:

@@ -15,7 +15,6 @@ ranges and the size and CRC-32 of each file. Labels are not stored.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
+from graphtemper._core.reading import parse_json, read_bytes
 from graphtemper.errors import FileError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
@@ -97,7 +97,7 @@ class ShardedGraph:
         >>> (folder / "shard-00001" / "indices.npy").unlink()
         >>> ShardedGraph.open(folder)
         Traceback (most recent call last):
-        graphtemper.errors.FileError: shard-00001: ...indices.npy is missing; write it again.
+        graphtemper.errors.FileError: shard-00001: ...indices.npy does not exist or is not a file.
         """
         folder = Path(path).absolute()  # workers may run in other directories
         facts = _read_manifest(folder)
@@ -176,6 +176,13 @@ class ShardedGraph:
                         "graph again."
                     )
 
+    @property
+    def files(self) -> list[Path]:
+        """The manifest and every file of every shard."""
+        shards = enumerate(self.shards)
+        arrays = (self.folder(number) / name for number, shard in shards for name in shard.files)
+        return [self.path / MANIFEST, *arrays]
+
     def to_graph(self) -> Graph:
         """Load the graph into memory."""
         pairs = []
@@ -240,10 +247,10 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} is a file, not a directory of shards; create one with `graphtemper scale "
             "convert`."
         )
+    if not os.path.lexists(path):
+        raise FileError(f"{path} is missing, so {folder} is not a complete sharded graph.")
     try:
-        if path.stat().st_size > _MAX_MANIFEST:
-            raise FileError(f"{path} is too large to be a manifest of shards.")
-        facts = json.loads(path.read_text("utf-8"))
+        facts = parse_json(read_bytes(path, _MAX_MANIFEST))
         if facts["schema"] != SCHEMA:
             raise FileError(f"{path} has the schema {facts['schema']!r}, not {SCHEMA!r}.")
         facts["shards"] = tuple(_shard(item) for item in facts["shards"])
@@ -251,10 +258,6 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         if not counts or facts["features"] not in ("dense", "sparse"):
             raise ValueError("counts")
         facts["name"] = str(facts.get("name", ""))
-    except FileNotFoundError as error:
-        raise FileError(
-            f"{path} is missing, so {folder} is not a complete sharded graph."
-        ) from error
     except FileError:
         raise
     except (

@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 from graphtemper._core.files import atomic_write_in_place
+from graphtemper._core.reading import read_bytes
 
 _PREFIX, _RECORD = "stages-", "elsewhere"
 
@@ -87,7 +88,7 @@ def _recorded(working: Path) -> Path | None:
     `stage_directory` gives to this result.
     """
     try:
-        directory = Path(os.fsdecode((working / _RECORD).read_bytes()))
+        directory = Path(os.fsdecode(read_bytes(working / _RECORD, 100_000)))
     except OSError:
         return None
     valid = directory.is_absolute() and directory.name.startswith(_external_prefix(working))

@@ -1,8 +1,9 @@
 """The workspace of a run: column files and finished stages, removed when the run ends.
 
 A stage is finished once a small file with its result exists: JSON after its CRC-32, written under
-a temporary name and renamed after the stage's columns are on disk. A run that was killed or
-interrupted, or that filled the disk, resumes from the finished stages when the same workspace is
+a temporary name and renamed after the stage's columns are on disk. It holds the checksums of those
+columns, which are read once more when the stage ends and when a run resumes. A run that was killed
+or interrupted, or that filled the disk, resumes from the finished stages when the same workspace is
 opened again. Everything else in the workspace is computed again.
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,10 +22,13 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from graphtemper._core.files import atomic_write_in_place
+from graphtemper._core.reading import parse_json, read_bytes, seal, unseal
 from graphtemper.errors import ClusterError, FileError, WriteError
-from graphtemper.scale.storage.array_files import Columns
+from graphtemper.scale.storage.array_files import Columns, checksum
 
 _SCRATCH = "scratch-"
+# Results are sums and histograms.
+_MAX_MARKER = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,24 @@ class Workspace:
         [2.25]
         """
         marker = self.folder / f"{name}.stage"
-        finished, result = _read_result(marker)
-        if finished and all(item.is_complete() for item in columns):
+        result, checksums = _read_marker(marker)
+        if checksums == [checksum(item.path) if item.is_complete() else -1 for item in columns]:
             self._remove_inner_stages(name)
             return result
-        marker.unlink(missing_ok=True)
+        try:
+            marker.unlink(missing_ok=True)
+        except OSError as error:
+            raise WriteError(f"cannot write {marker}: {error.strerror or error}.") from error
         for item in columns:
             item.reserve()
-        text = json.dumps(work()).encode("utf-8")
+        result = work()
         for item in columns:
             item.flush()
+        text = json.dumps([result, [checksum(item.path) for item in columns]])
         with atomic_write_in_place(marker) as stream:
-            stream.write(b"%08x %s" % (zlib.crc32(text), text))
+            stream.write(seal(text.encode("utf-8")))
         self._remove_inner_stages(name)
-        return json.loads(text)
+        return parse_json(text)[0]
 
     def _remove_inner_stages(self, name: str) -> None:
         for inner in self.folder.glob(f"{name}-*"):
@@ -93,14 +100,14 @@ class Workspace:
             item.remove()
 
 
-def _read_result(marker: Path) -> tuple[bool, Any]:
-    """Return whether a stage's result exists undamaged, and the result."""
+def _read_marker(marker: Path) -> tuple[Any, list[int] | None]:
+    """Return the result of a stage and the checksums of its columns; None if it is not finished."""
     try:
-        crc, _, text = marker.read_bytes().partition(b" ")
-    except OSError:
-        return False, None
-    valid = bool(text) and crc == b"%08x" % zlib.crc32(text)
-    return valid, json.loads(text) if valid else None
+        text = unseal(read_bytes(marker, _MAX_MARKER))
+        result, checksums = parse_json(text or b"")
+    except (FileError, ValueError, TypeError):  # an `InputError` is a ValueError
+        return None, None
+    return result, checksums
 
 
 @contextmanager

@@ -1,0 +1,46 @@
+"""Names from files as harmless text: on terminals, on pages, and in tables."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters but line feed and tab, lone surrogates, and characters that reorder or hide
+# text: terminals act upon the first, encoders fail on the second, readers are misled by the third.
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_FORMULA = ("=", "+", "-", "@", "\t")
+
+
+def printable(text: str) -> str:
+    r"""Return text in which harmful characters are written as escapes.
+
+    Examples
+    --------
+    >>> print(printable("day\x1b[2J \u202egpj"))
+    day\x1b[2J \u202egpj
+    """
+    return _HARMFUL.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
+
+
+def csv_cell(text: str) -> str:
+    r"""Return text for a cell of a CSV table, which no spreadsheet takes for a formula.
+
+    Examples
+    --------
+    >>> csv_cell("=HYPERLINK(1)"), csv_cell("-0.5"), csv_cell("cora")
+    ("'=HYPERLINK(1)", '-0.5', 'cora')
+    """
+    safe = printable(text)
+    if not safe.startswith(_FORMULA):
+        return safe
+    try:
+        float(safe)
+    except ValueError:
+        return f"'{safe}"
+    return safe

@@ -1,0 +1,171 @@
+"""The one way to open and read a file: regular files only, within a limit, without blocking.
+
+A path that somebody else chose may name a pipe that blocks, a device that never ends, or a file
+that grows while it is read. Every reader of the package opens files here; `tests/fuzz` applies the
+same contract to all of them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from graphtemper.errors import FileError, InputError
+
+# Windows has no O_NONBLOCK and needs O_BINARY; elsewhere a pipe without a writer would block.
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+# A line of a table of nodes, labels or edges.
+_MAX_LINE = 100_000
+_CHUNK = 1 << 16
+
+
+def open_regular(path: str | os.PathLike[str], what: str = "") -> io.BufferedReader:
+    """Open a regular file for reading; anything else raises a `FileError` that names it.
+
+    Examples
+    --------
+    >>> open_regular("/dev/null")
+    Traceback (most recent call last):
+    graphtemper.errors.FileError: /dev/null is not a regular file.
+    """
+    name = f"{what} {path}" if what else f"{path}"
+    try:
+        handle = os.open(path, _FLAGS)
+    except FileNotFoundError as error:
+        raise FileError(f"{name} does not exist or is not a file.") from error
+    except (OSError, ValueError) as error:  # a name may hold a null character
+        raise FileError(f"{name} cannot be read: {_cause(error)}.") from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise FileError(f"{name} is not a regular file.")
+    return os.fdopen(handle, "rb")
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int, what: str = "") -> bytes:
+    """Return the content of a regular file of at most ``limit`` bytes.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "note"
+    >>> _ = path.write_bytes(b"complete")
+    >>> read_bytes(path, 8)
+    b'complete'
+    >>> read_bytes(path, 7)
+    Traceback (most recent call last):
+    graphtemper.errors.FileError: ...note is larger than the 7 bytes that it may have.
+    """
+    name = f"{what} {path}" if what else f"{path}"
+    try:
+        with open_regular(path, what) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            content = stream.read(size + 1) if size <= limit else b""
+            # It may grow meanwhile, and some files report no size.
+            while size < len(content) <= limit and (more := stream.read(_CHUNK)):
+                content += more
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"{name} cannot be read: {_cause(error)}.") from error
+    if max(size, len(content)) > limit:
+        raise FileError(f"{name} is larger than the {limit:,} bytes that it may have.")
+    return content
+
+
+def read_lines(path: str | os.PathLike[str], what: str = "") -> Iterator[str]:
+    r"""Yield the lines of a text file in UTF-8, with their ends, one in memory at a time.
+
+    A byte-order mark, as spreadsheets write, is skipped.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
+    >>> _ = path.write_bytes(b"\xef\xbb\xbfnode,class\r\n1,0")
+    >>> list(read_lines(path))
+    ['node,class\r\n', '1,0']
+    """
+    name = f"{what} {path}" if what else f"{path}"
+    try:
+        with io.TextIOWrapper(open_regular(path, what), "utf-8-sig", newline="") as stream:
+            while line := stream.readline(_MAX_LINE):
+                if len(line) == _MAX_LINE:
+                    raise FileError(f"{name} has a line of more than {_MAX_LINE} characters.")
+                yield line
+    except FileError:
+        raise
+    except UnicodeDecodeError as error:
+        raise FileError(f"{name} is not text in UTF-8.") from error
+    except OSError as error:
+        raise FileError(f"{name} cannot be read: {_cause(error)}.") from error
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON; text that two programs could read differently is refused.
+
+    A key that occurs twice, NaN, infinities and nesting beyond the stack raise an `InputError`, as
+    does text that is not JSON or not UTF-8.
+
+    Examples
+    --------
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the key 'a' occurs twice in one object.
+    """
+    try:
+        decoded = text if isinstance(text, str) else text.decode("utf-8")
+        return json.loads(decoded, parse_constant=_refuse_constant, object_pairs_hook=_object)
+    except InputError:
+        raise
+    except RecursionError as error:
+        raise InputError("the JSON is nested too deeply.") from error
+    except ValueError as error:
+        raise InputError("it is not JSON in UTF-8.") from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InputError(f"the key {key[:60]!r} occurs twice in one object.")
+            seen.add(key)
+    return result
+
+
+def _refuse_constant(name: str) -> float:
+    raise InputError(f"{name} is not a number of JSON.")
+
+
+def seal(text: bytes) -> bytes:
+    """Return a line with the CRC-32 of its text in front, by which `unseal` detects damage.
+
+    Examples
+    --------
+    >>> seal(b"[1]"), unseal(seal(b"[1]")), unseal(b"4c2f32b8 [2]")
+    (b'4c2f32b8 [1]', b'[1]', None)
+    """
+    return b"%08x %s" % (zlib.crc32(text), text)
+
+
+def unseal(line: bytes) -> bytes | None:
+    """Return the text of a sealed line, or None if it is damaged."""
+    crc, _, text = line.partition(b" ")
+    return text if text and crc == b"%08x" % zlib.crc32(text) else None
+
+
+def _cause(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

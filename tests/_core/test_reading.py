@@ -1,0 +1,96 @@
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from graphtemper._core.files import atomic_write
+from graphtemper._core.printable import csv_cell, printable
+from graphtemper._core.reading import parse_json, read_bytes, read_lines
+from graphtemper.errors import FileError, InputError, WriteError
+
+
+def test_a_limit_holds_for_files_that_report_no_size():
+    """Files of /proc have size 0 and content."""
+    if not os.path.exists("/proc/self/status"):
+        pytest.skip("there is no /proc")
+    with pytest.raises(FileError, match="larger than the 10 bytes"):
+        read_bytes("/proc/self/status", 10)
+
+
+def test_a_line_without_end_is_refused(tmp_path):
+    path = tmp_path / "nodes.txt"
+    path.write_bytes(b"1\n" + b"2" * 200_000)
+    with pytest.raises(FileError, match=r"nodes\.txt has a line of more than"):
+        list(read_lines(path))
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": [{"b": 1, "b": 1}]}', "[NaN]", "[-Infinity]", "[1", b"\xff"]
+)
+def test_json_that_programs_read_differently_is_refused(text):
+    with pytest.raises(InputError):
+        parse_json(text)
+
+
+def test_a_name_cannot_command_a_terminal():
+    hostile = "a\x1b]52;c;x\x07\x9b2J\u202e\ud800\r\x00"
+    shown = printable(hostile)
+    assert shown.isprintable()
+    shown.encode("utf-8")
+    assert printable(shown) == shown
+    assert printable("Zürich, 東京 👩‍👩‍👧\n") == "Zürich, 東京 👩‍👩‍👧\n"
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1"])
+def test_a_name_is_no_formula(formula):
+    assert csv_cell(formula).startswith("'")
+
+
+def test_the_mode_of_a_file_is_kept(tmp_path):
+    path = tmp_path / "secret"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    with atomic_write(path) as stream:
+        stream.write(b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path):
+    path = tmp_path / "labels.csv"
+
+    def write():
+        with atomic_write(path, replace=False) as stream:
+            stream.write(b"new")
+            path.write_bytes(b"somebody's labels")
+
+    with pytest.raises(WriteError, match="exists"):
+        write()
+    assert path.read_bytes() == b"somebody's labels"
+    assert os.listdir(tmp_path) == ["labels.csv"]
+
+
+KILLED = """
+import os, sys
+from graphtemper._core.files import atomic_write
+with atomic_write(sys.argv[1]) as stream:
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_leftovers_of_killed_writes_are_removed_and_those_of_living_ones_are_not(tmp_path):
+    path = tmp_path / "result.npz"
+    subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    (leftover,) = os.listdir(tmp_path)
+    (tmp_path / ".result.npz.mine.partial").write_text("of the user")
+    with atomic_write(path) as outer:
+        outer.write(b"outer")
+        assert leftover not in os.listdir(tmp_path)
+        with atomic_write(path) as inner:
+            inner.write(b"inner")
+    assert sorted(os.listdir(tmp_path)) == [".result.npz.mine.partial", "result.npz"]
+    assert path.read_bytes() == b"outer"

@@ -1,0 +1,125 @@
+"""Commands given hostile names, files of the working directory, and outputs that are inputs."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tests.helpers import check_refusal, command_environment
+
+from graphtemper import SourceCard, csbm
+from graphtemper.models import SIGN
+
+GRAPH = csbm.sample(200, 6, 0.8, 1.0, num_features=4, seed=1)
+MODEL = SIGN(hops=1).fit(GRAPH, range(100))
+FEW = {"noise": (0.5,), "drop": (0.5,), "rewire": (0.3,)}
+
+
+@pytest.fixture(scope="module")
+def card():
+    return SourceCard.build(MODEL, GRAPH, range(100, 200), shifts=FEW, compositions=0)
+
+
+@pytest.fixture
+def folder(card, tmp_path):
+    GRAPH.replace(labels=None).save(tmp_path / "target.npz")
+    GRAPH.save(tmp_path / "source.npz")
+    MODEL.save(tmp_path / "model.npz")
+    card.save(tmp_path / "card.json")
+    (tmp_path / "days").mkdir()
+    GRAPH.save(tmp_path / "days" / "one.npz")
+    os.link(tmp_path / "target.npz", tmp_path / "linked.npz")
+    (tmp_path / "symlink.npz").symlink_to("model.npz")
+    return tmp_path
+
+
+DEPLOYED = ("--card", "card.json", "--predict", "model.npz")
+RECALIBRATE = ("recalibrate", "target.npz", *DEPLOYED)
+MONITOR = ("monitor", "days", *DEPLOYED, "--log", "log.sqlite")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (*RECALIBRATE, "--out", "target.npz"),
+        (*RECALIBRATE, "--out", "./days/../target.npz"),
+        (*RECALIBRATE, "--out", "linked.npz"),
+        (*RECALIBRATE, "--out", "symlink.npz"),
+        (*RECALIBRATE, "--out", "model.npz"),
+        ("suggest-labels", "target.npz", *DEPLOYED, "--out", "card.json"),
+        ("card", "build", "source.npz", "--predict", "model.npz", "--out", "source.npz"),
+        ("card", "build", "source.npz", "--predict", "model.npz", "--resume", "source.npz"),
+        (*MONITOR, "--prometheus", "log.sqlite"),
+        (*MONITOR, "--prometheus", "card.json"),
+        (*MONITOR, "--prometheus", "days/one.npz"),
+    ],
+)
+def test_an_input_is_never_overwritten(call, folder, arguments):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    check_refusal(call(*arguments, cwd=folder))
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("weight", ["1e308", "1e-320", "nan", "1e13"])
+def test_odd_weights_of_labels_are_refused(call, folder, weight):
+    (folder / "w.csv").write_text(f"node,class,weight\n1,0,{weight}\n5,1,{weight}\n")
+    result = call(*RECALIBRATE, "--labels", "w.csv", "--json", cwd=folder)
+    check_refusal(result)
+    assert "weight" in result.stderr
+
+
+def test_names_do_not_command_the_terminal(call, folder, card):
+    from dataclasses import replace
+
+    name = "SIGN\x1b]0;owned\x07\x1b[2J\u202e"
+    replace(card, predictor=name).save(folder / "odd.json")
+    shown = call("card", "show", "odd.json", cwd=folder).stdout
+    assert "SIGN\\x1b]0;owned\\x1b[2J\\u202e" in shown  # rich drops the bell
+    refusal = call("card", "show", "missing\x1b[2J.json", cwd=folder)
+    check_refusal(refusal)
+    for text in (shown, refusal.stderr):
+        assert not set("\x1b\x07\u202e") & set(text)
+    facts = json.loads(call("card", "show", "odd.json", "--json", cwd=folder).stdout)
+    assert facts["predictor"] == name
+
+
+STRAY = "raise SystemExit('a stray file was run')\n"
+CODE = """
+import sys
+import numpy as np
+import helper
+
+def predict(graph):
+    return np.asarray(graph.features)[:, :2] * helper.FACTOR
+"""
+
+
+@pytest.mark.parametrize("start", [["-c", "from graphtemper.cli import main; main()"],
+                                   ["-m", "graphtemper"]])  # fmt: skip
+def test_only_the_named_module_of_the_working_directory_is_run(tmp_path, start):
+    """Its own helpers are found; nothing there takes the place of an installed module."""
+    GRAPH.save(tmp_path / "source.npz")
+    (tmp_path / "code.py").write_text(CODE)  # the standard library has a module of this name
+    (tmp_path / "helper.py").write_text("FACTOR = 2.0\n")
+    for name in ("threadpoolctl", "csv", "scipy", "rich"):
+        (tmp_path / f"{name}.py").write_text(STRAY)
+    options = ("card", "build", "source.npz", "--predict", "code:predict", "--json")
+    environment = command_environment() | {"PYTHONSAFEPATH": ""}
+    if start[0] == "-c":
+        environment["PYTHONSAFEPATH"] = "1"  # as an installed command, unlike -c
+    run = subprocess.run(
+        [sys.executable, *start, *options],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)["num_nodes"] == 200
+
+
+def test_numbers_that_json_lacks_are_never_printed(capsys):
+    from graphtemper.cli.output import print_json
+
+    with pytest.raises(ValueError, match="JSON"):
+        print_json({"accuracy": np.nan})
+    assert capsys.readouterr().out == ""

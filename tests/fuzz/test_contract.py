@@ -1,0 +1,252 @@
+"""One contract for every reader of a file: a correct result, or one sentence that names the file.
+
+Readers are registered in `targets`. What is not registered fails here: the source is searched for
+functions that open files, and each of them must run when the registered readers do.
+"""
+
+import ast
+import os
+import shutil
+import socket
+import stat
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.fuzz.targets import FOLDERS, TARGETS
+from tests.fuzz.test_corpus import in_a_fork, status
+
+import graphtemper
+import graphtemper_research
+from graphtemper.errors import GraphTemperError
+
+PACKAGES = [Path(package.__file__).parent for package in (graphtemper, graphtemper_research)]
+# The only functions that open files of others. A reader calls one of them.
+READERS = {"open_regular", "read_bytes", "read_npz", "open_array"}
+# What opens a file without these checks.
+RAW = {
+    "read_text",
+    "load",
+    "loadtxt",
+    "genfromtxt",
+    "memmap",
+    "fromfile",
+    "ZipFile",
+    "connect",
+    "ParquetFile",
+    "open_csv",
+    "read_table",
+    "open",
+}
+# Raw openings that are allowed, with the reason.
+ALLOWED = {
+    "_core/files.py:atomic_write_in_place": "writes",
+    "_core/files.py:flush": "flushes what was written",
+    "_core/files.py:read_npz": "opens the stream of open_regular",
+    "_core/files.py:open_array": "maps the stream of open_regular",
+    "_core/files.py:_read_member": "a member of an open archive",
+    "_core/files.py:_unpacked_bytes": "a member of an open archive",
+    "_core/reading.py:open_regular": "the check itself",
+    "_core/source_digest.py:source_digest": "files of the package",
+    "card/journal.py:Journal.add": "appends to a file that was read before",
+    "cli/__init__.py:main": "/dev/null",
+    "graph/datasets.py:_catalogue": "a file of the package",
+    "graph/download.py:_open": "writes",
+    "graph/download.py:_transfer": "a network address",
+    "monitor/log_file.py:_connected": "after open_regular",
+    "monitor/log_file.py:empty_log": "in memory",
+    "recalibration/report/content.py:*": "a file of the package",
+    "recalibration/report/html.py:text_of": "a file of the package",
+    "scale/conversion/edge_buckets.py:EdgeBuckets.add": "writes",
+    "scale/conversion/edge_buckets.py:EdgeBuckets.rows": "written by this process",
+    "scale/conversion/tables.py:_text_edges": "after open_regular in _text_layout",
+    "scale/storage/array_files.py:write_rows": "writes",
+    "scale/storage/array_files.py:Columns.reserve": "writes",
+    "scale/storage/array_files.py:Columns.write": "writes",
+    "scale/storage/array_files.py:Columns.open": "written by this run; stages are checked by CRC",
+    "scale/storage/output_directory.py:_lock": "writes",
+    "scale/storage/parquet.py:open_parquet": "after open_regular",
+    "explorer/script.py:*": "a file of the package",
+    "gats/__main__.py:main": "a script on files of the repository",
+    "harness/memory.py:*": "/proc/self/status",
+}
+# Functions that call a reader and are not reached by a target, with the reason.
+NOT_REACHED = {
+    "_core/source_digest.py:source_digest": "files of the package",
+    "_core/files.py:_remove_leftovers": "locks leftovers of killed writes",
+    "_core/reading.py:read_bytes": "a reader itself",
+    "graph/download.py:git_blob_id": "compares a checksum",
+    "harness/speed.py:section": "a file of the repository",
+    "harness/unfinished.py:finished": "a file of the repository",
+    "monitor/snapshots.py:is_sharded_graph": "compares a prefix of a thousand bytes",
+    "scale/storage/stage_directories.py:_recorded": "compares a path",
+    "scale/storage/shards.py:ShardedGraph.verify": "reads only to compare a checksum",
+    "trials/graph_names.py:content": "compares a checksum",
+}
+
+
+def modules():
+    for package in PACKAGES:
+        for path in sorted(package.rglob("*.py")):
+            yield path.relative_to(package).as_posix(), path
+
+
+def calls():
+    """Yield the place, ``module:function``, of every call by the last part of its name."""
+    for name, path in modules():
+        tree = ast.parse(path.read_text("utf-8"))
+        stack = [(tree, [])]
+        while stack:
+            node, scope = stack.pop()
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                scope = [*scope, node.name]
+            if isinstance(node, ast.Call):
+                function = node.func
+                called = getattr(function, "attr", getattr(function, "id", ""))
+                owner = getattr(getattr(function, "value", None), "id", None)
+                yield f"{name}:{'.'.join(scope)}", called, owner, node
+            stack += [(child, scope) for child in ast.iter_child_nodes(node)]
+
+
+def is_raw(called, owner, node):
+    if called == "read_bytes":  # of a path; ours is called by its name
+        return not isinstance(node.func, ast.Name)
+    if called in ("load", "open"):  # methods of our own classes have these names too
+        ours = {"json", "models", "datasets", "Graph", "SourceCard", "ShardedGraph", "LogitTables"}
+        ours |= {"LogitArray", "cls", "graph_names"}
+        if called == "load":
+            return owner == "np"
+        return owner not in ours and bool(node.args)
+    return called in RAW
+
+
+def test_files_are_opened_in_one_place():
+    """A new reader uses `graphtemper._core.reading`, or says here why not."""
+    found = {place for place, *call in calls() if is_raw(*call)}
+    allowed = {place.removesuffix(":*") for place in ALLOWED}
+    unexpected = {p for p in found if p not in ALLOWED and p.split(":")[0] not in allowed}
+    assert not unexpected
+
+
+def test_every_reader_is_registered(tmp_path):
+    """Every function that opens a file runs when the registered targets are read."""
+    expected = {place for place, called, *_ in calls() if called in READERS} - set(NOT_REACHED)
+    names = {str(path): name for name, path in modules()}
+    reached = set()
+
+    def trace(frame, event, argument):
+        name = names.get(frame.f_code.co_filename)
+        if event == "call" and name is not None:
+            reached.add(f"{name}:{frame.f_code.co_qualname.replace('.<locals>', '')}")
+
+    for name, target in (TARGETS | FOLDERS).items():
+        target.write(tmp_path / name)
+        threading.setprofile(trace)
+        sys.setprofile(trace)
+        try:
+            target.read(tmp_path / name)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+    assert sorted(expected - reached) == []
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def unix_socket(path):
+    place = os.getcwd()
+    os.chdir(path.parent)  # an address may have a hundred characters
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
+    finally:
+        os.chdir(place)
+
+
+def link_to(target):
+    return lambda path: path.symlink_to(target)
+
+
+def sparse_file(path):
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)
+
+
+ODD = {
+    "missing": lambda path: None,
+    "a folder": Path.mkdir,
+    "empty": Path.touch,
+    "a pipe": pipe,
+    "a socket": unix_socket,
+    "an endless device": link_to("/dev/zero"),
+    "a random device": link_to("/dev/urandom"),
+    "a terminal": link_to("/dev/tty"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to nothing": link_to("nowhere"),
+    "a terabyte of zeros": sparse_file,
+    "zeros": lambda path: path.write_bytes(bytes(100_000)),
+}
+# An empty or missing file is a valid list, journal or log, or means that nothing was measured.
+MAY_BE_ACCEPTED = {
+    "card.json.part": {"missing", "empty", "a link to nothing"},
+    "cell.json": set(ODD),  # it is measured again
+    "watch.sqlite": {"missing", "empty", "a link to nothing", "a link to itself"},
+    "outcome.json": set(ODD) - {"empty", "zeros"},  # figures that are missing are left out
+}
+
+
+def outcome(read, path):
+    before = status("VmHWM")
+    try:
+        read(path)
+        message = None
+    except GraphTemperError as error:
+        message = str(error)
+    return message, status("VmHWM") - before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devices and memory of Linux")
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("name", TARGETS)
+def test_odd_files(name, kind, tmp_path):
+    path = tmp_path / name
+    ODD[kind](path)
+    before = path.lstat() if os.path.lexists(path) else None
+    result = in_a_fork(lambda: outcome(TARGETS[name].read, path), seconds=20)
+    assert not isinstance(result, str), result
+    message, memory = result
+    assert memory < 64_000_000
+    if message is None:
+        assert kind in MAY_BE_ACCEPTED.get(name, ()), "accepted"
+    else:
+        assert "\n" not in message
+        assert name in message  # the file is named
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        assert path.lstat().st_ino == before.st_ino  # and left as it was
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devices and memory of Linux")
+@pytest.mark.parametrize("kind", ["a pipe", "an endless device", "a folder", "a terabyte of zeros"])
+@pytest.mark.parametrize("name", FOLDERS)
+def test_odd_files_in_folders(name, kind, tmp_path):
+    whole = tmp_path / "whole"
+    FOLDERS[name].write(whole)
+    for number, file in enumerate(sorted(p for p in whole.rglob("*") if p.is_file())):
+        folder = tmp_path / str(number)
+        shutil.copytree(whole, folder)
+        path = folder / file.relative_to(whole)
+        path.unlink()
+        ODD[kind](path)
+        result = in_a_fork(lambda folder=folder: outcome(read_folder(name), folder), seconds=20)
+        assert not isinstance(result, str), result
+        message, memory = result
+        assert memory < 64_000_000
+        assert message is None or ("\n" not in message and path.name in message)
+        assert message is not None or name == "stages"  # a stage is computed again
+
+
+def read_folder(name):
+    return FOLDERS[name].read
