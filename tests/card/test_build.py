@@ -11,7 +11,7 @@ from graphtemper import SourceCard, csbm
 from graphtemper.card import response
 from graphtemper.card.build import count_passes, fit_responses
 from graphtemper.models import SIGN
-from graphtemper.models.predictor import fingerprint
+from graphtemper.models.recognition import fingerprint
 from graphtemper.signals.evidence import noise_agreement
 from graphtemper.signals.observation import Observation
 

@@ -13,7 +13,7 @@ from graphtemper.card.card import MAX_BYTES
 from graphtemper.card.format import as_stored, to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.models import SGC, SIGN
-from graphtemper.models.predictor import fingerprint
+from graphtemper.models.recognition import fingerprint
 from graphtemper.signals import node_signals
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.share_drift import SKETCH_SIZE

@@ -42,7 +42,7 @@ def test_another_model_is_refused_before_any_snapshot(watched, log, shots):
     wide = SIGN(hops=1).fit(csbm.sample(800, 6, 0.85, 1.5, num_features=5, seed=1), range(400))
     for wrong, words in (
         (other, "answers a test graph differently"),
-        (wide, "fitted on 5 feature columns"),
+        (wide, "fitted on 5"),
     ):
         with pytest.raises(InputError, match=words):
             follow(wrong, shots(1), card, log, missed=print)

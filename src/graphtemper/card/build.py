@@ -25,13 +25,8 @@ from graphtemper.card.response import Response
 from graphtemper.card.size import check_size
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
-from graphtemper.models.predictor import (
-    Predictor,
-    check_repeatable,
-    declared_passes,
-    fingerprint,
-    probe_graph,
-)
+from graphtemper.models.predictor import Predictor, declared_passes
+from graphtemper.models.recognition import check_repeatable, fingerprint, probe_graph
 from graphtemper.signals import evidence, node_signals
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Probe, Reference

@@ -29,7 +29,8 @@ from graphtemper.card.response import Response
 from graphtemper.card.size import MAX_BYTES, check_size
 from graphtemper.errors import FileError, GraphTemperError, InputError, ModelError
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, as_graph, predict, probe_graph
+from graphtemper.models.predictor import Predictor, as_graph, predict
+from graphtemper.models.recognition import probe_graph
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, SIGNALS, Evidence
 from graphtemper.signals.observation import Observation
