@@ -63,7 +63,8 @@ class Splits:
         str | None,
         Parameter(
             help="SIGN, GCN (needs torch), joined by commas; default SIGN. `bench all` also knows "
-            "GAT and GraphSAGE and takes all four."
+            "SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN, GPR-GNN, GraphCON, and GCNs trained with "
+            "other losses, 'GCN focal' and 'GCN GCL'; default SIGN,GCN,GAT,GraphSAGE,APPNP."
         ),
     ] = None
     seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None

@@ -23,7 +23,7 @@ from graphtemper_research.leaderboard.methods import (
     UNSEEN_PER_NODE,
     competitors,
 )
-from graphtemper_research.leaderboard.models import MODELS
+from graphtemper_research.leaderboard.models import MODELS, USUAL
 from graphtemper_research.leaderboard.standings import ALL, table
 from graphtemper_research.leaderboard.tasks import (
     KNOWN,
@@ -75,7 +75,7 @@ def cases(
     pairs: Sequence[Pair],
 ) -> Selection:
     """Return the cases of a request; see `bench`."""
-    usual = QUICK_MODELS if request.quick else tuple(MODELS)
+    usual = QUICK_MODELS if request.quick else USUAL
     models = trial.check_models(usual if request.models is None else request.models, MODELS)
     chosen = calibrators or (QUICK_CALIBRATORS if request.quick else SOURCE_FITTED)
     chosen = (*chosen, *(name for name in retrain if name not in chosen))
