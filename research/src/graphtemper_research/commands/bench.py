@@ -83,8 +83,8 @@ def every(
     groups: Annotated[
         str | None,
         Parameter(
-            help="Natural pairs: twitch, airports, counties, time; default airports and counties "
-            "unless graphs are named."
+            help="Natural families: airports, counties, villages, bitcoin, bugs, covid, twitch, "
+            "houses, time, languages; default all unless graphs are named."
         ),
     ] = None,
     calibrators: Annotated[
@@ -94,12 +94,22 @@ def every(
         str | None,
         Parameter(help="Tent, GDeltaUQ, GDASpecReg next to the GCN: minutes for every target."),
     ] = None,
+    finished: Annotated[
+        bool, Parameter(negative="", help="Summarise every cell in OUT/cells and measure nothing.")
+    ] = False,
 ) -> None:
     """Compare every calibrator, estimator and the atlas under every shift: the leaderboard."""
-    from graphtemper_research.leaderboard import board
+    from graphtemper_research.harness import runner
+    from graphtemper_research.leaderboard import board, page, raw
 
-    options = (_listed(groups), _listed(calibrators), _listed(retrain) or ())
-    _run(board.bench(*options), run, splits, graphs)
+    if finished:
+        out = run.out or Path("artifacts") / board.NAME
+        runner.publish(board.BENCH, board.BENCH.outcome(raw.cells_in(out)), out)
+    else:
+        options = (_listed(groups), _listed(calibrators), _listed(retrain) or ())
+        out = _run(board.bench(*options), run, splits, graphs)
+    table = raw.write(out)
+    page.write_page(out / f"{board.NAME}.html", table)
 
 
 @bench.command
@@ -191,8 +201,8 @@ def pages(folder: Annotated[Path, Parameter(help="Folder with outcomes as JSON."
         print_line(str(path))
 
 
-def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> None:
-    """Run a bench, itself or by name; leave its files, tables and bars."""
+def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> Path:
+    """Run a bench, itself or by name; leave its files, tables and bars in the folder returned."""
     from graphtemper_research import benches
     from graphtemper_research.harness import runner
     from graphtemper_research.harness.layout import bar_table
@@ -208,13 +218,14 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> No
     content = outcome.to_dict()
     if run.as_json:
         print_json(content)
-        return
+        return out
     for title, rows in chosen.shown(content).items():
         console().print(table(title, rows), "")
     # The notes are long; they are in the files.
     bars = [dict(list(row.items())[:4]) for row in bar_table(content["comparisons"])]
     console().print(table("Bars", bars))
     print_line(f"Files: {out}")
+    return out
 
 
 @contextmanager

@@ -7,6 +7,8 @@
 `tasks`                 what one cell measures: a graph under known shifts, or natural targets
 `board`                 the bench: its cells, bars, tables and picture
 `standings`             means, intervals, paired differences from source-T, ranks
+`families`              natural families: sources and targets
+`raw`, `page`           the raw table, and the page that sorts and filters it
 `section`               the paragraph of ``docs/results.md``
 `calibrator_table`      the table of ``docs/calibrators.md``
 ======================  ==========================================================================
