@@ -336,6 +336,6 @@ single temperature, negative is worse than source-T). Estimators give the temper
 confidence is the accuracy they estimate; `AverageConfidence` is source-T by construction.
 Methods that retrain are measured where named with `--retrain`, next to the GCN. A method that
 changes predictions is scored by its own. The NLL of a method that was certain and wrong is
-infinite. The card of the *atlas* has seen every family of shifts at other strengths and draws; *family
-unseen* is the card without the family of the shift at hand."""
+infinite. The card of the *atlas* has seen every family of shifts at other strengths and draws;
+*family unseen* is the card without the family of the shift at hand."""
 BENCH = bench()
