@@ -124,9 +124,7 @@ class DCGC(Calibrator):
 
         edges = inputs.required_graph.edges
         pairs = np.concatenate([edges, edges[:, ::-1]]).astype(np.int64)
-        p = temperature.apply(inputs.logits)
-        sharp = np.exp(self.beta * p)
-        sharp /= sharp.sum(axis=1, keepdims=True)
+        sharp = temperature.apply(self.beta * temperature.apply(inputs.logits))
         distance = np.linalg.norm(sharp[pairs[:, 0]] - sharp[pairs[:, 1]], axis=1)
         return Context(
             source=torch.from_numpy(pairs[:, 0].copy()),
