@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.random_streams import stream
+from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.conformal import scores
 from graphtemper.calibrators.conformal.threshold import threshold
 from graphtemper.card import node_response
