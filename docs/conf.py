@@ -22,6 +22,7 @@ extensions = [
     "generated_parts",
     "mathml",
     "static_explorer",
+    "static_leaderboard",
 ]
 exclude_patterns = ["_build", "_generated", "_ext"]
 templates_path = ["_templates"]

@@ -38,13 +38,14 @@ ITEMS = {
 MODULES = {
     "theory": "theory",
     "finite_degree": "theory.finite_degree",
+    "multiclass": "theory.multiclass",
     "csbm": "theory.csbm",
     "mixture": "theory.label_free",
     "stac": "calibrators.stac",
     "stac_per_node": "calibrators.stac.per_node",
 }
 # Everything in these is a statement about the model, cited or not.
-THEORY = ("theory", "finite_degree", "mixture")
+THEORY = ("theory", "finite_degree", "multiclass", "mixture")
 LABEL = re.compile(r"``((?:as|lem|thm|eq|rem|fig|cor|prop|alg):\w+)``")
 SHOWN_TESTS = 3
 

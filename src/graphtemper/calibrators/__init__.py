@@ -13,6 +13,7 @@ from __future__ import annotations
 from graphtemper.calibrators.base import Calibrator, TemperatureCalibrator
 from graphtemper.calibrators.cagcn import CaGCN
 from graphtemper.calibrators.cf_gnn import CFGNN
+from graphtemper.calibrators.dcgc import DCGC
 from graphtemper.calibrators.dirichlet import Dirichlet
 from graphtemper.calibrators.ensemble_temperature import EnsembleTemperature
 from graphtemper.calibrators.gats import GATS
@@ -22,6 +23,7 @@ from graphtemper.calibrators.isotonic import Isotonic, IsotonicShared
 from graphtemper.calibrators.matrix_scaling import MatrixScaling
 from graphtemper.calibrators.rbs import RBS
 from graphtemper.calibrators.simcalib import SimCalib
+from graphtemper.calibrators.simi_mailbox import SimiMailbox
 from graphtemper.calibrators.stac.calibrator import STAC, STACPerNode
 from graphtemper.calibrators.temperature_scaling import TemperatureScaling
 from graphtemper.calibrators.vector_scaling import VectorScaling
@@ -29,6 +31,7 @@ from graphtemper.calibrators.wats import WATS
 
 __all__ = [
     "CFGNN",
+    "DCGC",
     "GATS",
     "GETS",
     "RBS",
@@ -45,6 +48,7 @@ __all__ = [
     "MatrixScaling",
     "STACPerNode",
     "SimCalib",
+    "SimiMailbox",
     "TemperatureCalibrator",
     "TemperatureScaling",
     "VectorScaling",
@@ -67,6 +71,8 @@ REGISTRY: dict[str, type[Calibrator]] = {
         SimCalib,
         GETS,
         WATS,
+        SimiMailbox,
+        DCGC,
         STAC,
         STACPerNode,
         CFGNN,

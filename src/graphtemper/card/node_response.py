@@ -129,6 +129,7 @@ def fit(
     accuracies: Sequence[float],
     accuracy: float,
     names: Sequence[str] = SIGNALS,
+    measured: Sequence[str] = SIGNALS,
 ) -> NodeResponse:
     """Fit the node response to the environments of an atlas.
 
@@ -140,10 +141,10 @@ def fit(
         Nodes, families of shifts and accuracy of every environment.
     accuracy
         Accuracy of the source.
-    names
-        The signals to read.
+    names, measured
+        The signals to read, and the columns of the rows; an experiment may measure others.
     """
-    columns = [SIGNALS.index(name) for name in names]
+    columns = [list(measured).index(name) for name in names]
     at_source = source.signals[:, columns].astype(np.float64)
     origin = at_source.mean(axis=0)
     scale = np.maximum(at_source.std(axis=0), _LEAST_SCALE)

@@ -30,6 +30,8 @@ def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, st
         "Looks like": f"{nearest} (distance in atlas standard deviations)",
         "Homophily": f"{_number(target['homophily'])}, at the source "
         f"{_number(source['homophily'])} (between predictions)",
+        "Degree": f"{_number(target['degree'])}, at the source "
+        f"{_number(source['degree'])} (typical)",
         "SNR": f"{_number(target['snr'])}, at the source {_number(source['snr'])}",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -21,37 +22,52 @@ _DIRECTIONS = {
 
 
 def diagnosis(result: Findings, card: CardData) -> dict[str, Any]:
-    """Return direction, homophily and SNR against the source's, and what theory predicts."""
+    """Return direction, homophily, degree and SNR against the source's, and what theory predicts.
+
+    A degree here is the typical one, exp(mean of log(1 + degree)) - 1.
+    """
     source, signals = card.reference.evidence, result.signals
-    target = {"homophily": signals.get("homophily"), "snr": signals.get("snr")}
+    homophily, log_degree = signals.get("homophily"), signals.get("log_degree")
+    source_degree = math.expm1(source.log_degree)
+    degree = None if log_degree is None else math.expm1(log_degree)
+    ratio = degree / source_degree if degree and source_degree > 0.0 else None
     code = direction(result.mean_confidence[0], result.accuracy).code
     return {
         "direction": _DIRECTIONS[code],
-        "source": {"homophily": source.homophily, "snr": source.snr},
-        "target": target,
-        "theory": theory_slope(target["homophily"], source.homophily, source.snr, card.num_classes),
+        "source": {"homophily": source.homophily, "snr": source.snr, "degree": source_degree},
+        "target": {"homophily": homophily, "snr": signals.get("snr"), "degree": degree},
+        "theory": theory_slope(homophily, source.homophily, source.snr, card.num_classes, ratio),
     }
 
 
 def theory_slope(
-    homophily: float | None, source_homophily: float | None, snr: float | None, num_classes: int
+    homophily: float | None,
+    source_homophily: float | None,
+    snr: float | None,
+    num_classes: int,
+    degree_ratio: float | None = 1.0,
 ) -> dict[str, Any]:
-    """Return Theorem 1's slope from estimates, or why it does not apply.
+    """Return the slope that theory predicts from estimates, or why it does not apply.
+
+    For two classes and equal degrees it is Theorem 1's; see `graphtemper.theory.slope_multiclass`.
 
     Examples
     --------
     >>> round(theory_slope(0.65, 0.8, 1.0, num_classes=2)["slope"], 3)
     0.429
+    >>> round(theory_slope(0.65, 0.8, 1.0, num_classes=5, degree_ratio=0.5)["slope"], 3)
+    0.35
     """
-    if num_classes != 2:
-        return {"slope": None, "why": f"Theorem 1 has two classes, not {num_classes}"}
-    if homophily is None or source_homophily is None:
+    if homophily is None or source_homophily is None or degree_ratio is None:
         return {"slope": None, "why": "there are no edges to see homophily on"}
     if snr is None or snr <= 0.0:
         return {"slope": None, "why": "no signal-to-noise ratio could be estimated"}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", IllConditionedWarning)
-            return {"slope": float(theory.slope(homophily, source_homophily, snr)), "why": ""}
+            slope = theory.slope_multiclass(
+                homophily, source_homophily, snr, num_classes, degree_ratio=degree_ratio
+            )
+            return {"slope": float(slope), "why": ""}
     except (InputError, IllConditionedWarning):
-        return {"slope": None, "why": "the source's homophily is too close to 1/2"}
+        return {"slope": None, "why": f"the source's homophily is too close to 1/{num_classes}"}

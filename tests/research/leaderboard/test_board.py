@@ -6,6 +6,7 @@ from graphtemper.errors import InputError
 from graphtemper_research.harness.runner import Request, run
 from graphtemper_research.leaderboard import board
 from graphtemper_research.leaderboard.board import BENCH
+from graphtemper_research.leaderboard.families import FAMILIES
 from graphtemper_research.leaderboard.section import section
 from graphtemper_research.leaderboard.tasks import KNOWN
 
@@ -60,7 +61,23 @@ def test_models_and_groups_of_a_request(tmp_path):
     named = titles(BENCH, names=["cora"], models=["SIGN"], seeds=2)
     assert named == ["known-cora-SIGN-1", "known-cora-SIGN-2"]
     assert titles(BENCH, names=["cora"], quick=True) == ["known-cora-SIGN-1"]
-    (case,), _ = board.bench(retrain=["Tent"]).cases(
+    (case, slow), _ = board.bench(retrain=["Tent"]).cases(
         Request(tmp_path, ["cora"], ["GCN"], 1, quick=True)
     )
-    assert {"shift": "none", "method": "Tent"} in case.expected
+    assert (case.title, slow.title) == ("known-cora-GCN-1", "known-cora-GCN-1-Tent")
+    assert {row["method"] for row in slow.expected} == {"Tent"}
+    assert "Tent" not in {row["method"] for row in case.expected}
+
+
+def test_the_whole_protocol_has_six_graphs_five_backbones_and_eight_families(tmp_path):
+    cases, missing = BENCH.cases(Request(tmp_path))
+    heads = [case.head for case in cases]
+    known = [head for head in heads if head["setting"] == KNOWN]
+    assert len({head["model"] for head in heads}) >= 5
+    assert len({head["seed"] for head in heads}) >= 3
+    assert len({pair.group for pair in FAMILIES}) >= 8
+    if not missing:
+        assert len({head["graph"] for head in known}) >= 6
+        assert len(known) >= 90
+    # Titles name files: no two cells share one.
+    assert len({case.title for case in cases}) == len(cases)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm
-from graphtemper_research.leaderboard.models import PygNet
+from graphtemper_research.leaderboard.models import MODELS, TORCH_MODELS, USUAL, PygNet
 
 
 def test_a_pyg_net_is_the_same_for_the_same_seed():
@@ -15,3 +15,28 @@ def test_a_pyg_net_is_the_same_for_the_same_seed():
     )
     assert np.array_equal(first(graph), again(graph))
     assert not np.array_equal(first(graph), other(graph))
+
+
+def test_all_ten_backbones_answer_by_name():
+    backbones = pytest.importorskip(
+        "graphtemper_research.leaderboard.backbones", reason="torch_geometric is not installed"
+    )
+    assert set(TORCH_MODELS) == set(backbones.BACKBONES)
+    assert set(USUAL) | set(TORCH_MODELS) | {"SIGN", "SGC", "GCN"} <= set(MODELS)
+    graph = csbm.sample(120, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=0)
+    answers = {
+        name: PygNet(name, 1, epochs=3).fit(graph, range(60))(graph) for name in TORCH_MODELS
+    }
+    assert {answer.shape for answer in answers.values()} == {(120, 2)}
+    assert len({answer.tobytes() for answer in answers.values()}) == len(TORCH_MODELS)
+
+
+def test_other_losses_train_other_gcns():
+    pytest.importorskip("torch", reason="torch is not installed")
+    graph = csbm.sample(150, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=0)
+    sizes = {}
+    for name in ("GCN", "GCN focal", "GCN GCL"):
+        logits = MODELS[name](1).fit(graph, range(80))(graph)
+        sizes[name] = np.abs(logits - logits.mean(axis=1, keepdims=True)).mean()
+    # The focal loss lowers confidence and GCL raises it.
+    assert sizes["GCN focal"] < sizes["GCN"] < sizes["GCN GCL"]

@@ -63,7 +63,8 @@ class Splits:
         str | None,
         Parameter(
             help="SIGN, GCN (needs torch), joined by commas; default SIGN. `bench all` also knows "
-            "GAT and GraphSAGE and takes all four."
+            "SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN, GPR-GNN, GraphCON, and GCNs trained with "
+            "other losses, 'GCN focal' and 'GCN GCL'; default SIGN,GCN,GAT,GraphSAGE,APPNP."
         ),
     ] = None
     seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None
@@ -82,8 +83,8 @@ def every(
     groups: Annotated[
         str | None,
         Parameter(
-            help="Natural pairs: twitch, airports, counties, time; default airports and counties "
-            "unless graphs are named."
+            help="Natural families: airports, counties, villages, bitcoin, bugs, covid, twitch, "
+            "houses, time, languages; default all unless graphs are named."
         ),
     ] = None,
     calibrators: Annotated[
@@ -93,12 +94,22 @@ def every(
         str | None,
         Parameter(help="Tent, GDeltaUQ, GDASpecReg next to the GCN: minutes for every target."),
     ] = None,
+    finished: Annotated[
+        bool, Parameter(negative="", help="Summarise every cell in OUT/cells and measure nothing.")
+    ] = False,
 ) -> None:
     """Compare every calibrator, estimator and the atlas under every shift: the leaderboard."""
-    from graphtemper_research.leaderboard import board
+    from graphtemper_research.harness import runner
+    from graphtemper_research.leaderboard import board, page, raw
 
-    options = (_listed(groups), _listed(calibrators), _listed(retrain) or ())
-    _run(board.bench(*options), run, splits, graphs)
+    if finished:
+        out = run.out or Path("artifacts") / board.NAME
+        runner.publish(board.BENCH, board.BENCH.outcome(raw.cells_in(out)), out)
+    else:
+        options = (_listed(groups), _listed(calibrators), _listed(retrain) or ())
+        out = _run(board.bench(*options), run, splits, graphs)
+    table = raw.write(out)
+    page.write_page(out / f"{board.NAME}.html", table)
 
 
 @bench.command
@@ -163,6 +174,12 @@ def per_node(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) 
 
 
 @bench.command
+def outlook_signals(run: Run = RUN, splits: Splits = SPLITS, *, graphs: Graphs = None) -> None:
+    """Add two node signals of the paper's outlook to node temperatures: what they gain."""
+    _run("outlook_signals", run, splits, graphs)
+
+
+@bench.command
 def monitoring(
     run: Run = RUN,
     *,
@@ -184,8 +201,8 @@ def pages(folder: Annotated[Path, Parameter(help="Folder with outcomes as JSON."
         print_line(str(path))
 
 
-def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> None:
-    """Run a bench, itself or by name; leave its files, tables and bars."""
+def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> Path:
+    """Run a bench, itself or by name; leave its files, tables and bars in the folder returned."""
     from graphtemper_research import benches
     from graphtemper_research.harness import runner
     from graphtemper_research.harness.layout import bar_table
@@ -201,13 +218,14 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> No
     content = outcome.to_dict()
     if run.as_json:
         print_json(content)
-        return
+        return out
     for title, rows in chosen.shown(content).items():
         console().print(table(title, rows), "")
     # The notes are long; they are in the files.
     bars = [dict(list(row.items())[:4]) for row in bar_table(content["comparisons"])]
     console().print(table("Bars", bars))
     print_line(f"Files: {out}")
+    return out
 
 
 @contextmanager

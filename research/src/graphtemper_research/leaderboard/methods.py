@@ -146,7 +146,7 @@ class Field:
         logits = np.asarray(predictor(graph))
         fitted: dict[str, Calibrator] = {}
         for name in chosen:
-            fitted[name] = _make(name, seed).fit(
+            fitted[name] = new_calibrator(name, seed).fit(
                 logits, graph.labels, graph, val, train_nodes=train
             )
             done()
@@ -235,7 +235,7 @@ def matched(estimator: Estimator, observation: Observation) -> Prediction:
     return Prediction(temperature.apply(observation.logits, relative), value)
 
 
-def _make(name: str, seed: int) -> Calibrator:
+def new_calibrator(name: str, seed: int) -> Calibrator:
     """Return a calibrator with its own defaults, seeded where it draws anything."""
     method: Callable[..., Calibrator] = _CALIBRATORS[name]
     made = method()

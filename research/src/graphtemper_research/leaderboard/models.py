@@ -1,4 +1,4 @@
-"""The models to calibrate: SIGN and GCN, and PyG's GAT and GraphSAGE with common settings."""
+"""The ten models to calibrate: SIGN, SGC and GCN of the library, and seven torch modules."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from typing import Any, Protocol
 from graphtemper._core.checks import check_integer
 from graphtemper.errors import MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.models import GCN, SGC
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.trials import trial
 
-HIDDEN, EPOCHS, LR, WEIGHT_DECAY, DROPOUT = 64, 200, 0.01, 5e-4, 0.5
+EPOCHS, LR, WEIGHT_DECAY = 200, 0.01, 5e-4
+# Names of `backbones.BACKBONES`, which is imported when torch is needed.
+TORCH_MODELS = ("GAT", "GraphSAGE", "APPNP", "FAGCN", "A-DGN", "GPR-GNN", "GraphCON")
+USUAL = ("SIGN", "GCN", "GAT", "GraphSAGE", "APPNP")
+"""The models that the leaderboard measures unless others are named."""
+SEPARATE_LOSSES = {"GCN focal": "focal", "GCN GCL": "gcl"}
+"""GCNs trained with another loss, by name."""
 
 
 class Trainable(Protocol):
@@ -25,7 +32,7 @@ class Trainable(Protocol):
 
 @dataclass(frozen=True)
 class PygNet:
-    """A two-layer model of ``torch_geometric.nn.models``, trained on the whole graph with Adam.
+    """A module of `backbones.BACKBONES`, trained on the whole graph with Adam.
 
     Examples
     --------
@@ -43,7 +50,8 @@ class PygNet:
         """Train on some labelled nodes; the same seed gives the same weights."""
         try:
             import torch
-            from torch_geometric.nn import models
+
+            from graphtemper_research.leaderboard.backbones import BACKBONES, HIDDEN
         except ImportError as error:
             raise MissingExtraError(
                 f"{self.name} needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
@@ -53,12 +61,9 @@ class PygNet:
 
         rows, labels = (torch.from_numpy(part) for part in select_labelled(graph, nodes))
         data = graph.replace(labels=None).to_pyg()
-        options = {"heads": 8} if self.name == "GAT" else {}
         with torch.random.fork_rng(devices=[]), threads_for(graph.num_nodes * HIDDEN):
             torch.manual_seed(check_integer(self.seed, "seed", 0))
-            net = getattr(models, self.name)(
-                graph.num_features, HIDDEN, 2, graph.num_classes, dropout=DROPOUT, **options
-            )
+            net = BACKBONES[self.name](graph.num_features, graph.num_classes)
             optimiser = torch.optim.Adam(net.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
             for _ in range(self.epochs):
                 optimiser.zero_grad()
@@ -73,8 +78,13 @@ def _pyg(name: str) -> Callable[[int], Trainable]:
     return lambda seed: PygNet(name, seed)
 
 
+def _loss(name: str) -> Callable[[int], Trainable]:
+    return lambda seed: GCN(hidden=64, epochs=EPOCHS, dropout=0.5, loss=name, seed=seed)
+
+
 MODELS: dict[str, Callable[[int], Trainable]] = {
     **trial.MODELS,
-    "GAT": _pyg("GAT"),
-    "GraphSAGE": _pyg("GraphSAGE"),
+    "SGC": lambda seed: SGC(hops=2, C=1.0, tol=1e-4),
+    **{name: _pyg(name) for name in TORCH_MODELS},
+    **{name: _loss(loss) for name, loss in SEPARATE_LOSSES.items()},
 }

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from graphtemper import metrics, temperature
 from graphtemper._core.arrays import FloatArray
+from graphtemper.calibrators import Calibrator
 from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
 from graphtemper.graph.graph import Graph
+from graphtemper.models.predictor import Predictor
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Rows
 from graphtemper_research.leaderboard.methods import (
     CALIBRATORS,
     ESTIMATORS,
+    RETRAINED_MODEL,
     SOURCE_FITTED,
     UNSEEN,
     UNSEEN_PER_NODE,
@@ -26,6 +29,7 @@ from graphtemper_research.leaderboard.methods import (
     Prediction,
     Target,
     competitors,
+    new_calibrator,
 )
 from graphtemper_research.leaderboard.models import MODELS
 from graphtemper_research.trials import graph_names, shifted_targets, trial
@@ -33,13 +37,13 @@ from graphtemper_research.trials.pairs import Pair, at_home, by_source, destinat
 from graphtemper_research.trials.shifted_targets import FEWEST_NODES, SHIFTS
 from graphtemper_research.trials.trial import ORACLE, Indices
 
-SCHEMA = "graphtemper.leaderboard_cell/1"
+SCHEMA = "graphtemper.leaderboard_cell/2"
 KNOWN, NATURAL = "known shifts", "natural shifts"
 UNSHIFTED = shifted_targets.title(None)
 TITLED = {shifted_targets.title(shift): shift for shift in SHIFTS}
 _UNSEEN = (UNSEEN, UNSEEN_PER_NODE)
-# What a task scores: the target's title, its labelled graph, and the target itself.
-Scored = tuple[str, Graph, Target]
+# What a task scores: the target's title, its family, its labelled graph, and the target itself.
+Scored = tuple[str, str, Graph, Target]
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ class Task:
     """A model frozen at one source, and the targets and methods of its evaluation.
 
     ``source`` is a graph by name or path. Without ``pairs`` it is scored under shifts of its own,
-    by their titles; with them, on their targets.
+    by their titles; with them, on their targets. With ``retrained`` only these methods answer: they
+    are slow, so that they have cells of their own.
     """
 
     source: str
@@ -57,6 +62,7 @@ class Task:
     shifts: tuple[str, ...] = tuple(TITLED)
     pairs: tuple[Pair, ...] = ()
     calibrators: tuple[str, ...] = SOURCE_FITTED
+    retrained: tuple[str, ...] = ()
 
     @property
     def setting(self) -> str:
@@ -71,6 +77,8 @@ class Task:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods; natural shifts have no family that a card could have seen."""
+        if self.retrained:
+            return self.retrained
         names = competitors(self.model, self.calibrators)
         return tuple(name for name in names if not (self.pairs and name in _UNSEEN))
 
@@ -83,7 +91,8 @@ class Task:
         >>> Task("cora", "SIGN", 1, 70).title
         'known-cora-SIGN-1'
         """
-        return f"{self.setting.split()[0]}-{self.graph}-{self.model}-{self.seed}"
+        name = f"{self.setting.split()[0]}-{self.graph}-{self.model}-{self.seed}"
+        return name + ("-" + "+".join(self.retrained) if self.retrained else "")
 
     @property
     def targets(self) -> list[str]:
@@ -113,6 +122,8 @@ class Task:
     @property
     def steps(self) -> int:
         """How many steps `measure` reports: environments, fits, targets."""
+        if self.retrained:
+            return len(self.retrained) + len(self.targets)
         fits = len(_fitted(self)) + len(ESTIMATORS)
         return len(atlas.plan(0, (), self.compositions)) + fits + len(self.targets)
 
@@ -135,18 +146,56 @@ def measure(task: Task, show: Show | None = None) -> Rows:
 
     home, train, val, targets = _prepared(task)
     predictor = MODELS[task.model](task.seed).fit(home, train)
+    if task.retrained:
+        return _measure_retrained(task, predictor, home, train, val, targets, step)
     card = SourceCard.build(
         predictor, home, val, seed=task.seed, compositions=task.compositions, progress=surveyed
     )
     field = Field.prepare(predictor, card, home, train, val, task.seed, _fitted(task), step)
     rows: Rows = []
-    for title, graph, target in targets:
+    for title, family, graph, target in targets:
         assert graph.labels is not None
         labels = graph.labels[target.nodes]
         answers = field.answers(target)
         logits = np.asarray(predictor(target.graph), dtype=np.float64)[target.nodes]
         scores = score(answers, logits, labels)
-        rows += [{"shift": title} | scores[name] for name in task.methods]
+        rows += [{"shift": title, "family": family} | scores[name] for name in task.methods]
+        step()
+    return rows
+
+
+def _measure_retrained(
+    task: Task,
+    predictor: Predictor,
+    home: Graph,
+    train: Indices,
+    val: Indices,
+    targets: Iterator[Scored],
+    step: Callable[[], None],
+) -> Rows:
+    """Return one row per target and method that trains a network of its own."""
+    assert home.labels is not None
+    logits = np.asarray(predictor(home))
+    fitted: dict[str, Calibrator] = {}
+    for name in task.retrained:
+        fitted[name] = new_calibrator(name, task.seed).fit(
+            logits, home.labels, home, val, train_nodes=train
+        )
+        step()
+    rows: Rows = []
+    for title, family, graph, target in targets:
+        assert graph.labels is not None
+        every = np.asarray(predictor(target.graph), dtype=np.float64)
+        answers = {
+            name: Prediction(
+                item.transform(every, graph=target.graph, train_nodes=target.train_nodes)[
+                    target.nodes
+                ]
+            )
+            for name, item in fitted.items()
+        }
+        scores = score(answers, every[target.nodes], graph.labels[target.nodes])
+        rows += [{"shift": title, "family": family} | scores[name] for name in task.retrained]
         step()
     return rows
 
@@ -174,14 +223,15 @@ def _known_targets(task: Task, graph: Graph, train: Indices, test: Indices) -> I
         draw = trial.TARGET_SEED + 100 * task.seed + list(TITLED).index(title)
         shifted = unlabelled if shift is None else shift(unlabelled, draw)
         family = None if shift is None else shift.family
-        yield title, graph, Target(shifted, test, draw, train, family)
+        yield title, family or UNSHIFTED, graph, Target(shifted, test, draw, train, family)
 
 
 def _natural_targets(task: Task, source: Graph, train: Indices) -> Iterator[Scored]:
     for pair, graph, nodes in destinations(task.pairs, source, train):
         hidden = graph.replace(labels=None)
         trained = train if pair.same_nodes else None
-        yield pair.title, graph, Target(hidden, nodes, trial.TARGET_SEED + task.seed, trained)
+        target = Target(hidden, nodes, trial.TARGET_SEED + task.seed, trained)
+        yield pair.title, pair.group, graph, target
 
 
 def score(
@@ -246,4 +296,20 @@ def natural(
         for source, own in by_source(pairs).items()
         for model in models
         for seed in seeds
+    ]
+
+
+def retraining(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
+    """Return, next to every task of the model they are listed with, one task per retrained method.
+
+    Examples
+    --------
+    >>> [task.title for task in retraining([Task("cora", "GCN", 1, 0)], ["Tent"])]
+    ['known-cora-GCN-1-Tent']
+    """
+    return [
+        replace(task, retrained=(name,), calibrators=())
+        for name in names
+        for task in tasks
+        if task.model == RETRAINED_MODEL
     ]

@@ -1,0 +1,61 @@
+"""The leaderboard as one HTML file: sorted and filtered in the browser, nothing fetched."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import os
+from pathlib import Path
+
+from scipy.stats import t
+
+from graphtemper import __version__
+from graphtemper._core.files import atomic_write
+from graphtemper.recalibration.report.html import embeddable, text_of
+from graphtemper_research.leaderboard.methods import KIND
+from graphtemper_research.leaderboard.raw import encoded, read
+from graphtemper_research.leaderboard.standings import LEVEL
+from graphtemper_research.leaderboard.tasks import UNSHIFTED
+from graphtemper_research.trials.trial import SOURCE
+
+_PACKAGE = "graphtemper_research.leaderboard"
+
+
+def write_page(path: str | os.PathLike[str], table: Path) -> int:
+    """Write the page of a raw table, and return its size in bytes."""
+    page = render(table).encode("utf-8")
+    with atomic_write(path) as stream:
+        stream.write(page)
+    return len(page)
+
+
+def render(table: Path) -> str:
+    """Return the page; the same table gives the same bytes."""
+    rows = read(table)
+    cells = {(row["setting"], row["graph"], row["model"], row["seed"]) for row in rows}
+    facts = {
+        "table": encoded(rows),
+        "kinds": KIND,
+        "source": SOURCE,
+        "unshifted": UNSHIFTED,
+        # Quantiles of Student's t for 1, 2, ... degrees of freedom.
+        "quantiles": [float(t.ppf(0.5 + LEVEL / 2, n)) for n in range(1, max(len(cells), 2))],
+    }
+    script = text_of(_PACKAGE, "page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    replaced = {
+        "@POLICY@": html.escape(policy),
+        "@VERSION@": html.escape(__version__),
+        "@STYLE@": text_of("graphtemper.recalibration.report", "page.css"),
+        "@FACTS@": embeddable(facts),
+        "@SCRIPT@": script,
+    }
+    page = text_of(_PACKAGE, "page.html")
+    for mark, text in replaced.items():
+        page = page.replace(mark, text)
+    return page

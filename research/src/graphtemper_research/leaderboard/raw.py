@@ -1,0 +1,99 @@
+"""The raw table of the leaderboard: one row per cell, target and method."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from graphtemper.errors import InputError
+from graphtemper_research.harness.cells import Cell
+from graphtemper_research.harness.outcome import write_text
+from graphtemper_research.leaderboard.board import NAME
+from graphtemper_research.leaderboard.tasks import SCHEMA
+
+HEAD = ("setting", "graph", "model", "seed", "code")
+SCORES = ("ece", "nll", "brier", "accuracy", "estimate")
+COLUMNS = (*HEAD, "family", "shift", "method", *SCORES)
+FILE = f"{NAME}_raw.csv"
+
+
+def raw_rows(cells: Iterable[Cell]) -> list[dict[str, Any]]:
+    """Return the rows of finished cells, with what identifies their cell.
+
+    Examples
+    --------
+    >>> cell = {"setting": "known shifts", "graph": "cora", "model": "GCN", "seed": 1, "code": "a"}
+    >>> row = dict.fromkeys(("family", "shift", "method", *SCORES))
+    >>> raw_rows([cell | {"rows": [row | {"ece": 0.123456789}]}])[0]["ece"]
+    0.123457
+    """
+    return [
+        {key: cell[key] for key in HEAD} | {key: _short(row[key]) for key in COLUMNS[len(HEAD) :]}
+        for cell in cells
+        for row in cell["rows"]
+    ]
+
+
+def _short(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def cells_in(out: Path) -> list[Cell]:
+    """Return the finished cells in ``out/cells`` that this version of the protocol made."""
+    paths = sorted((out / "cells").glob("*.json"))
+    cells = [json.loads(path.read_text("utf-8")) for path in paths]
+    found = [cell for cell in cells if cell.get("schema") == SCHEMA]
+    if not found:
+        raise InputError(f"{out / 'cells'} holds no finished cell; run `graphtemper bench all`.")
+    return found
+
+
+def write(out: Path) -> Path:
+    """Write the raw table of the cells in ``out/cells`` and return its path."""
+    cells = cells_in(out)
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(raw_rows(cells))
+    path = out / FILE
+    write_text(path, stream.getvalue())
+    return path
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Read a raw table; numbers are numbers, and an empty score is None."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [_typed(row) for row in csv.DictReader(stream)]
+
+
+def _typed(row: dict[str, str]) -> dict[str, Any]:
+    scores = {key: float(row[key]) if row[key] else None for key in SCORES}
+    return {**row, "seed": int(row["seed"]), **scores}
+
+
+def encoded(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the rows as numbers: words by their place in a list of each column's words.
+
+    Examples
+    --------
+    >>> encoded([{"method": "b", "ece": 0.5}, {"method": "a", "ece": None}])
+    {'columns': ['method', 'ece'], 'words': {'method': ['b', 'a']}, 'rows': [[0, 0.5], [1, None]]}
+    """
+    columns = list(rows[0]) if rows else []
+    words: dict[str, dict[Any, int]] = {name: {} for name in columns if name not in SCORES}
+    table = [
+        [
+            words[name].setdefault(row[name], len(words[name])) if name in words else row[name]
+            for name in columns
+        ]
+        for row in rows
+    ]
+    return {
+        "columns": columns,
+        "words": {name: list(places) for name, places in words.items()},
+        "rows": table,
+    }

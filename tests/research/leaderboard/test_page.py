@@ -1,0 +1,63 @@
+"""The raw table and its page: what goes in comes out, and the digest of the script is right."""
+
+import base64
+import hashlib
+import json
+import re
+
+import pytest
+
+from graphtemper.errors import InputError
+from graphtemper_research.leaderboard import raw
+from graphtemper_research.leaderboard.board import joined
+from graphtemper_research.leaderboard.page import render, write_page
+from graphtemper_research.leaderboard.tasks import SCHEMA
+
+
+@pytest.fixture
+def folder(tmp_path, cells):
+    (tmp_path / "cells").mkdir()
+    for place, cell in enumerate(cells):
+        rows = [row | {"family": row["shift"].partition("(")[0]} for row in cell["rows"]]
+        content = cell | {"schema": SCHEMA, "rows": rows}
+        (tmp_path / "cells" / f"{place}.json").write_text(json.dumps(content))
+    return tmp_path
+
+
+def test_the_raw_table_holds_every_row(folder, cells):
+    path = raw.write(folder)
+    rows = raw.read(path)
+    assert len(rows) == sum(len(cell["rows"]) for cell in cells)
+    assert {row["family"] for row in rows} == {"none", "noise", "drop"}
+    assert rows[0]["ece"] == cells[0]["rows"][0]["ece"]
+    assert rows[0]["estimate"] is None
+    before = path.read_bytes()
+    assert raw.write(folder).read_bytes() == before
+
+
+def test_cells_of_another_protocol_are_left_out(folder, tmp_path_factory):
+    empty = tmp_path_factory.mktemp("empty")
+    with pytest.raises(InputError, match="no finished cell"):
+        raw.cells_in(empty)
+    count = len(raw.cells_in(folder))
+    (folder / "cells" / "old.json").write_text(json.dumps({"schema": "older", "rows": []}))
+    assert len(raw.cells_in(folder)) == count
+
+
+def test_the_page_is_self_contained_and_allows_its_script_alone(folder):
+    page = render(raw.write(folder))
+    script = re.findall(r"<script>(.*?)</script>", page, flags=re.S)[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"sha256-{digest}" in page
+    assert "http" not in re.sub(r"http-equiv", "", page)
+    assert not re.search(r"@[A-Z]+@", page)
+    assert page == render(raw.write(folder))
+    assert write_page(folder / "page.html", folder / raw.FILE) == len(page.encode())
+
+
+def test_parts_of_a_cell_are_joined(cells):
+    more = cells[0] | {"rows": [{"shift": "none", "method": "Tent"}]}
+    found = joined([*cells, more])
+    assert len(found) == len(cells)
+    assert len(found[0]["rows"]) == len(cells[0]["rows"]) + 1
+    assert len(cells[0]["rows"]) == len(found[1]["rows"])
