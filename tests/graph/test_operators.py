@@ -86,7 +86,7 @@ def test_horner_equals_the_sum_of_powers(hops, seed):
     g = csbm.sample(40, degree=4, homophily=0.6, snr=1.0, seed=seed)
     matrix = operators.operator(g, "symmetric")
     terms = [rng.standard_normal((40, 2)) for _ in range(hops + 1)]
-    dense = matrix.toarray()
+    dense = matrix.toarray().astype(np.float64)
     expected = sum(np.linalg.matrix_power(dense, k) @ term for k, term in enumerate(terms))
     np.testing.assert_allclose(operators.horner(matrix, terms), expected, atol=1e-10)
 
