@@ -49,8 +49,8 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features, read_only
-from graphtemper.graph.conversion import is_pyg
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.pyg_conversion import is_pyg
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -125,6 +125,20 @@ def check_columns(features: Features, width: int) -> None:
         raise InputError(
             f"the model was fitted on {width} feature columns but the graph has "
             f"{features.shape[1]}; use the same feature space."
+        )
+
+
+def check_one_node_type(graph: Graph, model: str) -> None:
+    """Raise `InputError` if the nodes that are classified are only a part of the graph.
+
+    Examples
+    --------
+    >>> check_one_node_type(Graph(features=[[1.0], [0.0]], edges=[[0, 1]]), "SIGN")
+    """
+    if graph.target_type is not None:
+        raise InputError(
+            f"{model} is for graphs with one type of nodes; use a PyTorch Geometric module for "
+            "several, wrapped with graphtemper.pyg.predictor."
         )
 
 
@@ -254,7 +268,7 @@ class Passes(Protocol):
         """
 
     def edge_runner(self, graph: Graph) -> EdgeRunner:
-        """Return a function from a subset of the edges, (E,) bool, to the logits on it."""
+        """Return a function from a subset of `Graph.links`, (L,) bool, to the logits on it."""
 
     def own_view(self, graph: Graph) -> FloatArray:
         """Return the logits of every node without its neighbours."""
@@ -341,7 +355,7 @@ class ForwardPasses:
 
     def edge_runner(self, graph: Graph) -> EdgeRunner:
         """See `Passes.edge_runner`."""
-        return lambda keep: predict(self.predictor, graph.keep_edges(keep))
+        return lambda keep: predict(self.predictor, graph.keep_links(keep))
 
     def own_view(self, graph: Graph) -> FloatArray:
         """See `Passes.own_view`; zero if the model cannot run on a graph without edges."""
@@ -352,14 +366,14 @@ class ForwardPasses:
 
 
 def without_edges(graph: Graph) -> Graph:
-    """Return the graph without its edges.
+    """Return the graph without its edges; self-loops of a directed graph stay.
 
     Examples
     --------
     >>> without_edges(Graph(features=[[1.0], [2.0]], edges=[[0, 1]])).num_edges
     0
     """
-    return graph.replace(edges=np.empty((0, 2), dtype=np.int32))
+    return graph.without_neighbours()
 
 
 def _dense(graph: Graph) -> NDArray[np.float32]:

@@ -25,7 +25,8 @@ from graphtemper.scale.storage.shards import MANIFEST
 Content = TypeVar("Content")
 # Fields of a graph that no watch reads.
 _MASKS = ("train_masks", "val_masks", "test_masks")
-_NOT_READ = ("labels", "name", "class_names", "feature_names", *_MASKS)
+_TYPE_NAMES = ("node_type_names", "edge_type_names")
+_NOT_READ = ("labels", "name", "class_names", "feature_names", *_TYPE_NAMES, *_MASKS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class Snapshot(StoredSnapshot[Graph]):
         digest = hashlib.sha256()
         for item in fields(content):
             value = getattr(content, item.name)
-            if item.name in _NOT_READ or value is None:
+            if item.name in _NOT_READ or value is None or value is False:
                 continue
             sparse = hasattr(value, "indptr")
             for part in (value.data, value.indices, value.indptr) if sparse else (value,):
