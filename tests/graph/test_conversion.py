@@ -11,17 +11,44 @@ from graphtemper.graph.operators import adjacency
 nx = pytest.importorskip("networkx")
 
 
-@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiDiGraph])
-def test_networkx_nodes_keep_their_order_and_edges_lose_direction(kind):
+EDGES = [("a", "c"), ("c", "a"), ("c", "c"), (7, "a"), (7, "a")]
+
+
+@pytest.mark.parametrize("kind", [nx.Graph, nx.DiGraph, nx.MultiDiGraph, nx.MultiGraph])
+def test_networkx_nodes_keep_their_order_and_edges_their_kind(kind):
     graph = kind()
     graph.add_nodes_from([("c", {"x": [3.0, 0.0], "y": 1}), ("a", {"x": [1.0, 2.0]})])
     graph.add_nodes_from([(7, {"x": (5.0, 5.0), "y": 0})])
-    graph.add_edges_from([("a", "c"), ("c", "a"), ("c", "c"), (7, "a"), (7, "a")])
+    graph.add_edges_from(EDGES)
     converted = Graph.from_networkx(graph, features="x", labels="y", name="three")
     assert converted.features.tolist() == [[3, 0], [1, 2], [5, 5]]
-    assert converted.edges.tolist() == [[0, 1], [1, 2]]
     assert converted.labels.tolist() == [1, -1, 0]
     assert converted.name == "three"
+    assert converted.directed  # a self-loop
+    expected = sp.csr_matrix(nx.to_scipy_sparse_array(graph))
+    ones = np.ones(converted.num_edges)
+    assert (sp.csr_matrix((ones, converted.edges.T), shape=(3, 3)) != expected).nnz == 0
+    plain = Graph.from_networkx(graph, features="x", drop="all")
+    assert (plain.edges.tolist(), plain.directed) == ([[0, 1], [1, 2]], False)
+
+
+def test_networkx_edge_attributes_are_named_or_refused():
+    graph = nx.Graph()
+    graph.add_edge(0, 1, weight=2.0, kind=1, a=0.5, b=1.5)
+    graph.add_edge(1, 2, weight=3.0, kind=0, a=0.25, b=1.25)
+    names = {"edge_weight": "weight", "edge_features": ["a", "b"], "edge_type": "kind"}
+    converted = Graph.from_networkx(graph, np.ones((3, 1)), **names)
+    assert not converted.directed
+    assert converted.edge_weight.tolist() == [2.0, 3.0]
+    assert converted.edge_features.tolist() == [[0.5, 1.5], [0.25, 1.25]]
+    assert converted.edge_type.tolist() == [1, 0]
+    with pytest.raises(InputError, match=r"attribute 'a', which is not used.*drop="):
+        Graph.from_networkx(graph, np.ones((3, 1)), edge_weight="weight")
+    dropped = Graph.from_networkx(graph, np.ones((3, 1)), drop=("weight", "kind", "a", "b"))
+    assert dropped.is_plain
+    graph.add_edge(0, 2, weight=1.0)
+    with pytest.raises(InputError, match="an edge has no attribute 'a'"):
+        Graph.from_networkx(graph, np.ones((3, 1)), **names)
 
 
 def test_networkx_against_its_own_matrix():
@@ -49,9 +76,16 @@ def test_networkx_attributes_that_are_not_there():
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil"])
 def test_scipy_formats(form):
     matrix = sp.csr_matrix(np.array([[5, 1, 0], [1, 0, 0], [0, -2, 0]])).asformat(form)
-    converted = Graph.from_scipy(matrix, sp.identity(3, format="csr"), labels=[0, 1, 0])
-    assert converted.edges.tolist() == [[0, 1], [1, 2]]
+    features = sp.identity(3, format="csr")
+    converted = Graph.from_scipy(matrix, features, labels=[0, 1, 0])
     assert sp.issparse(converted.features)
+    assert converted.directed
+    back = sp.csr_matrix((converted.edge_weight, converted.edges.T), shape=(3, 3))
+    assert (back != matrix.tocsr()).nnz == 0
+    plain = Graph.from_scipy(matrix, features, drop="all")
+    assert (plain.edges.tolist(), plain.is_plain) == ([[0, 1], [1, 2]], True)
+    symmetric = Graph.from_scipy(sp.csr_matrix(matrix + matrix.T), features, drop=("self_loops",))
+    assert (symmetric.directed, symmetric.edge_weight.tolist()) == (False, [2.0, -2.0])
 
 
 def test_scipy_stored_zeros_and_cancelling_entries_are_no_edges():
@@ -122,19 +156,61 @@ def test_fields_that_cost_nothing_to_lose(data):
         Graph.from_pyg(data.clone().update({"x": [[1.0]]}))
 
 
-def test_other_kinds_of_data(data):
+def test_fields_that_a_graph_does_not_hold_are_refused(data):
     import torch
-    from torch_geometric.data import HeteroData
     from torch_geometric.transforms import ToSparseTensor
 
-    hetero = HeteroData()
-    hetero["user"].x = torch.ones(3, 2)
-    hetero["user", "knows", "user"].edge_index = torch.tensor([[0, 1], [1, 0]])
-    with pytest.raises(InputError, match="HeteroData has several types"):
-        Graph.from_pyg(hetero)
-    with pytest.raises(InputError, match="has edge_type and node_type, which"):
-        Graph.from_pyg(hetero.to_homogeneous(add_node_type=True, add_edge_type=True))
-    with pytest.raises(InputError, match="edges in adj_t"):
-        Graph.from_pyg(ToSparseTensor()(data))
-    with pytest.raises(InputError, match="has adj_t, which"):
-        Graph.from_pyg(ToSparseTensor(remove_edge_index=False)(data))
+    data.pos, data.other = torch.ones(200, 2), torch.ones(data.num_edges)
+    with pytest.raises(InputError, match="has other and pos, which a Graph does not hold"):
+        Graph.from_pyg(data)
+    assert Graph.from_pyg(data, drop=("other", "pos")).is_plain
+    data.adj_t = ToSparseTensor()(data.clone()).adj_t
+    data.edge_index = data.edge_index[:, 1:]
+    with pytest.raises(InputError, match="adj_t and edge_index of the PyG data hold other edges"):
+        Graph.from_pyg(data, drop="all")
+    data.edge_weight = torch.ones(3)
+    del data.adj_t
+    with pytest.raises(InputError, match=r"edge_weight of the PyG data has shape \(3,\) for"):
+        Graph.from_pyg(data, drop=("other", "pos"))
+
+
+def hetero():
+    import torch
+    from torch_geometric.data import HeteroData
+
+    data = HeteroData()
+    data["user"].x, data["item"].x = torch.arange(6.0).reshape(3, 2), torch.ones(4, 1)
+    data["item"].y = torch.tensor([0, 1, 1, 0])
+    data["item"].train_mask = torch.tensor([True, False, True, False])
+    data["user", "buys", "item"].edge_index = torch.tensor([[0, 1, 2], [3, 0, 0]])
+    data["item", "like", "item"].edge_index = torch.tensor([[0, 1], [1, 2]])
+    return data
+
+
+def test_hetero_data_are_kept(data):
+    import torch
+
+    one = hetero()
+    graph = Graph.from_pyg(one)
+    assert graph.target_type == 0  # types are sorted by name
+    assert graph.classified.tolist() == [0, 1, 2, 3]
+    assert graph.labels.tolist() == [0, 1, 1, 0, -1, -1, -1]
+    assert graph.type_columns.tolist() == [[0, 1], [1, 3]]
+    assert graph.links.tolist() == [[0, 1], [1, 2]]  # those of items only
+    back = graph.to_pyg()
+    assert sorted(back.node_types) == sorted(one.node_types)
+    assert sorted(back.edge_types) == sorted(one.edge_types)
+    for kind in (*one.node_types, *one.edge_types):
+        assert set(back[kind].keys()) == set(one[kind].keys())
+        assert all(torch.equal(value, back[kind][key]) for key, value in one[kind].items())
+    del one["item"].y
+    with pytest.raises(InputError, match=r"target='item'\); the data has item, user"):
+        Graph.from_pyg(one)
+    assert Graph.from_pyg(one, target="user").target_type == 1
+    one["user", "buys", "item"].edge_attr = torch.ones(3, 2)
+    with pytest.raises(InputError, match="edge types differ in edge_features"):
+        Graph.from_pyg(one, target="item")
+    assert Graph.from_pyg(one, target="item", drop=("edge_attr",)).edge_features is None
+    del one["user"].x
+    with pytest.raises(InputError, match="the node type 'user' has no x"):
+        Graph.from_pyg(one, target="item")

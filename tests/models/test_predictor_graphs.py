@@ -14,6 +14,8 @@ def test_graphs_and_pyg_data_are_accepted():
     data = graph.to_pyg()
     assert as_graph(data, lambda graph: graph.features).num_edges == graph.num_edges
     data.edge_index = data.edge_index[:, 1:]
+    assert as_graph(data).directed
+    data.pos = data.x[:, :1]
     with pytest.raises(InputError, match="which a Graph does not hold"):
         as_graph(data)
 

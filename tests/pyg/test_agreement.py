@@ -175,14 +175,6 @@ def test_wrapped_logits_are_those_of_the_module(name):
 
 
 DIFFER = {
-    "edge_weight required": (TakesWeight, weighted, r"data\.edge_weight"),
-    "edge_weight optional": (lambda: nn.GCNConv(FEATURES, CLASSES), weighted, r"data\.edge_weight"),
-    "edge_weight as data": (TakesData, weighted, r"data\.edge_weight"),
-    "edge_attr": (TakesAttributes, attributed, r"data\.edge_attr"),
-    "directed": (gcn, directed, "edges in one direction only"),
-    "directed GAT": (lambda: model("GAT"), directed, "edges in one direction only"),
-    "self-loops": (lambda: model("GraphSAGE"), looped, "self-loops in edge_index"),
-    "multi-edges": (gcn, repeated, "edges that are listed more than once"),
     "positions": (
         lambda: TakesData("pos"),
         lambda: plain().update({"pos": torch.randn(200, 2)}),
@@ -204,40 +196,62 @@ def test_another_model_is_refused_with_its_reason(name):
             Graph.from_pyg(data)
 
 
+def with_positions():
+    data = plain()
+    data.pos = torch.randn(200, 2)
+    return data
+
+
 def test_the_difference_is_reported():
+    class ReadsOptional(Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.GCNConv(FEATURES, CLASSES)
+
+        def forward(self, x, edge_index, pos=None):
+            return self.conv(x, edge_index) + (0.0 if pos is None else pos[:, :1] * torch.arange(3))
+
     with pytest.raises(InputError, match=r"\d\d\.\d% of its predictions are equal.*up to \d"):
-        predictor(nn.GCNConv(FEATURES, CLASSES)).check(weighted())
+        predictor(ReadsOptional()).check(with_positions())
 
 
-@pytest.mark.parametrize("make_data", [weighted, attributed, directed, looped, repeated])
-def test_what_a_module_does_not_read_may_be_dropped(make_data):
-    data = make_data()
+def test_what_a_module_does_not_read_may_be_dropped():
+    data = with_positions()
     agreement = predictor(Linear(FEATURES, CLASSES)).check(data)
-    assert len(agreement.dropped) == 1
+    assert agreement.dropped == ("pos",)
     graph = Graph.from_pyg(data, drop=agreement.dropped)
     assert np.array_equal(graph.edges, agreement.graph.edges)
-    # An adapter that leaves the weights out says that they are not read.
-    if "edge_weight" in data or "edge_attr" in data:
-        net = nn.GCNConv(FEATURES, CLASSES)
-        predictor(net, adapter=lambda m, data: m(data.x, data.edge_index)).check(data)
+    # An adapter that leaves the positions out says that they are not read.
+    predictor(TakesData("pos"), adapter=lambda m, data: m.conv(data.x, data.edge_index)).check(data)
 
 
 def test_weights_in_a_single_edge_attribute_count_as_weights():
-    data = plain()
+    data, net = plain(), nn.GCNConv(FEATURES, CLASSES)
     data.edge_attr = 0.1 + 3.0 * torch.rand(data.num_edges, 1)
-    with pytest.raises(InputError, match=r"reads data\.edge_attr"):
-        predictor(nn.GCNConv(FEATURES, CLASSES)).check(data)
+    own = net(data.x, data.edge_index, data.edge_attr.reshape(-1))
+    assert predictor(net).check(data, logits=own).equal_predictions == 1.0
 
 
 def test_own_logits_may_be_passed():
     data, net = weighted(), nn.GCNConv(FEATURES, CLASSES)
     model = predictor(net)
-    agreement = model.check(data, logits=net(data.x, data.edge_index))
-    assert agreement.equal_predictions == 1.0
+    weight = data.edge_weight
+    assert model.check(data, logits=net(data.x, data.edge_index, weight)).equal_predictions == 1.0
     with pytest.raises(InputError, match="is another model when wrapped"):
-        model.check(data, logits=net(data.x, data.edge_index, data.edge_weight))
+        model.check(data, logits=net(data.x, data.edge_index))
     with pytest.raises(InputError, match=r"shape \(7, 3\) for 200 nodes"):
         model.check(data, logits=np.ones((7, 3)))
+
+
+@pytest.mark.parametrize("role", ["edge_attr", "edge_type", "node_type", "x_dict"])
+def test_an_input_that_the_graph_lacks_is_named(role):
+    graph = Graph.from_pyg(plain())
+    arguments = "x_dict, edge_index_dict" if role == "x_dict" else f"x, edge_index, {role}"
+    scope = {"Module": Module}
+    exec(f"class Net(Module):\n    def forward(self, {arguments}): return x", scope)
+    field = {"edge_attr": "edge_features", "x_dict": "node_type"}.get(role, role)
+    with pytest.raises(InputError, match=f"the model reads.*but the graph has no {field}"):
+        predictor(scope["Net"]())(graph)
 
 
 def test_batches_that_read_too_few_hops_are_found():
@@ -253,8 +267,9 @@ def test_half_precision_modules_and_features():
     module = model("GCN").bfloat16()
     assert predictor(module).check(data).equal_predictions > 0.95
     data.edge_weight = 3.0 * torch.rand(data.num_edges)
+    own = module.eval()(data.x, data.edge_index).detach()
     with pytest.raises(InputError, match="is another model when wrapped"):
-        predictor(module).check(data)
+        predictor(module).check(data, logits=own)
 
 
 def test_unstable_and_odd_outputs_are_named_by_check_too():
@@ -303,13 +318,13 @@ def test_card_and_recalibration_take_data_and_check_it(tmp_path):
     assert np.array_equal(
         result.probabilities, recalibrate(model, Graph.from_pyg(data), card).probabilities
     )
-    for other in (directed(), weighted()):
-        with pytest.raises(InputError, match="is another model when wrapped"):
-            recalibrate(model, other, card)
-        with pytest.raises(InputError, match="is another model when wrapped"):
-            SourceCard.build(model, other, compositions=0)
-        with pytest.raises(InputError, match="which a Graph does not hold; pass drop="):
-            recalibrate(model(Graph.from_pyg(data)), other, card)
+    for other in (directed(), weighted(), looped(), repeated(), attributed()):
+        assert recalibrate(model, other, card).probabilities.shape == (200, CLASSES)
+    reads_positions, other = predictor(TakesData("pos")), with_positions()
+    with pytest.raises(InputError, match=r"reads data\.pos, which a Graph does not hold"):
+        SourceCard.build(reads_positions, other, compositions=0)
+    with pytest.raises(InputError, match="which a Graph does not hold; pass drop="):
+        recalibrate(model(Graph.from_pyg(data)), other, card)
     for wrong in (lambda: recalibrate(net, data, card), lambda: SourceCard.build(net, data)):
         with pytest.raises(InputError, match=r"SGConv is a torch module; wrap it"):
             wrong()

@@ -89,8 +89,8 @@ class EdgesOnly(Spy):
     [
         (NeedsMore, "needs 'x_0'"),
         (TwoOfAKind, "is ambiguous"),
-        (EdgesOnly, "neither x nor data"),
-        (Module, "neither x nor data"),
+        (EdgesOnly, "none of x, x_dict and data"),
+        (Module, "none of x, x_dict and data"),
     ],
 )
 def test_unclear_signatures_are_refused_when_wrapped(kind, says):

@@ -160,7 +160,7 @@ def looped_edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     [(0, 0), (0, 1), (1, 0), (1, 1)]
     """
     loops = np.arange(graph.num_nodes, dtype=np.int64)
-    low, high = graph.edges.astype(np.int64).T
+    low, high = graph.links.astype(np.int64).T
     return np.concatenate([low, high, loops]), np.concatenate([high, low, loops])
 
 

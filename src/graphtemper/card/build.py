@@ -16,7 +16,13 @@ from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import atlas, response
 from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
-from graphtemper.card.data import CardData, ClassProfile, relative_log_odds, sampling_variance
+from graphtemper.card.data import (
+    CardData,
+    ClassProfile,
+    GraphTypes,
+    relative_log_odds,
+    sampling_variance,
+)
 from graphtemper.card.format import as_stored, at_file_precision
 from graphtemper.card.journal import Journal, build_key
 from graphtemper.card.node_response import NodeRows
@@ -100,6 +106,7 @@ def build(
         num_classes=observation.num_classes,
         num_features=graph.num_features,
         num_nodes=int(rows.size),
+        types=GraphTypes.of(graph),
         fingerprint=recorded,
         probe=probe,
         reference=reference,

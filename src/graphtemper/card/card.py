@@ -146,6 +146,7 @@ class SourceCard(CardData):
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
+        self.types.check(graph)
         if not callable(predictor) or self.fingerprint is None:
             return
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,13 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.card.atlas import AtlasNodes, Environment
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.response import Kernel
+from graphtemper.errors import InputError
+from graphtemper.graph.graph import Graph
 from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.share_drift import DriftBaseline
 
+MOST_TYPES = 10_000
+"""Types that a card lists."""
 THIRDS = 3
 """Parts into which the source's confidences are cut."""
 MOST_CLASSES = 40
@@ -181,6 +186,50 @@ def _derivatives(
     return gradient, curvature
 
 
+class GraphTypes(NamedTuple):
+    """Numbers of the types that occur in a graph, ascending; empty if it has none.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]], edge_type=[3])
+    >>> GraphTypes.of(g)
+    GraphTypes(node=(), edge=(3,))
+    >>> GraphTypes.of(g).check(g.replace(edge_type=[4]))
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the graph has edges of type 4, which the source graph had ...
+    """
+
+    node: tuple[int, ...] = ()
+    edge: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, graph: Graph) -> GraphTypes:
+        """Return the types of a graph."""
+        return cls(_numbers(graph.node_type), _numbers(graph.edge_type))
+
+    def check(self, graph: Graph) -> None:
+        """Refuse a graph with a type that the source graph does not have.
+
+        A model may ignore such edges silently, or fail.
+        """
+        target = GraphTypes.of(graph)
+        for kind, known, given in zip(self._fields, self, target, strict=True):
+            new = sorted(set(given) - set(known))
+            if known and new:
+                raise InputError(
+                    f"the graph has {kind}s of type {new[0]}, which the source graph had not; "
+                    "build a card on a graph with this type, or leave it out."
+                )
+
+
+NO_TYPES = GraphTypes()
+"""The types of a graph without any."""
+
+
+def _numbers(types: NDArray[np.int64] | None) -> tuple[int, ...]:
+    return () if types is None else tuple(np.unique(types)[:MOST_TYPES].tolist())
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CardData:
     """The content of a source card: aggregates only, nothing that belongs to a single node.
@@ -207,6 +256,8 @@ class CardData:
         Families of shifts that were left out.
     class_profile, node_responses
         For class shares and node temperatures; None in cards of earlier versions.
+    types
+        Numbers of the node and edge types of the source graph; empty if it has none.
     atlas_nodes
         In memory only: what `SourceCard.without` fits node responses to.
     """
@@ -226,6 +277,7 @@ class CardData:
     excluded: tuple[str, ...] = ()
     class_profile: ClassProfile | None = None
     node_responses: dict[str, NodeResponse] | None = None
+    types: GraphTypes = NO_TYPES
     atlas_nodes: AtlasNodes | None = None
 
     @property

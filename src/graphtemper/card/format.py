@@ -11,7 +11,7 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.reading import parse_json
 from graphtemper.card.atlas import Environment
-from graphtemper.card.data import THIRDS, CardData, ClassProfile
+from graphtemper.card.data import MOST_TYPES, THIRDS, CardData, ClassProfile, GraphTypes
 from graphtemper.card.fields import LARGEST, Field
 from graphtemper.card.node_response import KINDS, NodeResponse
 from graphtemper.card.response import Kernel
@@ -49,6 +49,7 @@ def to_json(card: CardData) -> str:
         "num_nodes": card.num_nodes,
         "fingerprint": None if card.fingerprint is None else card.fingerprint.tolist(),
         "excluded": list(card.excluded),
+        **({"types": card.types._asdict()} if any(card.types) else {}),
         "probe": {
             **{key: value for key, value in probe.__dict__.items() if key != "column_std"},
             "column_std": _pack(probe.column_std),
@@ -126,7 +127,16 @@ def from_json(text: str, kind: type[Card]) -> Card:
         excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
         class_profile=_class_profile(root.get("class_profile"), classes),
         node_responses=_node_responses(root.get("node_response"), classes),
+        types=_types(root.get("types")),
     )
+
+
+def _types(field: Field | None) -> GraphTypes:
+    """Read the types of the source graph; without the field there are none."""
+    if field is None:
+        return GraphTypes()
+    numbers = (field[key].items(0, MOST_TYPES) for key in GraphTypes._fields)
+    return GraphTypes(*(tuple(item.count(0, 2**62) for item in items) for items in numbers))
 
 
 def at_file_precision(card: Card) -> Card:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import as_array
 from graphtemper.errors import InputError
 
+Nodes = ArrayLike | None
 Features = NDArray[np.float32] | sp.csr_matrix
 
 
@@ -122,6 +123,18 @@ def checked_edges(edges: Any, num_nodes: int) -> NDArray[np.int32]:
     return read_only(np.column_stack([low, high]).astype(np.int32))
 
 
+def checked_arcs(edges: Any, num_nodes: int) -> NDArray[np.int32]:
+    """Check ordered pairs; self-loops and repeats are allowed, and the order is kept."""
+    return read_only(checked_pairs(edges, num_nodes).astype(np.int32))
+
+
+def checked_flag(value: Any, key: str) -> bool:
+    """Check for True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{key} must be True or False, not {value!r}.")
+    return bool(value)
+
+
 def tidy_edges(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.int32]:
     """Sort each pair, drop self-loops and duplicates; the result is in lexicographic order."""
     low, high = pairs.min(axis=1), pairs.max(axis=1)
@@ -186,3 +199,54 @@ def check_labels_are_named(labels: NDArray[np.int64] | None, names: Sequence[str
             f"labels[{bad[0]}] is {labels[bad[0]]}, which has no name: class_names has "
             f"{len(names)} entries; name every class."
         )
+
+
+def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:
+    """Turn a boolean mask, an index array or None (all nodes) into an index array.
+
+    Examples
+    --------
+    >>> select_nodes([True, False, True], 3).tolist()
+    [0, 2]
+    >>> select_nodes([2, 0], 3).tolist()
+    [2, 0]
+    """
+    if nodes is None:
+        return np.arange(num_nodes)
+    array = as_array(nodes, "nodes")
+    if array.ndim != 1:
+        raise InputError(f"nodes must be one-dimensional, but has shape {array.shape}.")
+    if array.dtype == bool:
+        if array.size != num_nodes:
+            raise InputError(
+                f"the node mask has {array.size} entries but the graph has {num_nodes} nodes."
+            )
+        array = np.flatnonzero(array)
+    elif array.size == 0:
+        array = array.astype(np.int64)
+    elif not np.issubdtype(array.dtype, np.integer):
+        raise InputError(f"nodes must be a boolean mask or integer indices, not {array.dtype}.")
+    if array.size == 0:
+        raise InputError("no node is selected; pass at least one.")
+    bad = np.flatnonzero((array < 0) | (array >= num_nodes))
+    if bad.size:
+        raise InputError(
+            f"nodes[{bad[0]}] is {array[bad[0]]}, outside 0..{num_nodes - 1}; use valid indices."
+        )
+    return array.astype(np.int64)
+
+
+def place_in(rows: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+    """Return the place of every node among ``rows``, -1 outside; a repeated row is refused.
+
+    Examples
+    --------
+    >>> place_in(np.array([2, 0]), 3).tolist()
+    [1, -1, 0]
+    """
+    place = np.full(num_nodes, -1, dtype=np.int64)
+    place[rows] = np.arange(rows.size)
+    repeats = rows[place[rows] != np.arange(rows.size)]
+    if repeats.size:
+        raise InputError(f"node {repeats[0]} is selected twice; select each node once.")
+    return place

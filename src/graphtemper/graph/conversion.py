@@ -1,220 +1,279 @@
-"""Conversion of graphs of PyTorch Geometric, networkx and SciPy.
+"""Reading and writing graphs: files, edge lists, PyTorch Geometric, networkx and SciPy.
 
-Reading their objects does not import these libraries; only writing for PyG needs torch.
+Reading objects of other libraries does not import them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import as_array
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper._core.files import read_npz, write_npz
+from graphtemper.errors import FileError, InputError
+from graphtemper.graph import pyg_conversion, pyg_writing
+from graphtemper.graph.attributes import (
+    EDGE_FIELDS,
+    checked_edge_values,
+    checked_types,
+    merged_edges,
+    reduced_edges,
+)
+from graphtemper.graph.checks import checked_features, checked_pairs, tidy_edges
+from graphtemper.graph.format import from_arrays, to_arrays, with_arcs
 
 if TYPE_CHECKING:
     import networkx as nx
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
+
+G = TypeVar("G", bound="Conversions")
 
 
-# Names for what `Graph.from_pyg` loses of the edges themselves, next to the names of fields.
-EDGE_LOSSES = {
-    "direction": "edges in one direction only",
-    "self_loops": "self-loops in edge_index",
-    "multi_edges": "edges that are listed more than once",
-}
-# A Graph keeps these; masks under other names are no input of a model.
-_KEPT_FIELDS = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask")
+class Conversions:
+    """What `graphtemper.Graph` is read from and written to."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None: ...
+
+        def _fields(self) -> dict[str, Any]: ...
+
+    @classmethod
+    def from_edges(
+        cls: type[G],
+        features: ArrayLike | sp.spmatrix,
+        edges: ArrayLike,
+        *,
+        directed: bool = False,
+        **other: Any,
+    ) -> G:
+        """Build a graph from any edge list: directions are merged, duplicates and loops dropped.
+
+        With ``directed`` the list is kept as it is. Attributes of edges have one row per row of the
+        list; rows that are merged must have the same ones.
+
+        Examples
+        --------
+        >>> from graphtemper import Graph
+        >>> Graph.from_edges([[1.0], [2.0]], [[0, 1], [1, 0], [1, 1]]).edges.tolist()
+        [[0, 1]]
+        """
+        checked = checked_features(features)
+        pairs = checked_pairs(edges, checked.shape[0])
+        if directed:
+            return cls(features=checked, edges=pairs, directed=True, **other)
+        attributes = {
+            key: _checked_attribute(other.pop(key), key, len(pairs))
+            for key in EDGE_FIELDS
+            if other.get(key) is not None
+        }
+        if attributes:
+            return cls(features=checked, **merged_edges(pairs, attributes, len(checked)), **other)
+        return cls(features=checked, edges=tidy_edges(pairs, checked.shape[0]), **other)
+
+    @classmethod
+    def load(cls: type[G], path: str | os.PathLike[str], *, arcs: bool = False) -> G:
+        """Read a graph from the ``.npz`` format (no pickles; every array is validated).
+
+        Unknown keys are ignored. Raises `FileError` naming the key and the first bad entry. With
+        ``arcs`` the directed edges are those of the key ``arcs``, if a file has them next to
+        undirected ``edges``; ``arc_type`` and ``arc_time`` are their types and features.
+        """
+        try:
+            arrays = read_npz(path)
+            values = from_arrays(with_arcs(arrays) if arcs else arrays)
+            return cls(**values | {"name": values["name"] or Path(path).stem})
+        except InputError as error:
+            raise FileError(f"{path}: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the graph as ``.npz``, atomically; `load` reads it back."""
+        write_npz(path, to_arrays(self._fields()))
+
+    @classmethod
+    def from_pyg(
+        cls: type[G],
+        data: Data | HeteroData,
+        *,
+        drop: str | Collection[str] = (),
+        target: str | None = None,
+    ) -> G:
+        """Convert a ``torch_geometric`` ``Data`` or ``HeteroData``.
+
+        Kept are ``x``, ``edge_index`` or ``adj_t``, ``edge_weight``, ``edge_attr``, ``edge_type``,
+        ``node_type``, ``y`` and masks; a mask of shape (N,) becomes one split, (N, S) becomes S.
+        The graph is undirected if every edge is listed once in each direction with the same
+        attributes, and directed otherwise; then self-loops, repeated edges and their order are
+        kept. Further fields per node or per edge, such as ``pos``, are refused, because a model
+        that reads them would silently answer for another graph.
+
+        Parameters
+        ----------
+        data
+            The data; its tensors may be on any device and are copied.
+        drop
+            What to drop: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of fields, or
+            ``"all"``. `graphtemper.pyg.Predictor.check` finds out whether a model reads it.
+        target
+            The node type of a ``HeteroData`` that is classified; by default the one with ``y``.
+        """
+        return cls(**pyg_conversion.read_pyg(data, drop, target))
+
+    def to_pyg(self) -> Data | HeteroData:
+        """Convert to a ``Data`` with both directions of each undirected edge.
+
+        A graph whose node and edge types have names becomes a ``HeteroData``.
+        """
+        return pyg_writing.write_pyg(self)
+
+    @classmethod
+    def from_networkx(
+        cls: type[G],
+        graph: nx.Graph,
+        features: str | ArrayLike,
+        labels: str | None = None,
+        *,
+        edge_weight: str | None = None,
+        edge_features: str | Sequence[str] | None = None,
+        edge_type: str | None = None,
+        drop: str | Collection[str] = (),
+        **other: Any,
+    ) -> G:
+        """Convert a ``networkx`` graph; node i is the i-th of ``graph.nodes``.
+
+        Parameters
+        ----------
+        graph
+            A directed graph, and one with self-loops or parallel edges, becomes a directed `Graph`.
+        features
+            Name of the node attribute with the features, or an (N, F) array.
+        labels
+            Name of the node attribute with the class, if any; nodes without it are unlabelled.
+        edge_weight, edge_features, edge_type
+            Names of edge attributes. An edge attribute that is not named is refused.
+        drop
+            What to drop: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of edge
+            attributes, or ``"all"``.
+        other
+            Further fields of the `Graph`.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> from graphtemper import Graph
+        >>> g = nx.Graph([("a", "b"), ("b", "c")])
+        >>> nx.set_node_attributes(g, {"a": [1.0], "b": [2.0], "c": [3.0]}, "x")
+        >>> nx.set_node_attributes(g, {"a": 0, "c": 1}, "y")
+        >>> converted = Graph.from_networkx(g, features="x", labels="y")
+        >>> converted.edges.tolist(), converted.labels.tolist()
+        ([[0, 1], [1, 2]], [0, -1, 1])
+        """
+        named = {"edge_weight": edge_weight, "edge_features": edge_features, "edge_type": edge_type}
+        return cls(**read_networkx(graph, features, labels, named, drop), **other)
+
+    @classmethod
+    def from_scipy(
+        cls: type[G],
+        adjacency: sp.spmatrix,
+        features: ArrayLike | sp.spmatrix,
+        *,
+        drop: str | Collection[str] = (),
+        **other: Any,
+    ) -> G:
+        """Convert a SciPy adjacency matrix (N, N): each non-zero entry (i, j) is an edge i to j.
+
+        The graph is directed if the matrix is not symmetric or has entries on its diagonal, and
+        has weights if an entry is not one; ``drop`` leaves out ``"direction"``, ``"self_loops"``,
+        ``"edge_weight"`` or ``"all"`` of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from graphtemper import Graph
+        >>> matrix = sp.csr_matrix(np.array([[0, 2, 0], [0, 0, 0], [0, 1, 0]]))
+        >>> g = Graph.from_scipy(matrix, features=[[1.0], [2.0], [3.0]])
+        >>> g.edges.tolist(), g.directed, g.edge_weight.tolist()
+        ([[0, 1], [2, 1]], True, [2.0, 1.0])
+        >>> Graph.from_scipy(matrix, features=[[1.0], [2.0], [3.0]], drop="all").edges.tolist()
+        [[0, 1], [1, 2]]
+        """
+        checked = checked_features(features)
+        return cls(features=checked, **read_scipy(adjacency, checked.shape[0], drop), **other)
 
 
-def read_pyg(data: Data) -> dict[str, Any]:
-    """Return the fields of a ``torch_geometric`` ``Data`` as copies on the CPU.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from torch_geometric.data import Data
-    >>> fields = read_pyg(Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]])))
-    >>> fields["edges"].tolist()
-    [[0, 1], [1, 0]]
-    """
-    _check_homogeneous(data)
-    for name in ("x", "edge_index"):
-        tensor = getattr(data, name, None)
-        if tensor is None:
-            raise InputError("the PyG data needs both x and edge_index; set them first.")
-        if not hasattr(tensor, "is_meta"):
-            kind = type(tensor).__name__
-            raise InputError(f"{name} of the PyG data must be a torch tensor, not {kind}.")
-        if tensor.is_meta:
-            raise InputError(f"{name} of the PyG data is on the device 'meta', without values.")
-    fields: dict[str, Any] = {
-        "features": _feature_array(data.x.detach().cpu()),
-        "edges": data.edge_index.detach().cpu().numpy().T,
-    }
-    if getattr(data, "y", None) is not None:
-        fields["labels"] = data.y.detach().cpu().numpy().reshape(-1)
-    for split in ("train", "val", "test"):
-        mask = getattr(data, f"{split}_mask", None)
-        if mask is not None:
-            array = np.array(mask.detach().cpu().numpy(), dtype=bool)
-            fields[f"{split}_masks"] = np.atleast_2d(array.T)
-    return fields
+def _checked_attribute(values: Any, key: str, num_edges: int) -> NDArray[Any]:
+    check = checked_types if key == "edge_type" else checked_edge_values
+    return check(values, key, num_edges)
 
 
-def _check_homogeneous(data: Data) -> None:
-    if any(base.__name__ == "HeteroData" for base in type(data).__mro__):
-        raise InputError(
-            "a HeteroData has several types of nodes or edges and a Graph has one; convert it with "
-            "data.to_homogeneous() if your model runs on that."
-        )
-    if getattr(data, "edge_index", None) is None and getattr(data, "adj_t", None) is not None:
-        raise InputError(
-            "the PyG data has its edges in adj_t, without edge_index; make it with "
-            "ToSparseTensor(remove_edge_index=False)."
-        )
+# The field of a `Graph`, and the edge attributes that fill it.
+EdgeNames = Mapping[str, str | Sequence[str] | None]
 
 
-def _feature_array(x: Any) -> NDArray[Any] | sp.csr_matrix:
-    """Return the features of a tensor as an array that shares no memory with it."""
-    if x.is_floating_point() and x.element_size() < 4:
-        x = x.float()  # NumPy has no bfloat16, and float32 holds every half-precision number
-    if str(x.layout) != "torch.strided":
-        return sp.csr_matrix(x.to_dense().numpy())
-    # A module that works in place on data.x must not change the graph.
-    return np.array(x.numpy())
-
-
-def pyg_losses(data: Data) -> tuple[str, ...]:
-    """Return the names of what a `Graph` cannot hold of a ``Data`` and a model could read.
-
-    These are the keys of `EDGE_LOSSES`, and every field with one entry per node or per edge that is
-    not a feature, a label or a mask. Edge weights that are all one are no loss.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from torch_geometric.data import Data
-    >>> edges, weight = torch.tensor([[0, 1, 1], [1, 0, 1]]), torch.tensor([0.5, 0.5, 1.0])
-    >>> pyg_losses(Data(x=torch.ones(2, 1), edge_index=edges, edge_weight=weight))
-    ('self_loops', 'edge_weight')
-    """
-    num_nodes, num_edges = int(data.x.shape[0]), int(data.edge_index.shape[1])
-    source, target = data.edge_index.detach().cpu().numpy().astype(np.int64)
-    forward, inner = np.unique(source * num_nodes + target), source != target
-    backward = np.unique((target * num_nodes + source)[inner])
-    names = []
-    if not np.array_equal(np.unique((source * num_nodes + target)[inner]), backward):
-        names.append("direction")
-    if not inner.all():
-        names.append("self_loops")
-    if forward.size < num_edges:
-        names.append("multi_edges")
-    for key in sorted(data.keys()):  # PyG lists them in any order
-        shape = tuple(getattr(data[key], "shape", ()))
-        per_item = bool(shape) and shape[0] > 0 and shape[0] in (num_nodes, num_edges)
-        if key in _KEPT_FIELDS or key.endswith("_mask") or not (per_item or key == "adj_t"):
-            continue
-        if key == "edge_weight" and bool((data.edge_weight == 1).all()):
-            continue
-        names.append(str(key))
-    return tuple(names)
-
-
-def check_losses(data: Data, drop: str | Collection[str]) -> None:
-    """Refuse a ``Data`` that would lose something which ``drop`` does not name.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from torch_geometric.data import Data
-    >>> data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
-    >>> check_losses(data, drop=())
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: the PyG data has edges in one direction only, which ...
-    >>> check_losses(data, drop=("direction",))
-    """
-    allowed = {drop} if isinstance(drop, str) else set(drop)
-    losses = [name for name in pyg_losses(data) if name not in allowed]
-    if not losses or "all" in allowed:
-        return
-    in_words = _listed([EDGE_LOSSES.get(name, name) for name in losses])
-    dropped = tuple(sorted({*losses, *allowed}))
-    raise InputError(
-        f"the PyG data has {in_words}, which a Graph does not hold; pass drop={dropped!r} if your "
-        "model does not read this, as predictor(net).check(data) finds out."
-    )
-
-
-def _listed(words: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
-def is_pyg(value: object) -> bool:
-    """Return whether a value is an object of PyTorch Geometric, without importing it.
-
-    Examples
-    --------
-    >>> is_pyg("cora.npz")
-    False
-    """
-    return any(
-        kind.__module__.partition(".")[0] == "torch_geometric" for kind in type(value).__mro__
-    )
-
-
-def write_pyg(fields: Mapping[str, Any]) -> Data:
-    """Return the fields of a `Graph` as a ``Data`` with both directions of each edge.
-
-    Examples
-    --------
-    >>> fields = {"features": np.eye(2), "edges": np.array([[0, 1]])}
-    >>> write_pyg(fields).edge_index.tolist()
-    [[0, 1], [1, 0]]
-    """
-    try:
-        import torch
-        from torch_geometric.data import Data
-    except ImportError as error:
-        raise MissingExtraError(
-            "Graph.to_pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
-        ) from error
-    features, edges = fields["features"], fields["edges"]
-    dense = features if isinstance(features, np.ndarray) else features.toarray()
-    both = np.concatenate([edges, edges[:, ::-1]]).T.astype(np.int64)
-    data = Data(x=torch.from_numpy(np.array(dense)), edge_index=torch.from_numpy(both).contiguous())
-    if fields.get("labels") is not None:
-        data.y = torch.from_numpy(np.array(fields["labels"]))
-    for split in ("train", "val", "test"):
-        masks = fields.get(f"{split}_masks")
-        if masks is not None:
-            mask = masks[0] if len(masks) == 1 else masks.T
-            setattr(data, f"{split}_mask", torch.from_numpy(np.array(mask)))
-    return data
-
-
-def read_networkx(graph: nx.Graph, features: str | ArrayLike, labels: str | None) -> dict[str, Any]:
+def read_networkx(
+    graph: nx.Graph,
+    features: str | ArrayLike,
+    labels: str | None,
+    edge_names: EdgeNames,
+    drop: str | Collection[str],
+) -> dict[str, Any]:
     """Return the fields of a ``networkx`` graph (see `Graph.from_networkx`).
 
     Examples
     --------
     >>> import networkx as nx
-    >>> read_networkx(nx.path_graph(3), [[1.0], [2.0], [3.0]], None)["edges"].tolist()
+    >>> read_networkx(nx.path_graph(3), [[1.0], [2.0], [3.0]], None, {}, ())["edges"].tolist()
     [[0, 1], [1, 2]]
     """
     index = {node: number for number, node in enumerate(graph.nodes)}
-    pairs = [(index[edge[0]], index[edge[1]]) for edge in graph.edges]
-    fields: dict[str, Any] = {
-        "features": _attributes(graph, features) if isinstance(features, str) else features,
-        "edges": np.array(pairs, dtype=np.int64).reshape(-1, 2),
-    }
+    values = _attributes(graph, features) if isinstance(features, str) else features
+    fields: dict[str, Any] = {"features": checked_features(values)}
     if labels is not None:
         classes = [label for _, label in graph.nodes(data=labels, default=-1)]
         fields["labels"] = as_array(classes, "labels")
-    return fields
+    left_out = {drop} if isinstance(drop, str) else set(drop)
+    used = {key: name for key, name in edge_names.items() if name is not None}
+    _check_edge_attributes(graph, used, left_out)
+    attributes = {key: _edge_attribute(graph, name) for key, name in used.items()}
+    listed = [(index[edge[0]], index[edge[1]]) for edge in graph.edges]
+    pairs = np.array(listed, dtype=np.int64).reshape(-1, 2)
+    if not graph.is_directed():  # every edge once, whereas a self-loop has no other direction
+        other = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
+        pairs = np.concatenate([pairs, pairs[other][:, ::-1]])
+        attributes = {key: np.concatenate([x, x[other]]) for key, x in attributes.items()}
+    return fields | reduced_edges(pairs, attributes, len(index), left_out)
+
+
+def _check_edge_attributes(graph: nx.Graph, used: EdgeNames, drop: set[str]) -> None:
+    """Refuse edge attributes that would be lost."""
+    named = {name for names in used.values() for name in _listed(names)}
+    present = {key for *_, values in graph.edges(data=True) for key in values}
+    lost = sorted(str(key) for key in present - named - drop)
+    if lost and "all" not in drop:
+        raise InputError(
+            f"the edges have the attribute {lost[0]!r}, which is not used; name it as edge_weight, "
+            f"edge_features or edge_type, or pass drop={tuple(lost)!r}."
+        )
+
+
+def _listed(names: str | Sequence[str] | None) -> Iterator[str]:
+    yield from [names] if isinstance(names, str) else names or ()
+
+
+def _edge_attribute(graph: nx.Graph, names: str | Sequence[str] | None) -> NDArray[Any]:
+    columns = []
+    for name in _listed(names):
+        values = [value for *_, value in graph.edges(data=name)]
+        if any(value is None for value in values):
+            raise InputError(f"an edge has no attribute {name!r}; every edge needs it.")
+        columns.append(as_array(values, f"the attribute {name!r}"))
+    return columns[0] if isinstance(names, str) else np.column_stack(columns)
 
 
 def _attributes(graph: nx.Graph, name: str) -> NDArray[Any]:
@@ -226,12 +285,15 @@ def _attributes(graph: nx.Graph, name: str) -> NDArray[Any]:
     return as_array(rows, f"the attribute {name!r}")
 
 
-def read_scipy(adjacency: sp.spmatrix, num_nodes: int) -> NDArray[np.int64]:
-    """Return row and column (E, 2) of each non-zero entry of an adjacency matrix.
+def read_scipy(
+    adjacency: sp.spmatrix, num_nodes: int, drop: str | Collection[str] = ()
+) -> dict[str, Any]:
+    """Return edges, direction and weights of an adjacency matrix (see `Graph.from_scipy`).
 
     Examples
     --------
-    >>> read_scipy(sp.coo_matrix(([1.0, 0.0], ([0, 1], [1, 0])), shape=(2, 2)), 2).tolist()
+    >>> matrix = sp.coo_matrix(([1.0, 1.0, 0.0], ([0, 1, 1], [1, 0, 1])), shape=(2, 2))
+    >>> read_scipy(matrix, 2)["edges"].tolist()
     [[0, 1]]
     """
     if not sp.issparse(adjacency):
@@ -249,5 +311,10 @@ def read_scipy(adjacency: sp.spmatrix, num_nodes: int) -> NDArray[np.int64]:
     matrix = untyped.tocsr().tocoo()  # repeated entries are summed
     if matrix.data.dtype.kind == "f" and not np.isfinite(matrix.data).all():
         raise InputError("the adjacency holds a number that is not finite; replace it first.")
-    non_zero = matrix.data != 0
-    return np.column_stack([matrix.row[non_zero], matrix.col[non_zero]]).astype(np.int64)
+    stored = matrix.data != 0
+    pairs = np.column_stack([matrix.row[stored], matrix.col[stored]]).astype(np.int64)
+    left_out = {drop} if isinstance(drop, str) else set(drop)
+    weight = matrix.data[stored].astype(np.float32)
+    weighted = not {"edge_weight", "all"} & left_out and bool((weight != 1).any())
+    attributes = {"edge_weight": weight} if weighted else {}
+    return reduced_edges(pairs, attributes, num_nodes, left_out)

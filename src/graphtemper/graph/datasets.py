@@ -250,7 +250,7 @@ def describe(graph: Graph) -> dict[str, Any]:
 def _homophily(graph: Graph) -> tuple[float | None, float | None]:
     if graph.labels is None:
         return None, None
-    ends = graph.labels[graph.edges]
+    ends = graph.labels[graph.links]
     ends = ends[(ends >= 0).all(axis=1)]
     if not ends.size:
         return None, None

@@ -12,7 +12,7 @@ from graphtemper.graph.graph import Graph
 
 
 def content_digest(graph: Graph, exclude: Collection[str] = ()) -> str:
-    """Return the SHA-256 of the fields of a graph that are not None.
+    """Return the SHA-256 of the fields of a graph that are set.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def content_digest(graph: Graph, exclude: Collection[str] = ()) -> str:
     digest = hashlib.sha256()
     for item in fields(graph):
         value = getattr(graph, item.name)
-        if item.name in exclude or value is None:
+        if item.name in exclude or value is None or value is False:
             continue
         sparse = hasattr(value, "indptr")
         for part in (value.data, value.indices, value.indptr) if sparse else (value,):

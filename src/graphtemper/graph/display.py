@@ -48,7 +48,14 @@ def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
         facts["classes"] = largest + 1 if names is None else len(names)
     if labels is not None:
         facts["labelled"] = int((labels >= 0).sum())
-    facts["degree"] = round(2 * num_edges / num_nodes, 1)
+    if fields["directed"]:
+        facts["directed"] = True
+    else:
+        facts["degree"] = round(2 * num_edges / num_nodes, 1)
+    attributes = ("edge_weight", "edge_features", "edge_type", "node_type")
+    carried = [key for key in attributes if fields[key] is not None]
+    if carried:
+        facts["attributes"] = ", ".join(carried)
     splits = {
         key.removesuffix("_masks"): len(fields[key])
         for key in ("train_masks", "val_masks", "test_masks")

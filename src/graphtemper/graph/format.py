@@ -15,8 +15,11 @@ from graphtemper.graph.checks import Features, checked_features, checked_sparse
 Arrays = dict[str, NDArray[Any]]
 
 _CSR_KEYS = ("features_data", "features_indices", "features_indptr", "features_shape")
-_ARRAYS = ("labels", "train_masks", "val_masks", "test_masks", "time")
-_NAME_LISTS = ("class_names", "feature_names")
+_ATTRIBUTES = ("edge_weight", "edge_features", "edge_type", "node_type", "type_columns")
+_ARRAYS = ("labels", "train_masks", "val_masks", "test_masks", "time", *_ATTRIBUTES)
+_NAME_LISTS = ("class_names", "feature_names", "node_type_names", "edge_type_names")
+# What the directed edges of a file with undirected `edges` are called, and the fields they fill.
+_ARC_FIELDS = {"arcs": "edges", "arc_type": "edge_type", "arc_time": "edge_features"}
 
 
 def to_arrays(fields: Mapping[str, Any]) -> Arrays:
@@ -39,6 +42,10 @@ def to_arrays(fields: Mapping[str, Any]) -> Arrays:
     for key in _NAME_LISTS:
         if fields.get(key) is not None:
             arrays[key] = np.array(fields[key], dtype=np.str_)
+    if fields.get("directed"):
+        arrays["directed"] = np.array(True)
+    if fields.get("target_type") is not None:
+        arrays["target_type"] = np.array(fields["target_type"])
     return arrays
 
 
@@ -56,7 +63,35 @@ def from_arrays(arrays: Arrays) -> dict[str, Any]:
         "name": _string(arrays, "name"),
         **{key: arrays.get(key) for key in _ARRAYS},
         **{key: _names(arrays, key) for key in _NAME_LISTS},
+        "directed": _scalar(arrays, "directed", bool, False),
+        "target_type": _scalar(arrays, "target_type", np.integer, None),
     }
+
+
+def with_arcs(arrays: Arrays) -> Arrays:
+    """Return the arrays of a file with its directed edges in place of the undirected ones.
+
+    Examples
+    --------
+    >>> file = {"edges": np.array([[0, 1]]), "arcs": np.array([[1, 0]])}
+    >>> {key: value.tolist() for key, value in with_arcs(file).items()}
+    {'edges': [[1, 0]], 'directed': True}
+    """
+    if "arcs" not in arrays:
+        raise InputError("key 'arcs' is missing; load the file without arcs=True.")
+    kept = {key: value for key, value in arrays.items() if key not in _ARC_FIELDS}
+    moved = {of: arrays[key] for key, of in _ARC_FIELDS.items() if key in arrays}
+    return kept | moved | {"directed": np.array(True)}
+
+
+def _scalar(arrays: Arrays, key: str, kind: Any, default: Any) -> Any:
+    """Read one value, or the default where the key is missing."""
+    value = arrays.get(key)
+    if value is None:
+        return default
+    if value.size != 1 or not np.issubdtype(value.dtype, kind):
+        raise InputError(f"key {key!r} must hold one {kind.__name__}, not {value.dtype} values.")
+    return value.reshape(-1)[0].item()
 
 
 def _required(arrays: Arrays, key: str) -> NDArray[Any]:

@@ -1,48 +1,54 @@
-"""The graph: features, undirected edges, optional labels, splits and times."""
+"""The graph: features and edges; optional attributes and types, labels, splits and times."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection
 from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from graphtemper._core.arrays import as_array
-from graphtemper._core.files import read_npz, write_npz
-from graphtemper.errors import FileError, InputError
-from graphtemper.graph import conversion
+from graphtemper._core.checks import check_integer
+from graphtemper.errors import InputError
+from graphtemper.graph.attributes import (
+    EDGE_FIELDS,
+    NODE_FIELDS,
+    check_types,
+    checked_columns,
+    checked_edge_values,
+    checked_type_names,
+    checked_types,
+    is_plain,
+    link_numbers,
+    merged_edges,
+)
 from graphtemper.graph.checks import (
     Features,
+    Nodes,
     check_labels_are_named,
+    checked_arcs,
     checked_edges,
     checked_features,
+    checked_flag,
     checked_integers,
     checked_labels,
     checked_masks,
     checked_names,
-    checked_pairs,
+    place_in,
     read_only,
+    select_nodes,
     tidy_edges,
 )
+from graphtemper.graph.conversion import Conversions
 from graphtemper.graph.display import as_html, as_string
-from graphtemper.graph.format import from_arrays, to_arrays
 
-if TYPE_CHECKING:
-    import networkx as nx
-    from torch_geometric.data import Data
-
-Nodes = ArrayLike | None
+__all__ = ["Graph", "Nodes", "select_labelled", "select_nodes"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Graph:
-    """An attributed, undirected graph with optional labels and splits.
+class Graph(Conversions):
+    """An attributed graph with optional labels and splits; undirected unless it says otherwise.
 
     Everything is validated on construction, and the arrays are read-only afterwards.
 
@@ -51,7 +57,8 @@ class Graph:
     features : (N, F) array or scipy sparse
         Node features; kept as float32, sparse input as CSR.
     edges : (E, 2) int array
-        Undirected edges, each once, without self-loops; `from_edges` accepts any list.
+        Undirected edges, each once, without self-loops; `from_edges` accepts any list. With
+        ``directed``, ordered pairs (from, to), where self-loops and repeats are allowed.
     labels : (N,) int array, optional
         Class indices from 0; -1 means unlabelled.
     train_masks, val_masks, test_masks : (S, N) bool arrays, optional
@@ -60,6 +67,20 @@ class Graph:
         An order in time.
     name, class_names, feature_names : optional
         Names of the graph, its classes (every label must have one) and its columns.
+    directed : bool
+        Whether edges have a direction. `neighbours` are linked in either direction.
+    edge_weight : (E,) array, optional
+        A weight per edge, for both directions of an undirected one.
+    edge_features : (E,) or (E, D) array, optional
+        Attributes of edges; real numbers as float32, integers as int64.
+    edge_type, node_type : (E,) and (N,) int arrays, optional
+        Types, numbered from 0.
+    target_type : int, optional
+        The node type that is classified; without it all nodes are.
+    type_columns : (T, 2) int array, optional
+        First and last + 1 column of each node type; entries of other columns are padding.
+    node_type_names, edge_type_names : optional
+        Names of the types; those of edges as in ``"author__writes__paper"`` for a ``HeteroData``.
 
     Examples
     --------
@@ -80,20 +101,36 @@ class Graph:
     name: str = ""
     class_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    directed: bool = False
+    edge_weight: NDArray[np.float32] | None = None
+    edge_features: NDArray[Any] | None = None
+    edge_type: NDArray[np.int64] | None = None
+    node_type: NDArray[np.int64] | None = None
+    target_type: int | None = None
+    type_columns: NDArray[np.int64] | None = None
+    node_type_names: tuple[str, ...] | None = None
+    edge_type_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", checked_features(self.features))
         for field in fields(self):
             if field.name != "features":
                 object.__setattr__(self, field.name, self._checked(field.name))
+        self._check_together()
+
+    def _check_together(self) -> None:
         check_labels_are_named(self.labels, self.class_names)
+        check_types(self._fields())
 
     def _checked(self, field: str) -> Any:
         value = getattr(self, field)
         if field == "edges":
-            return checked_edges(value, self.num_nodes)
+            check = checked_arcs if self.directed else checked_edges
+            return check(value, self.num_nodes)
         if field == "name":
             return str(value)
+        if field == "directed":
+            return checked_flag(value, field)
         if value is None:
             return None
         if field == "labels":
@@ -102,6 +139,17 @@ class Graph:
             return read_only(checked_integers(value, "time", (self.num_nodes,)))
         if field.endswith("_masks"):
             return checked_masks(value, field, self.num_nodes)
+        if field in ("edge_weight", "edge_features"):
+            return checked_edge_values(value, field, self.num_edges)
+        if field in ("edge_type", "node_type"):
+            size = self.num_edges if field == "edge_type" else self.num_nodes
+            return checked_types(value, field, size)
+        if field == "type_columns":
+            return checked_columns(value, self.num_features)
+        if field == "target_type":
+            return check_integer(value, field, 0)
+        if field.endswith("_type_names"):
+            return checked_type_names(value, field)
         return checked_names(value, field, self.num_features)
 
     def __repr__(self) -> str:
@@ -117,7 +165,7 @@ class Graph:
 
     @property
     def num_edges(self) -> int:
-        """Number of undirected edges, E."""
+        """Number of edges, E: undirected ones, or ordered pairs if directed."""
         return int(self.edges.shape[0])
 
     @property
@@ -136,8 +184,86 @@ class Graph:
 
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
-        """Number of neighbours of each node, (N,)."""
-        return np.bincount(self.edges.ravel(), minlength=self.num_nodes)
+        """Number of neighbours of each node, (N,), see `links`."""
+        return np.bincount(self.links.ravel(), minlength=self.num_nodes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the graph is undirected and neither its edges nor its nodes have attributes."""
+        return is_plain(self._fields()) and self.node_type is None
+
+    @property
+    def classified(self) -> NDArray[np.int64]:
+        """Indices of the nodes that are classified: those of the target type, or all."""
+        if self.target_type is None or self.node_type is None:
+            return np.arange(self.num_nodes)
+        return np.flatnonzero(self.node_type == self.target_type)
+
+    @property
+    def links(self) -> NDArray[np.int32]:
+        """Pairs of neighbours, (L, 2), each once: the edges without direction, loops and repeats.
+
+        In a graph with a target type only the pairs of two nodes of that type.
+
+        Examples
+        --------
+        >>> arcs = [[1, 0], [0, 1], [1, 2], [2, 2]]
+        >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=arcs, directed=True)
+        >>> g.links.tolist(), g.degrees.tolist()
+        ([[0, 1], [1, 2]], [1, 2, 1])
+        """
+        return self._links[0]
+
+    @cached_property
+    def _links(self) -> tuple[NDArray[np.int32], NDArray[np.int64] | None]:
+        """The links, and the number of each edge's link (-1: none); None if edges are links."""
+        if not self.directed and self.target_type is None:
+            return self.edges, None
+        links, number = link_numbers(self.edges, self.num_nodes)
+        member = np.zeros(self.num_nodes, dtype=bool)
+        member[self.classified] = True
+        inside = member[links].all(axis=1)
+        renumbered = np.append(np.where(inside, np.cumsum(inside) - 1, -1), -1)
+        return read_only(links[inside]), renumbered[number]
+
+    @property
+    def link_of_edge(self) -> NDArray[np.int64]:
+        """The number of each edge's link, (E,); -1 for an edge that belongs to none.
+
+        Examples
+        --------
+        >>> g = Graph(features=[[1.0], [0.0]], edges=[[1, 0], [0, 0]], directed=True)
+        >>> g.link_of_edge.tolist()
+        [0, -1]
+        """
+        number = self._links[1]
+        return np.arange(self.num_edges) if number is None else number
+
+    def keep_links(self, keep: NDArray[np.bool_]) -> Graph:
+        """Return the graph without the edges of the links where ``keep`` is false, (L,) bool.
+
+        Edges that belong to no link, such as self-loops, stay.
+
+        Examples
+        --------
+        >>> arcs = [[1, 0], [0, 1], [1, 2], [2, 2]]
+        >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=arcs, directed=True)
+        >>> g.keep_links(np.array([False, True])).edges.tolist()
+        [[1, 2], [2, 2]]
+        """
+        number = self._links[1]
+        return self.keep_edges(keep if number is None else np.append(keep, True)[number])
+
+    def without_neighbours(self) -> Graph:
+        """Return the graph without its edges; self-loops stay, as they bring no neighbour.
+
+        Examples
+        --------
+        >>> arcs = [[1, 0], [1, 1]]
+        >>> Graph(features=[[1.0], [0.0]], edges=arcs, directed=True).without_neighbours().edges
+        array([[1, 1]], dtype=int32)
+        """
+        return self.keep_edges(self.edges[:, 0] == self.edges[:, 1])
 
     @property
     def labelled(self) -> NDArray[np.int64]:
@@ -161,11 +287,17 @@ class Graph:
         if "features" in changes:
             changes["features"] = self._checked_columns(changes)
         new = Graph._from_valid(**self._fields() | changes)
-        for name in changes:
-            if name != "features":
-                object.__setattr__(new, name, new._checked(name))
-        if "labels" in changes or "class_names" in changes:
-            check_labels_are_named(new.labels, new.class_names)
+        checked = {*changes} - {"features"}
+        if "directed" in changes:
+            checked.add("edges")
+        if "edges" in changes:
+            checked |= {key for key in EDGE_FIELDS if getattr(new, key) is not None}
+        if "features" in changes and new.type_columns is not None:
+            checked.add("type_columns")
+        for name in sorted(checked, key=_CHECK_ORDER.index):
+            object.__setattr__(new, name, new._checked(name))
+        if checked:
+            new._check_together()
         return new
 
     def _checked_columns(self, changes: dict[str, Any]) -> Features:
@@ -185,7 +317,7 @@ class Graph:
             )
         return features
 
-    def keep_edges(self, keep: NDArray[np.bool_]) -> Graph:
+    def keep_edges(self, keep: NDArray[Any]) -> Graph:
         """Return the graph with the edges where ``keep`` is true, without validating it again.
 
         Examples
@@ -194,7 +326,13 @@ class Graph:
         >>> g.keep_edges(np.array([False, True])).edges.tolist()
         [[1, 2]]
         """
-        return Graph._from_valid(**self._fields() | {"edges": self.edges[keep]})
+        return Graph._from_valid(**self._fields() | self._edge_rows(keep))
+
+    def _edge_rows(self, rows: NDArray[Any]) -> dict[str, Any]:
+        """Return the edges of some rows with their attributes."""
+        chosen = {"edges": self.edges[rows]}
+        attributes = {key: getattr(self, key) for key in EDGE_FIELDS}
+        return chosen | {key: x[rows] for key, x in attributes.items() if x is not None}
 
     def subgraph(self, nodes: Nodes) -> Graph:
         """Return the graph of some nodes, in their order, and the edges between them.
@@ -212,33 +350,18 @@ class Graph:
         ([3.0, 2.0], [[0, 1]], [1, 1])
         """
         rows = select_nodes(nodes, self.num_nodes)
-        place = np.full(self.num_nodes, -1, dtype=np.int64)
-        place[rows] = np.arange(rows.size)
-        repeats = rows[place[rows] != np.arange(rows.size)]
-        if repeats.size:
-            raise InputError(f"node {repeats[0]} is selected twice; select each node once.")
-        ends = place[self.edges]
-        values = self._fields() | {
-            "features": self.features[rows],
-            "edges": tidy_edges(ends[(ends >= 0).all(axis=1)], rows.size),
-        }
-        for key in ("labels", "time", "train_masks", "val_masks", "test_masks"):
+        ends = place_in(rows, self.num_nodes)[self.edges]
+        inside = np.flatnonzero((ends >= 0).all(axis=1))
+        part = self._edge_rows(inside) | {"edges": ends[inside]}
+        if not self.directed:
+            pairs = part.pop("edges")
+            part = merged_edges(pairs, part, rows.size) if part else {"edges": pairs}
+            part["edges"] = tidy_edges(part["edges"], rows.size)
+        values = self._fields() | {"features": self.features[rows], **part}
+        for key in NODE_FIELDS:
             if values[key] is not None:
                 values[key] = values[key][..., rows]
         return Graph(**values)
-
-    @classmethod
-    def from_edges(cls, features: ArrayLike | sp.spmatrix, edges: ArrayLike, **other: Any) -> Graph:
-        """Build a graph from any edge list: directions are merged, duplicates and loops dropped.
-
-        Examples
-        --------
-        >>> Graph.from_edges([[1.0], [2.0]], [[0, 1], [1, 0], [1, 1]]).edges.tolist()
-        [[0, 1]]
-        """
-        checked = checked_features(features)
-        pairs = checked_pairs(edges, checked.shape[0])
-        return cls(features=checked, edges=tidy_edges(pairs, checked.shape[0]), **other)
 
     @classmethod
     def _from_valid(cls, **values: Any) -> Graph:
@@ -251,130 +374,12 @@ class Graph:
             object.__setattr__(new, field.name, value)
         return new
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Graph:
-        """Read a graph from the ``.npz`` format (no pickles; every array is validated).
-
-        Unknown keys are ignored. Raises `FileError` naming the key and the first bad entry.
-        """
-        try:
-            values = from_arrays(read_npz(path))
-            return cls(**values | {"name": values["name"] or Path(path).stem})
-        except InputError as error:
-            raise FileError(f"{path}: {error}") from error
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the graph as ``.npz``, atomically; `load` reads it back."""
-        write_npz(path, to_arrays(self._fields()))
-
     def _fields(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @classmethod
-    def from_pyg(cls, data: Data, *, drop: str | Collection[str] = ()) -> Graph:
-        """Convert a ``torch_geometric`` ``Data`` (``x``, ``edge_index``, ``y``, masks).
 
-        A mask of shape (N,) becomes one split, (N, S) becomes S splits. What else the data holds
-        that a model could read is refused, because the model would silently answer for another
-        graph: edges in one direction only, self-loops, repeated edges, and further fields per node
-        or per edge such as ``edge_weight``, ``edge_attr`` or ``pos``.
-
-        Parameters
-        ----------
-        data
-            The data; its tensors may be on any device and are copied.
-        drop
-            What to drop: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of fields, or
-            ``"all"``. `graphtemper.pyg.Predictor.check` finds out whether a model reads it.
-        """
-        graph = cls.from_edges(**conversion.read_pyg(data))
-        conversion.check_losses(data, drop)
-        return graph
-
-    def to_pyg(self) -> Data:
-        """Convert to a ``torch_geometric`` ``Data`` with both directions of each edge."""
-        return conversion.write_pyg(self._fields())
-
-    @classmethod
-    def from_networkx(
-        cls, graph: nx.Graph, features: str | ArrayLike, labels: str | None = None, **other: Any
-    ) -> Graph:
-        """Convert a ``networkx`` graph; node i is the i-th of ``graph.nodes``.
-
-        Parameters
-        ----------
-        graph
-            Directions are merged, self-loops and parallel edges dropped.
-        features
-            Name of the node attribute with the features, or an (N, F) array.
-        labels
-            Name of the node attribute with the class, if any; nodes without it are unlabelled.
-        other
-            Further fields of the `Graph`.
-
-        Examples
-        --------
-        >>> import networkx as nx
-        >>> g = nx.Graph([("a", "b"), ("b", "c")])
-        >>> nx.set_node_attributes(g, {"a": [1.0], "b": [2.0], "c": [3.0]}, "x")
-        >>> nx.set_node_attributes(g, {"a": 0, "c": 1}, "y")
-        >>> converted = Graph.from_networkx(g, features="x", labels="y")
-        >>> converted.edges.tolist(), converted.labels.tolist()
-        ([[0, 1], [1, 2]], [0, -1, 1])
-        """
-        return cls.from_edges(**conversion.read_networkx(graph, features, labels), **other)
-
-    @classmethod
-    def from_scipy(
-        cls, adjacency: sp.spmatrix, features: ArrayLike | sp.spmatrix, **other: Any
-    ) -> Graph:
-        """Convert a SciPy adjacency matrix (N, N): each non-zero entry is an edge.
-
-        Directions are merged; the diagonal and weights are dropped.
-
-        Examples
-        --------
-        >>> matrix = sp.csr_matrix(np.array([[1, 2, 0], [0, 0, 0], [0, 1, 0]]))
-        >>> Graph.from_scipy(matrix, features=[[1.0], [2.0], [3.0]]).edges.tolist()
-        [[0, 1], [1, 2]]
-        """
-        checked = checked_features(features)
-        return cls.from_edges(checked, conversion.read_scipy(adjacency, checked.shape[0]), **other)
-
-
-def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:
-    """Turn a boolean mask, an index array or None (all nodes) into an index array.
-
-    Examples
-    --------
-    >>> select_nodes([True, False, True], 3).tolist()
-    [0, 2]
-    >>> select_nodes([2, 0], 3).tolist()
-    [2, 0]
-    """
-    if nodes is None:
-        return np.arange(num_nodes)
-    array = as_array(nodes, "nodes")
-    if array.ndim != 1:
-        raise InputError(f"nodes must be one-dimensional, but has shape {array.shape}.")
-    if array.dtype == bool:
-        if array.size != num_nodes:
-            raise InputError(
-                f"the node mask has {array.size} entries but the graph has {num_nodes} nodes."
-            )
-        array = np.flatnonzero(array)
-    elif array.size == 0:
-        array = array.astype(np.int64)
-    elif not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"nodes must be a boolean mask or integer indices, not {array.dtype}.")
-    if array.size == 0:
-        raise InputError("no node is selected; pass at least one.")
-    bad = np.flatnonzero((array < 0) | (array >= num_nodes))
-    if bad.size:
-        raise InputError(
-            f"nodes[{bad[0]}] is {array[bad[0]]}, outside 0..{num_nodes - 1}; use valid indices."
-        )
-    return array.astype(np.int64)
+# `directed` decides how edges are checked, and their number how attributes are.
+_CHECK_ORDER = ["directed", "edges", *(item.name for item in fields(Graph)[2:])]
 
 
 def select_labelled(

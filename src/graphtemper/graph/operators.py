@@ -39,7 +39,9 @@ COLUMNS_AT_ONCE = 64
 
 
 def adjacency(graph: Graph) -> sp.csr_matrix:
-    """Return the symmetric 0/1 adjacency matrix A as float32 CSR.
+    """Return the symmetric 0/1 adjacency matrix A of the links as float32 CSR.
+
+    Directions, self-loops, repeats and weights of edges are not in it, see `Graph.links`.
 
     Examples
     --------
@@ -61,7 +63,9 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     `self-loop`   :math:`\tilde D^{-1/2}(A+I)\tilde D^{-1/2}`  keeps its own features
     ============  ==========================================  ===========================
 
-    `self-loop` is the operator of Kipf and Welling's GCN and of the paper's SIGN features.
+    `self-loop` is the operator of Kipf and Welling's GCN and of the paper's SIGN features. With
+    `Graph.edge_weight`, A holds the weights of the links and D their sums; weights must not be
+    negative. A is symmetric in a directed graph too: the weight of a link is the sum of its edges'.
 
     Examples
     --------
@@ -88,13 +92,40 @@ def _cached(graph: Graph, name: str, make: Callable[[Graph], sp.csr_matrix]) -> 
 
 
 def _adjacency(graph: Graph) -> sp.csr_matrix:
-    low, high = graph.edges[:, 0], graph.edges[:, 1]
+    low, high = graph.links[:, 0], graph.links[:, 1]
     rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
     ones = np.ones(rows.size, dtype=np.float32)
     return sp.csr_matrix((ones, (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))
 
 
+def link_weights(graph: Graph) -> NDArray[np.float64] | None:
+    """Return the weight of every link, (L,), or None if edges have none; negative ones are refused.
+
+    Examples
+    --------
+    >>> arcs = [[0, 1], [1, 0]]
+    >>> g = Graph(features=[[1.0], [0.0]], edges=arcs, directed=True, edge_weight=[2.0, 3.0])
+    >>> link_weights(g).tolist()
+    [5.0]
+    """
+    weight = graph.edge_weight
+    if weight is None:
+        return None
+    bad = np.flatnonzero(weight < 0)
+    if bad.size:
+        raise InputError(
+            f"edge_weight[{bad[0]}] is {weight[bad[0]]}; a normalised operator needs weights of 0 "
+            "or more, so make them positive or leave them out with replace(edge_weight=None)."
+        )
+    number = graph.link_of_edge
+    inner = number >= 0
+    sums = np.bincount(number[inner], weight[inner], minlength=len(graph.links))
+    return sums.astype(np.float64)
+
+
 def _normalised(graph: Graph, kind: Operator) -> sp.csr_matrix:
+    if graph.edge_weight is not None:
+        return EdgeSubsets(graph, kind).operator(np.ones(len(graph.links), dtype=bool))
     plain = adjacency(graph)
     if kind == "self-loop":
         plain = sp.csr_matrix(plain + sp.identity(graph.num_nodes, np.float32, format="csr"))
@@ -104,7 +135,7 @@ def _normalised(graph: Graph, kind: Operator) -> sp.csr_matrix:
 
 
 def normalised_weights(
-    degrees: NDArray[np.integer],
+    degrees: NDArray[np.integer] | NDArray[np.floating],
     indices: NDArray[np.integer],
     indptr: NDArray[np.integer],
     kind: Operator,
@@ -121,7 +152,9 @@ def normalised_weights(
     return weights
 
 
-def row_scale(degrees: NDArray[np.integer], kind: Operator) -> NDArray[np.float64]:
+def row_scale(
+    degrees: NDArray[np.integer] | NDArray[np.floating], kind: Operator
+) -> NDArray[np.float64]:
     """Return the factor of each row of an operator, and of each column unless it is the mean.
 
     Examples
@@ -249,14 +282,10 @@ def horner(
 
 
 class EdgeSubsets:
-    """The normalised operators of all edge subsets of a graph, without a new matrix for each.
-
-    The CSR structure is built once, with the index of the edge at each entry; a subset changes the
-    weights only, and edges outside it have weight zero.
+    """The normalised operators of all subsets of a graph's links (`Graph.links`).
 
     Examples
     --------
-    >>> from graphtemper.graph.operators import operator
     >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
     >>> subsets = EdgeSubsets(g, "self-loop")
     >>> one = subsets.operator(np.array([True, False]))
@@ -267,12 +296,14 @@ class EdgeSubsets:
 
     def __init__(self, graph: Graph, kind: Operator = "self-loop") -> None:
         self._graph, self._kind = graph, kind
-        low, high = graph.edges[:, 0], graph.edges[:, 1]
+        self._links, self._weights = graph.links, link_weights(graph)
+        count = len(self._links)
+        low, high = self._links[:, 0], self._links[:, 1]
         own = np.arange(graph.num_nodes) if kind == "self-loop" else np.empty(0, np.int64)
         # Edges are numbered from 1, as SciPy may drop stored zeros; self-loops come last.
-        dtype = np.int32 if graph.num_edges < np.iinfo(np.int32).max else np.int64
-        edge = np.arange(1, graph.num_edges + 1, dtype=dtype)
-        number = np.concatenate([edge, edge, np.full(own.size, graph.num_edges + 1, dtype)])
+        dtype = np.int32 if count < np.iinfo(np.int32).max else np.int64
+        edge = np.arange(1, count + 1, dtype=dtype)
+        number = np.concatenate([edge, edge, np.full(own.size, count + 1, dtype)])
         rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
         shape = (graph.num_nodes, graph.num_nodes)
         matrix = sp.csr_matrix((number, (rows, columns)), shape=shape)
@@ -280,12 +311,13 @@ class EdgeSubsets:
         self._structure = (matrix.indices, matrix.indptr)
 
     def operator(self, keep: NDArray[np.bool_]) -> sp.csr_matrix:
-        """Return the operator of the edges with ``keep`` true, (E,) bool."""
-        graph = self._graph
-        degrees = np.bincount(graph.edges[keep].ravel(), minlength=graph.num_nodes)
+        """Return the operator of the links with ``keep`` true, (L,) bool."""
+        graph, own = self._graph, self._weights
+        each = None if own is None else np.repeat(own[keep], 2)
+        degrees = np.bincount(self._links[keep].ravel(), each, minlength=graph.num_nodes)
         indices, indptr = self._structure
         weights = normalised_weights(degrees, indices, indptr, self._kind)
-        weights *= np.append(keep, True)[self._number]
+        weights *= np.append(keep if own is None else keep * own, True)[self._number]
         shape = (graph.num_nodes, graph.num_nodes)
         return sp.csr_matrix((weights.astype(np.float32), indices, indptr), shape=shape)
 
@@ -319,6 +351,31 @@ def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
         total += np.square(deviation, dtype=np.float64).sum(axis=0)
     # The deviations are from the mean rounded to the precision of the features.
     return mean, np.sqrt(np.maximum(total / count - (mean - near) ** 2, 0.0))
+
+
+def graph_moments(graph: Graph) -> tuple[FloatArray, FloatArray]:
+    """Return mean and standard deviation of each column over the nodes that have the column.
+
+    These are all nodes, unless node types have columns of their own (`Graph.type_columns`).
+
+    Examples
+    --------
+    >>> from graphtemper import Graph
+    >>> types = {"node_type": [0, 1, 1], "type_columns": [[0, 1], [1, 2]]}
+    >>> g = Graph(features=[[3.0, 0.0], [0.0, 1.0], [0.0, 5.0]], edges=[], **types)
+    >>> [values.tolist() for values in graph_moments(g)]
+    [[3.0, 3.0], [0.0, 2.0]]
+    """
+    if graph.type_columns is None or graph.node_type is None:
+        return column_moments(graph.features)
+    mean, std = np.zeros(graph.num_features), np.zeros(graph.num_features)
+    for first, last in np.unique(graph.type_columns, axis=0):
+        types = np.flatnonzero((graph.type_columns == [first, last]).all(axis=1))
+        rows = np.flatnonzero(np.isin(graph.node_type, types))
+        if rows.size:
+            block = graph.features[rows][:, first:last]
+            mean[first:last], std[first:last] = column_moments(block)
+    return mean, std
 
 
 def row_blocks(count: int, width: int) -> Iterator[slice]:

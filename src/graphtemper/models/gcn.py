@@ -22,6 +22,7 @@ from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models.first_layer import FirstLayerPasses
 from graphtemper.models.losses import named
+from graphtemper.models.predictor import check_one_node_type
 from graphtemper.models.saved import check_fields, finite_array, save
 
 FORMAT = "graphtemper.gcn/1"
@@ -139,6 +140,7 @@ class GCN(HasParameters):
             check_integer(patience, "patience", 1)
             if val_nodes is None:
                 raise InputError("patience needs val_nodes=..., the nodes that it is measured on.")
+        check_one_node_type(graph, "GCN")
         rows, labels = select_labelled(graph, nodes)
         if np.unique(labels).size < 2:
             raise InputError("the nodes have one class; fit needs at least two.")

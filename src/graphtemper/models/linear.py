@@ -22,6 +22,7 @@ from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
 from graphtemper.graph.operators import Operator, multiply, operator
 from graphtemper.models.linear_passes import LinearPasses
+from graphtemper.models.predictor import check_one_node_type
 from graphtemper.models.saved import check_fields, finite_array, save
 
 FORMAT = "graphtemper.linear/1"
@@ -31,6 +32,9 @@ MAX_HOPS = 1000
 
 class LinearGNN(HasParameters):
     """A linear graph network with a logistic head; use `SGC` or `SIGN`.
+
+    Edge weights are used if the graph has them. Of a directed graph it reads the links
+    (`Graph.links`), without direction; edge features and edge types are not read.
 
     Parameters
     ----------
@@ -115,6 +119,7 @@ class LinearGNN(HasParameters):
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
+        check_one_node_type(graph, type(self).__name__)
         rows, labels = select_labelled(graph, nodes)
         present = np.unique(labels)
         if present.size < 2:

@@ -49,8 +49,8 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray, as_array
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features, read_only
-from graphtemper.graph.conversion import is_pyg
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.pyg_conversion import is_pyg
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -151,6 +151,20 @@ def _detached(output: Any) -> NDArray[Any]:
         tensor = output.detach().cpu()
         output = tensor.double().numpy() if tensor.is_floating_point() else tensor.numpy()
     return as_array(output, "logits")
+
+
+def check_one_node_type(graph: Graph, model: str) -> None:
+    """Raise `InputError` if the nodes that are classified are only a part of the graph.
+
+    Examples
+    --------
+    >>> check_one_node_type(Graph(features=[[1.0], [0.0]], edges=[[0, 1]]), "SIGN")
+    """
+    if graph.target_type is not None:
+        raise InputError(
+            f"{model} is for graphs with one type of nodes; use a PyTorch Geometric module for "
+            "several, wrapped with graphtemper.pyg.predictor."
+        )
 
 
 def _contents(graph: Graph) -> list[tuple[int, int]]:
@@ -271,7 +285,7 @@ class Passes(Protocol):
         """
 
     def edge_runner(self, graph: Graph) -> EdgeRunner:
-        """Return a function from a subset of the edges, (E,) bool, to the logits on it."""
+        """Return a function from a subset of `Graph.links`, (L,) bool, to the logits on it."""
 
     def own_view(self, graph: Graph) -> FloatArray:
         """Return the logits of every node without its neighbours."""
@@ -358,7 +372,7 @@ class ForwardPasses:
 
     def edge_runner(self, graph: Graph) -> EdgeRunner:
         """See `Passes.edge_runner`."""
-        return lambda keep: predict(self.predictor, graph.keep_edges(keep))
+        return lambda keep: predict(self.predictor, graph.keep_links(keep))
 
     def own_view(self, graph: Graph) -> FloatArray:
         """See `Passes.own_view`; zero if the model cannot run on a graph without edges."""
@@ -369,14 +383,14 @@ class ForwardPasses:
 
 
 def without_edges(graph: Graph) -> Graph:
-    """Return the graph without its edges.
+    """Return the graph without its edges; self-loops of a directed graph stay.
 
     Examples
     --------
     >>> without_edges(Graph(features=[[1.0], [2.0]], edges=[[0, 1]])).num_edges
     0
     """
-    return graph.replace(edges=np.empty((0, 2), dtype=np.int32))
+    return graph.without_neighbours()
 
 
 def _dense(graph: Graph) -> NDArray[np.float32]:

@@ -27,7 +27,8 @@ from graphtemper.scale.storage.shards import MANIFEST
 Content = TypeVar("Content")
 # Fields of a graph that no watch reads.
 _MASKS = ("train_masks", "val_masks", "test_masks")
-_NOT_READ = ("labels", "name", "class_names", "feature_names", *_MASKS)
+_TYPE_NAMES = ("node_type_names", "edge_type_names")
+_NOT_READ = ("labels", "name", "class_names", "feature_names", *_TYPE_NAMES, *_MASKS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from graphtemper.errors import GraphTemperError
-from graphtemper.graph.conversion import EDGE_LOSSES
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.pyg_conversion import is_hetero
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -97,7 +97,7 @@ def in_words(logits: Logits, others: Logits) -> str:
 def inputs_read(run: Callable[[Data], Logits], data: Data, relative: float) -> list[str]:
     """Return the things in ``data``, in words, without which ``run`` fails or answers differently.
 
-    Features and edges as such are not tried.
+    What a `Graph` carries is not tried.
     """
     logits, names = run(data), []
     for name, other in _reduced(data):
@@ -110,39 +110,20 @@ def inputs_read(run: Callable[[Data], Logits], data: Data, relative: float) -> l
     return names
 
 
+# What a graph carries of a Data; taking it away would tell nothing about the conversion.
+_CARRIED = ("x", "edge_index", "adj_t", "edge_weight", "edge_attr", "edge_type", "node_type")
+
+
 def _reduced(data: Data) -> Iterator[tuple[str, Data]]:
     """Yield copies of the data that lack one thing each, with its name."""
-    source, target = data.edge_index.cpu().numpy().astype(np.int64)
-    keys = source * int(data.num_nodes) + target
-    reverse = target * int(data.num_nodes) + source
-    everything = np.arange(keys.size)
-    one_way = np.flatnonzero(~np.isin(reverse, keys))
-    if one_way.size:
-        both = _with_edges(data, np.concatenate([everything, one_way]))
-        both.edge_index[:, keys.size :] = both.edge_index[:, keys.size :].flip(0)
-        yield EDGE_LOSSES["direction"], both
-    inner = np.flatnonzero(source != target)
-    if inner.size < keys.size:
-        yield EDGE_LOSSES["self_loops"], _with_edges(data, inner)
-    first = np.sort(np.unique(keys, return_index=True)[1])
-    if first.size < keys.size:
-        yield EDGE_LOSSES["multi_edges"], _with_edges(data, first)
+    if is_hetero(data):
+        return
     if data.x.dtype == torch.float64:
         rounded = data.clone()
         rounded.x = rounded.x.float()
         yield "features in float64", rounded
     for key in sorted(data.keys()):  # PyG lists them in any order
-        if key not in ("x", "edge_index"):
+        if key not in _CARRIED:
             other = data.clone()
             del other[key]
             yield f"data.{key}", other
-
-
-def _with_edges(data: Data, rows: NDArray[np.int64]) -> Data:
-    """Return a copy of the data with these of its edges, in this order, and their fields."""
-    chosen, other = torch.from_numpy(rows).to(data.edge_index.device), data.clone()
-    for key in data.keys():  # noqa: SIM118 (a Data is not a mapping)
-        if key != "edge_index" and data.is_edge_attr(key):
-            other[key] = data[key][chosen]
-    other.edge_index = data.edge_index[:, chosen].clone()
-    return other

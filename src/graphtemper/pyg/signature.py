@@ -14,10 +14,28 @@ _ROLES = {
     "x": ("x", "input", "inputs", "feat", "feats", "features", "h"),
     "edge_index": ("edge_index", "edges"),
     "edge_weight": ("edge_weight", "edge_weights"),
-    "data": ("data", "batch", "graph"),
+    "edge_attr": ("edge_attr", "edge_attrs", "edge_features"),
+    "edge_type": ("edge_type", "edge_types"),
+    "node_type": ("node_type", "node_types"),
+    "adj_t": ("adj_t", "adj"),
+    "x_dict": ("x_dict",),
+    "edge_index_dict": ("edge_index_dict",),
+    "edge_attr_dict": ("edge_attr_dict",),
+    "edge_weight_dict": ("edge_weight_dict",),
+    "batch": ("batch",),
+    "data": ("data", "graph"),
 }
-_ROLE_OF = {name: role for role, names in _ROLES.items() for name in names}
+ROLE_OF = {name: role for role, names in _ROLES.items() for name in names}
+# Without edges a graph network would silently be another model, so these are always passed.
+_EDGES = ("edge_index", "edge_index_dict", "adj_t")
 ADVICE = "pass adapter=lambda module, data: ... to say how it is called"
+
+
+class Needs(NamedTuple):
+    """What the inputs of a module must contain: dictionaries by type, and ``data.adj_t``."""
+
+    types: bool = False
+    adj_t: bool = False
 
 
 class Argument(NamedTuple):
@@ -42,26 +60,30 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
         parameters = inspect.signature(module.forward).parameters.values()
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}.forward does not show its arguments; {ADVICE}.") from error
-    passed = []
+    passed: list[Argument] = []
     for parameter in parameters:
         role = _role(parameter)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         if parameter.default is not parameter.empty:
-            # Without edges a graph network would silently be another model.
-            if role == "edge_index":
+            have_edges = any(argument.role in _EDGES for argument in passed)
+            if role in _EDGES and not have_edges:
                 passed.append(Argument(parameter.name, role, True))
             continue
         if role is None:
             raise InputError(
-                f"{name}.forward needs {parameter.name!r}, which is not one of x, edge_index, "
-                f"edge_weight or data; {ADVICE}."
+                f"{name}.forward needs {parameter.name!r}, which is not one of "
+                f"{', '.join(_ROLES)}; {ADVICE}."
             )
         by_keyword = parameter.kind is parameter.KEYWORD_ONLY
         passed.append(Argument(parameter.name, role, by_keyword))
+    if [argument.role for argument in passed] == ["batch"]:  # a loader's batch is a Data
+        passed = [passed[0]._replace(role="data")]
     roles = [argument.role for argument in passed]
-    if not {"x", "data"} & set(roles):
-        raise InputError(f"{name}.forward names neither x nor data among its arguments; {ADVICE}.")
+    if not {"x", "x_dict", "data"} & set(roles):
+        raise InputError(
+            f"{name}.forward names none of x, x_dict and data among its arguments; {ADVICE}."
+        )
     if len(set(roles)) < len(roles) or ("data" in roles and len(roles) > 1):
         listed = ", ".join(argument.name for argument in passed)
         raise InputError(f"{name}.forward({listed}) is ambiguous; {ADVICE}.")
@@ -80,13 +102,38 @@ def optional_fields(module: torch.nn.Module) -> tuple[str, ...]:
     return tuple(
         parameter.name
         for parameter in inspect.signature(module.forward).parameters.values()
-        if parameter.default is not parameter.empty and _role(parameter) != "edge_index"
+        if parameter.default is not parameter.empty and _role(parameter) not in _EDGES
     )
+
+
+def needs(module: torch.nn.Module, passed: tuple[Argument, ...], adapter: object) -> Needs:
+    """Return what a module must get next to features and edges.
+
+    Whether it reads ``data.adj_t`` is known from the names in the code of its parts.
+
+    Examples
+    --------
+    >>> from torch_geometric.nn import GCNConv
+    >>> needs(GCNConv(4, 2), arguments(GCNConv(4, 2)), None)
+    Needs(types=False, adj_t=False)
+    """
+    roles = {argument.role for argument in passed}
+    called = [adapter, *(part.forward for part in module.modules())]
+    takes_data = adapter is not None or "data" in roles
+    return Needs(
+        types=any(role.endswith("_dict") for role in roles),
+        adj_t=takes_data and any("adj_t" in _names_in_code(function) for function in called),
+    )
+
+
+def _names_in_code(function: object) -> tuple[str, ...]:
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return () if code is None else (*code.co_names, *map(str, code.co_consts))
 
 
 def _role(parameter: inspect.Parameter) -> str | None:
     annotation = parameter.annotation
     kind = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    if kind.rpartition(".")[2] == "Data":
+    if kind.rpartition(".")[2] in ("Data", "HeteroData", "Batch"):
         return "data"
-    return _ROLE_OF.get(parameter.name)
+    return ROLE_OF.get(parameter.name)

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper.errors import GraphTemperError, InputError, ModelError
-from graphtemper.graph.conversion import is_pyg, pyg_losses
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
+from graphtemper.graph.pyg_conversion import is_pyg, pyg_losses
 from graphtemper.pyg.agreement import (
     Agreement,
     compare,
@@ -27,12 +27,12 @@ from graphtemper.pyg.batches import Batches, Rows
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.inputs import Inputs, from_data, from_graph
 from graphtemper.pyg.returns import Returns, as_logits, checked_output
-from graphtemper.pyg.signature import Argument, arguments, optional_fields
+from graphtemper.pyg.signature import Argument, Needs, arguments, needs, optional_fields
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
 
-Adapter = Callable[[torch.nn.Module, "Data"], torch.Tensor]
+Adapter = Callable[[torch.nn.Module, Any], torch.Tensor]
 MakeInputs = Callable[[torch.device, torch.dtype], Inputs]
 
 
@@ -45,10 +45,15 @@ def predictor(
 ) -> Predictor:
     """Wrap a trained module as a frozen predictor.
 
-    The arguments of ``forward`` are recognised by name: ``f(x)``, ``f(x, edge_index)``,
-    ``f(x, edge_index, edge_weight)`` with weights of one, or ``f(data)`` with a PyG ``Data`` that
-    has ``x`` and ``edge_index``. Optional arguments other than ``edge_index`` keep their defaults.
-    `Predictor.check` compares the wrapped module with the module itself on a ``Data``.
+    The arguments of ``forward`` are recognised by name: ``x``, ``edge_index``, ``edge_weight``
+    (ones, where the graph has no weights), ``edge_attr``, ``edge_type``, ``node_type``, ``adj_t``,
+    ``batch``, ``x_dict``, ``edge_index_dict``, ``edge_attr_dict``, or ``data`` alone, a PyG
+    ``Data`` with all that the graph holds except labels and masks, or a ``HeteroData`` for a graph
+    made from one. Optional arguments are passed if the graph has the field. `Predictor.check`
+    compares the wrapped module with the module itself on a ``Data`` or ``HeteroData``.
+
+    A module for several node types returns logits for the nodes of the target type, or a dictionary
+    with them; the rows of all other nodes are zero.
 
     Every call runs in evaluation mode without gradients on the module's device, and restores the
     module's state. Values that layers have cached for another graph (PyG's ``cached=True``) are not
@@ -97,6 +102,7 @@ class Predictor:
     returns: Returns = "logits"
     batches: Batches | None = None
     arguments: tuple[Argument, ...] = field(init=False)
+    needs: Needs = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.module, torch.nn.Module):
@@ -109,6 +115,7 @@ class Predictor:
             raise InputError(f"batches must be Batches(hops=...), not {self.batches!r}.")
         passed = () if self.adapter is not None else arguments(self.module)
         object.__setattr__(self, "arguments", passed)
+        object.__setattr__(self, "needs", needs(self.module, passed, self.adapter))
 
     @property
     def __name__(self) -> str:
@@ -141,17 +148,25 @@ class Predictor:
                 "Graph.from_pyg(data) converts a PyG Data."
             )
         if self.batches is None:
-            return self._logits([(partial(from_graph, graph, None), slice(None))])
+            return self._logits([(partial(from_graph, graph, None, self.needs), None)], graph)
+        if graph.target_type is not None:
+            raise InputError(
+                "Batches are for graphs with one type of nodes; run this graph in one pass."
+            )
         parts = self.batches.parts(adjacency(graph))
-        return self._logits((partial(from_graph, graph, nodes), rows) for nodes, rows in parts)
+        return self._logits(
+            ((partial(from_graph, graph, nodes, self.needs), rows) for nodes, rows in parts), graph
+        )
 
-    def check(self, data: Data, logits: ArrayLike | torch.Tensor | None = None) -> Agreement:
+    def check(
+        self, data: Data | HeteroData, logits: ArrayLike | torch.Tensor | None = None
+    ) -> Agreement:
         """Compare the logits of the wrapped module with the module's own on a PyG ``Data``.
 
         The module is called on ``data`` as its signature suggests: ``net(data)``, or
         ``net(x, edge_index)`` with each optional argument that ``data`` has a field for
         (``edge_weight``, ``edge_attr``), or through the adapter. The wrapped module is called on
-        ``Graph.from_pyg(data, drop="all")``.
+        ``Graph.from_pyg(data)`` without the fields that a graph cannot hold.
 
         Parameters
         ----------
@@ -182,15 +197,15 @@ class Predictor:
         >>> predictor(GCNConv(4, 2)).check(data).equal_predictions
         1.0
         >>> data.edge_weight = torch.rand(data.num_edges)
-        >>> predictor(GCNConv(4, 2)).check(data)
-        Traceback (most recent call last):
-        graphtemper.errors.InputError: GCNConv is another model when wrapped: ...
+        >>> predictor(GCNConv(4, 2)).check(data).graph.edge_weight.shape == (data.num_edges,)
+        True
         """
         if not is_pyg(data):
             raise InputError(f"check compares on a PyG Data, not {type(data).__name__}.")
-        graph = Graph.from_pyg(data, drop="all")
+        graph = Graph.from_pyg(data, drop=pyg_losses(data))
         relative = tolerance(home(self.module)[1])
-        own = self._own_logits(data) if logits is None else self._checked(logits, graph)
+        run = partial(self._own_logits, graph)
+        own = run(data) if logits is None else self._checked(logits, graph)
         try:
             wrapped = self(graph)
         except ModelError as error:
@@ -200,7 +215,7 @@ class Predictor:
                 return Agreement(graph, pyg_losses(data), *compare(own, wrapped))
             problem = in_words(own, wrapped)
         # With logits from elsewhere, how the module is called on the data is not known.
-        reads = inputs_read(self._own_logits, data, relative) if logits is None else []
+        reads = inputs_read(run, data, relative) if logits is None else []
         raise InputError(
             f"{self.__name__} is another model when wrapped: {problem}; {self._advice(reads)}"
         )
@@ -216,52 +231,74 @@ class Predictor:
         return "wrap it with an adapter that computes all it reads from data.x and data.edge_index."
 
     def _checked(self, logits: ArrayLike | torch.Tensor, graph: Graph) -> NDArray[np.float32]:
-        tensor = torch.as_tensor(logits)
-        return as_logits(
-            checked_output(tensor, graph.num_nodes, "logits"), self.returns, self.__name__
-        )
+        tensor, rows = torch.as_tensor(logits), graph.classified
+        if len(tensor) != rows.size:
+            rows = np.arange(graph.num_nodes)
+        checked = checked_output(tensor, rows.size, "logits")
+        return _spread(as_logits(checked, self.returns, self.__name__), rows, graph.num_nodes)
 
-    def _own_logits(self, data: Data) -> NDArray[np.float32]:
+    def _own_logits(self, graph: Graph, data: Data | HeteroData) -> NDArray[np.float32]:
         """Return the logits of the module, called on the data as a user would call it."""
-        roles = {argument.role for argument in self.arguments}
-        by_name = self.adapter is None and "data" not in roles
-        optional = optional_fields(self.module) if by_name else ()
-        return self._logits([(partial(from_data, data, optional), slice(None))])
+        return self._logits([(partial(from_data, data), None)], graph)
 
-    def _logits(self, parts: Iterable[tuple[MakeInputs, Rows | slice]]) -> NDArray[np.float32]:
-        """Run the module on each part and concatenate the selected rows."""
+    def _logits(
+        self, parts: Iterable[tuple[MakeInputs, Rows | None]], graph: Graph
+    ) -> NDArray[np.float32]:
+        """Run the module on each part and concatenate the selected rows (default: all)."""
         check_weights(self.module)
         device, dtype = home(self.module)
         outputs = []
         with frozen(self.module):
             for make, rows in parts:
                 # Inputs are made for each run: a module may work on them in place.
-                run = partial(self._run, partial(make, device, dtype))
-                outputs.append(repeatable(run, device, self.__name__)[rows])
-        return as_logits(np.concatenate(outputs), self.returns, self.__name__)
+                run = partial(self._run, partial(make, device, dtype), graph)
+                output = repeatable(run, device, self.__name__)
+                outputs.append(output if rows is None else output[rows])
+        logits = as_logits(np.concatenate(outputs), self.returns, self.__name__)
+        return _spread(logits, graph.classified, graph.num_nodes)
 
-    def _run(self, make: Callable[[], Inputs]) -> NDArray[np.float64]:
+    def _run(self, make: Callable[[], Inputs], graph: Graph) -> NDArray[np.float64]:
+        """Return the module's output for the classified nodes of the inputs."""
         inputs = make()
-        num_nodes, num_features = inputs.tensors["x"].shape
         try:
             output = self._call(inputs)
         except GraphTemperError:
             raise
         except Exception as error:
             raise ModelError(
-                f"{self.__name__} raised {type(error).__name__} on a graph with {num_nodes} nodes "
-                f"and {num_features} feature columns: {error}"
+                f"{self.__name__} raised {type(error).__name__} on a graph with "
+                f"{inputs.num_nodes} nodes and {inputs.num_features} feature columns: {error}"
             ) from error
-        return checked_output(output, num_nodes, self.__name__)
+        if graph.target_type is None:
+            return checked_output(output, inputs.num_nodes, self.__name__)
+        names, rows = graph.node_type_names, graph.classified
+        if isinstance(output, dict) and names is not None:
+            output = output.get(names[graph.target_type], output)
+        if isinstance(output, torch.Tensor) and len(output) == graph.num_nodes:
+            return checked_output(output, graph.num_nodes, self.__name__)[rows]
+        return checked_output(output, rows.size, self.__name__)
 
     def _call(self, inputs: Inputs) -> Any:
         if self.adapter is not None:
             return self.adapter(self.module, inputs.as_data())
-        positional, keyword = [], dict(inputs.optional)
+        takes_data = any(argument.role == "data" for argument in self.arguments)
+        positional = []
+        keyword = {} if takes_data else inputs.optional(optional_fields(self.module))
         for name, role, by_keyword in self.arguments:
-            value = inputs.as_data() if role == "data" else inputs.tensors[role]
+            value = inputs.of_role(role, name)
             if by_keyword:
                 keyword[name] = value
             else:
                 positional.append(value)
         return self.module(*positional, **keyword)
+
+
+def _spread(
+    logits: NDArray[np.float32], rows: NDArray[np.int64], num_nodes: int
+) -> NDArray[np.float32]:
+    """Return logits of some nodes as logits of all; the others have zeros."""
+    if rows.size == num_nodes:
+        return logits
+    spread = np.zeros((num_nodes, logits.shape[1]), dtype=logits.dtype)
+    spread[rows] = logits
+    return spread

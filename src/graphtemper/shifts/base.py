@@ -7,10 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import Seed, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import column_moments
 
 Change = Callable[[Graph, float, np.random.Generator], Graph]
 
@@ -94,3 +97,44 @@ def compose(*shifts: Shift) -> Shift:
         raise InputError("compose needs at least one shift.")
     levels = tuple(part.level for part in parts if isinstance(part.level, float))
     return Shift("+".join(part.family for part in parts), levels, parts=parts)
+
+
+def permuted_within_types(
+    graph: Graph, nodes: NDArray[np.intp], rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return the nodes in random order, where each stands in for one of its own node type.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [2.0], [3.0]], edges=[], node_type=[0, 0, 1])
+    >>> int(permuted_within_types(g, np.arange(3), np.random.default_rng(0))[2])
+    2
+    """
+    if graph.node_type is None:
+        return rng.permutation(nodes)
+    result = nodes.copy()
+    for kind in np.unique(graph.node_type):
+        places = np.flatnonzero(graph.node_type[nodes] == kind)
+        result[places] = nodes[rng.permutation(places)]
+    return result
+
+
+def moments_by_type(graph: Graph) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    """Return mean and standard deviation of the columns within each node type, and each row's type.
+
+    Both are (T, F), and the types are numbered 0 to T - 1; without node types T is 1.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [3.0], [7.0]], edges=[], node_type=[0, 0, 4])
+    >>> mean, _, row_type = moments_by_type(g)
+    >>> mean.ravel().tolist(), row_type.tolist()
+    ([2.0, 7.0], [0, 0, 1])
+    """
+    if graph.node_type is None:
+        mean, std = column_moments(graph.features)
+        return mean[None], std[None], np.zeros(graph.num_nodes, dtype=np.int64)
+    types, row_type = np.unique(graph.node_type, return_inverse=True)
+    parts = [column_moments(graph.features[row_type == number]) for number in range(types.size)]
+    means, stds = (np.array([part[side] for part in parts]) for side in (0, 1))
+    return means, stds, row_type

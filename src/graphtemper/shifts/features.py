@@ -1,5 +1,8 @@
 """Shifts of the features. Column means and deviations are those of the graph being shifted.
 
+In a graph with node types they are those of a node's own type, and rows are shuffled and blended
+within types.
+
 Sparse features stay sparse under `shuffle` and `drop_columns`, and under `mask` while the result
 is less than half full. `noise`, `heterogeneous`, `scale` and `offset` change every entry and return
 a dense (N, F) float32 array (4 N F bytes). They work on blocks of rows, so that memory is needed
@@ -19,8 +22,8 @@ from graphtemper._core.checks import checked_level
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import adjacency, column_moments, row_blocks
-from graphtemper.shifts.base import Shift
+from graphtemper.graph.operators import adjacency, row_blocks
+from graphtemper.shifts.base import Shift, moments_by_type, permuted_within_types
 
 Where = Literal["random", "region", "low-degree"]
 Generator = np.random.Generator
@@ -145,13 +148,21 @@ def _noise(graph: Graph, level: float, rng: Generator) -> Graph:
 def _noise_on(graph: Graph, level: float, rng: Generator, nodes: NDArray[np.intp]) -> Graph:
     if level == 0.0:
         return graph
-    size = (level * column_moments(graph.features)[1]).astype(np.float32)
+    _, std, row_type = moments_by_type(graph)
+    size = (level * std).astype(np.float32)
     out = _dense(graph.features)
     for rows in row_blocks(nodes.size, graph.num_features):
-        draw = rng.standard_normal((rows.stop - rows.start, size.size), dtype=np.float32)
-        draw *= size
+        draw = rng.standard_normal((rows.stop - rows.start, graph.num_features), dtype=np.float32)
+        draw *= _of_rows(size, row_type, nodes[rows])
         out[nodes[rows]] += draw
     return graph.replace(features=out)
+
+
+def _of_rows(
+    values: NDArray[Any], row_type: NDArray[np.int64], rows: slice | NDArray[np.intp]
+) -> NDArray[Any]:
+    """Return the row of ``values`` (T, F) of each node's type; one row serves all nodes."""
+    return values if len(values) == 1 else values[row_type[rows]]
 
 
 def _noise_on_random_half(graph: Graph, level: float, rng: Generator) -> Graph:
@@ -202,7 +213,8 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     if level == 0.0:
         return graph
     features = graph.features
-    mean = column_moments(features)[0].astype(np.float32)
+    means, _, row_type = moments_by_type(graph)
+    mean = means.astype(np.float32)
     filled = 1.0
     if not isinstance(features, np.ndarray):
         filled = level * float((mean != 0).mean())
@@ -210,7 +222,8 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     parts: list[Any] = []
     for rows in row_blocks(graph.num_nodes, graph.num_features):
         block = _dense(features[rows])
-        np.copyto(block, mean, where=rng.random(block.shape, dtype=np.float32) < level)
+        average = _of_rows(mean, row_type, rows)
+        np.copyto(block, average, where=rng.random(block.shape, dtype=np.float32) < level)
         parts.append(sp.csr_matrix(block) if filled < 0.5 else block)
     return graph.replace(features=sp.vstack(parts) if filled < 0.5 else np.concatenate(parts))
 
@@ -218,16 +231,17 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
 def _shuffle(graph: Graph, level: float, rng: Generator) -> Graph:
     chosen = rng.permutation(graph.num_nodes)[: round(level * graph.num_nodes)]
     origin = np.arange(graph.num_nodes)
-    origin[chosen] = rng.permutation(chosen)
+    origin[chosen] = permuted_within_types(graph, chosen, rng)
     return graph.replace(features=graph.features[origin])
 
 
 def _scale(graph: Graph, level: float, rng: Generator) -> Graph:
     if level == 1.0:
         return graph
-    mean = column_moments(graph.features)[0]
+    means, _, row_type = moments_by_type(graph)
     out = _dense(graph.features)
     for rows in row_blocks(*out.shape):
+        mean = _of_rows(means, row_type, rows)
         out[rows] = mean + level * (out[rows] - mean)
     return graph.replace(features=out)
 
@@ -235,9 +249,10 @@ def _scale(graph: Graph, level: float, rng: Generator) -> Graph:
 def _offset(graph: Graph, level: float, rng: Generator) -> Graph:
     if level == 0.0:
         return graph
-    std = column_moments(graph.features)[1]
+    _, std, row_type = moments_by_type(graph)
     out = _dense(graph.features)
-    out += (level * std * rng.standard_normal(std.size)).astype(np.float32)
+    moved = (level * std * rng.standard_normal(graph.num_features)).astype(np.float32)
+    out += _of_rows(moved, row_type, slice(None))
     return graph.replace(features=out)
 
 

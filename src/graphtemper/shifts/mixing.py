@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from graphtemper._core.checks import checked_level
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.shifts.base import Shift
+from graphtemper.shifts.base import Shift, permuted_within_types
 
 Generator = np.random.Generator
 
@@ -49,13 +49,15 @@ def smooth(level: float) -> Shift:
 def _blend(graph: Graph, level: float, rng: Generator) -> Graph:
     own, other = np.float32(1.0 - level), np.float32(level)
     features = graph.features
-    mixed = features * own + features[rng.permutation(graph.num_nodes)] * other
+    origin = permuted_within_types(graph, np.arange(graph.num_nodes), rng)
+    mixed = features * own + features[origin] * other
     return graph.replace(features=mixed)
 
 
 def _smooth(graph: Graph, level: float, rng: Generator) -> Graph:
     weight = np.where(graph.degrees > 0, level, 0.0).astype(np.float32)
-    means = multiply(operator(graph, "mean"), graph.features)
+    links = graph if graph.edge_weight is None else graph.replace(edge_weight=None)
+    means = multiply(operator(links, "mean"), graph.features)
     if not isinstance(graph.features, np.ndarray):
         own, other = (sp.diags(part, format="csr") for part in (1.0 - weight, weight))
         return graph.replace(features=multiply(own, graph.features) + multiply(other, means))

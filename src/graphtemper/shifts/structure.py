@@ -1,4 +1,11 @@
-"""Shifts of the edges. Self-loops and duplicates among drawn edges are dropped."""
+"""Shifts of the edges. Self-loops and duplicates among drawn edges are dropped.
+
+Attributes stay with their edge. In a directed graph all edges between two nodes are changed
+together and keep their directions: a fraction l of the links (pairs of nodes that an edge joins).
+An added link is a copy of a random one, with its attributes and types, between random nodes; in a
+graph with node types the new ends have the types of the old ones. Self-loops that the graph has are
+never changed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +17,7 @@ from graphtemper.errors import InputError
 from graphtemper.graph.checks import tidy_edges
 from graphtemper.graph.graph import Graph
 from graphtemper.shifts.base import Shift
+from graphtemper.shifts.links import Links
 
 Generator = np.random.Generator
 
@@ -89,52 +97,76 @@ def homophily(level: float) -> Shift:
     return Shift("homophily", checked_level("homophily", level, -1.0, 1.0), _homophily)
 
 
-def _chosen(graph: Graph, level: float, rng: Generator) -> NDArray[np.intp]:
-    return rng.permutation(graph.num_edges)[: round(level * graph.num_edges)]
+def _chosen(links: Links, level: float, rng: Generator) -> NDArray[np.intp]:
+    return rng.permutation(len(links.pairs))[: round(level * len(links.pairs))]
 
 
-def _without(graph: Graph, removed: NDArray[np.intp]) -> Graph:
-    keep = np.ones(graph.num_edges, dtype=bool)
+def _without(graph: Graph, links: Links, removed: NDArray[np.intp]) -> Graph:
+    keep = np.ones(len(links.pairs) + 1, dtype=bool)  # self-loops have the number -1
     keep[removed] = False
-    return graph.keep_edges(keep)
+    return graph.keep_edges(keep[links.number])
 
 
 def _rewire(graph: Graph, level: float, rng: Generator) -> Graph:
-    edges = graph.edges.copy()
-    chosen = _chosen(graph, level, rng)
+    links = Links.of(graph)
+    pairs = links.pairs.copy()
+    chosen = _chosen(links, level, rng)
     second = rng.integers(2, size=chosen.size)
-    edges[chosen, second] = rng.integers(graph.num_nodes, size=chosen.size)
-    return graph.replace(edges=tidy_edges(edges, graph.num_nodes))
+    pairs[chosen, second] = _random_ends(graph, pairs[chosen, second], rng)
+    return links.moved(graph, pairs)
+
+
+def _random_ends(graph: Graph, nodes: NDArray[np.integer], rng: Generator) -> NDArray[np.int64]:
+    """Return a uniformly random node of the same type for each node."""
+    if graph.node_type is None:
+        return rng.integers(graph.num_nodes, size=nodes.shape)
+    order = np.argsort(graph.node_type, kind="stable")
+    counts = np.bincount(graph.node_type)
+    kinds = graph.node_type[nodes]
+    first = np.cumsum(counts) - counts
+    return np.asarray(order[first[kinds] + rng.integers(counts[kinds])])
 
 
 def _drop(graph: Graph, level: float, rng: Generator) -> Graph:
-    return _without(graph, _chosen(graph, level, rng))
+    links = Links.of(graph)
+    return _without(graph, links, _chosen(links, level, rng))
 
 
 def _add(graph: Graph, level: float, rng: Generator) -> Graph:
-    new = rng.integers(graph.num_nodes, size=(round(level * graph.num_edges), 2))
-    return graph.replace(edges=tidy_edges(np.concatenate([graph.edges, new]), graph.num_nodes))
+    links = Links.of(graph)
+    count = round(level * len(links.pairs))
+    if graph.is_plain:
+        new = rng.integers(graph.num_nodes, size=(count, 2))
+        return graph.replace(edges=tidy_edges(np.concatenate([graph.edges, new]), graph.num_nodes))
+    originals = rng.integers(len(links.pairs), size=count)
+    return links.with_copies(graph, originals, _random_ends(graph, links.pairs[originals], rng))
 
 
 def _drop_hubs(graph: Graph, level: float, rng: Generator) -> Graph:
-    weight = graph.degrees[graph.edges].max(axis=1, initial=1)
+    links = Links.of(graph)
+    degrees = np.bincount(links.pairs.ravel(), minlength=graph.num_nodes)
+    weight = degrees[links.pairs].max(axis=1, initial=1)
     # The smallest exponential waiting times with rates w: weighted sampling without replacement.
-    waiting = rng.standard_exponential(graph.num_edges) / weight
-    return _without(graph, np.argsort(waiting, kind="stable")[: round(level * graph.num_edges)])
+    waiting = rng.standard_exponential(len(weight)) / weight
+    count = round(level * len(weight))
+    return _without(graph, links, np.argsort(waiting, kind="stable")[:count])
 
 
 def _homophily(graph: Graph, level: float, rng: Generator) -> Graph:
     if graph.labels is None:
         raise InputError("the homophily shift needs labels; apply it to the labelled source graph.")
-    edges = graph.edges.copy()
-    chosen = _chosen(graph, abs(level), rng)
+    links = Links.of(graph)
+    pairs = links.pairs.copy()
+    chosen = _chosen(links, abs(level), rng)
     moving = rng.integers(2, size=chosen.size)
     draw = rng.random(chosen.size)
-    fixed = edges[chosen, 1 - moving]
+    fixed = pairs[chosen, 1 - moving]
     partner = _partner(graph.labels, fixed, draw, same=level > 0)
     exists = partner >= 0
-    edges[chosen[exists], moving[exists]] = partner[exists]
-    return graph.replace(edges=tidy_edges(edges, graph.num_nodes))
+    if graph.node_type is not None:  # a node of another type has no class to redraw from
+        exists &= graph.node_type[partner] == graph.node_type[pairs[chosen, moving]]
+    pairs[chosen[exists], moving[exists]] = partner[exists]
+    return links.moved(graph, pairs)
 
 
 def _partner(

@@ -147,7 +147,7 @@ def measure(observation: Observation, probe: Probe) -> Evidence:
         mean=z.mean(axis=0),
         covariance=deviation.T @ deviation / len(z),
         predicted_shares=classes / len(z),
-        homophily=_agreement(observation.all_predictions, graph.edges),
+        homophily=_agreement(observation.all_predictions, graph.links),
         log_degree=float(signals.log_degree(graph.degrees[nodes]).mean()),
         mean_abs_logit=signals.mean_margin(observation.logits),
     )
@@ -195,8 +195,9 @@ def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covaria
     graph = observation.graph
     mean, _ = observation.column_moments
     halves = column_halves(graph.num_features, probe.splits, probe.seed)
-    everywhere = _sample(np.arange(graph.num_nodes), observation.seed)
-    observes_all = observation.num_nodes == graph.num_nodes
+    classified = graph.classified
+    everywhere = _sample(classified, observation.seed)
+    observes_all = observation.num_nodes == classified.size
     nodes = everywhere if observes_all else _sample(observation.nodes, observation.seed)
     rows = None if everywhere.size == graph.num_nodes else np.union1d(everywhere, nodes)
     centre = None if rows is None else np.searchsorted(rows, everywhere)
@@ -246,7 +247,7 @@ def _held_out_agreement(observation: Observation, probe: Probe, held_out: HeldOu
     held-out edge they agree only if the classes do and the predictions are right. The same passes
     are added to the held-out products.
     """
-    edges = observation.graph.edges
+    edges = observation.graph.links
     if not len(edges):
         return 0.0
     run = observation.passes.edge_runner(observation.graph)
@@ -324,12 +325,14 @@ class Reference:
         """The signals that can be read against this source.
 
         Agreement across held-out edges and the homophily gain are relative to the source. If the
-        source shows none, they would be noise and are not used.
+        source shows none, they would be noise and are not used. Without links between classified
+        nodes (`Graph.links`) there is no predicted homophily either.
         """
         own = self.gains
         usable = {
             LEAD: own is not None and own.signal is not None,
             "edge agreement": (self.evidence.edge_agreement or 0.0) > _LEAST_EDGE_AGREEMENT,
+            "predicted homophily": self.evidence.homophily is not None,
             "homophily gain": own is not None and own.has_neighbour_gains,
         }
         return tuple(name for name in SIGNALS if usable.get(name, True))

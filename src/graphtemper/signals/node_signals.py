@@ -105,7 +105,7 @@ def _plain(observation: Observation, probe: Probe) -> list[FloatArray]:
     sketch = _sketch(observation, probe)
     around = _neighbour_mean(observation, all_p, energy[:, None], sketch)
     classes = all_p.shape[1]
-    hard = signals.neighbour_agreement(observation.all_predictions, graph.edges)[nodes]
+    hard = signals.neighbour_agreement(observation.all_predictions, graph.links)[nodes]
     soft = around[np.arange(nodes.size), observation.predictions]
     # A row and the mean of d independent rows differ by 1 + 1/d times the variance of a row.
     shrink = np.where(degree > 0, degree / (degree + 1.0), 1.0)

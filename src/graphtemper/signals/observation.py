@@ -13,7 +13,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
-from graphtemper.graph.operators import adjacency, column_moments
+from graphtemper.graph.operators import adjacency, column_moments, graph_moments
 from graphtemper.models.predictor import Passes, Predictor, checked_logits, passes_of, predict
 from graphtemper.signals import passes as perturb
 from graphtemper.signals.passes import Kind
@@ -59,7 +59,7 @@ class Observation:
         seed: int = 0,
     ) -> None:
         unlabelled = graph.replace(labels=None, train_masks=None, val_masks=None, test_masks=None)
-        selected = select_nodes(nodes, graph.num_nodes)
+        selected = select_nodes(graph.classified if nodes is None else nodes, graph.num_nodes)
         counts = np.bincount(selected)
         if counts.max() > 1:
             raise InputError(
@@ -226,7 +226,7 @@ class _Subject:
 
     @cached_property
     def column_moments(self) -> tuple[FloatArray, FloatArray]:
-        return column_moments(self.graph.features)
+        return graph_moments(self.graph)
 
     @cached_property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:

@@ -18,7 +18,7 @@ from graphtemper._core.checks import checked_level
 from graphtemper._core.reproducible import Seed, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import column_moments
+from graphtemper.graph.operators import graph_moments
 from graphtemper.models.predictor import Predictor, passes_of
 
 Kind = Literal["feature", "edge", "both"]
@@ -81,7 +81,7 @@ def feature_noise(
     _check_count(passes, 1)
     strength = checked_level("noise", level, 0.0)
     rng = stream(seed, "feature_noise")
-    std = column_moments(graph.features)[1] if column_std is None else column_std
+    std = graph_moments(graph)[1] if column_std is None else column_std
     return passes_of(predictor).noisy(graph, strength * std, passes, rng, clean=clean, rows=rows)
 
 
@@ -99,8 +99,8 @@ def edge_dropout(
     [(200, 2), (200, 2)]
     """
     _check_count(passes, 1)
-    dropped = round(checked_level("drop", share, 0.0, 1.0) * graph.num_edges)
-    subsets = _random_subsets(graph.num_edges, dropped, passes, stream(seed, "edge_dropout"))
+    dropped = round(checked_level("drop", share, 0.0, 1.0) * len(graph.links))
+    subsets = _random_subsets(len(graph.links), dropped, passes, stream(seed, "edge_dropout"))
     return map(passes_of(predictor).edge_runner(graph), subsets)
 
 

@@ -76,3 +76,18 @@ def test_an_existing_directory_is_not_replaced(graph, tmp_path):
     convert_graph(graph, tmp_path / "g")
     with pytest.raises(FileError, match="exists already"):
         convert_graph(graph, tmp_path / "g")
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"directed": True}, r"do not hold directed.*replace\(edges=graph.links, directed=False\)"),
+        ({"edge_weight": np.ones(2)}, r"do not hold edge_weight.*replace\(edge_weight=None\)"),
+        ({"node_type": [0, 1, 1]}, "do not hold node_type"),
+    ],
+)
+def test_shards_refuse_what_they_do_not_hold(tmp_path, fields, says):
+    graph = Graph(features=np.ones((3, 1)), edges=[[0, 1], [1, 2]], **fields)
+    with pytest.raises(InputError, match=says):
+        convert_graph(graph, tmp_path / "shards")
+    assert not (tmp_path / "shards").exists()

@@ -140,7 +140,7 @@ def node_signals(
             observation.votes("feature", passes, level=level), observation.predictions
         ),
         measure.flip_rate(observation.votes("edge", passes, share=share), observation.predictions),
-        measure.corrected_agreement(observation.all_predictions, graph.edges)[observation.nodes],
+        measure.corrected_agreement(observation.all_predictions, graph.links)[observation.nodes],
         measure.entropy(p, normalised=True),
         measure.margin(p),
         measure.log_degree(graph.degrees[observation.nodes]),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
 from graphtemper.scale.conversion.edge_buckets import EdgeBuckets
@@ -27,6 +28,9 @@ def convert_graph(
 ) -> ShardedGraph:
     """Write a graph in memory as shards, without its labels and masks.
 
+    Shards hold undirected edges without attributes; a graph with directions, weights, features or
+    types is refused.
+
     ``Graph.load("g.npz")`` and ``Graph.from_pyg(data)`` return such a graph.
 
     Examples
@@ -40,6 +44,7 @@ def convert_graph(
     >>> bool((sharded.to_graph().features == g.features).all())
     True
     """
+    _check_plain(graph)
     matrix = adjacency(graph)
     with atomic_directory(out) as folder:
         writer = ShardWriter(folder, graph.num_nodes, graph.num_features, rows_per_shard)
@@ -52,6 +57,20 @@ def convert_graph(
             writer.add(indptr - indptr[0], indices, features)
         writer.finish(graph.name)
     return ShardedGraph.open(out)
+
+
+def _check_plain(graph: Graph) -> None:
+    if graph.is_plain:
+        return
+    names = ["directed"] if graph.directed else []
+    kept = ("edge_weight", "edge_features", "edge_type", "node_type")
+    names += [name for name in kept if getattr(graph, name) is not None]
+    edges = ", edges=graph.links, directed=False" if graph.directed else ""
+    others = "".join(f", {name}=None" for name in names if name != "directed")
+    raise InputError(
+        f"shards do not hold {', '.join(names)}; if your model does not read this, leave it out "
+        f"with graph.replace({(edges + others)[2:]})."
+    )
 
 
 def convert_tables(

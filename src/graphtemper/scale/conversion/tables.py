@@ -37,6 +37,9 @@ _NODE = "node"
 # Common names for the two ends of an edge.
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"))
 
+# Columns that a model could read; others are taken for bookkeeping.
+_ATTRIBUTES = ("weight", "edge_weight", "type", "edge_type")
+
 
 def read_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     r"""Yield the edges of a table as (m, 2) arrays.
@@ -45,7 +48,8 @@ def read_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     the top that start with # or % are skipped, and one line of column names may follow. With two
     columns, these are the ends of the edges. With more, the ends are the columns named ``source``
     and ``target``, ``src`` and ``dst``, or ``from`` and ``to``; a table without such names is
-    refused, because any other choice could give a different graph.
+    refused, because any other choice could give a different graph. So is a column ``weight``,
+    ``edge_weight``, ``type`` or ``edge_type``, which shards do not hold.
 
     Examples
     --------
@@ -73,6 +77,12 @@ def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
 def _end_columns(names: Sequence[str], path: Path) -> tuple[int, int]:
     """Return the positions of the two columns that hold the ends of the edges."""
     lower = [name.strip().lower() for name in names]
+    lost = [name for name in lower if name in _ATTRIBUTES]
+    if lost:
+        raise FileError(
+            f"{path} has a column {lost[0]!r}, and shards do not hold attributes of edges; remove "
+            "the column if your model does not read it."
+        )
     for first, second in _END_NAMES:
         if lower.count(first) == 1 and lower.count(second) == 1:
             return lower.index(first), lower.index(second)
