@@ -60,11 +60,10 @@ def calibration_gap(law: Mixture, scale: float) -> float:
     for index in np.flatnonzero(changes):
         low, high = edges[index], edges[index + 1]
         points, values = low + (high - low) * _NODES, gaps[index]
+        ends = points[:-1], points[1:], values[:-1], values[1:]
         roots = [
             brentq(lambda t: float(gap(np.array([t]))[0]), a, b, xtol=_ROOT * (high - low))
-            for a, b, left, right in zip(
-                points[:-1], points[1:], values[:-1], values[1:], strict=True
-            )
+            for a, b, left, right in zip(*ends, strict=True)
             if left * right < 0.0
         ]
         parts, _ = _integrate(gap, np.array([low, *roots, high]))

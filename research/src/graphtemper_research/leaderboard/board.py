@@ -61,7 +61,7 @@ QUICK_CALIBRATORS = (
     "HistogramBinning",
     "RBS",
     "CaGCN",
-    "SimCalib",
+    "SimilarityCalibrator",
     "WATS",
 )
 
