@@ -23,6 +23,7 @@ those on real graphs share. `audit_page` and `results_page` write the pages.
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphtemper.errors import InputError
@@ -50,5 +51,7 @@ def run(name: str) -> Outcome:
     """Reproduce one figure or table and return its numbers."""
     if name not in FIGURES:
         raise InputError(f"unknown figure {name!r}; choose from {', '.join(FIGURES)} or all.")
+    from graphtemper_research.harness.made_by import digest
+
     outcome: Outcome = importlib.import_module(FIGURES[name]).run()
-    return outcome
+    return replace(outcome, code=digest(FIGURES[name]))

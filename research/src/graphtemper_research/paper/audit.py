@@ -13,7 +13,7 @@ from graphtemper.signals import pointwise as signals
 from graphtemper.signals.observation import Observation
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, oracle, summary
-from graphtemper_research.paper.synthetic import shifted, trained
+from graphtemper_research.paper.block_models import shifted, trained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
