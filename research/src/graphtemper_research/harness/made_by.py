@@ -33,7 +33,7 @@ NOT_MEASURING = (
     "graphtemper_research.harness",
 )
 # Figures that take a few minutes of one core together: their results are always up to date.
-CHEAP = ("concept", "slope", "extensions", "bound", "temperature", "audit")
+CHEAP = ("concept", "slope", "extensions", "bound", "temperature", "synthetic", "audit")
 
 
 def experiment(name: str) -> str | None:
