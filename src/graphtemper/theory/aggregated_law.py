@@ -92,7 +92,7 @@ class Mixture(NamedTuple):
             near = np.abs(points) <= row.reach
             kernel = np.subtract.outer(points[near] * row.precision, row.centres * row.precision)
             result[near] += np.exp(-0.5 * kernel * kernel) @ row.masses * row.precision
-        return result / np.sqrt(2.0 * np.pi)
+        return np.asarray(result / np.sqrt(2.0 * np.pi))
 
 
 class Row(NamedTuple):

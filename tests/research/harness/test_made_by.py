@@ -1,15 +1,9 @@
-"""Which committed results are of the current code, and what makes one stale."""
-
-import json
-import warnings
-from pathlib import Path
+"""What changes the digest of an experiment's code, and what does not."""
 
 import pytest
 
-from graphtemper_research import benches, paper
 from graphtemper_research.harness import made_by
 
-RESULTS = Path(__file__).parents[3] / "docs" / "results"
 STUDY = '''"""A study."""
 from lib.maths import half
 
@@ -71,39 +65,3 @@ def test_a_package_passes_names_on(package):
     )
     assert package({"tools/join": "glue = 2\n"}) == before
     assert package({"tools/cut": "saw = 2\n"}) != before
-
-
-def test_stale_results_say_why(tmp_path):
-    current = made_by.digest(made_by.experiment("slope"))
-    (tmp_path / "slope.json").write_text(json.dumps({"code": current}))
-    (tmp_path / "bound.json").write_text(json.dumps({"code": "0" * 12}))
-    (tmp_path / "concept.json").write_text("{}")
-    (tmp_path / "something.json").write_text("{}")
-    found = made_by.stale(tmp_path)
-    assert set(found) == {"bound.json", "concept.json"}
-    assert "made by code 000000000000" in found["bound.json"]
-    assert "before results recorded" in found["concept.json"]
-
-
-def test_every_experiment_has_a_digest():
-    names = [*paper.FIGURES, *benches.MODULES]
-    digests = {made_by.digest(str(made_by.experiment(name))) for name in names}
-    assert len(digests) == len(names)
-    library = made_by.closure("graphtemper_research.paper.slope")
-    assert "graphtemper.theory.finite_degree" in library
-    assert not any(name.startswith("graphtemper.monitor") for name in library)
-
-
-def test_committed_results_of_cheap_figures_are_fresh():
-    if not RESULTS.is_dir():
-        pytest.skip("the committed results are not in this copy")
-    found = made_by.stale(RESULTS)
-    cheap = {f"{name}.json" for name in made_by.CHEAP}
-    if others := {name: why for name, why in found.items() if name not in cheap}:
-        lines = "; ".join(f"{name} ({why})" for name, why in others.items())
-        warnings.warn(f"results of older code: {lines}", stacklevel=1)
-    again = [name.removesuffix(".json") for name in found if name in cheap]
-    commands = "; ".join(
-        f"graphtemper paper {name} --out docs/results --results docs/results.md" for name in again
-    )
-    assert not again, f"results of other code, run: {commands}"

@@ -15,6 +15,7 @@ from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import Comparison, reported, write_text
 
 Cell = dict[str, Any]
+OUTDATED = "cells measured by another version of the code"
 # Called with steps done and steps in all.
 Show = Callable[[int, int], None]
 # Called with a title, steps done and steps in all.
@@ -135,4 +136,4 @@ def outdated(cells: Sequence[Cell]) -> list[Comparison]:
     """
     count = sum(cell.get("code") != code_digest() for cell in cells)
     note = f"of {len(cells)}; --fresh measures them again"
-    return [reported("cells measured by another version of the code", count, note)] if count else []
+    return [reported(OUTDATED, count, note)] if count else []

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import graphtemper
 import graphtemper_research
-from graphtemper_research import benches, paper
 
 ROOTS = {
     package.__name__: Path(str(package.__file__)).parent
@@ -32,21 +29,6 @@ NOT_MEASURING = (
     "graphtemper_research.commands",
     "graphtemper_research.harness",
 )
-# Figures that take a few minutes of one core together: their results are always up to date.
-CHEAP = ("concept", "slope", "extensions", "bound", "temperature", "synthetic", "audit")
-
-
-def experiment(name: str) -> str | None:
-    """Return the module behind a result's file name, or None for a file of another kind.
-
-    Examples
-    --------
-    >>> experiment("slope"), experiment("labels")
-    ('graphtemper_research.paper.slope', 'graphtemper_research.trials.label_budgets')
-    """
-    if name in paper.FIGURES:
-        return paper.FIGURES[name]
-    return f"graphtemper_research.{benches.MODULES[name]}" if name in benches.MODULES else None
 
 
 @cache
@@ -62,28 +44,6 @@ def digest(module: str) -> str:
     for name, path in sorted(closure(module).items()):
         total.update(f"{name}\n{_meaning(path)}\n".encode())
     return total.hexdigest()[:12]
-
-
-def stale(folder: Path) -> dict[str, str]:
-    """Return why a result in a folder, or in its folders, is not the current code's, by path.
-
-    Examples
-    --------
-    >>> stale(Path("nowhere"))
-    {}
-    """
-    reasons = {}
-    for path in sorted(folder.rglob("*.json")):
-        module = experiment(path.stem)
-        if module is None:
-            continue
-        content: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        name, code = path.relative_to(folder).as_posix(), content.get("code")
-        if code is None:
-            reasons[name] = "made before results recorded their code"
-        elif code != digest(module):
-            reasons[name] = f"made by code {code}; the code is now {digest(module)}"
-    return reasons
 
 
 def closure(module: str) -> dict[str, Path]:

@@ -158,15 +158,7 @@ class Bench:
             rows=rows,
             draw=lambda figure: self.draw(figure, rows, cells),
             size=self.size(rows),
-            code=self._code(cells),
         )
-
-    def _code(self, cells: Sequence[Cell]) -> str | None:
-        """Return the digest of the code, or None where other code measured some of the cells."""
-        from graphtemper_research.harness.made_by import digest, experiment
-
-        module = experiment(self.name)
-        return None if module is None or outdated(cells) else digest(module)
 
     def page(self, content: Mapping[str, Any]) -> str:
         """Return the Markdown page of an outcome, from what its JSON file holds."""

@@ -36,7 +36,7 @@ def write_results(folder: Path, page: Path) -> None:
 
 def _older(folder: Path) -> str:
     """Return the section that names results of other code than today's, if any."""
-    from graphtemper_research.harness.made_by import stale
+    from graphtemper_research.results import stale
 
     reasons = stale(folder)
     if not reasons:
