@@ -186,7 +186,7 @@ def pages(folder: Annotated[Path, Parameter(help="Folder with outcomes as JSON."
 
 def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> None:
     """Run a bench, itself or by name; leave its files, tables and bars."""
-    from graphtemper_research import benches, results
+    from graphtemper_research import benches
     from graphtemper_research.harness import runner
     from graphtemper_research.harness.layout import bar_table
 
@@ -197,7 +197,9 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> No
         outcome = runner.run(
             chosen, request, show, jobs=run.jobs, scheduler=run.scheduler, fresh=run.fresh
         )
-    outcome = results.stamped(outcome)
+    from graphtemper_research.results import stamped
+
+    outcome = stamped(outcome)
     runner.publish(chosen, outcome, out)
     content = outcome.to_dict()
     if run.as_json:

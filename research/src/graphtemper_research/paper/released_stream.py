@@ -97,7 +97,11 @@ def _draw(means: FloatArray, rng: np.random.Generator, same: float, different: f
     chance = np.where(labels[:, None] == labels[None, :], same, different)
     # The script draws the whole square and keeps what lies above the diagonal.
     pairs = np.triu(rng.random((NUM_NODES, NUM_NODES)) < chance, k=1)
-    return Graph(features=features, edges=np.argwhere(pairs), labels=labels)
+    return Graph(
+        features=features.astype(np.float32),
+        edges=np.argwhere(pairs).astype(np.int32),
+        labels=labels,
+    )
 
 
 def _glorot(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:

@@ -28,8 +28,8 @@ def write_results(folder: Path, page: Path) -> None:
     parts = (
         render_results(folder, FIGURES, link),
         leaderboard(folder, link),
-        speed.section(folder),
         _older(folder),
+        speed.section(folder),
     )
     write_text(page, "".join(parts))
 

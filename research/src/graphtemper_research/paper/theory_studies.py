@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from graphtemper._core.roots import binary_scale
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
 from graphtemper import theory
+from graphtemper._core.numerics import binary_scale
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.theory import csbm
 from graphtemper.theory.finite_degree import finite_degree_temperature
