@@ -32,6 +32,15 @@ def test_size_falls_with_the_size_loss():
     assert (p.grad > 0).all()
 
 
+def test_the_quantile_is_an_order_statistic():
+    """Of 30 probabilities at level 0.9, the threshold is the third smallest, not between two."""
+    hits = torch.linspace(0.1, 0.97, 30)
+    position = int(np.ceil((1 - np.ceil(31 * 0.9) / 30) * 29))
+    just_above, just_below = hits[position] + 1e-3, hits[position] - 1e-3
+    sizes = soft_size(torch.tensor([[just_above], [just_below]]), hits, 0.9, 1e-5)
+    assert sizes.tolist() == pytest.approx([1.0, 0.0], abs=1e-6)
+
+
 def test_needs_a_few_nodes(scene):
     with pytest.raises(InputError, match="at least eight"):
         CFGNN().fit(scene.logits, scene.labels, scene.graph, scene.cal[:7])

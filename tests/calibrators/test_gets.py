@@ -15,7 +15,7 @@ def test_gets_with_one_expert_is_cagcn_with_softplus(scene):
     gets.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
     cagcn = CaGCN(floor=1.0, margin=0.0, epochs=1)
     cagcn.fit(scene.logits, scene.labels, scene.graph, scene.cal)
-    cagcn.parameters_ = gets.parameters_[5:9]
+    cagcn.parameters_ = gets.parameters_[7:11]
     np.testing.assert_allclose(
         gets.temperatures(scene.logits, graph=scene.graph),
         cagcn.temperatures(scene.logits, graph=scene.graph),
@@ -30,6 +30,28 @@ def test_gets_by_class_changes_predictions_and_refuses_one_temperature(scene):
     assert (p.argmax(axis=1) != scene.logits.argmax(axis=1)).any()
     with pytest.raises(InputError, match="use transform"):
         gets.temperatures(scene.logits, graph=scene.graph)
+
+
+def test_the_gate_draws_its_noise_once_per_step(scene, monkeypatch):
+    draws, original = [], torch.randn
+
+    def counted(*size, **settings):
+        draws.append(size)
+        return original(*size, **settings)
+
+    gets = GETS(epochs=3, stop="calibration")
+    monkeypatch.setattr(torch, "randn", counted)
+    gets.fit(scene.logits, scene.labels, scene.graph, scene.cal)
+    of_gate = [size for size in draws if size == (torch.Size((len(scene.logits), 7)),)]
+    assert len(of_gate) == 3
+
+
+def test_projections_have_a_trained_bias(scene):
+    gets = GETS(epochs=30, lr=0.05, stop="calibration")
+    gets.fit(scene.logits, scene.labels, scene.graph, scene.cal)
+    gate_bias, expert_bias = gets.parameters_[1], gets.parameters_[4 + 7 + 1]
+    assert gate_bias.shape == expert_bias.shape == (16,)
+    assert np.abs(expert_bias).max() > 1e-3
 
 
 def test_expected_load_is_the_probability_of_being_selected():

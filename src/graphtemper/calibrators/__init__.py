@@ -10,6 +10,9 @@ No module here imports torch before a method that needs it is used.
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 from graphtemper.calibrators.base import Calibrator, TemperatureCalibrator
 from graphtemper.calibrators.cagcn import CaGCN
 from graphtemper.calibrators.cf_gnn import CFGNN
@@ -22,8 +25,8 @@ from graphtemper.calibrators.histogram_binning import HistogramBinning
 from graphtemper.calibrators.isotonic import Isotonic, IsotonicShared
 from graphtemper.calibrators.matrix_scaling import MatrixScaling
 from graphtemper.calibrators.rbs import RBS
-from graphtemper.calibrators.simcalib import SimCalib
 from graphtemper.calibrators.simi_mailbox import SimiMailbox
+from graphtemper.calibrators.similarity import SimilarityCalibrator
 from graphtemper.calibrators.stac.calibrator import STAC, STACPerNode
 from graphtemper.calibrators.temperature_scaling import TemperatureScaling
 from graphtemper.calibrators.vector_scaling import VectorScaling
@@ -47,8 +50,8 @@ __all__ = [
     "IsotonicShared",
     "MatrixScaling",
     "STACPerNode",
-    "SimCalib",
     "SimiMailbox",
+    "SimilarityCalibrator",
     "TemperatureCalibrator",
     "TemperatureScaling",
     "VectorScaling",
@@ -68,7 +71,7 @@ REGISTRY: dict[str, type[Calibrator]] = {
         RBS,
         CaGCN,
         GATS,
-        SimCalib,
+        SimilarityCalibrator,
         GETS,
         WATS,
         SimiMailbox,
@@ -79,3 +82,15 @@ REGISTRY: dict[str, type[Calibrator]] = {
     )
 }
 """Every calibrator by its class's name: the generic ones, then those of graphs."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SimCalib":
+        warnings.warn(
+            "SimCalib is now SimilarityCalibrator: an independent design after that paper's "
+            "abstract; use the new name.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return SimilarityCalibrator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

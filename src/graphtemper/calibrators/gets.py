@@ -24,7 +24,7 @@ Scale = Literal["node", "node_class"]
 INPUTS = ("logits", "features", "degree")
 # Every non-empty subset of the inputs, written with plus signs.
 EXPERTS = tuple("+".join(chosen) for size in (1, 2, 3) for chosen in combinations(INPUTS, size))
-_PER_EXPERT = 6
+_OF_GATE, _PER_EXPERT = 4, 7
 _LEAST_NOISE = 1e-2
 
 
@@ -93,7 +93,10 @@ class GETS(NetworkCalibrator):
 
     needs = ("labels", "graph", "features")
     reference = "Zhuang et al., ICLR 2025"
-    differs = 'one multiplier per node (released code: scale="node_class"); embeddings are trained'
+    differs = (
+        'one multiplier per node (released code: scale="node_class"); embeddings are trained; '
+        "GCN experts only (the code also has GAT and GIN)"
+    )
 
     def __init__(
         self,
@@ -126,10 +129,13 @@ class GETS(NetworkCalibrator):
         self.balance = check_non_negative(balance, "balance")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
 
+    _drawn: Gate
+
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
         self.degrees_ = np.unique(inputs.required_graph.degrees)
         self.num_features_ = inputs.required_graph.num_features
         super()._fit(inputs, labelled)
+        self.__dict__.pop("_drawn", None)
 
     def _context(self, inputs: Inputs) -> Context:
         import torch
@@ -150,7 +156,7 @@ class GETS(NetworkCalibrator):
         )
 
     def _initial(self, context: Context, generator: Generator) -> list[Tensor]:
-        """Gate: projection, scores, noise. Each expert: projection, embedding, two layers."""
+        """Gate: projection with bias, scores, noise. Expert: the same, embedding, two layers."""
         import torch
 
         from graphtemper.calibrators.training import glorot, zeros
@@ -159,7 +165,7 @@ class GETS(NetworkCalibrator):
         count, columns = len(self.experts), context.features.shape[1]
         outputs = 1 if self.scale == "node" else classes
         gate_width = self.feature_width + classes
-        parameters = [glorot((columns, self.feature_width), generator)]
+        parameters = [glorot((columns, self.feature_width), generator), zeros(self.feature_width)]
         parameters += [zeros(gate_width, count), zeros(gate_width, count)]
         widths = {"logits": classes, "features": self.feature_width, "degree": self.degree_width}
         for expert in self.experts:
@@ -167,6 +173,7 @@ class GETS(NetworkCalibrator):
             table = torch.randn(self.degrees_.size, self.degree_width, generator=generator)
             parameters += [
                 glorot((columns, self.feature_width), generator),
+                zeros(self.feature_width),
                 table.requires_grad_(),
                 glorot((width, self.hidden), generator),
                 zeros(self.hidden),
@@ -180,10 +187,12 @@ class GETS(NetworkCalibrator):
     ) -> Tensor:
         import torch
 
-        gate = self._gate(parameters, context, generator).gates
-        total = torch.zeros(1)
+        drawn = self._gate(parameters, context, generator)
+        if generator is not None:
+            self._drawn = drawn  # the load of this step is that of the same noise
+        gate, total = drawn.gates, torch.zeros(1)
         for index, expert in enumerate(self.experts):
-            own = parameters[3 + _PER_EXPERT * index :][:_PER_EXPERT]
+            own = parameters[_OF_GATE + _PER_EXPERT * index :][:_PER_EXPERT]
             total = total + gate[:, index, None] * self._expert(expert, own, context, generator)
         scale = torch.nn.functional.softplus(total)
         return scale[:, 0] if self.scale == "node" else scale
@@ -196,12 +205,12 @@ class GETS(NetworkCalibrator):
         from graphtemper.calibrators.training import dropped
         from graphtemper.models.torch_sparse import product
 
-        projection, table, first, first_bias, second, second_bias = own
+        projection, shift, table, first, first_bias, second, second_bias = own
         names, parts = expert.split("+"), []
         if "logits" in names:
             parts.append(context.logits)
         if "features" in names:
-            parts.append(product(context.features, context.transposed, projection))
+            parts.append(product(context.features, context.transposed, projection) + shift)
         if "degree" in names:
             parts.append(table[context.degree])
         matrix = context.operator
@@ -216,8 +225,8 @@ class GETS(NetworkCalibrator):
 
         from graphtemper.models.torch_sparse import product
 
-        projection, scores, noise = parameters[:3]
-        features = product(context.features, context.transposed, projection)
+        projection, shift, scores, noise = parameters[:_OF_GATE]
+        features = product(context.features, context.transposed, projection) + shift
         inputs = torch.cat([features, context.logits], dim=1)
         clean = inputs @ scores
         deviation = torch.nn.functional.softplus(inputs @ noise) + _LEAST_NOISE
@@ -233,7 +242,7 @@ class GETS(NetworkCalibrator):
     ) -> Tensor | float:
         if len(self.experts) == 1 or self.balance == 0.0:
             return 0.0
-        gate = self._gate(parameters, context, generator)
+        gate = self._drawn
         importance, load = gate.gates.sum(dim=0), expected_load(gate, self.active)
         return self.balance * (squared_variation(importance) + squared_variation(load))
 

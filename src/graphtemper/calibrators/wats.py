@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import ive
 
 from graphtemper._core.arrays import FloatArray
@@ -28,10 +29,10 @@ class WATS(NetworkCalibrator):
        \phi_{il} \propto a_l\,[T_l(\hat L)\,x]_i \ (l = 0 \ldots m), \qquad
        T_i = \mathrm{softplus}(\mathrm{MLP}(\phi_i)) + 10^{-6}
 
-    with :math:`\hat L = -S` (the self-loop Laplacian minus the identity), Chebyshev polynomials
-    :math:`T_l`, and rows of :math:`\phi` divided by the sum of their magnitudes. Only the
-    structure matters: feature noise never changes a temperature, and on a regular graph all nodes
-    have the same one.
+    with :math:`\hat L = -D^{-1/2} A D^{-1/2}` (the normalised Laplacian minus the identity, without
+    self-loops; -1 at an isolated node), Chebyshev polynomials :math:`T_l`, and rows of
+    :math:`\phi` divided by the sum of their magnitudes. Only the structure matters: feature noise
+    never changes a temperature, and on a regular graph all nodes have the same one.
 
     Parameters
     ----------
@@ -129,14 +130,20 @@ def wavelet_features(
     >>> wavelet_features(ring, "exponential", 1, 0.4)[0].round(4).tolist()
     [0.5987, -0.4013]
     """
-    matrix = operator(graph, "self-loop").astype(np.float64)
+    matrix = _reflected(graph)
     terms = [np.log1p(2.0 * (graph.degrees + 1.0))]
     if order:
-        terms.append(-multiply(matrix, terms[0]))
+        terms.append(multiply(matrix, terms[0]))
     for _ in range(2, order + 1):
-        terms.append(-2.0 * multiply(matrix, terms[-1]) - terms[-2])
+        terms.append(2.0 * multiply(matrix, terms[-1]) - terms[-2])
     features = np.column_stack(terms) * _weights(coefficients, order, scale)
     return np.asarray(features / np.abs(features).sum(axis=1, keepdims=True))
+
+
+def _reflected(graph: Graph) -> sp.csr_matrix:
+    """Return the Laplacian minus the identity; that of an isolated node is zero minus one."""
+    isolated = sp.diags((graph.degrees == 0).astype(np.float64))
+    return sp.csr_matrix(-operator(graph, "symmetric").astype(np.float64) - isolated)
 
 
 def _weights(coefficients: Coefficients, order: int, scale: float) -> FloatArray:

@@ -86,7 +86,8 @@ class MaNo(_Proportional):
     q is softmax(z) if :math:`\Phi = -\frac{1}{nK}\sum \log\mathrm{softmax}(z)_{ik}` exceeds 5 (the
     model is confident enough) and otherwise the row-normalised second-order
     expansion :math:`1 + z + z^2/2`. The expansion, unlike softmax, depends on where a row's logits
-    are centred; they are centred at mean zero here, so that [0, g] and [-g/2, g/2] agree. A score,
+    are centred; they are centred at mean zero here, so that [0, g] and [-g/2, g/2] agree (the
+    released code subtracts each row's minimum instead, so its scores differ). A score,
     not an accuracy: the estimate is source accuracy x score ratio. Carries the source's accuracy
     and score. Fails where noise inflates logits, and jumps where :math:`\Phi` crosses 5.
 

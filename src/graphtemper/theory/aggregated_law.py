@@ -68,13 +68,53 @@ def read_degrees(name: str, degree: ArrayLike) -> Degrees:
     return Degrees(values / values.sum(), smooth=False)
 
 
-def aggregated_law(
-    h: float, snr: float, degrees: Degrees, *, self_loop: bool = False
-) -> AggregatedLaw:
-    """Tabulate the law of g given class +1.
+class Mixture(NamedTuple):
+    """The same law as a sum of Gaussians, one row per degree."""
 
-    The optimal scale is decided by the few nodes near g = 0, however rare they are, so the table
-    covers the bulk and the region around zero; the second is located by exponential tilting,
+    rows: list[Row]
+    isolated: float
+    tilt: float
+    typical_degree: float
+    """Mean degree of the rows, own loops not counted."""
+    finest: float
+    """Inverse width of the narrowest Gaussian that matters."""
+    loops: int
+
+    @property
+    def reach(self) -> float:
+        """Distance from zero beyond which no Gaussian has mass."""
+        return max((row.reach for row in self.rows), default=0.0)
+
+    def density(self, points: Floats) -> Floats:
+        """Density at points; isolated nodes, all at zero, are not part of it."""
+        result = np.zeros(points.shape)
+        for row in self.rows:
+            near = np.abs(points) <= row.reach
+            kernel = np.subtract.outer(points[near] * row.precision, row.centres * row.precision)
+            result[near] += np.exp(-0.5 * kernel * kernel) @ row.masses * row.precision
+        return np.asarray(result / np.sqrt(2.0 * np.pi))
+
+
+class Row(NamedTuple):
+    """The Gaussians of one degree, all of the same width."""
+
+    centres: Floats
+    masses: Floats
+    """Their probabilities; over all rows, and with ``isolated``, they sum to one."""
+    precision: float
+    """Inverse standard deviation."""
+
+    @property
+    def reach(self) -> float:
+        """Distance from zero beyond which these Gaussians have no mass."""
+        return float(np.max(np.abs(self.centres))) + _DEVIATIONS / self.precision
+
+
+def mixture(h: float, snr: float, degrees: Degrees, *, self_loop: bool = False) -> Mixture:
+    """Return the Gaussians whose sum is the law of g given class +1.
+
+    The optimal scale is decided by the few nodes near g = 0, however rare they are, so the rows
+    cover the bulk and the region around zero; the second is located by exponential tilting,
     the change of measure under which g has mean zero.
     """
     signal, loops = np.sqrt(snr), int(self_loop)
@@ -85,45 +125,46 @@ def aggregated_law(
     isolated = 0.0
     if count[0] + loops == 0:
         isolated, count, mass = float(mass[0]), count[1:], mass[1:]
-    if count.size == 0:
-        return AggregatedLaw(np.zeros(0), np.zeros(0), isolated, 0.5)
-    tables = [_binomial(int(degree), h, 0.5 * (1.0 + tilt / signal)) for degree in count]
-    centres = [
-        signal * (loops + 2.0 * same - degree) / (degree + loops)
-        for degree, (same, _) in zip(count, tables, strict=True)
-    ]
-    precisions = np.sqrt(count + loops)
-    reach = max(
-        float(np.max(np.abs(centre))) + _DEVIATIONS / precision
-        for centre, precision in zip(centres, precisions, strict=True)
-    )
-    typical = float(np.dot(count, mass) / mass.sum())
-    step = _STEP / min(float(precisions[-1]), np.sqrt(typical + 3.0 * np.sqrt(typical) + loops))
+    rows = []
+    for degree, share in zip(count, mass, strict=True):
+        same, chance = _binomial(int(degree), h, 0.5 * (1.0 + tilt / signal), signal)
+        centres = signal * (loops + 2.0 * same - degree) / (degree + loops)
+        rows.append(Row(centres, chance * share, float(np.sqrt(degree + loops))))
+    typical = float(np.dot(count, mass) / mass.sum()) if rows else 0.0
+    finest = np.sqrt(typical + 3.0 * np.sqrt(typical) + loops)
+    finest = min(rows[-1].precision, float(finest)) if rows else 0.0
+    return Mixture(rows, isolated, tilt, typical, finest, loops)
+
+
+def aggregated_law(
+    h: float, snr: float, degrees: Degrees, *, self_loop: bool = False
+) -> AggregatedLaw:
+    """Tabulate the law of g given class +1 on a grid."""
+    law = mixture(h, snr, degrees, self_loop=self_loop)
+    if not law.rows:
+        return AggregatedLaw(np.zeros(0), np.zeros(0), law.isolated, 0.5)
     # The sigmoid must be resolved as well; near the optimum its scale is 2 d tilt.
-    step = min(step, 1.0 / (2.0 * (typical + loops) * max(abs(tilt), 1e-6)))
-    if reach / step > _LARGEST_GRID:
+    steep = 2.0 * (law.typical_degree + law.loops) * max(abs(law.tilt), 1e-6)
+    step = min(_STEP / law.finest, 1.0 / steep)
+    if law.reach / step > _LARGEST_GRID:
         raise InputError(
             "snr (or degree) is so large that no table resolves the aggregated coordinate; use a "
             "smaller one, or theory.slope_limit_high_snr."
         )
-    half = np.arange(0.5, np.ceil(reach / step)) * step
+    half = np.arange(0.5, np.ceil(law.reach / step)) * step
     values = np.concatenate([-half[::-1], half])
     weights = np.zeros(values.size)
-    for (_, chance), centre, precision, share in zip(
-        tables, centres, precisions, mass, strict=True
-    ):
+    for row in law.rows:
         # Only cells within reach of this degree's components: only rare low degrees are wide.
-        edge = (float(np.max(np.abs(centre))) + _DEVIATIONS / precision) / step
+        edge = row.reach / step
         inner = slice(max(0, half.size - int(edge) - 1), half.size + int(edge) + 1)
-        kernel = np.subtract.outer(values[inner] * precision, centre * precision)
-        weights[inner] += np.exp(-0.5 * kernel * kernel) @ (chance * (share * precision))
-    weights *= (1.0 - isolated) / np.sum(weights)
-    right = 0.5 * isolated
-    for (_, chance), centre, precision, share in zip(
-        tables, centres, precisions, mass, strict=True
-    ):
-        right += share * float(np.dot(chance, ndtr(centre * precision)))
-    return AggregatedLaw(values, weights, isolated, right)
+        kernel = np.subtract.outer(values[inner] * row.precision, row.centres * row.precision)
+        weights[inner] += np.exp(-0.5 * kernel * kernel) @ (row.masses * row.precision)
+    weights *= (1.0 - law.isolated) / np.sum(weights)
+    right = 0.5 * law.isolated
+    for row in law.rows:
+        right += float(np.dot(row.masses, ndtr(row.centres * row.precision)))
+    return AggregatedLaw(values, weights, law.isolated, right)
 
 
 def _tilt(h: float, signal: float) -> tuple[float, float]:
@@ -177,8 +218,11 @@ def _degree_window(degrees: Degrees, rate: float, own: float) -> tuple[Floats, F
     return count[selected], mass / mass.sum()
 
 
-def _binomial(degree: int, h: float, tilted: float) -> tuple[Floats, Floats]:
-    """Tabulate same-class neighbour counts and probabilities, thinned when the law is wide."""
+def _binomial(degree: int, h: float, tilted: float, signal: float) -> tuple[Floats, Floats]:
+    """Tabulate same-class neighbour counts and probabilities, thinned when the law is wide.
+
+    Never so thin that single Gaussians show: their distance is at most their width.
+    """
     deviations = [np.sqrt(degree * p * (1.0 - p)) for p in (h, tilted)]
     windows = [
         (degree * p - _DEVIATIONS * s - 2.0, degree * p + _DEVIATIONS * s + 2.0)
@@ -186,7 +230,7 @@ def _binomial(degree: int, h: float, tilted: float) -> tuple[Floats, Floats]:
     ]
     low = max(0, int(min(a for a, _ in windows)))
     high = min(degree, int(max(b for _, b in windows)))
-    stride = max(1, int(min(deviations) / _POINTS_PER_SD))
+    stride = max(1, int(min(*deviations, 2.0 * np.sqrt(degree) / signal) / _POINTS_PER_SD))
     same = np.arange(low, high + 1, stride, dtype=np.float64)
     other = degree - same
     logs = gammaln(degree + 1.0) - gammaln(same + 1.0) - gammaln(other + 1.0)

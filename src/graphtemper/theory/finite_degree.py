@@ -18,12 +18,12 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from graphtemper._core.numerics import binary_scale
 from graphtemper.errors import InputError
 from graphtemper.theory import domain
-from graphtemper.theory.aggregated_law import Degrees, aggregated_law, read_degrees
+from graphtemper.theory.aggregated_law import Degrees, aggregated_law, mixture, read_degrees
+from graphtemper.theory.calibration_gap import calibration_gap
 
 # Below this snr the law is a Gaussian of mean zero for double precision, and its limit is used.
 _TINY_SNR = 1e-10
@@ -86,8 +86,11 @@ def finite_degree_temperature(
     ``1 / theory.slope`` as the degree grows while the accuracy stays below 1, that is with
     2h - 1 of the order of 1/sqrt(degree), which is where the Gaussian limit holds. At a fixed h the
     optimum is decided by ever rarer nodes near the decision boundary, where the central limit
-    theorem says nothing: for equal degrees the limit is then tilt(h_s) / tilt(h_t), with tilt the
-    root of t = r tanh(atanh(2h-1) - r t), which differs from the closed form by a few percent.
+    theorem says nothing. With tilt the root of t = r tanh(atanh(2h-1) - r t) and
+    M = h exp(t^2/2 - r t) + (1-h) exp(t^2/2 + r t) there, the limit is tilt(h_s) / tilt(h_t) for
+    equal degrees and tilt(h_s) M(h_s) / (tilt(h_t) M(h_t)) for Poisson degrees. At h 0.8 to 0.6
+    and snr 1 they are 3.356 and 3.054, and the closed form, 3.585, is 7 % and 17 % above; at snr 2,
+    13 % and 29 %.
     A target whose optimal scale is zero or has the other sign than the source's has no positive
     temperature and raises `InputError`; so does a source without signal. A source signal
     coefficient E[g] / r below 0.05 gives an `IllConditionedWarning`. ``self_loop`` is the
@@ -168,8 +171,8 @@ def finite_degree_ece(
 
     Examples
     --------
-    >>> round(finite_degree_ece(0.6, 0.8, 1.0, 25.0), 3)
-    0.147
+    >>> round(finite_degree_ece(0.6, 0.8, 1.0, 25.0), 4)
+    0.1441
     >>> round(finite_degree_ece(0.6, 0.8, 1.0, 25.0, temperature=3.145), 3)
     0.006
     """
@@ -182,13 +185,8 @@ def finite_degree_ece(
     target, temperatures = np.broadcast_arrays(target, temperatures)
 
     def ece(value: float, divisor: float) -> float:
-        law = aggregated_law(value, ratio, target_degree, self_loop=self_loop)
-        right = law.values > 0.0
-        own, other = law.weights[right], law.weights[::-1][right]
-        if source_scale < 0.0:
-            own, other = other, own
-        confidence = expit(abs(source_scale) * law.values[right] / divisor)
-        return float(np.sum(np.abs(confidence * (own + other) - own)))
+        law = mixture(value, ratio, target_degree, self_loop=self_loop)
+        return calibration_gap(law, source_scale / divisor)
 
     pairs = zip(target.ravel(), temperatures.ravel(), strict=True)
     result = np.array([ece(float(a), float(b)) for a, b in pairs])

@@ -127,6 +127,14 @@ def test_the_dashed_curve_is_the_exact_chance_to_be_right(node):
     assert curve[0] == {"t": 0, "accuracy": 0.5}
 
 
+def test_the_calibration_error_is_exact(node):
+    # The expected values are an adaptive quadrature's, as in tests/theory/test_finite_degree.py.
+    for h_target, degree, expected in ((0.6, 25, 0.144117), (0.55, 100, 0.190604)):
+        state = State(h_source=0.8, h_target=h_target, snr=1.0, degree=degree)
+        found = node("modules.readings.finiteReadings(given)", camel_state(state))
+        assert found["finiteEce"] == pytest.approx(expected, abs=2e-6)
+
+
 def test_large_degrees_and_snr_too(node):
     state = State(h_source=1.0, h_target=0.97, snr=9.0, degree=40)
     found = node("modules.readings.finiteReadings(given)", camel_state(state))

@@ -214,6 +214,9 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> Pa
         outcome = runner.run(
             chosen, request, show, jobs=run.jobs, scheduler=run.scheduler, fresh=run.fresh
         )
+    from graphtemper_research.results import stamped
+
+    outcome = stamped(outcome)
     runner.publish(chosen, outcome, out)
     content = outcome.to_dict()
     if run.as_json:

@@ -74,7 +74,7 @@ def paper(
 def _comparison_row(item: dict[str, Any]) -> dict[str, Any]:
     return {
         "quantity": item["quantity"],
-        "published": item["published"],
+        "published": item["published"] if item["script"] is None else f"{item['script']} (script)",
         "measured": item["measured"],
         "bar": item["bar"],
         "met": {True: "yes", False: "NO", None: "-"}[item["met"]],

@@ -1,6 +1,6 @@
 // graphtemper.finite_degree and its tables: Poisson degrees, Binomial neighbours, Gaussian noise.
 // The same windows, strides and grid as in Python, so that the numbers agree to rounding.
-import { expit, logFactorial, ndtr, xlogy } from "./special.js";
+import { expit, gaussLegendre, logFactorial, ndtr, xlogy } from "./special.js";
 
 const NEGLIGIBLE = 1e-16;
 const DEVIATIONS = 9;
@@ -10,6 +10,16 @@ const LARGEST_RATE = 600;
 const LARGEST_GRID = 50000;
 // Grid cells after which the recurrence of a Gaussian is started afresh: rounding stays below 1e-13.
 const RESTART = 32;
+// Quadrature of the calibration error, as in Python: width of a panel in units of the narrowest
+// Gaussian, and of the sigmoid where it bends; halvings that locate a change of sign.
+const rule = (({ nodes, weights }) => ({ nodes: [...nodes], weights: [...weights] }))(
+  gaussLegendre(16),
+);
+const PANEL = 4;
+const BEND = 8;
+const BENDS = 5;
+const ROOT_ROUNDS = 24;
+const NEGLIGIBLE_SHARE = 1e-13;
 
 /** Scale of the aggregated coordinate that minimises the population NLL. */
 export function optimalScale(h, snr, degree, selfLoop = false) {
@@ -22,17 +32,81 @@ export function finiteDegreeAccuracy(h, snr, degree, selfLoop = false) {
   return aggregatedLaw(h, snr, degree, selfLoop).accuracy;
 }
 
-/** Population ECE of logits scale * g under a law. */
+/** Population ECE of logits scale * g under a law: panels of Gauss-Legendre nodes from the kink at 0. */
 export function lawEce(law, scale) {
-  const { values, weights } = law;
-  const last = values.length - 1;
+  const size = Math.abs(scale);
+  const gap = (t) => {
+    const [right, wrong] = [density(law, t), density(law, -t)];
+    const [own, other] = scale < 0 ? [wrong, right] : [right, wrong];
+    return expit(size * t) * other - expit(-size * t) * own;
+  };
+  const edges = panelEdges(law, size);
   let sum = 0;
-  for (let k = values.length >> 1; k <= last; k += 1) {
-    const [own, other] =
-      scale < 0 ? [weights[last - k], weights[k]] : [weights[k], weights[last - k]];
-    sum += Math.abs(expit(Math.abs(scale) * values[k]) * (own + other) - own);
+  for (let k = 1; k < edges.length; k += 1) sum += absoluteIntegral(gap, edges[k - 1], edges[k]);
+  return sum;
+}
+
+/** Density of a law at a point; isolated nodes, all at zero, are not part of it. */
+function density({ rows }, point) {
+  let sum = 0;
+  for (const { centres, chance, precision, share, reach } of rows) {
+    if (Math.abs(point) > reach || share < NEGLIGIBLE_SHARE) continue;
+    let row = 0;
+    for (let c = 0; c < centres.length; c += 1) {
+      const u = (point - centres[c]) * precision;
+      if (u < DEVIATIONS && u > -DEVIATIONS) row += chance[c] * Math.exp(-0.5 * u * u);
+    }
+    sum += row * share * precision;
+  }
+  return sum / Math.sqrt(2 * Math.PI);
+}
+
+/** Ends of panels that resolve the Gaussians everywhere and the sigmoid where it bends. */
+function panelEdges({ reach, finest }, size) {
+  const count = Math.ceil((reach * finest) / PANEL);
+  const edges = Array.from({ length: count + 1 }, (_, k) => (k * reach) / count);
+  for (let k = 1; k <= BENDS; k += 1) if ((k * BEND) / size < reach) edges.push((k * BEND) / size);
+  return edges.sort((left, right) => left - right);
+}
+
+/** Integral of |gap| over a panel, which is cut where the gap changes sign. */
+function absoluteIntegral(gap, low, high) {
+  const width = high - low;
+  // Both ends count as nodes of weight zero: no change of sign between two panels is overlooked.
+  const shares = [0, ...rule.nodes.map((x) => 0.5 * (x + 1)), 1];
+  const values = shares.map((share) => gap(low + width * share));
+  const roots = [];
+  for (let k = 1; k < shares.length; k += 1) {
+    if (values[k - 1] * values[k] < 0) {
+      roots.push(root(gap, low + width * shares[k - 1], low + width * shares[k]));
+    }
+  }
+  if (!roots.length) {
+    return Math.abs(width * rule.weights.reduce((sum, w, k) => sum + 0.5 * w * values[k + 1], 0));
+  }
+  const cuts = [low, ...roots, high];
+  let sum = 0;
+  for (let k = 1; k < cuts.length; k += 1) {
+    const [left, part] = [cuts[k - 1], cuts[k] - cuts[k - 1]];
+    const whole = rule.weights.reduce(
+      (total, w, j) => total + 0.5 * w * gap(left + 0.5 * part * (rule.nodes[j] + 1)),
+      0,
+    );
+    sum += Math.abs(part * whole);
   }
   return sum;
+}
+
+/** Where a function changes sign, by halving. */
+function root(gap, low, high) {
+  const sign = Math.sign(gap(low));
+  let [left, right] = [low, high];
+  for (let round = 0; round < ROOT_ROUNDS; round += 1) {
+    const middle = 0.5 * (left + right);
+    if (Math.sign(gap(middle)) === sign) left = middle;
+    else right = middle;
+  }
+  return 0.5 * (left + right);
 }
 
 /** Points (t, Pr(correct | t)) of logits scale * g under a law, for t up to a little over a limit. */
@@ -63,7 +137,7 @@ export function aggregatedLaw(h, snr, degree, selfLoop = false, largestStep = In
   }
   if (!counts.length) throw new RangeError("The degree is so small that every node is isolated.");
   const rows = counts.map((count, k) => {
-    const table = binomial(count, h, 0.5 * (1 + tilt / signal));
+    const table = binomial(count, h, 0.5 * (1 + tilt / signal), signal);
     const joined = count + loops;
     const centres = table.same.map((same) => (signal * (loops + 2 * same - count)) / joined);
     const precision = Math.sqrt(joined);
@@ -72,15 +146,19 @@ export function aggregatedLaw(h, snr, degree, selfLoop = false, largestStep = In
   });
   const total = mass.reduce((a, b) => a + b, 0);
   const typical = counts.reduce((sum, count, k) => sum + count * mass[k], 0) / total;
-  const finest = Math.sqrt(typical + 3 * Math.sqrt(typical) + loops);
+  const finest = Math.min(
+    rows[rows.length - 1].precision,
+    Math.sqrt(typical + 3 * Math.sqrt(typical) + loops),
+  );
   const step = Math.min(
     largestStep,
-    STEP / Math.min(rows[rows.length - 1].precision, finest),
+    STEP / finest,
     1 / (2 * (typical + loops) * Math.max(Math.abs(tilt), 1e-6)),
   );
   const reach = rows.reduce((most, row) => Math.max(most, row.reach), 0);
   if (reach / step > LARGEST_GRID) throw new RangeError("The snr is too large for a table.");
-  return { ...tabulate(rows, step, Math.ceil(reach / step), isolated), isolated };
+  const table = tabulate(rows, step, Math.ceil(reach / step), isolated);
+  return { ...table, isolated, rows, reach, finest };
 }
 
 function tabulate(rows, step, half, isolated) {
@@ -158,14 +236,15 @@ function degreeWindow(mean, rate, own) {
   return { counts, mass: shares.map((value) => value / total) };
 }
 
-/** Same-class neighbour counts and probabilities, thinned when the law is wide. */
-function binomial(degree, h, tilted) {
+/** Same-class neighbour counts and probabilities, thinned when the law is wide and smooth. */
+function binomial(degree, h, tilted, signal) {
   const spreads = [h, tilted].map((p) => Math.sqrt(degree * p * (1 - p)));
   const lows = [h, tilted].map((p, k) => degree * p - DEVIATIONS * spreads[k] - 2);
   const highs = [h, tilted].map((p, k) => degree * p + DEVIATIONS * spreads[k] + 2);
   const low = Math.max(0, Math.trunc(Math.min(...lows)));
   const high = Math.min(degree, Math.trunc(Math.max(...highs)));
-  const stride = Math.max(1, Math.trunc(Math.min(...spreads) / POINTS_PER_SD));
+  const widest = Math.min(...spreads, (2 * Math.sqrt(degree)) / signal);
+  const stride = Math.max(1, Math.trunc(widest / POINTS_PER_SD));
   const same = [];
   for (let k = low; k <= high; k += stride) same.push(k);
   const chance = same.map((k) => {

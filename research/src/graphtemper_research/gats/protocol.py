@@ -31,7 +31,7 @@ from graphtemper.calibrators import (
     Isotonic,
     IsotonicShared,
     MatrixScaling,
-    SimCalib,
+    SimilarityCalibrator,
     TemperatureScaling,
     VectorScaling,
 )
@@ -131,8 +131,8 @@ METHODS = (
         _known((3.62, 1.37), (4.55, 0.85), (3.64, 1.34), (4.43, None)),
     ),
     Method(
-        "SimCalib()",
-        lambda graph, seed: SimCalib(seed=seed),
+        "SimilarityCalibrator()",
+        lambda graph, seed: SimilarityCalibrator(seed=seed),
         {},
         splits=FEW_SPLITS,
     ),

@@ -18,6 +18,7 @@ from graphtemper_research.harness.outcome import Comparison, reported, write_tex
 
 Cell = dict[str, Any]
 _MAX_BYTES = 256_000_000
+OUTDATED = "cells measured by another version of the code"
 # Called with steps done and steps in all.
 Show = Callable[[int, int], None]
 # Called with a title, steps done and steps in all.
@@ -141,4 +142,4 @@ def outdated(cells: Sequence[Cell]) -> list[Comparison]:
     """
     count = sum(cell.get("code") != code_digest() for cell in cells)
     note = f"of {len(cells)}; --fresh measures them again"
-    return [reported("cells measured by another version of the code", count, note)] if count else []
+    return [reported(OUTDATED, count, note)] if count else []

@@ -65,7 +65,7 @@ QUICK_CALIBRATORS = (
     "HistogramBinning",
     "RBS",
     "CaGCN",
-    "SimCalib",
+    "SimilarityCalibrator",
     "WATS",
 )
 

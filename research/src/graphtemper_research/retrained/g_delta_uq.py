@@ -58,7 +58,10 @@ class GDeltaUQ(Retrained):
     """
 
     reference = "Trivedi et al., ICLR 2024"
-    differs = "anchors are features of training nodes (the authors' shuffle), not Gaussian draws"
+    differs = (
+        "anchors are features of training nodes (the authors' shuffle), not Gaussian draws; "
+        "anchors at the input only"
+    )
 
     def __init__(
         self,
@@ -169,7 +172,10 @@ def damped(passes: FloatArray) -> FloatArray:
     --------
     >>> damped(np.array([[[2.0, -4.0]], [[2.0, -4.0]]])).tolist()   # no spread: halved
     [[1.0, -2.0]]
+
+    The deviation divides by M - 1, as in the authors' code (by 1 for a single anchor).
     """
     with np.errstate(over="ignore"):
-        spread = (1.0 / (1.0 + np.exp(-passes))).std(axis=0).mean(axis=1)
+        spread = 1.0 / (1.0 + np.exp(-passes))
+        spread = spread.std(axis=0, ddof=int(len(passes) > 1)).mean(axis=1)
     return np.asarray(passes.mean(axis=0) / (1.0 + np.exp(spread))[:, None])

@@ -1,10 +1,11 @@
-"""SimCalib: prototypes on another graph, absent classes, isolated nodes."""
+"""SimilarityCalibrator: prototypes on another graph, absent classes, isolated nodes."""
 
 import numpy as np
 import pytest
 
-from graphtemper.calibrators import SimCalib
-from graphtemper.calibrators.simcalib import neighbourhood, prototypes
+from graphtemper import calibrators
+from graphtemper.calibrators import SimilarityCalibrator
+from graphtemper.calibrators.similarity import neighbourhood, prototypes
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 
@@ -13,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg]
 
 def test_prototypes_are_applied_to_another_graph(scene):
     hidden, other = scene.graph.features, scene.other.features
-    sim = SimCalib(epochs=20).fit(
+    sim = SimilarityCalibrator(epochs=20).fit(
         scene.logits,
         scene.labels,
         scene.graph,
@@ -28,11 +29,11 @@ def test_prototypes_are_applied_to_another_graph(scene):
     near = sim.temperatures(scene.other_logits, graph=scene.other, embeddings=other)
     far = sim.temperatures(scene.other_logits, graph=scene.other, embeddings=10.0 * other)
     assert np.abs(near - far).max() > 1e-3
-    with pytest.raises(InputError, match="3 columns but this SimCalib was fitted on 8"):
+    with pytest.raises(InputError, match="3 columns but this calibrator was fitted on 8"):
         sim.transform(scene.other_logits, graph=scene.other)
 
 
-def test_simcalib_without_a_class_among_the_training_nodes():
+def test_similarity_without_a_class_among_the_training_nodes():
     means, whitening = prototypes(np.eye(3), np.array([0, 0, 2]), 3)
     np.testing.assert_allclose(means[1], 1 / 3)
     assert np.isfinite(whitening).all()
@@ -42,3 +43,12 @@ def test_relative_degree_of_isolated_nodes_is_one():
     g = Graph(features=[[0.0]] * 3, edges=[[0, 1]])
     equal, relative = neighbourhood(np.eye(3), g)
     assert equal[2] == relative[2] == relative[0] == 1.0
+
+
+def test_the_old_name_still_works_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="SimilarityCalibrator"):
+        old = calibrators.SimCalib
+    assert old is SimilarityCalibrator
+    assert "SimCalib" not in calibrators.REGISTRY
+    with pytest.raises(AttributeError, match="NoSuchMethod"):
+        _ = calibrators.NoSuchMethod

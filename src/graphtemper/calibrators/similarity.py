@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from torch import Generator, Tensor
 
 
-class SimCalib(NetworkCalibrator):
+class SimilarityCalibrator(NetworkCalibrator):
     r"""Temperatures from distances to class prototypes and from the similarity of neighbours.
 
-    **Based on the abstract: the published equations are not public.** The paper
+    **An independent design after the abstract of SimCalib, not its published equations** (AAAI
+    2024, open access), so its results are not SimCalib's. The abstract
     names a global part, the Mahalanobis distance between a node's representation and the class
     prototypes, and a local part, the similarity of neighbours in terms of homophily and relative
     degree. Here both enter the attention of `GATS` without its distance factor:
@@ -70,13 +71,14 @@ class SimCalib(NetworkCalibrator):
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
     >>> z = np.random.default_rng(0).normal(size=(200, 2))
-    >>> SimCalib(epochs=3).fit(z, g.labels, g, range(100)).transform(z, graph=g).shape
+    >>> calibrator = SimilarityCalibrator(epochs=3).fit(z, g.labels, g, range(100))
+    >>> calibrator.transform(z, graph=g).shape
     (200, 2)
     """
 
     needs = ("labels", "graph", "train_nodes", "embeddings")
-    reference = "Tang et al., AAAI 2024"
-    differs = "based on the abstract: equations and code are not public"
+    reference = "after SimCalib (Tang et al., AAAI 2024)"
+    differs = "an independent design after the abstract, not the published equations"
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class SimCalib(NetworkCalibrator):
         hidden = _representation(inputs)
         if hidden.shape[1] != self.prototypes_.shape[1]:
             raise InputError(
-                f"embeddings have {hidden.shape[1]} columns but this SimCalib was fitted on "
+                f"embeddings have {hidden.shape[1]} columns but this calibrator was fitted on "
                 f"{self.prototypes_.shape[1]}; pass those of the same layer."
             )
         white, centres = hidden @ self.whitening_, self.prototypes_ @ self.whitening_

@@ -1,0 +1,58 @@
+"""Which committed results are of the current code, and how a stale one is named."""
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+from graphtemper_research import benches, paper, results
+from graphtemper_research.harness.cells import outdated
+from graphtemper_research.harness.made_by import closure, digest
+from graphtemper_research.harness.outcome import Outcome
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def test_an_outcome_of_mixed_code_has_no_digest():
+    def outcome(comparisons):
+        return Outcome("labels", "Labels", {}, comparisons, [], lambda figure: None)
+
+    assert results.stamped(outcome([])).code == digest("graphtemper_research.trials.label_budgets")
+    assert results.stamped(outcome(outdated([{"code": "other"}]))).code is None
+
+
+def test_stale_results_say_why(tmp_path):
+    current = digest(results.experiment("slope"))
+    (tmp_path / "slope.json").write_text(json.dumps({"code": current}))
+    (tmp_path / "bound.json").write_text(json.dumps({"code": "0" * 12}))
+    (tmp_path / "concept.json").write_text("{}")
+    (tmp_path / "something.json").write_text("{}")
+    found = results.stale(tmp_path)
+    assert set(found) == {"bound.json", "concept.json"}
+    assert "made by code 000000000000" in found["bound.json"]
+    assert "before results recorded" in found["concept.json"]
+
+
+def test_every_experiment_has_a_digest():
+    names = [*paper.FIGURES, *benches.MODULES]
+    digests = {digest(str(results.experiment(name))) for name in names}
+    assert len(digests) == len(names)
+    library = closure("graphtemper_research.paper.slope")
+    assert "graphtemper.theory.finite_degree" in library
+    assert not any(name.startswith("graphtemper.monitor") for name in library)
+
+
+def test_committed_results_of_cheap_figures_are_fresh():
+    if not RESULTS.is_dir():
+        pytest.skip("the committed results are not in this copy")
+    found = results.stale(RESULTS)
+    cheap = {f"{name}.json" for name in results.CHEAP}
+    if others := {name: why for name, why in found.items() if name not in cheap}:
+        lines = "; ".join(f"{name} ({why})" for name, why in others.items())
+        warnings.warn(f"results of older code: {lines}", stacklevel=1)
+    again = [name.removesuffix(".json") for name in found if name in cheap]
+    commands = "; ".join(
+        f"graphtemper paper {name} --out docs/results --results docs/results.md" for name in again
+    )
+    assert not again, f"results of other code, run: {commands}"
