@@ -139,14 +139,15 @@ class SourceCard(CardData):
     def check(self, predictor: Predictor | ArrayLike, graph: HasFeatures) -> None:
         """Raise `InputError` if the card was made for another model or another feature space.
 
-        Of the graph only the number of feature columns is read.
+        Of a graph on disk only the number of feature columns is read.
         """
         if graph.num_features != self.num_features:
             raise InputError(
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
-        self.types.check(graph)
+        if isinstance(graph, Graph):
+            self.types.check(graph)
         if not callable(predictor) or self.fingerprint is None:
             return
         try:
