@@ -262,7 +262,7 @@ def test_every_field_is_needed(text, tmp_path):
         elif isinstance(value, list) and value and isinstance(value[0], dict):
             yield from keys(value[0], (*where, 0))
 
-    optional = {("class_profile",), ("node_response",), ("crc32",)}
+    optional = {("class_profile",), ("node_response",), ("crc32",), ("natural",)}
     for where in set(keys(json.loads(text))) - optional:
         path = _write(tmp_path, _edit(json.loads(text), where, ...))
         with pytest.raises(FileError, match=f"{where[-1]}' is missing"):

@@ -112,11 +112,12 @@ def test_pyg_round_trip():
     masks = np.eye(3, 4, dtype=bool)
     features = np.arange(8.0).reshape(4, 2)
     graph = Graph(features=features, edges=[[0, 1], [1, 2]], labels=[0, 1, -1, 1], val_masks=masks)
+    graph = graph.replace(environment=[2, -1, 0, 2])
     data = graph.to_pyg()
     assert data.is_undirected()
     assert data.num_edges == 2 * graph.num_edges
     back = Graph.from_pyg(data)
-    for key in ("features", "edges", "labels", "val_masks"):
+    for key in ("features", "edges", "labels", "val_masks", "environment"):
         assert np.array_equal(getattr(back, key), getattr(graph, key)), key
     assert back.train_masks is None
 

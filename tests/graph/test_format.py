@@ -21,6 +21,7 @@ def test_save_and_load_are_inverse(tmp_path, sparse):
         labels=[0, 1, -1, 1],
         train_masks=np.array([[True, False, False, True]]),
         time=[1, 2, 3, 4],
+        environment=[0, 0, 1, -1],
         name="small",
         class_names=["yes", "no"],
         feature_names=["left", "right"],
@@ -29,7 +30,7 @@ def test_save_and_load_are_inverse(tmp_path, sparse):
     loaded = Graph.load(tmp_path / "g.npz")
     assert sp.issparse(loaded.features) == sparse
     np.testing.assert_array_equal(loaded.features.toarray() if sparse else loaded.features, dense)
-    for key in ("edges", "labels", "train_masks", "time"):
+    for key in ("edges", "labels", "train_masks", "time", "environment"):
         assert np.array_equal(getattr(loaded, key), getattr(graph, key)), key
     for key in ("val_masks", "test_masks"):
         assert getattr(loaded, key) is None

@@ -111,7 +111,10 @@ def test_bad_node_selections(nodes, message):
 
 def test_a_subgraph_keeps_what_is_between_its_nodes():
     graph = csbm.sample(200, 6, 0.8, 1.5, num_features=5, seed=3).replace(
-        time=np.arange(200), class_names=("no", "yes"), val_masks=np.arange(200) % 3 == 0
+        time=np.arange(200),
+        environment=np.arange(200) % 7 - 1,
+        class_names=("no", "yes"),
+        val_masks=np.arange(200) % 3 == 0,
     )
     nodes = np.random.default_rng(0).choice(200, 60, replace=False)
     part = graph.subgraph(nodes)
@@ -125,6 +128,7 @@ def test_a_subgraph_keeps_what_is_between_its_nodes():
     assert (part.features == graph.features[nodes]).all()
     assert (part.labels == graph.labels[nodes]).all()
     assert part.time.tolist() == nodes.tolist()
+    assert part.environment.tolist() == (nodes % 7 - 1).tolist()
     assert part.class_names == ("no", "yes")
     assert part.val_masks.tolist() == [(nodes % 3 == 0).tolist()]
     mask = np.isin(np.arange(200), nodes)

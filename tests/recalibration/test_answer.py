@@ -16,7 +16,7 @@ from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
 
 def _answer(logits, prior, accuracy, matched=1.0, novelty=0.5, verdict="trust", flat=False):
     confidence = float(temperatures.apply(logits).max(axis=1).mean())
-    reading = SimpleNamespace(novelty=novelty, flat=flat, blind=False)
+    reading = SimpleNamespace(novelty=novelty, flat=flat, blind=False, expected=None)
     return Answer(reading, confidence, prior, accuracy, matched, None, verdict, ())
 
 

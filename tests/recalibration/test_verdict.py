@@ -50,7 +50,8 @@ def _reading(response, signals, flat=False, blind=False):
     if blind:
         response = replace(response, names=("first", LEAD))
         signals = {"first": signals["first"], LEAD: signals["second"]}
-    return Reading(None, None, signals, response, gains, 100, None, flat)
+    card = SimpleNamespace(natural=())
+    return Reading(card, None, signals, response, gains, 100, None, flat)
 
 
 def test_novelty_is_the_distance_to_the_nearest_environment_in_reaches(response):

@@ -13,6 +13,7 @@ MODULES = {
     "leaderboard": "leaderboard.board",
     "atlas_bench": "trials.known_shifts",
     "natural_shifts": "trials.natural_shifts",
+    "natural_environments": "trials.natural_environments",
     "labels": "trials.label_budgets",
     "controls": "trials.negative_controls",
     "paper_setting": "trials.paper_setting",

@@ -14,7 +14,7 @@ from graphtemper import temperature
 from graphtemper._core.checks import check_integer
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.card import atlas, response
+from graphtemper.card import atlas, natural, response
 from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
 from graphtemper.card.data import (
     CardData,
@@ -23,13 +23,14 @@ from graphtemper.card.data import (
     relative_log_odds,
     sampling_variance,
 )
-from graphtemper.card.format import as_stored, at_file_precision
+from graphtemper.card.format import as_stored, at_file_precision, to_json
 from graphtemper.card.journal import Journal, build_key
 from graphtemper.card.node_response import NodeRows
 from graphtemper.card.progress import Progress, shown
 from graphtemper.card.response import Response
-from graphtemper.card.size import check_size
+from graphtemper.card.size import MAX_BYTES, check_size
 from graphtemper.errors import InputError
+from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor, declared_passes
 from graphtemper.models.recognition import check_repeatable, fingerprint, probe_graph
@@ -45,6 +46,8 @@ FEWEST_NODES = 50
 # Bisection of the noise level at the source: steps, and passes per step.
 _NOISE_STEPS, _NOISE_PASSES = 9, 6
 Card = TypeVar("Card", bound=CardData)
+LabelledGraph = Graph | tuple[Graph, Nodes]
+"""A labelled environment: a graph, or a graph and some of its nodes."""
 
 
 @one_blas_thread(also_openmp=False)
@@ -61,8 +64,10 @@ def build(
     resume: str | os.PathLike[str] | None = None,
     progress: Progress | bool | None = None,
     workers: Workers | None = None,
+    environments: Sequence[LabelledGraph] = (),
 ) -> Card:
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
+    others = _checked_environments(environments)
     check_integer(seed, "seed", 0, 2**62)
     planned = atlas.plan(seed, exclude, compositions, shifts)
     rows, labels = select_labelled(graph, nodes)
@@ -91,7 +96,7 @@ def build(
         at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
         source = Source(predictor, graph, rows, labels, probe, reference)
         journal = Journal(resume, build_key(source, observation))
-        environments, node_rows = atlas.survey(
+        surveyed, node_rows = atlas.survey(
             source,
             planned,
             known=journal.read(),
@@ -100,7 +105,7 @@ def build(
             workers=workers,
         )
     atlas_nodes = AtlasNodes(at_source, node_rows)
-    fitted = fit_responses(environments, reference, rows.size)
+    fitted = fit_responses(surveyed, reference, rows.size)
     card = kind(
         predictor=getattr(predictor, "__name__", type(predictor).__name__)[:200],
         num_classes=observation.num_classes,
@@ -118,16 +123,74 @@ def build(
             observation.num_classes,
             probe.column_std,
         ),
-        environments=tuple(environments),
+        environments=tuple(surveyed),
         names={kind: item.names for kind, item in fitted.items()},
         kernels={kind: item.kernel for kind, item in fitted.items()},
         widening={kind: item.widening for kind, item in fitted.items()},
         excluded=tuple(sorted(set(exclude))),
         class_profile=ClassProfile.measure(observation.logits, labels),
-        node_responses=atlas_nodes.fit(environments, reference.accuracy),
+        node_responses=atlas_nodes.fit(surveyed, reference.accuracy),
     )
     # So that a card gives the same answers before and after it was saved.
-    return replace(at_file_precision(card), atlas_nodes=atlas_nodes)
+    card = replace(at_file_precision(card), atlas_nodes=atlas_nodes)
+    for number, (other, chosen) in enumerate(others, start=1):
+        if other is graph:
+            _check_disjoint(graph, rows, chosen, number)
+        name = _free_name(other.name or f"environment {number}", card)
+        card = learn(card, predictor, other, chosen, name=name, when=None)
+    return card
+
+
+def learn(
+    card: Card,
+    predictor: Predictor,
+    graph: Graph,
+    nodes: Nodes = None,
+    *,
+    name: str | None = None,
+    when: object = None,
+) -> Card:
+    """Return a card with one more labelled environment; see `graphtemper.SourceCard.learn`."""
+    known = card.natural
+    label = str(name or graph.name or f"environment {len(known) + 1}")[:200]
+    moment = natural.checked_when(when)
+    measured = natural.measure(card.probe, card.reference, predictor, graph, nodes, label, moment)
+    grown = natural.added(known, at_file_precision(replace(card, natural=(measured,))).natural[0])
+    while len(grown) > natural.MOST_ENVIRONMENTS:
+        grown = natural.merge_oldest(grown)
+    larger = replace(card, natural=grown)
+    while len(grown) > 2 and len(to_json(larger)) > MAX_BYTES:
+        grown = natural.merge_oldest(grown)
+        larger = replace(card, natural=grown)
+    return replace(at_file_precision(larger), atlas_nodes=card.atlas_nodes)
+
+
+def _checked_environments(environments: Sequence[LabelledGraph]) -> list[tuple[Graph, Nodes]]:
+    pairs: list[tuple[Graph, Nodes]] = []
+    for number, item in enumerate(environments, start=1):
+        graph, nodes = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        if not isinstance(graph, Graph):
+            raise InputError(
+                f"environment {number} must be a Graph or a pair (graph, nodes), not "
+                f"{type(item).__name__}."
+            )
+        pairs.append((graph, nodes))
+    return pairs
+
+
+def _check_disjoint(graph: Graph, rows: NDArray[np.int64], nodes: Nodes, number: int) -> None:
+    common = np.intersect1d(rows, select_nodes(nodes, graph.num_nodes))
+    if common.size:
+        raise InputError(
+            f"environment {number} contains {common.size} of the nodes that the card itself is "
+            "built from; choose other nodes."
+        )
+
+
+def _free_name(name: str, card: CardData) -> str:
+    taken = {item.name for item in card.natural}
+    free = (f"{name} ({number})" for number in range(2, len(taken) + 3))
+    return name if name not in taken else next(one for one in free if one not in taken)
 
 
 def count_passes(num_environments: int, num_nodes: int, has_edges: bool = True) -> int:

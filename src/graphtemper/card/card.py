@@ -8,7 +8,7 @@ validated on load, never a pickle.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +21,7 @@ from graphtemper._core.reading import read_bytes
 from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
 from graphtemper.card.atlas import Shifts, Workers
+from graphtemper.card.build import LabelledGraph
 from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import from_json, to_json
 from graphtemper.card.progress import Progress
@@ -69,6 +70,7 @@ class SourceCard(CardData):
         resume: str | os.PathLike[str] | None = None,
         progress: Progress | bool | None = None,
         workers: Workers | None = None,
+        environments: Sequence[LabelledGraph] = (),
     ) -> SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
@@ -102,6 +104,9 @@ class SourceCard(CardData):
         workers
             Where environments run in place of this process, such as
             `graphtemper.scale.OnDask(client)`.
+        environments
+            Other labelled environments that the model was not trained on, each a graph or a pair
+            (graph, nodes). Each is measured and summarised as by `learn`.
 
         Examples
         --------
@@ -125,7 +130,53 @@ class SourceCard(CardData):
             resume=resume,
             progress=progress,
             workers=workers,
+            environments=environments,
         )
+
+    def learn(
+        self,
+        predictor: Predictor,
+        graph: Graph | Data,
+        nodes: Nodes = None,
+        *,
+        name: str | None = None,
+        when: object = None,
+    ) -> SourceCard:
+        """Return a card that has learned from one more labelled environment.
+
+        An environment is another place or period: last month, another country, an earlier release.
+        What the model got wrong there says how far the world moves, which no unlabelled number
+        does. The card keeps aggregates only. Take labelled nodes from environments that the model
+        was not trained on.
+
+        Parameters
+        ----------
+        predictor, graph
+            The model of the card and the labelled environment.
+        nodes
+            Its labelled nodes (default all); at least ten, and none that the model was trained on.
+        name
+            What people call it (default: the name of the graph).
+        when
+            Its place in time: a date, a number, or a string that sorts by time such as
+            ``"2026-05"``. If environments have times, the later ones count for more.
+
+        Examples
+        --------
+        >>> from graphtemper import csbm
+        >>> from graphtemper.models import SIGN
+        >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+        >>> model = SIGN(hops=1).fit(g, range(200))
+        >>> few = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
+        >>> card = SourceCard.build(model, g, range(200, 400), compositions=0, shifts=few)
+        >>> may = csbm.sample(400, degree=6, homophily=0.6, snr=1.0, num_features=6, seed=1)
+        >>> wiser = card.learn(model, may, name="May", when="2026-05")
+        >>> [(item.name, item.num_nodes, item.gap < 0) for item in wiser.natural]
+        [('May', 400, True)]
+        """
+        converted = as_graph(graph, predictor)
+        self.check(predictor, converted)
+        return building.learn(self, predictor, converted, nodes, name=name, when=when)
 
     def without(self, family: str) -> SourceCard:
         """Return the card without a family of shifts, for honest evaluation.
@@ -331,6 +382,8 @@ class SourceCard(CardData):
         unreadable = [name for name in SIGNALS if name not in readable]
         if unreadable:
             lines.append(f"not readable at this source: {', '.join(unreadable)}")
+        if self.natural:
+            lines.append(f"labelled environments: {', '.join(item.name for item in self.natural)}")
         if self.node_responses is not None:
             lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
         if self.excluded:

@@ -13,6 +13,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.atlas import AtlasNodes, Environment
+from graphtemper.card.natural import LabelledEnvironment
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.response import Kernel
 from graphtemper.errors import InputError
@@ -258,6 +259,8 @@ class CardData:
         For class shares and node temperatures; None in cards of earlier versions.
     types
         Numbers of the node and edge types of the source graph; empty if it has none.
+    natural
+        Labelled environments: other graphs that the card has learned from.
     atlas_nodes
         In memory only: what `SourceCard.without` fits node responses to.
     """
@@ -278,6 +281,7 @@ class CardData:
     class_profile: ClassProfile | None = None
     node_responses: dict[str, NodeResponse] | None = None
     types: GraphTypes = NO_TYPES
+    natural: tuple[LabelledEnvironment, ...] = ()
     atlas_nodes: AtlasNodes | None = None
 
     @property

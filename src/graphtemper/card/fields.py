@@ -22,7 +22,7 @@ class Field:
 
     def __getitem__(self, key: str) -> Field:
         if not isinstance(self.value, dict):
-            raise self._odd("an object")
+            raise self.odd("an object")
         path = key if self.name == "card" else f"{self.name}.{key}"
         if key not in self.value:
             raise InputError(f"field {path!r} is missing; the card is damaged.")
@@ -35,31 +35,31 @@ class Field:
     def items(self, fewest: int, most: int) -> list[Field]:
         """Return the entries of a list with ``fewest`` to ``most`` entries."""
         if not isinstance(self.value, list) or not fewest <= len(self.value) <= most:
-            raise self._odd(f"a list of {fewest} to {most} entries")
+            raise self.odd(f"a list of {fewest} to {most} entries")
         return [Field(f"{self.name}[{i}]", value) for i, value in enumerate(self.value)]
 
     def number(self, low: float, high: float) -> float:
         """Return a number in [low, high]."""
         value = self.value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._odd("a number")
+            raise self.odd("a number")
         # Integers of any length are compared exactly; NaN fails every comparison.
         if not low <= value <= high:
-            raise self._odd(f"between {low:g} and {high:g}")
+            raise self.odd(f"between {low:g} and {high:g}")
         return float(value)
 
     def count(self, low: int, high: int) -> int:
         """Return an integer in [low, high]."""
         if isinstance(self.value, bool) or not isinstance(self.value, int):
-            raise self._odd("an integer")
+            raise self.odd("an integer")
         if not low <= self.value <= high:
-            raise self._odd(f"between {low} and {high}")
+            raise self.odd(f"between {low} and {high}")
         return self.value
 
     def text(self) -> str:
         """Return a string of at most a thousand characters."""
         if not isinstance(self.value, str) or len(self.value) > 1000:
-            raise self._odd("a short string")
+            raise self.odd("a short string")
         return self.value
 
     def array(self, shape: tuple[int | None, ...]) -> FloatArray:
@@ -67,27 +67,28 @@ class Field:
         size_text = " x ".join("any" if size is None else str(size) for size in shape)
         for value in _leaves(self.value):
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise self._odd(f"{size_text} numbers")
+                raise self.odd(f"{size_text} numbers")
             if not abs(value) <= LARGEST:
-                raise self._odd(f"{size_text} numbers of at most {LARGEST:g}")
+                raise self.odd(f"{size_text} numbers of at most {LARGEST:g}")
         try:
             array = np.array(self.value, dtype=np.float64)
         except ValueError as error:  # rows of unequal length
-            raise self._odd(f"{size_text} numbers") from error
+            raise self.odd(f"{size_text} numbers") from error
         if array.ndim != len(shape) or any(
             size is not None and have != size for have, size in zip(array.shape, shape, strict=True)
         ):
-            raise self._odd(f"{size_text} numbers")
+            raise self.odd(f"{size_text} numbers")
         return array
 
     def shares(self, classes: int) -> FloatArray:
         """Return the shares of the classes, which sum to 1."""
         values = self.array((classes,))
         if values.min() < 0.0 or abs(values.sum() - 1.0) > 1e-3:
-            raise self._odd("shares that are not negative and sum to 1")
+            raise self.odd("shares that are not negative and sum to 1")
         return values
 
-    def _odd(self, expected: str) -> InputError:
+    def odd(self, expected: str) -> InputError:
+        """Return the error of a value that is not what was expected."""
         return InputError(f"field {self.name!r} must be {expected}; the card is damaged.")
 
 

@@ -13,6 +13,7 @@ from graphtemper._core.reading import parse_json
 from graphtemper.card.atlas import Environment
 from graphtemper.card.data import MOST_TYPES, THIRDS, CardData, ClassProfile, GraphTypes
 from graphtemper.card.fields import LARGEST, Field
+from graphtemper.card.natural_format import labelled_environments, write_labelled_environments
 from graphtemper.card.node_response import KINDS, NodeResponse
 from graphtemper.card.response import Kernel
 from graphtemper.errors import InputError
@@ -79,6 +80,7 @@ def to_json(card: CardData) -> str:
             }
             for item in card.environments
         ],
+        "natural": write_labelled_environments(card.natural, _EVERY),
     }
     return sealed(_rounded(content))
 
@@ -127,6 +129,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
         excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
         class_profile=_class_profile(root.get("class_profile"), classes),
         node_responses=_node_responses(root.get("node_response"), classes),
+        natural=labelled_environments(root.get("natural"), _order(root["signals"]), _EVERY),
         types=_types(root.get("types")),
     )
 

@@ -35,7 +35,9 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, to_share
+from graphtemper.card import natural
 from graphtemper.card.data import CardData
+from graphtemper.card.random_effects import Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.signals.evidence import LEAD, Evidence
 from graphtemper.signals.gains import Gains
@@ -76,6 +78,20 @@ class Prior:
         side = np.where(away < 0.0, self.lower_tail, 1.0)  # half of the probability on each side
         square = (away / (side * self.deviation * DEVIATIONS / _T_QUANTILE)) ** 2
         return np.asarray(-0.5 * (TAILS + 1.0) * np.log1p(square / TAILS) - np.log(side))
+
+    def quantiles(self, shares: FloatArray) -> FloatArray:
+        """Return quantiles of the log-odds.
+
+        Examples
+        --------
+        >>> Prior(0.0, 1.0, lower_tail=2.0).quantiles(np.array([0.05, 0.5, 0.95])).round(3).tolist()
+        [-3.29, 0.0, 1.645]
+        """
+        from scipy.special import stdtrit
+
+        scale = self.deviation * DEVIATIONS / _T_QUANTILE
+        side = np.where(shares < 0.5, self.lower_tail, 1.0)
+        return np.asarray(self.centre + side * scale * stdtrit(TAILS, shares))
 
     def grid(self) -> FloatArray:
         """Return log-odds at which to start: dense at the centre, then ever sparser."""
@@ -205,7 +221,25 @@ class Reading:
     @cached_property
     def novelty(self) -> float:
         """Distance to the atlas, in units of how far left-out families lie from the others."""
-        return self.response.novelty(self.signals)
+        near = self.response.novelty(self.signals)
+        return min([near, *(self._distance(item.signals) for item in self.card.natural)])
+
+    def _distance(self, signals: dict[str, float]) -> float:
+        """Return the distance to a labelled environment, in the unit of `novelty`."""
+        apart = self.response.coordinates(self.signals) - self.response.coordinates(signals)
+        return float(np.sqrt(apart @ apart)) / self.response.reach
+
+    @cached_property
+    def expected(self) -> Expected | None:
+        """What the card's labelled environments let expect here; None if it has none."""
+        card = self.card
+        if not card.natural:
+            return None
+        source = card.reference.accuracy
+        known = natural.as_arrays(card.natural, self.response, source)
+        centre = log_odds(source) + self.response.predict(self.signals)[0]
+        estimates = np.array([log_odds(self.evidence.confidence), centre])
+        return expect(known, estimates, _sampling(0.5, self.num_nodes))
 
     @cached_property
     def drift(self) -> float:
@@ -227,9 +261,12 @@ class Reading:
     def prior(self) -> Prior:
         """The log-odds of the accuracy by the atlas and by the natural prior.
 
+        With labelled environments in the card it is what they let expect (`expected`) instead.
         The variance adds up that of the response, the sampling errors of the n nodes here and of
         those that the card was built from, and natural variation.
         """
+        if self.expected is not None:
+            return Prior(self.expected.centre, self.expected.deviation)
         fraction, readings = self.moved_fraction, self.two_centres()
         centre = readings["atlas"]
         if fraction > 0.0:

@@ -19,7 +19,15 @@ from graphtemper.errors import InputError
 from graphtemper.graph.checks import checked_integers, read_only
 
 EDGE_FIELDS = ("edge_weight", "edge_features", "edge_type")
-NODE_FIELDS = ("labels", "time", "train_masks", "val_masks", "test_masks", "node_type")
+NODE_FIELDS = (
+    "labels",
+    "time",
+    "train_masks",
+    "val_masks",
+    "test_masks",
+    "node_type",
+    "environment",
+)
 TYPE_NAMES = {"edge_type_names": "edge_type", "node_type_names": "node_type"}
 Pairs = NDArray[np.int32]
 

@@ -169,6 +169,18 @@ def checked_labels(labels: Any, num_nodes: int) -> NDArray[np.int64]:
     return read_only(array)
 
 
+def checked_periods(values: Any, key: str, num_nodes: int) -> NDArray[np.int64]:
+    """Check the times of the nodes, any integers, or their environments, from -1 for unknown."""
+    array = checked_integers(values, key, (num_nodes,))
+    bad = np.flatnonzero(array < -1)
+    if key == "environment" and bad.size:
+        raise InputError(
+            f"environment[{bad[0]}] is {array[bad[0]]}; environments are numbered from 0, and -1 "
+            "means unknown."
+        )
+    return read_only(array)
+
+
 def checked_masks(masks: Any, key: str, num_nodes: int) -> NDArray[np.bool_]:
     """Check boolean split masks of shape (S, N)."""
     array = np.atleast_2d(as_array(masks, key))

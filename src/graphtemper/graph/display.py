@@ -65,6 +65,9 @@ def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
         facts["splits"] = f"{max(splits.values())} ({', '.join(splits)})"
     if fields["time"] is not None:
         facts["time"] = f"{fields['time'].min()} to {fields['time'].max()}"
+    if fields["environment"] is not None:
+        known = fields["environment"][fields["environment"] >= 0]
+        facts["environments"] = int(np.unique(known).size)
     return facts
 
 

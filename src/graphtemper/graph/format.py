@@ -16,7 +16,7 @@ Arrays = dict[str, NDArray[Any]]
 
 _CSR_KEYS = ("features_data", "features_indices", "features_indptr", "features_shape")
 _ATTRIBUTES = ("edge_weight", "edge_features", "edge_type", "node_type", "type_columns")
-_ARRAYS = ("labels", "train_masks", "val_masks", "test_masks", "time", *_ATTRIBUTES)
+_ARRAYS = ("labels", "train_masks", "val_masks", "test_masks", "time", "environment", *_ATTRIBUTES)
 _NAME_LISTS = ("class_names", "feature_names", "node_type_names", "edge_type_names")
 # What the directed edges of a file with undirected `edges` are called, and the fields they fill.
 _ARC_FIELDS = {"arcs": "edges", "arc_type": "edge_type", "arc_time": "edge_features"}

@@ -31,10 +31,10 @@ from graphtemper.graph.checks import (
     checked_edges,
     checked_features,
     checked_flag,
-    checked_integers,
     checked_labels,
     checked_masks,
     checked_names,
+    checked_periods,
     place_in,
     read_only,
     select_nodes,
@@ -63,8 +63,8 @@ class Graph(Conversions):
         Class indices from 0; -1 means unlabelled.
     train_masks, val_masks, test_masks : (S, N) bool arrays, optional
         Splits, one per row.
-    time : (N,) int array, optional
-        An order in time.
+    time, environment : (N,) int arrays, optional
+        An order in time; the number of each node's place or period (-1 means unknown).
     name, class_names, feature_names : optional
         Names of the graph, its classes (every label must have one) and its columns.
     directed : bool
@@ -110,6 +110,7 @@ class Graph(Conversions):
     type_columns: NDArray[np.int64] | None = None
     node_type_names: tuple[str, ...] | None = None
     edge_type_names: tuple[str, ...] | None = None
+    environment: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", checked_features(self.features))
@@ -135,8 +136,8 @@ class Graph(Conversions):
             return None
         if field == "labels":
             return checked_labels(value, self.num_nodes)
-        if field == "time":
-            return read_only(checked_integers(value, "time", (self.num_nodes,)))
+        if field in ("time", "environment"):
+            return checked_periods(value, field, self.num_nodes)
         if field.endswith("_masks"):
             return checked_masks(value, field, self.num_nodes)
         if field in ("edge_weight", "edge_features"):

@@ -23,7 +23,7 @@ EDGE_ATTRIBUTES = {
     "edge_type": "edge_type",
 }
 # Masks under other names are no input of a model; adj_t is read as edges.
-_KEPT_FIELDS = {"x", "edge_index", "adj_t", "y", "node_type", *EDGE_ATTRIBUTES}
+_KEPT_FIELDS = {"x", "edge_index", "adj_t", "y", "node_type", "environment", *EDGE_ATTRIBUTES}
 
 
 def is_pyg(value: object) -> bool:
@@ -224,6 +224,8 @@ def _fields(data: Data, drop: set[str]) -> dict[str, Any]:
     fields = {"features": features, **_target_fields(store, slice(0, num_nodes), num_nodes)}
     if store.get("node_type") is not None and not {"node_type", "all"} & drop:
         fields["node_type"] = _array(store["node_type"], "node_type")
+    if store.get("environment") is not None:
+        fields["environment"] = _array(store["environment"], "environment")
     return fields | reduced_edges(pairs, attributes, num_nodes, drop)
 
 

@@ -41,6 +41,8 @@ def write_pyg(graph: Any, *, targets: bool = True) -> Data | HeteroData:
             data[key] = torch.from_numpy(getattr(graph, field)[rows])
     if graph.node_type is not None:
         data.node_type = _tensor(graph.node_type)
+    if graph.environment is not None:
+        data.environment = _tensor(graph.environment)
     if targets:
         for key, value in _targets(graph, slice(None)):
             data[key] = value

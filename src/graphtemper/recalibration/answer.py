@@ -18,10 +18,10 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.reading import Prior, Reading
-from graphtemper.recalibration import few_labels
+from graphtemper.recalibration import few_labels, labelled_environments
 from graphtemper.recalibration.class_shares import support
 from graphtemper.recalibration.class_shares.support import ClassShares, ShareEvidence
-from graphtemper.recalibration.few_labels import MATCH_DEVIATION, Labels, Learned
+from graphtemper.recalibration.few_labels import MATCH_DEVIATION, Labels, Learned, Objective
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
@@ -68,6 +68,8 @@ class Answer:
         What is wrong with that temperature, if anything is.
     verdict, reasons
         See `graphtemper.recalibration.verdict`.
+    effective_labels
+        How many labels alone would have given as narrow an interval; 0 without labels.
     offsets : (K,) array or None
         What a correction for class shares adds to the logits, in units of the source temperature.
     class_shares, share_reasons
@@ -85,6 +87,7 @@ class Answer:
     offsets: FloatArray | None = None
     class_shares: FloatArray | None = None
     share_reasons: tuple[Reason, ...] = ()
+    effective_labels: float = 0.0
 
     @property
     def relative(self) -> float:
@@ -94,7 +97,8 @@ class Answer:
     @property
     def keeps_source(self) -> bool:
         """Whether the source temperature is kept, because there is nothing to estimate one from."""
-        return self.verdict == "abstain" and (self.reading.flat or self.reading.blind)
+        blind = self.reading.blind and self.reading.expected is None
+        return self.verdict == "abstain" and (self.reading.flat or blind)
 
     @property
     def temperature(self) -> float:
@@ -117,7 +121,11 @@ class Answer:
 
 
 def answer(
-    reading: Reading, logits: FloatArray, labels: Labels, class_shares: ClassShares = "report"
+    reading: Reading,
+    logits: FloatArray,
+    labels: Labels,
+    class_shares: ClassShares = "report",
+    objective: Objective = "likelihood",
 ) -> Answer:
     """Answer about logits (n, K), given in units of the source temperature.
 
@@ -125,7 +133,7 @@ def answer(
     neither the labels nor the resulting verdict speak against it.
     """
     plain = from_atlas(reading, partial(nearest_temperature, logits))
-    best = with_labels(plain, logits, labels)
+    best = with_labels(plain, logits, labels, objective)
     profile = reading.card.class_profile
     if profile is None:
         return replace(best, share_reasons=support.without_profile(class_shares))
@@ -137,7 +145,7 @@ def answer(
     shares = shares.unless(support.doubt(reading.novelty, unreadable, reading.gains, accuracy))
     if class_shares == "estimate" and shares.supported:
         corrected = _corrected(plain, shares, prior, logits)
-        better = with_labels(corrected, corrected.shifted(logits), labels)
+        better = with_labels(corrected, corrected.shifted(logits), labels, objective)
         shares = shares.unless(_objection(plain, corrected, better, logits, labels))
         if shares.supported:
             best = better
@@ -148,7 +156,11 @@ def from_atlas(reading: Reading, match: Match) -> Answer:
     """Return the atlas's answer about the logits as they are, in memory or in shards."""
     prior = reading.prior
     accuracy = prior.estimate("atlas")
-    matched, problem = match(accuracy.value)
+    aim = accuracy.value
+    if reading.expected is not None:
+        accuracy = prior.estimate(labelled_environments.METHOD)
+        aim = labelled_environments.accuracy_to_match(prior, reading.evidence.confidence)
+    matched, problem = match(aim)
     return _judged(
         reading, reading.evidence.confidence, prior, accuracy, matched, at_bound(problem)
     )
@@ -165,6 +177,8 @@ def _judged(
 ) -> Answer:
     verdict, reasons = judge(reading, accuracy, caveat, learned)
     said = (direction(confidence, accuracy), *reasons)
+    if reading.expected is not None:
+        said = (said[0], *labelled_environments.reasons(reading), *reasons)
     return Answer(reading, confidence, prior, accuracy, matched, caveat, verdict, said)
 
 
@@ -192,25 +206,31 @@ def _objection(
     return ""
 
 
-def with_labels(answer: Answer, logits: FloatArray, labels: Labels) -> Answer:
+def with_labels(
+    answer: Answer, logits: FloatArray, labels: Labels, objective: Objective = "likelihood"
+) -> Answer:
     """Return the answer updated with labels; the same one without labels."""
     if not labels.rows.size:
         return answer
     reading, num_classes = answer.reading, logits.shape[1]
-    learned = learn(answer, logits, labels)
+    learned = learn(answer, logits, labels, objective)
     accuracy, temperature = learned.accuracy, learned.temperature
     caveat = answer.caveat if reading.flat else _below_chance(accuracy.value, num_classes)
-    if caveat is None and not reading.flat and _contradicts(logits, temperature, accuracy):
+    if objective == "calibration":
+        caveat = caveat or at_bound(learned.problem)
+    elif caveat is None and not reading.flat and _contradicts(logits, temperature, accuracy):
         # A few nodes with extreme logits can pull a likelihood anywhere, but not a count.
         temperature, problem = nearest_temperature(logits, accuracy.value)
         caveat = at_bound(problem) or Reason(ReasonCode.LABELS_DISAGREE, _DISAGREEMENT)
     judged = _judged(
         reading, answer.confidence, answer.prior, accuracy, temperature, caveat, learned
     )
-    return replace(judged, offsets=answer.offsets)
+    return replace(judged, offsets=answer.offsets, effective_labels=learned.worth)
 
 
-def learn(answer: Answer, logits: FloatArray, labels: Labels) -> Learned:
+def learn(
+    answer: Answer, logits: FloatArray, labels: Labels, objective: Objective = "likelihood"
+) -> Learned:
     """Update an answer with labels; the farther the target is from the atlas, the more they count.
 
     Where the source temperature is kept, the temperature starts from it.
@@ -224,12 +244,21 @@ def learn(answer: Answer, logits: FloatArray, labels: Labels) -> Learned:
     accuracy = few_labels.accuracy(trusted, right, labels.weights, population=size)
     count = few_labels.effective_count(labels.weights)
     information = count * max(accuracy.value * (1.0 - accuracy.value), 0.01)
+    if answer.reading.flat:
+        temperature, problem = answer.relative, ""
+    elif objective == "calibration":
+        temperature, problem = nearest_temperature(logits, accuracy.value)
+    else:
+        temperature = few_labels.temperature(start, logits, labels, answer.relative)
+        problem = ""
     return Learned(
         accuracy=accuracy,
-        temperature=few_labels.temperature(start, logits, labels, answer.relative),
+        temperature=temperature,
+        problem=problem,
         reason=_labels_used(right, accuracy, answer.accuracy),
         count=count,
         leads=information > trusted.deviation**-2,
+        worth=few_labels.labels_worth(accuracy, size),
     )
 
 

@@ -51,19 +51,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.estimate import Estimate
-from graphtemper._core.numerics import to_share
+from graphtemper._core.estimate import DEVIATIONS, Estimate
+from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.reading import Prior
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.temperature.inverse import gaps, summarise
 
 METHOD = "atlas and labels"
+Objective = Literal["calibration", "likelihood"]
+"""What labels set the temperature by: their accuracy, which mean confidence matches, or NLL."""
 # Quantiles of the posterior: the ends of the interval, and the answer between them.
 _QUANTILES = (0.05, 0.5, 0.95)
 # Matching mean confidence and maximising the likelihood are two definitions of the best T: on real
@@ -158,6 +161,29 @@ def accuracy(
 
     low, value, high = (to_share(x) for x in quantiles(log_density, prior.grid(), _QUANTILES))
     return Estimate(value, low, high, METHOD)
+
+
+def labels_worth(accuracy: Estimate, population: int) -> float:
+    r"""Return how many labels alone would have given an interval of this width.
+
+    The log-odds of an accuracy a that is counted on n labels have the variance
+    :math:`1 / (n\,a (1 - a))`. There are at most as many labels as nodes.
+
+    Examples
+    --------
+    >>> vague = accuracy(Prior(0.0, 50.0), [1] * 40 + [0] * 10)
+    >>> round(labels_worth(vague, 1000))
+    49
+    >>> sure = accuracy(Prior(np.log(4.0), 0.3), [1] * 40 + [0] * 10)
+    >>> 100 < labels_worth(sure, 1000) < 200
+    True
+    """
+    value = min(max(accuracy.value, 0.01), 0.99)
+    low, high = (log_odds(end) for end in (accuracy.low, accuracy.high))
+    deviation = (high - low) / (2.0 * DEVIATIONS)
+    if deviation == 0.0:
+        return float(population)
+    return float(min(population, 1.0 / (deviation**2 * value * (1.0 - value))))
 
 
 def temperature(prior: Prior, logits: FloatArray, labels: Labels, matched: float) -> float:
@@ -306,7 +332,8 @@ class Learned:
     """What labels add to the atlas: the posteriors of accuracy and temperature.
 
     ``count`` is the effective number of labels; ``leads`` says whether they hold more information
-    than the atlas.
+    than the atlas; ``worth`` is the number of labels alone that would know as much as both;
+    ``problem`` is what is wrong with the temperature, if anything is.
     """
 
     accuracy: Estimate
@@ -314,3 +341,5 @@ class Learned:
     reason: Reason
     count: float
     leads: bool
+    worth: float = 0.0
+    problem: str = ""

@@ -169,6 +169,9 @@ class Findings(GraphFindings):
         Indices of the chosen nodes in the graph.
     num_labels : int
         Number of target labels that the caller gave.
+    effective_labels : float
+        How many labels alone would have made the accuracy interval as narrow: what the labels and
+        the card are worth together. 0 without labels.
     class_shares : (K,) array or None
         Estimated class shares of the target; None if no shares explain its predictions, or the
         card is too old to estimate them.
@@ -184,6 +187,7 @@ class Findings(GraphFindings):
     probabilities: FloatArray
     nodes: NDArray[np.int64]
     num_labels: int = 0
+    effective_labels: float = 0.0
     class_shares: FloatArray | None = None
     logit_shift: FloatArray | None = None
     node_temperatures: FloatArray | None = None
@@ -212,6 +216,7 @@ class Findings(GraphFindings):
             | {
                 "num_nodes": self.num_nodes,
                 "num_labels": self.num_labels,
+                "effective_labels": self.effective_labels,
                 "class_shares": _listed(self.class_shares),
                 "logit_shift": _listed(self.logit_shift),
             }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, as_graph, checked_logits
 from graphtemper.recalibration import answer as answers
@@ -26,7 +26,7 @@ from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import Answer
 from graphtemper.recalibration.class_shares import support
 from graphtemper.recalibration.class_shares.support import ClassShares
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
 from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import LabelPlan, read_labels
 from graphtemper.recalibration.reasons import Reason
@@ -76,6 +76,7 @@ class Recalibration(Findings):
             probabilities=probabilities,
             nodes=observation.nodes,
             num_labels=int(labels.rows.size),
+            effective_labels=answer.effective_labels,
             class_shares=answer.class_shares,
             logit_shift=None if answer.offsets is None else answer.offsets * unit,
             node_temperatures=None if divisors is None else divisors * unit,
@@ -197,6 +198,7 @@ def recalibrate(
     seed: int = 0,
     labels: Mapping[int, int] | None = None,
     plan: LabelPlan | None = None,
+    objective: Objective = "likelihood",
     class_shares: ClassShares = "report",
     per_node: bool = False,
 ) -> Recalibration:
@@ -223,6 +225,10 @@ def recalibrate(
     plan
         From `suggest_labels`, if it chose the labelled nodes, so that its weights are used. Without
         a plan the labelled nodes are taken to be a random sample.
+    objective
+        How labels set the temperature: by their likelihood, or with ``"calibration"`` by their
+        accuracy, which mean confidence then matches. Under natural shifts both have the same ECE,
+        and the likelihood the lower NLL.
     class_shares
         ``"report"`` estimates the target's class shares and says if they seem to have moved.
         ``"estimate"`` also corrects the logits for them if the evidence supports it (see
@@ -259,6 +265,9 @@ def recalibrate(
     (50, True)
     """
     support.check_request(class_shares, per_node)
+    if objective not in get_args(Objective):
+        known = " or ".join(map(repr, get_args(Objective)))
+        raise InputError(f"objective must be {known}, not {objective!r:.60}.")
     graph = as_graph(graph, predictor)
     card.check(predictor, graph)
     observation = Observation(predictor, graph, nodes, seed=seed).at(card.temperature)
@@ -266,5 +275,5 @@ def recalibrate(
     if labels is not None:
         given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
     reading = card.read(observation)
-    answer = answers.answer(reading, observation.logits, given, class_shares)
+    answer = answers.answer(reading, observation.logits, given, class_shares, objective)
     return Recalibration.of(answer, observation, given, per_node)

@@ -79,6 +79,26 @@ class ReasonCode(StrEnum):
         "class_profile_missing",
         "a correction for class shares was requested, but the card holds no class profile",
     )
+    ENVIRONMENTS_FEW = (
+        "environments_few",
+        "labelled environments set the estimate; the interval needs a model of how they vary",
+    )
+    ENVIRONMENTS_EXCHANGEABLE = (
+        "environments_exchangeable",
+        "labelled environments set the estimate; the interval needs exchangeable environments only",
+    )
+    ENVIRONMENTS_ORDERED = (
+        "environments_ordered",
+        "labelled environments in order of time set the estimate; recent ones count for more",
+    )
+    ENVIRONMENT_DEVIATES = (
+        "environment_deviates",
+        "one labelled environment does not go with the others; its labels may be wrong",
+    )
+    ENVIRONMENTS_MERGED = (
+        "environments_merged",
+        "the card was at its size limit, so the oldest labelled environments were merged",
+    )
     FEATURES_UNKNOWN = (
         "features_unknown",
         "without feature moments of the target, a change of class shares would go unnoticed",

@@ -28,6 +28,7 @@ class ShardedAnswer(GraphFindings):
         return super().to_dict() | {
             "num_nodes": self.num_nodes,
             "num_labels": 0,
+            "effective_labels": 0.0,
             "class_shares": None,
             "logit_shift": None,
         }

@@ -132,9 +132,22 @@ def atlas(
 
 
 @bench.command
-def natural(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
+def natural(
+    run: Run = RUN,
+    splits: Splits = SPLITS,
+    *,
+    groups: Groups = None,
+    environments: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Leave one environment of a family out and learn from the others; groups are "
+            "then airports, villages, covid_us, bugs, twitch, ud.",
+        ),
+    ] = False,
+) -> None:
     """Take a model to other countries, another election and later years."""
-    _run("natural_shifts", run, splits, groups)
+    _run("natural_environments" if environments else "natural_shifts", run, splits, groups)
 
 
 @bench.command

@@ -1,0 +1,322 @@
+"""Labelled environments under natural shifts: leave one out, learn from the others.
+
+Half of a source's labelled nodes train a model and half make the card. Each other environment of
+the family is the target once, without labels; the card then holds all other environments, or one
+of them, or none. In families with an order in time it also holds those before the target only.
+A family is the unit: results are means of families.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphtemper.errors import InputError
+from graphtemper.recalibration.report import style
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Case, Cell
+from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.layout import Column, Table
+from graphtemper_research.harness.outcome import Comparison, at_most, between, reported
+from graphtemper_research.harness.runner import Bench, Request, Selection, per
+from graphtemper_research.trials import graph_names
+from graphtemper_research.trials.cases import models_of
+from graphtemper_research.trials.natural_families import FAMILIES, Family
+from graphtemper_research.trials.natural_places import (
+    ALL,
+    BASELINES,
+    COUNTS,
+    DRAWS,
+    GAP,
+    LATEST,
+    NONE,
+    OBJECTIVES,
+    ONE,
+    PAST,
+    PAST_LATEST,
+    POOLED,
+    WITH,
+    label_method,
+    measure,
+    methods,
+)
+from graphtemper_research.trials.trial import ORACLE, SOURCE, TOLERANCE, scored
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCHEMA = "graphtemper.natural_environments_cell/1"
+# Largest mean ECE, error of the accuracy and share of pairs that are harmed; coverage.
+LIMITS = {ALL: 0.075, ONE: 0.090}
+LABEL_LIMITS = {(50, NONE): 0.060, (50, ALL): 0.056}
+ERROR, HARMED, COVERAGE = 0.06, 0.08, (0.85, 0.97)
+QUICK_FAMILIES = ("airports", "villages")
+
+
+def cases(families: Sequence[Family], request: Request) -> Selection:
+    """Return a case for every model, source and split of a request whose names are families."""
+    known = [family.name for family in families]
+    names = request.names
+    if names is None and request.quick:
+        names = [name for name in known if name in QUICK_FAMILIES] or known
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise InputError(f"unknown family {unknown[0]!r}; choose from {', '.join(known)}.")
+    found, missing, size = [], [], request.compositions
+    for family in families:
+        if names is not None and family.name not in names:
+            continue
+        here, absent = graph_names.present(family.graphs)
+        missing += absent
+        if len(here) < 3:  # a source, a target and an environment to learn from
+            continue
+        own = replace(family, graphs=tuple(here))
+        for model, source, seed in product(models_of(request), here, request.splits()):
+            stem = Path(source).stem
+            head: dict[str, Any] = {"schema": SCHEMA, "family": family.name, "source": stem}
+            head |= {"model": model, "seed": seed, "compositions": size, "graphs": len(here)}
+            expected = [
+                {"target": Path(target).stem, "method": method}
+                for target in here
+                if target != source
+                for method in methods(bool(own.history(source, target)))
+            ]
+            work = partial(measure, own, source, model, seed, size)
+            found.append(Case(f"{stem}-{model}-{seed}", head, work, expected, scored))
+    return found, missing
+
+
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per pair, model and seed: every method's ECE, errors and coverage."""
+    keys = ("family", "model", "seed", "source")
+    rows = []
+    for facts, found in frame.by_method(frame.flat(cells, *keys), *keys, "target"):
+        row = facts | frame.pick(found[ALL], "accuracy", "nodes", "verdict")
+        for method in (*BASELINES, ONE, ALL, PAST_LATEST, PAST, ORACLE):
+            row[f"ece {method}"] = found[method]["ece"] if method in found else None
+        for method in (NONE, ONE, ALL):
+            row |= _quality(found[method], method)
+        for count, basis, objective in product(COUNTS, WITH, OBJECTIVES):
+            drawn = [
+                found[label_method(count, basis, objective, draw)] for draw in range(1, DRAWS + 1)
+            ]
+            name = f"{count} {WITH[basis]}, {objective}"
+            row[f"ece {name}"] = frame.average(drawn, "ece")
+            row[f"nll {name}"] = frame.average(drawn, "nll")
+            row[f"held {name}"] = frame.mean([_held(item) for item in drawn])
+        rows.append(row)
+    return rows
+
+
+def _quality(found: Row, method: str) -> dict[str, float]:
+    return {
+        f"error {method}": abs(found["estimate"] - found["accuracy"]),
+        f"held {method}": _held(found),
+        f"half {method}": 0.5 * (found["high"] - found["low"]),
+    }
+
+
+def _held(found: Row) -> float:
+    return float(found["low"] <= found["accuracy"] <= found["high"])
+
+
+def family_means(rows: Sequence[Row]) -> Rows:
+    """Return the means of every family's pairs, and the means of the families."""
+    numbers = [
+        key for key in rows[0] if key.split(" ")[0] in ("ece", "nll", "error", "held", "half")
+    ]
+    means = []
+    for family in frame.distinct(rows, "family"):
+        own = frame.select(rows, family=family)
+        means.append(
+            {"model": rows[0]["model"], "family": family, "pairs": len(own)}
+            | {key: _average(own, key) for key in numbers}
+        )
+    total = {key: _average(means, key) for key in numbers}
+    everything = {"model": rows[0]["model"], "family": "mean of families", "pairs": len(rows)}
+    return [*means, everything | total]
+
+
+def _average(rows: Sequence[Row], key: str) -> float | None:
+    return frame.mean([row[key] for row in rows if row[key] is not None])
+
+
+def compare(rows: Sequence[Row]) -> list[Comparison]:
+    """State the bars on means of families."""
+    *families, means = family_means(rows)
+    best = min(means[f"ece {name}"] for name in BASELINES)
+    bars = [
+        at_most(f"mean ECE with {name}", means[f"ece {name}"], limit)
+        for name, limit in LIMITS.items()
+    ]
+    bars += [
+        at_most(
+            "mean ECE with all environments, against the best baseline",
+            means[f"ece {ALL}"],
+            best,
+            ", ".join(f"{name} {means[f'ece {name}']:.4f}" for name in (*BASELINES, ORACLE)),
+            bar=f"<= {best:.4f}",
+        ),
+        *(_harm(rows, method) for method in (ALL, GAP)),
+        at_most("error of the accuracy with all environments", means[f"error {ALL}"], ERROR),
+        *(
+            between(f"coverage of the 90 % interval with {name}", means[f"held {name}"], COVERAGE)
+            for name in (ONE, ALL)
+        ),
+    ]
+    for (count, basis), limit in LABEL_LIMITS.items():
+        name = f"{count} {WITH[basis]}, likelihood"
+        bars.append(at_most(f"mean ECE with {name}", means[f"ece {name}"], limit))
+        bars.append(between(f"coverage with {name}", means[f"held {name}"], COVERAGE))
+    for count, basis in product(COUNTS, WITH):
+        name = f"{count} {WITH[basis]}"
+        lost = means[f"nll {name}, calibration"] - means[f"nll {name}, likelihood"]
+        gained = means[f"ece {name}, likelihood"] - means[f"ece {name}, calibration"]
+        note = f"ECE lower by {gained:.4f}"
+        bars.append(reported(f"NLL that matching loses with {name}", lost, note))
+    for row in families:
+        if row[f"ece {PAST}"] is not None:
+            own = [item for item in rows if item["family"] == row["family"]]
+            own = [item for item in own if item[f"ece {PAST}"] is not None]
+            bars += _in_time(row["family"], own)
+    return bars
+
+
+def _harm(rows: Sequence[Row], method: str) -> Comparison:
+    worse = [row[f"ece {method}"] > row[f"ece {SOURCE}"] + TOLERANCE for row in rows]
+    quantity = f"share of pairs that {method} makes worse by more than {TOLERANCE}"
+    share = float(np.mean(worse))
+    return at_most(quantity, share, HARMED) if method == ALL else reported(quantity, share)
+
+
+def _in_time(family: str, rows: Sequence[Row]) -> list[Comparison]:
+    ece = frame.average(rows, f"ece {PAST}")
+    return [
+        at_most(
+            f"{family}: mean ECE with past environments, against {name}",
+            ece,
+            frame.average(rows, f"ece {name}"),
+            f"{len(rows)} pairs",
+        )
+        for name in (SOURCE, PAST_LATEST)
+    ]
+
+
+_VALUES = tuple(
+    Column(f"ece {name}", heading, ".3f", missing="-")
+    for name, heading in (
+        (SOURCE, "source"),
+        (LATEST, "latest"),
+        (POOLED, "pooled"),
+        (GAP, "gap"),
+        (NONE, "none"),
+        (ONE, "one"),
+        (ALL, "all"),
+        (PAST, "past"),
+        (ORACLE, "oracle"),
+    )
+)
+_MEANS = Table(
+    "{model}: means of families",
+    (
+        Column("family"),
+        Column("pairs"),
+        *_VALUES,
+        Column(f"error {NONE}", "error none", ".3f"),
+        Column(f"error {ALL}", "error all", ".3f"),
+        Column(f"held {ONE}", "held one", ".0%"),
+        Column(f"held {ALL}", "held all", ".0%"),
+        Column(f"half {ALL}", "half all", ".3f"),
+    ),
+    family_means,
+)
+_LABELS = Table(
+    "{model}: a few labels",
+    (
+        Column("family"),
+        *(
+            Column(f"ece {count} {WITH[basis]}, {objective}", f"{count} {short} {kind}", ".3f")
+            for count, (basis, short), (objective, kind) in product(
+                COUNTS,
+                ((NONE, "alone"), (ALL, "all")),
+                (("calibration", "match"), ("likelihood", "NLL")),
+            )
+        ),
+    ),
+    family_means,
+)
+_PAIRS = Table("{model}: {family}", (Column("source", "from"), Column("target", "to"), *_VALUES))
+_INTRODUCTION = """\
+ECE of the source temperature, the temperature of the *latest* other environment (the last of its
+list), that of all others *pooled*, mean confidence corrected by the mean *gap* of the others, the
+card with *none*, *one* (random) and *all* of the other environments, with those before the target
+only (*past*; where the family has an order in time), and the oracle. *error* is that of the
+accuracy, *held* how often the 90 % interval contains it, *half* its half-width. With labels,
+*match* matches mean confidence to their accuracy and *NLL* fits their likelihood. The family is
+the unit: bars are on means of families. At most 6,000 nodes of an environment are measured."""
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw ECE by method and family, and the error of the accuracy without and with others."""
+    left, right = figure.subplots(1, 2)
+    means = family_means(rows)
+    names = [row["family"] for row in means]
+    marks = {SOURCE: style.GREY, NONE: style.ORANGE, ONE: style.BLUE, ALL: style.GREEN}
+    for method, colour in marks.items():
+        left.plot([row[f"ece {method}"] for row in means], names, "o", color=colour, label=method)
+    left.plot([row[f"ece {ORACLE}"] for row in means], names, "k|", label=ORACLE)
+    left.set(xlabel="ECE", title="means of families")
+    left.yaxis.set_inverted(True)
+    left.legend(fontsize="x-small")
+    right.plot(
+        [row[f"half {ALL}"] for row in rows],
+        [row[f"error {ALL}"] for row in rows],
+        "o",
+        markersize=3,
+        color=style.GREEN,
+    )
+    most = max(row[f"half {ALL}"] for row in rows)
+    right.plot([0.0, most], [0.0, most], color=style.GREY, linewidth=0.8)
+    right.set(
+        xlabel="half-width with all environments",
+        ylabel="error of the accuracy",
+        title="below the line, the interval holds the truth",
+    )
+
+
+def settings(cells: Sequence[Cell], rows: Sequence[Row]) -> Mapping[str, Any]:
+    """Return what the page states about the run."""
+    return {
+        "models": frame.distinct(cells, "model"),
+        "seeds": frame.distinct(cells, "seed"),
+        "compositions": frame.distinct(cells, "compositions"),
+        "pairs": len(rows),
+    }
+
+
+def bench(families: Sequence[Family] = FAMILIES) -> Bench:
+    """Return the bench of some families."""
+    chosen: Callable[[Request], Selection] = partial(cases, families)
+    return Bench(
+        name="natural_environments",
+        title="Labelled environments under natural shifts",
+        command="bench natural --environments",
+        introduction=_INTRODUCTION,
+        cases=chosen,
+        rows=summarise,
+        bars=per("model", compare),
+        tables=(_MEANS, _LABELS, _PAIRS),
+        terminal=(_MEANS, _LABELS),
+        draw=_draw,
+        size=lambda rows: (9.0, 4.2),
+        settings=settings,
+    )
+
+
+BENCH = bench()

@@ -1,0 +1,61 @@
+"""Families of natural graphs: environments with the same columns and classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphtemper_research.trials.pairs import AIRPORTS, TWITCH
+
+
+@dataclass(frozen=True)
+class Family:
+    """Graphs of one kind in several environments, by name or path.
+
+    ``same_nodes`` says that node i is the same thing in all of them, so that nodes the model was
+    trained on are neither scored nor learned from. ``series`` are environments in order of time.
+    """
+
+    name: str
+    graphs: tuple[str, ...]
+    same_nodes: bool = False
+    series: tuple[tuple[str, ...], ...] = ()
+
+    def history(self, source: str, target: str) -> tuple[str, ...]:
+        """Return the environments before a target in its series, without the source.
+
+        It is empty unless the source is earlier than the target.
+
+        Examples
+        --------
+        >>> family = Family("f", ("a", "b", "c", "d"), series=(("a", "b", "c", "d"),))
+        >>> family.history("b", "d"), family.history("d", "b"), family.history("a", "b")
+        (('a', 'c'), (), ())
+        """
+        for names in self.series:
+            if source in names and target in names and names.index(source) < names.index(target):
+                return tuple(name for name in names[: names.index(target)] if name != source)
+        return ()
+
+
+def _named(prefix: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}_{name}" for name in names.split())
+
+
+_MONTHS = _named(
+    "covid_us",
+    "2020_05 2020_07 2020_08 2020_09 2020_10 2020_11 2020_12 2021_01 2021_03 2021_04 2021_05",
+)
+_ACTIVEMQ = _named("bugs_activemq", "5.0.0 5.1.0 5.2.0 5.3.0 5.8.0")
+_CAMEL = _named("bugs_camel", "1.4.0 2.9.0 2.10.0 2.11.0")
+_OTHER_BUGS = _named(
+    "bugs",
+    "groovy_1.5.7 groovy_1.6b2 hive_0.9.0 jruby_1.1 jruby_1.4.0 lucene_2.3.0 lucene_2.9.0",
+)
+FAMILIES = (
+    Family("airports", AIRPORTS),
+    Family("villages", _named("villages", "1 2 3 4")),
+    Family("covid_us", _MONTHS, same_nodes=True, series=(_MONTHS,)),
+    Family("bugs", (*_ACTIVEMQ, *_CAMEL, *_OTHER_BUGS), series=(_ACTIVEMQ, _CAMEL)),
+    Family("twitch", TWITCH),
+    Family("ud", _named("ud", "ar cs de en es fi fr ru tr zh")),
+)

@@ -1,0 +1,208 @@
+"""Environments of a family as a frozen model sees them, and every method's answers about one.
+
+Only draws of labels and the scores read the labels of a target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from graphtemper import SourceCard, temperature
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.numerics import log_odds, to_share
+from graphtemper._core.reproducible import stream
+from graphtemper.card.natural import LabelledEnvironment
+from graphtemper.cli.arguments import load_graph
+from graphtemper.graph.graph import Graph
+from graphtemper.models.predictor import Predictor
+from graphtemper.recalibration import answer as answers
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
+from graphtemper.signals import evidence
+from graphtemper.signals.observation import Observation
+from graphtemper.temperature.scaling import nearest_temperature
+from graphtemper_research.harness.cells import Show
+from graphtemper_research.harness.frame import Rows
+from graphtemper_research.trials.natural_families import Family
+from graphtemper_research.trials.trial import (
+    MODELS,
+    ORACLE,
+    SOURCE,
+    TARGET_SEED,
+    Answer,
+    Indices,
+    halves,
+    score,
+)
+
+# More nodes of an environment than this are sampled.
+MOST_NODES = 6000
+LATEST, POOLED, GAP = "latest-T", "pooled-T", "mean gap"
+NONE, ONE, ALL = "no environment", "one environment", "all environments"
+PAST, PAST_LATEST = "past environments", "latest past-T"
+BASELINES = (SOURCE, LATEST, POOLED, GAP, NONE)
+COUNTS, DRAWS = (20, 50), 2
+WITH = {NONE: "labels", ALL: "labels and environments"}
+OBJECTIVES: tuple[Objective, ...] = ("calibration", "likelihood")
+
+
+def label_method(count: int, basis: str, objective: str, draw: int) -> str:
+    """Return the name of an answer with labels.
+
+    Examples
+    --------
+    >>> label_method(50, NONE, "calibration", 1)
+    '50 labels, calibration, draw 1'
+    """
+    return f"{count} {WITH[basis]}, {objective}, draw {draw}"
+
+
+def methods(in_time: bool) -> list[str]:
+    """Return the names of all answers about one target, in the order of its rows."""
+    labelled = [
+        label_method(*choice) for choice in product(COUNTS, WITH, OBJECTIVES, range(1, DRAWS + 1))
+    ]
+    past = [PAST_LATEST, PAST] if in_time else []
+    return [*BASELINES, ONE, ALL, *labelled, *past, ORACLE]
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """One environment of a family as a frozen model sees it."""
+
+    name: str
+    graph: Graph
+    nodes: Indices
+    logits: FloatArray
+    classes: Indices
+    known: LabelledEnvironment
+
+    @classmethod
+    def visit(
+        cls, predictor: Predictor, card: SourceCard, name: str, trained: Indices, seed: int
+    ) -> Place:
+        """Load an environment and measure what a card keeps of it."""
+        graph = load_graph(name)
+        nodes = np.setdiff1d(graph.labelled, trained)
+        if nodes.size > MOST_NODES:
+            rng = stream(seed, f"natural nodes {Path(name).stem}")
+            nodes = np.sort(rng.choice(nodes, MOST_NODES, replace=False))
+        assert graph.labels is not None
+        learned = card.learn(predictor, graph, nodes, name=Path(name).stem)
+        logits = Observation(predictor, graph, nodes).logits
+        return cls(name, graph, nodes, logits, graph.labels[nodes], learned.natural[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A target without labels: measured once, then compared with any card."""
+
+    card: SourceCard
+    observation: Observation
+    measured: evidence.Evidence
+
+    @classmethod
+    def observe(cls, predictor: Predictor, card: SourceCard, place: Place, seed: int) -> Target:
+        """Measure an environment without its labels."""
+        hidden = place.graph.replace(labels=None)
+        observation = Observation(predictor, hidden, place.nodes, seed=seed).at(card.temperature)
+        return cls(card, observation, evidence.measure(observation, card.probe))
+
+    def ask(
+        self,
+        known: Sequence[LabelledEnvironment],
+        labels: Labels = NO_LABELS,
+        objective: Objective = "likelihood",
+    ) -> Answer:
+        """Return the answer of the card with some labelled environments."""
+        card = replace(self.card, natural=tuple(known))
+        own = self.observation.own_moments
+        reading = card.read_evidence(self.measured, self.observation.num_nodes, own, flat=False)
+        found = answers.answer(
+            reading, self.observation.logits, labels, class_shares="report", objective=objective
+        )
+        stated = (found.accuracy.value, found.accuracy.low, found.accuracy.high)
+        return Answer(found.temperature, *stated, found.verdict)
+
+    def after_mean_gap(self, known: Sequence[LabelledEnvironment]) -> Answer:
+        """Return mean confidence corrected by the mean gap: no atlas, no prior."""
+        gap = float(np.mean([item.gap for item in known]))
+        value = to_share(log_odds(self.measured.confidence) + gap)
+        relative, _ = nearest_temperature(self.observation.logits, value)
+        return Answer(relative * self.card.temperature, value)
+
+
+def pooled(places: Sequence[Place]) -> Answer:
+    """Return the temperature that is likeliest on the nodes of several environments together."""
+    logits = np.concatenate([place.logits for place in places])
+    classes = np.concatenate([place.classes for place in places])
+    return Answer(temperature.solve(logits, classes).temperature)
+
+
+def answers_about(
+    target: Target, place: Place, others: Sequence[Place], past: Sequence[Place], seed: int
+) -> dict[str, Answer]:
+    """Return every method's answer about one target; only labelled draws read its labels."""
+    rng = stream(seed, f"natural {place.name}")
+    one = others[int(rng.integers(len(others)))]
+    known = [item.known for item in others]
+    found = {
+        SOURCE: Answer(target.card.temperature),
+        LATEST: pooled(others[-1:]),
+        POOLED: pooled(others),
+        GAP: target.after_mean_gap(known),
+        NONE: target.ask([]),
+        ONE: target.ask([one.known]),
+        ALL: target.ask(known),
+    }
+    draws = {
+        (count, draw): _drawn(place, count, rng) for count in COUNTS for draw in range(1, DRAWS + 1)
+    }
+    for count, basis, objective, draw in product(COUNTS, WITH, OBJECTIVES, range(1, DRAWS + 1)):
+        basis_known = known if basis == ALL else []
+        name = label_method(count, basis, objective, draw)
+        found[name] = target.ask(basis_known, draws[count, draw], objective)
+    if past:
+        found[PAST_LATEST] = pooled(past[-1:])
+        found[PAST] = target.ask(
+            [replace(item.known, when=float(number)) for number, item in enumerate(past)]
+        )
+    return found
+
+
+def _drawn(place: Place, count: int, rng: np.random.Generator) -> Labels:
+    """Return the labels of some random nodes, at most half of all."""
+    size = min(count, place.nodes.size // 2)
+    rows = np.sort(rng.choice(place.nodes.size, size, replace=False))
+    return Labels(rows, place.classes[rows], np.ones(size))
+
+
+def measure(
+    family: Family, source: str, model: str, seed: int, compositions: int, show: Show | None = None
+) -> Rows:
+    """Return one row per target and method for one source of a family."""
+    home = load_graph(source)
+    train, val = halves(home, seed)
+    predictor = MODELS[model](seed).fit(home, train)
+    card = SourceCard.build(
+        predictor, home, val, seed=seed, compositions=compositions, progress=show
+    )
+    trained = train if family.same_nodes else train[:0]
+    places = {
+        name: Place.visit(predictor, card, name, trained, seed)
+        for name in family.graphs
+        if name != source
+    }
+    rows: Rows = []
+    for name, place in places.items():
+        target = Target.observe(predictor, card, place, TARGET_SEED + seed)
+        others = [item for other, item in places.items() if other != name]
+        past = [places[other] for other in family.history(source, name)]
+        found = answers_about(target, place, others, past, seed)
+        facts = {"target": Path(name).stem, "card_nodes": int(val.size)}
+        rows += [facts | row for row in score(place.logits, place.classes, found)]
+    return rows

@@ -1,0 +1,167 @@
+"""Labelled environments in a card."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphtemper import SourceCard, csbm, temperature
+from graphtemper.card import natural
+from graphtemper.card.size import MAX_BYTES
+from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.models import SIGN
+
+LEVELS = {"noise": (0.5, 1.5), "mask": (0.4,), "rewire": (0.3,), "drop": (0.5,)}
+
+
+def sample(seed, **other):
+    kind = {"degree": 6, "homophily": 0.8, "snr": 1.0, "num_features": 6} | other
+    return csbm.sample(300, seed=seed, **kind)
+
+
+@pytest.fixture(scope="module")
+def source():
+    return sample(1)
+
+
+@pytest.fixture(scope="module")
+def model(source):
+    return SIGN(hops=1).fit(source, range(150))
+
+
+@pytest.fixture(scope="module")
+def card(source, model):
+    return SourceCard.build(model, source, range(150, 300), compositions=0, shifts=LEVELS)
+
+
+def unsealed(card):
+    """Return the content of a card in the earlier schema, which has no checksum."""
+    content = json.loads(card.to_json())
+    del content["crc32"]
+    return content | {"schema": "graphtemper.card/2"}
+
+
+def test_an_environment_leaves_its_aggregates(card, model):
+    other, nodes = sample(2, homophily=0.6), np.arange(40, 220)
+    learned = card.learn(model, other, nodes, name="May", when="2026-05")
+    (item,) = learned.natural
+    logits = model(other)[nodes] / card.temperature
+    right = logits.argmax(axis=1) == other.labels[nodes]
+    confidence = temperature.apply(logits).max(axis=1).mean()
+    assert (item.name, item.when, item.num_nodes, item.count) == ("May", "2026-05", 180, 1)
+    assert item.accuracy == pytest.approx(right.mean(), abs=1e-5)
+    assert item.confidence == pytest.approx(confidence, abs=1e-5)
+    odds = (right.sum() + 0.5) / ((~right).sum() + 0.5)
+    gap = np.log(odds) - np.log(confidence / (1 - confidence))
+    assert item.gap == pytest.approx(gap, abs=1e-4)
+    assert item.temperature == pytest.approx(temperature.fit(logits, other.labels[nodes]), rel=1e-4)
+    assert card.natural == ()
+
+
+def test_building_with_environments_is_building_and_learning(card, source, model):
+    others = [sample(2), (sample(3, homophily=0.5), range(100, 300))]
+    built = SourceCard.build(
+        model, source, range(150, 300), compositions=0, shifts=LEVELS, environments=others
+    )
+    learned = card.learn(model, others[0], name=built.natural[0].name)
+    learned = learned.learn(model, *others[1], name=built.natural[1].name)
+    assert built.to_json() == learned.to_json()
+
+
+def test_environments_travel_with_the_card_and_old_cards_still_load(card, model, tmp_path):
+    learned = card.learn(model, sample(2), name="b", when=2)
+    learned = learned.learn(model, sample(3), name="a", when=1)
+    assert [item.name for item in learned.natural] == ["a", "b"]  # in order of time
+    learned.save(tmp_path / "card.json")
+    again = SourceCard.load(tmp_path / "card.json")
+    assert [item.__dict__ for item in again.natural] == [item.__dict__ for item in learned.natural]
+    old = unsealed(card)
+    del old["natural"]
+    assert SourceCard.from_json(json.dumps(old)).natural == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("accuracy", 1.5), ("num_nodes", 0), ("when", [1]), ("signals", [0.0]), ("count", 0)],
+)
+def test_a_damaged_environment_is_named(card, model, key, value):
+    content = unsealed(card.learn(model, sample(2)))
+    content["natural"][0][key] = value
+    with pytest.raises(InputError, match=r"natural\[0\]\." + key):
+        SourceCard.from_json(json.dumps(content))
+
+
+def test_the_oldest_are_merged_when_there_are_many(card, model):
+    first = card.learn(model, sample(2), name="0", when=0)
+    one = first.natural[0]
+    many = tuple(
+        replace(one, name=str(number), when=float(number), accuracy=0.5 + 0.002 * number)
+        for number in range(natural.MOST_ENVIRONMENTS)
+    )
+    full = replace(first, natural=many)
+    grown = full.learn(model, sample(3), name="new", when=1000)
+    assert len(grown.natural) == natural.MOST_ENVIRONMENTS
+    assert grown.natural[0].count == 2
+    assert grown.natural[0].gap == pytest.approx(np.mean([item.gap for item in many[:2]]), abs=0.01)
+    assert grown.natural[-1].name == "new"
+    assert len(grown.to_json()) < MAX_BYTES
+
+
+def test_a_large_card_merges_down_to_its_size_limit(card, model):
+    # 425 drawn environments leave space for a few others only.
+    large = replace(card, environments=card.environments * 85)
+    one = card.learn(model, sample(2), name="x" * 190).natural[0]
+    many = tuple(replace(one, name=f"{'x' * 190}{number}") for number in range(39))
+    larger = replace(large, natural=many)
+    assert len(large.to_json()) < MAX_BYTES < len(larger.to_json())
+    grown = larger.learn(model, sample(3), name="new")
+    assert len(grown.to_json()) <= MAX_BYTES
+    assert sum(item.count for item in grown.natural) == 40
+
+
+def test_nodes_of_the_training_mask_are_pointed_out(card, model):
+    other = sample(2)
+    other = other.replace(train_masks=np.arange(300) < 20)
+    with pytest.warns(GraphTemperWarning, match="20 nodes of its graph's training mask"):
+        card.learn(model, other)
+    card.learn(model, other, range(20, 300))  # no warning, which would be an error
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nodes": range(9)}, "has 9 labelled nodes; at least 10"),
+        ({"nodes": [0] * 60}, "lists a node twice"),
+        ({"when": True}, "when must be"),
+        ({"when": float("nan")}, "when must be"),
+        ({"graph": sample(2, num_features=7)}, "feature columns"),
+        ({"graph": sample(2, num_classes=3)}, "labels of class 2 but the card is for 2 classes"),
+        ({"graph": sample(2).replace(labels=None)}, "label"),
+        ({"predictor": np.zeros((300, 2))}, "pass it in place of logits"),
+    ],
+)
+def test_bad_environments_are_refused(card, model, change, message):
+    values = {"predictor": model, "graph": sample(2), "nodes": None} | change
+    with pytest.raises(InputError, match=message):
+        card.learn(values.pop("predictor"), values.pop("graph"), values.pop("nodes"), **values)
+
+
+def test_the_same_environment_is_not_learned_twice(card, model):
+    learned = card.learn(model, sample(2), name="May", when=1)
+    with pytest.raises(InputError, match="already has an environment 'May'"):
+        learned.learn(model, sample(3), name="May", when=2)
+    with pytest.raises(InputError, match="same nodes and labels as 'May'"):
+        learned.learn(model, sample(2), name="June", when=2)
+    with pytest.raises(InputError, match="same kind of time"):
+        learned.learn(model, sample(3), name="June")
+
+
+def test_the_card_s_own_nodes_are_not_an_environment(source, model):
+    options = {"compositions": 0, "shifts": LEVELS}
+    with pytest.raises(InputError, match="environment 1 contains 50 of the nodes"):
+        SourceCard.build(
+            model, source, range(150, 300), environments=[(source, range(200, 250))], **options
+        )
+    with pytest.raises(InputError, match="must be a Graph or a pair"):
+        SourceCard.build(model, source, range(150, 300), environments=["May"], **options)

@@ -1,0 +1,125 @@
+"""Answers of a card that has learned from labelled environments."""
+
+import numpy as np
+import pytest
+from tests.helpers import block_model
+
+from graphtemper import recalibrate
+from graphtemper._core.numerics import to_share
+from graphtemper.card.reading import Prior
+from graphtemper.errors import InputError
+from graphtemper.recalibration.labelled_environments import accuracy_to_match
+
+
+def elsewhere(seed, wrong=0.3):
+    """Return a graph where a share of the labels means something else, which nothing shows."""
+    graph = block_model(seed)
+    rng = np.random.default_rng(seed)
+    labels = graph.labels.copy()
+    flipped = rng.random(labels.size) < wrong
+    labels[flipped] = (labels[flipped] + 1) % graph.num_classes
+    return graph.replace(labels=labels, name=f"place {seed}")
+
+
+@pytest.fixture(scope="module")
+def learned(card, model):
+    cards = [card]
+    for seed in range(11, 20):
+        cards.append(cards[-1].learn(model, elsewhere(seed)))
+    return cards
+
+
+def codes(result):
+    return {str(reason.code) for reason in result.reasons}
+
+
+def error(result, graph):
+    return abs(result.accuracy.value - (result.predictions == graph.labels).mean())
+
+
+def test_environments_show_a_shift_that_no_signal_shows(learned, model):
+    target = elsewhere(30)
+    alone, one, all_ = (recalibrate(model, target, learned[count]) for count in (0, 1, 9))
+    assert error(alone, target) > 0.15
+    assert error(one, target) < 0.6 * error(alone, target)
+    assert error(all_, target) < 0.05
+    accuracy = (all_.predictions == target.labels).mean()
+    assert all_.accuracy.low <= accuracy <= all_.accuracy.high
+    assert all_.accuracy.method == "environments"
+    assert all_.temperature > alone.temperature
+
+
+def test_the_answer_says_what_its_interval_rests_on(card, learned, model):
+    target = elsewhere(30)
+    assert not {code for code in codes(recalibrate(model, target, card)) if "environment" in code}
+    assert "environments_few" in codes(recalibrate(model, target, learned[8]))
+    assert "environments_exchangeable" in codes(recalibrate(model, target, learned[9]))
+    ordered = card.learn(model, elsewhere(11), when=1).learn(model, elsewhere(12), when=2)
+    assert "environments_ordered" in codes(recalibrate(model, target, ordered))
+
+
+def test_wrong_labels_in_one_environment_widen_the_answer(learned, model):
+    target = elsewhere(30)
+    poison = block_model(40)
+    poison = poison.replace(labels=(poison.labels + 1) % poison.num_classes, name="poison")
+    clean = recalibrate(model, target, learned[6])
+    result = recalibrate(model, target, learned[6].learn(model, poison))
+    assert "environment_deviates" in codes(result)
+    assert any("'poison'" in str(reason) for reason in result.reasons)
+    assert abs(result.accuracy.value - clean.accuracy.value) < 0.05
+    before, after = (item.accuracy.high - item.accuracy.low for item in (clean, result))
+    assert after > before
+
+
+def test_the_answer_does_not_depend_on_the_target_s_labels(learned, model):
+    target = elsewhere(30)
+    for card in (learned[1], learned[9]):
+        one = recalibrate(model, target, card)
+        other = recalibrate(model, target.replace(labels=None), card)
+        assert one.to_dict() == other.to_dict()
+        assert one.probabilities.tobytes() == other.probabilities.tobytes()
+
+
+def test_logits_alone_use_the_environments_too(learned, model):
+    target = elsewhere(30)
+    result = recalibrate(model(target), target, learned[9])
+    assert error(result, target) < 0.06
+
+
+def test_environments_are_worth_labels(card, learned, model):
+    target = elsewhere(30)
+    labels = {node: int(target.labels[node]) for node in range(20)}
+    alone, both = (recalibrate(model, target, one, labels=labels) for one in (card, learned[6]))
+    assert 20 < both.effective_labels < target.num_nodes
+    assert both.effective_labels > alone.effective_labels
+    assert recalibrate(model, target, card).effective_labels == 0.0
+
+
+def test_labels_match_their_accuracy_or_fit_their_likelihood(card, model):
+    target = elsewhere(30)
+    labels = {node: int(target.labels[node]) for node in range(200)}
+    matched = recalibrate(model, target, card, labels=labels, objective="calibration")
+    assert matched.mean_confidence[1] == pytest.approx(matched.accuracy.value, abs=1e-3)
+    fitted = recalibrate(model, target, card, labels=labels)
+    assert fitted.accuracy == matched.accuracy
+    assert fitted.temperature != matched.temperature
+    explicit = recalibrate(model, target, card, labels=labels, objective="likelihood")
+    assert explicit.temperature == fitted.temperature
+    with pytest.raises(InputError, match="objective must be"):
+        recalibrate(model, target, card, labels=labels, objective="ece")
+
+
+@pytest.mark.parametrize(("centre", "deviation"), [(0.5, 0.2), (1.0, 1.0), (2.5, 0.6)])
+def test_the_accuracy_to_match_has_the_least_expected_loss(centre, deviation):
+    prior, confidence = Prior(centre, deviation), 0.85
+    rng = np.random.default_rng(0)
+    scale = deviation * 1.6448536 / 2.1318468
+    truth = 1.0 / (1.0 + np.exp(-(centre + scale * rng.standard_t(4, 40_000))))
+
+    def loss(value):
+        harm = np.abs(value - truth) > np.abs(confidence - truth) + 0.02
+        return np.abs(value - truth).mean() + 0.05 * harm.mean()
+
+    chosen = accuracy_to_match(prior, confidence)
+    low, high = sorted((to_share(centre), confidence))
+    assert loss(chosen) <= min(loss(value) for value in np.linspace(low, high, 30)) + 0.004

@@ -1,0 +1,112 @@
+"""Labelled environments under natural shifts: the protocol and its bars."""
+
+import json
+
+import numpy as np
+import pytest
+
+from graphtemper import Graph, csbm
+from graphtemper.errors import InputError
+from graphtemper_research.trials import natural_environments, natural_places
+from graphtemper_research.trials.natural_environments import compare, family_means
+from graphtemper_research.trials.natural_families import FAMILIES, Family
+from graphtemper_research.trials.natural_places import ALL, NONE, ONE, PAST, SOURCE, methods
+
+LABEL_FREE = ("temperature", "estimate", "low", "high", "verdict")
+
+
+def month(seed, wrong):
+    """Return a graph where a share of the labels means something else."""
+    kind = {"degree": 6, "homophily": 0.8, "snr": 1.5, "num_features": 5}
+    graph = csbm.sample(240, seed=seed, **kind)
+    flipped = np.random.default_rng(seed).random(240) < wrong
+    return graph.replace(labels=np.where(flipped, 1 - graph.labels, graph.labels))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, quick):
+    """Return a run on four months; all but the source have a quarter of other labels."""
+    folder = tmp_path_factory.mktemp("environments")
+    names = tuple(str(folder / f"month_{number}.npz") for number in range(4))
+    for number, name in enumerate(names):
+        month(number, 0.0 if number == 0 else 0.25).save(name)
+    family = Family("months", names, series=(names,))
+    bench = natural_environments.bench([family])
+    return folder, family, bench, quick(bench, folder)
+
+
+def test_every_environment_is_the_target_once(finished):
+    folder, _, bench, outcome = finished
+    assert len(list((folder / "cells").iterdir())) == 4
+    pairs = {(row["source"], row["target"]) for row in outcome.rows}
+    assert len(pairs) == len(outcome.rows) == 12
+    with_past = [row for row in outcome.rows if row[f"ece {PAST}"] is not None]
+    assert {(row["source"][-1], row["target"][-1]) for row in with_past} == {
+        ("0", "2"),
+        ("0", "3"),
+        ("1", "2"),
+        ("1", "3"),
+        ("2", "3"),
+    }
+    assert "| months |" in bench.page(outcome.to_dict())
+
+
+def test_the_others_teach_what_no_signal_shows(finished):
+    *_, outcome = finished
+    rows = [row for row in outcome.rows if row["source"] == "month_0"]
+    means = {name: np.mean([row[f"error {name}"] for row in rows]) for name in (NONE, ONE, ALL)}
+    assert means[ALL] < 0.5 * means[NONE]
+    assert means[ONE] < means[NONE]
+    assert np.mean([row[f"ece {ALL}"] - row[f"ece {SOURCE}"] for row in rows]) < -0.03
+
+
+def test_finished_sources_are_not_measured_again(finished, from_cells):
+    folder, _, bench, first = finished
+    assert from_cells(bench, folder).to_dict() == first.to_dict()
+
+
+def test_target_labels_reach_only_draws_and_scores(finished, monkeypatch):
+    folder, family, _, _ = finished
+    cell = json.loads((folder / "cells" / "month_0-SIGN-1.json").read_text())
+
+    def load(name):
+        graph = Graph.load(name)
+        return graph.replace(labels=1 - graph.labels) if "month_3" in name else graph
+
+    monkeypatch.setattr(natural_places, "load_graph", load)
+    rows = natural_places.measure(family, family.graphs[0], "SIGN", 1, cell["compositions"])
+    compared = 0
+    for one, two in zip(cell["rows"], rows, strict=True):
+        fixed = "labels" not in one["method"] and one["method"] != "oracle-T"
+        if one["target"] == "month_3" and fixed:
+            assert [one[key] for key in LABEL_FREE] == [two[key] for key in LABEL_FREE]
+            assert one["accuracy"] != two["accuracy"]
+            compared += 1
+    assert compared == len([name for name in methods(True) if "labels" not in name]) - 1
+
+
+def test_bars_are_on_means_of_families(finished):
+    *_, outcome = finished
+    rows = [dict(row) for row in outcome.rows]
+    for row in rows:
+        row |= {"family": "large", f"ece {ALL}": 0.1, f"ece {SOURCE}": 0.05}
+    small = dict(rows[0]) | {"family": "small", f"ece {ALL}": 0.02}
+    means = family_means([*rows, small])
+    assert [row["pairs"] for row in means] == [12, 1, 13]
+    assert means[-1][f"ece {ALL}"] == pytest.approx(0.06)
+    bars = {bar.quantity: bar for bar in compare([*rows, small])}
+    assert bars["mean ECE with all environments"].measured == pytest.approx(0.06)
+    assert bars["mean ECE with all environments"].met
+    harmed = bars["share of pairs that all environments makes worse by more than 0.02"]
+    assert harmed.measured == pytest.approx(12 / 13)
+    assert not harmed.met
+
+
+def test_the_families_are_catalogued_and_unknown_ones_refused(quick, tmp_path):
+    from graphtemper import datasets
+
+    names = [name for family in FAMILIES for name in family.graphs]
+    assert set(names) <= set(datasets.CATALOGUE)
+    assert len(set(names)) == len(names) == 51
+    with pytest.raises(InputError, match="unknown family 'months'"):
+        quick(natural_environments.BENCH, tmp_path, ["months"])
