@@ -227,8 +227,7 @@ def recalibrate(
         a plan the labelled nodes are taken to be a random sample.
     objective
         How labels set the temperature: by their likelihood, or with ``"calibration"`` by their
-        accuracy, which mean confidence then matches. Under natural shifts both have the same ECE,
-        and the likelihood the lower NLL.
+        accuracy, which mean confidence then matches. The likelihood has the lower NLL.
     class_shares
         ``"report"`` estimates the target's class shares and says if they seem to have moved.
         ``"estimate"`` also corrects the logits for them if the evidence supports it (see
