@@ -23,7 +23,9 @@ def card(tmp_path_factory):
     g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
     path = tmp_path_factory.mktemp("card") / "model.card.json"
     model = SIGN(hops=1).fit(g, range(150))
-    SourceCard.build(model, g, range(150, 300), compositions=0, shifts=FEW_SHIFTS).save(path)
+    SourceCard.build(model, g, range(150, 300), compositions=0, shifts=FEW_SHIFTS, budget=500).save(
+        path
+    )
     return json.loads(path.read_text("utf-8"))
 
 

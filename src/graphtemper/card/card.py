@@ -21,6 +21,7 @@ from graphtemper._core.reading import read_bytes
 from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
 from graphtemper.card.atlas import Shifts, Workers
+from graphtemper.card.budget import Budget
 from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import from_json, to_json
 from graphtemper.card.progress import Progress
@@ -69,13 +70,14 @@ class SourceCard(CardData):
         resume: str | os.PathLike[str] | None = None,
         progress: Progress | bool | None = None,
         workers: Workers | None = None,
+        budget: Budget = None,
     ) -> SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
-        A model of your own is called 110 times at the source and 53 times per environment, 7,106
-        times with the default atlas; less often with more than 10,000 labelled nodes (see
-        `graphtemper.card.build.count_passes`). SIGN, SGC, GCN and models that declare fast passes
-        (`graphtemper.models.Passes`) need a small part of that work.
+        A model of your own is called at most 500 times, which is the default budget; how often is
+        in ``card.passes``, and `graphtemper.card.build.count_passes` says it in advance. SIGN, SGC,
+        GCN and models that declare fast passes (`graphtemper.models.Passes`) need a small part of
+        that work, and are measured thoroughly unless a budget is given.
 
         Parameters
         ----------
@@ -102,6 +104,10 @@ class SourceCard(CardData):
         workers
             Where environments run in place of this process, such as
             `graphtemper.scale.OnDask(client)`.
+        budget
+            The most forward passes to take (see `graphtemper.card.budget`). ``"thorough"`` measures
+            every environment as precisely as the source: 110 passes there and 53 per environment,
+            7,106 with the default atlas.
 
         Examples
         --------
@@ -125,6 +131,7 @@ class SourceCard(CardData):
             resume=resume,
             progress=progress,
             workers=workers,
+            budget=budget,
         )
 
     def without(self, family: str) -> SourceCard:
@@ -332,6 +339,8 @@ class SourceCard(CardData):
             lines.append(f"not readable at this source: {', '.join(unreadable)}")
         if self.node_responses is not None:
             lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
+        if self.passes is not None:
+            lines.append(f"built with {self.passes:,} forward passes of the model")
         if self.excluded:
             lines.append(f"left out: {', '.join(self.excluded)}")
         return "\n".join(lines)

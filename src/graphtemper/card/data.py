@@ -258,6 +258,8 @@ class CardData:
         For class shares and node temperatures; None in cards of earlier versions.
     types
         Numbers of the node and edge types of the source graph; empty if it has none.
+    passes
+        Forward passes of the model that the build took; None for a model with fast passes.
     atlas_nodes
         In memory only: what `SourceCard.without` fits node responses to.
     """
@@ -278,6 +280,7 @@ class CardData:
     class_profile: ClassProfile | None = None
     node_responses: dict[str, NodeResponse] | None = None
     types: GraphTypes = NO_TYPES
+    passes: int | None = None
     atlas_nodes: AtlasNodes | None = None
 
     @property
