@@ -65,10 +65,10 @@ def test_a_larger_budget_buys_more_splits(graph, model):
 
 
 def test_a_budget_that_is_too_small_names_the_smallest_useful_one(graph, model):
-    with pytest.raises(InputError, match="the smallest useful budget is 56") as caught:
-        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=55)
+    with pytest.raises(InputError, match="the smallest useful budget is 58") as caught:
+        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=57)
     assert "single shifts" in str(caught.value)
-    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=56)
+    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=58)
     assert len(card.environments) == 7
     with pytest.raises(InputError, match="the smallest useful budget is 10"):
         recalibrate(model, graph, card, budget=9)

@@ -87,7 +87,7 @@ class Deferred(torch.Tensor):
         raise NotLinearError(getattr(func, "__name__", str(func)))
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Refuse whatever reaches the values in another way."""
@@ -230,7 +230,7 @@ class DeferredReader:
 
 def find_maps(predictor: Predictor, num_features: int) -> None:
     """Find out through which matrices a module reads features, by a call on a tiny graph."""
-    path = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]]
+    path = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]], dtype=np.int32)
     tiny = Graph(features=np.zeros((6, num_features), np.float32), edges=path)
     nothing = np.zeros(num_features)
     reader = DeferredReader(predictor, tiny, nothing, nothing, np.random.default_rng(0))

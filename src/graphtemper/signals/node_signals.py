@@ -126,9 +126,9 @@ def _plain(observation: Observation, probe: Probe) -> list[FloatArray]:
 
 def _with_model(observation: Observation, probe: Probe) -> list[FloatArray]:
     if probe.shared_splits:
-        views = shared_passes.measure(observation, probe)
-        own = centred(views.own) / probe.temperature
-        parts = views.own_square, views.square, views.lead, views.agree
+        shared = shared_passes.measure(observation, probe)
+        own = centred(shared.own) / probe.temperature
+        parts = shared.own_square, shared.square, shared.lead, shared.agree
         return _of_views(observation, own, *parts)
     graph, nodes, predicted = observation.graph, observation.nodes, observation.predictions
     own = centred(observation.passes.own_view(graph)) / probe.temperature

@@ -59,7 +59,7 @@ def trained(name: str, graph: Graph, train: Indices, seed: int) -> Predictor:
     for _ in range(_EPOCHS):
         optimiser.zero_grad()
         loss = torch.nn.functional.cross_entropy(net(data.x, data.edge_index)[rows], data.y[rows])
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     return predictor(net.eval())
 
