@@ -100,13 +100,14 @@ class Counting:
         return self.model(graph)
 
 
+@pytest.mark.parametrize("budget", [500, "thorough"])
 @pytest.mark.parametrize("edges", [True, False])
-def test_the_number_of_passes_is_known_in_advance(graph, edges):
+def test_the_number_of_passes_is_known_in_advance(graph, edges, budget):
     source = graph if edges else graph.replace(edges=np.empty((0, 2), int))
     counting = Counting(SIGN(hops=1).fit(source, range(150)), source)
     few = {"noise": (1.0,), "mask": (0.5,), "scale": (0.5,)}  # they leave the edges as they are
-    SourceCard.build(counting, source, NODES, compositions=2, shifts=few)
-    assert counting.calls == count_passes(5, NODES.size, has_edges=edges)
+    SourceCard.build(counting, source, NODES, compositions=2, shifts=few, budget=budget)
+    assert counting.calls == count_passes(5, NODES.size, has_edges=edges, budget=budget)
 
 
 def test_the_source_is_passed_once_without_a_change(graph, model):

@@ -23,7 +23,9 @@ def card(tmp_path_factory):
     g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
     path = tmp_path_factory.mktemp("card") / "model.card.json"
     model = SIGN(hops=1).fit(g, range(150))
-    built = SourceCard.build(model, g, range(150, 300), compositions=0, shifts=FEW_SHIFTS)
+    built = SourceCard.build(
+        model, g, range(150, 300), compositions=0, shifts=FEW_SHIFTS, budget=500
+    )
     other = csbm.sample(300, degree=6, homophily=0.7, snr=1.0, num_features=6, seed=2)
     built.learn(model, other, name="May").save(path)
     return json.loads(path.read_text("utf-8"))

@@ -33,6 +33,8 @@ from graphtemper.signals.observation import Observation
 
 # Environments that a cluster receives in one batch, so that finished ones are saved on the way.
 _BATCH = 32
+# Share of stored entries above which work on dense features is faster.
+_FULL = 0.1
 Result = TypeVar("Result")
 
 
@@ -192,7 +194,9 @@ def _medium(shifts: Sequence[Shift], rng: np.random.Generator) -> Shift:
 class Source:
     """The labelled source: a frozen model, a graph, labelled nodes, and how to measure them.
 
-    Plain data, so that it can travel to a worker.
+    ``probe`` and ``reference`` are those of environments; ``signals`` are the source's own, which
+    may have been measured on more splits (default: the same). Plain data, so that it can travel
+    to a worker.
     """
 
     predictor: Predictor
@@ -201,11 +205,15 @@ class Source:
     labels: NDArray[np.int64]
     probe: Probe
     reference: Reference
+    signals: dict[str, float] | None = None
 
     def observe(self, shift: Shift) -> Observation:
         """Return the observation of the model on the shifted source."""
         seed = environment_seed(self.probe.seed, shift)
-        observation = Observation(self.predictor, shift(self.graph, seed), self.nodes, seed=seed)
+        graph = shift(self.graph, seed)
+        if self.probe.shared_splits:
+            graph = _dense_if_full(graph)
+        observation = Observation(self.predictor, graph, self.nodes, seed=seed)
         return observation.at(self.probe.temperature)
 
     def environment(self, shift: Shift, observation: Observation) -> Environment:
@@ -213,14 +221,31 @@ class Source:
         return Environment(
             shift=repr(shift),
             families=frozenset(shift.families),
-            signals=read(measure(observation, self.probe), self.reference),
+            signals=self._signals(observation),
             accuracy=float((observation.predictions == self.labels).mean()),
             temperature=temperature.solve(observation.logits, self.labels).temperature,
         )
 
+    def _signals(self, observation: Observation) -> dict[str, float]:
+        """Return the signals, corrected for the splits that an environment does not measure."""
+        found = read(measure(observation, self.probe), self.reference)
+        start = self.reference.signals
+        if self.signals is None or self.signals is start:
+            return found
+        return {name: value + self.signals[name] - start[name] for name, value in found.items()}
+
     def node_rows(self, observation: Observation) -> NodeRows:
         """Return a few labelled nodes of an observation, to learn node temperatures from."""
         return NodeRows.draw(observation, self.labels, self.probe)
+
+
+def _dense_if_full(graph: Graph) -> Graph:
+    """Return the graph with dense features if a shift has filled many zeros of sparse ones."""
+    features = graph.features
+    if isinstance(features, np.ndarray):
+        return graph
+    size = graph.num_nodes * graph.num_features
+    return graph.replace(features=features.toarray()) if features.nnz > _FULL * size else graph
 
 
 def survey(
@@ -263,7 +288,9 @@ def survey(
     count, rows = len(again), {}
     if progress is not None:
         progress(count, len(planned))
-    with one_blas_thread(), _threads_for(source.predictor) as pool:
+    # A model that runs alone may use all cores.
+    alone = source.probe.shared_splits > 0 and not passes_of(source.predictor).thread_safe
+    with one_blas_thread(also_openmp=not alone), _threads_for(source.predictor) as pool:
 
         def run(task: Callable[[Shift], Result], shifts: Sequence[Shift]) -> Iterator[Result]:
             if workers is None:

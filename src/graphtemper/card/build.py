@@ -15,7 +15,9 @@ from graphtemper._core.checks import check_integer
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import atlas, natural, response
+from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
+from graphtemper.card.budget import Budget, Plan
 from graphtemper.card.data import (
     CardData,
     ClassProfile,
@@ -34,17 +36,16 @@ from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor, declared_passes
 from graphtemper.models.recognition import check_repeatable, fingerprint, probe_graph
-from graphtemper.signals import evidence, node_signals
+from graphtemper.signals import evidence, shared_passes
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Probe, Reference
 from graphtemper.signals.gains import ClassMoments
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.passes import count_votes
 from graphtemper.signals.share_drift import DriftBaseline
 
 FEWEST_NODES = 50
 """Fewer labelled nodes than this measure an accuracy too poorly to learn from."""
-# Bisection of the noise level at the source: steps, and passes per step.
-_NOISE_STEPS, _NOISE_PASSES = 9, 6
 Card = TypeVar("Card", bound=CardData)
 LabelledGraph = Graph | tuple[Graph, Nodes]
 """A labelled environment: a graph, or a graph and some of its nodes."""
@@ -65,36 +66,54 @@ def build(
     progress: Progress | bool | None = None,
     workers: Workers | None = None,
     environments: Sequence[LabelledGraph] = (),
+    budget: Budget = None,
 ) -> Card:
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
     others = _checked_environments(environments)
     check_integer(seed, "seed", 0, 2**62)
+    allowed = budgets.resolved(budget, predictor, budgets.CARD_BUDGET)
     planned = atlas.plan(seed, exclude, compositions, shifts)
     rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:
         raise InputError(
             f"a source card needs at least {FEWEST_NODES} labelled nodes, but has {rows.size}."
         )
+    # A model that changes its input or its answers is refused before it sees the graph.
+    recorded = fingerprint(predictor, graph.num_features)
+    called = declared_passes(predictor) is None
+    if called:
+        tested = graph if recorded is None else probe_graph(graph.num_features)
+        check_repeatable(predictor, tested.replace(labels=None))
+    observation = Observation(predictor, graph, rows, seed=seed)
+    # A module whose first operation is to be found out may refuse one call, see `pyg.deferred`.
+    if allowed is not None and hasattr(predictor, "deferred"):
+        allowed -= 1
+    copies = allowed is not None and shared_passes.reads_copies(observation)
+    spent = budgets.plan(
+        allowed,
+        len(planned),
+        sum(len(shift.parts) > 0 for shift in planned),
+        rows.size,
+        has_edges=graph.num_edges > 0,
+        copies=copies,
+    )
+    planned = planned[: spent.environments]
     description = f"source card: {len(planned)} environments"
-    if declared_passes(predictor) is None:
-        passes = count_passes(len(planned), rows.size, graph.num_edges > 0)
-        description += f", {passes:,} passes of the model"
+    if called or allowed is not None:
+        description += f", {spent.passes:,} passes of the model"
     with shown(progress, description) as report:
-        # A model that changes its input or its answers is refused before it sees the graph.
-        recorded = fingerprint(predictor, graph.num_features)
-        if declared_passes(predictor) is None:
-            tested = graph if recorded is None else probe_graph(graph.num_features)
-            check_repeatable(predictor, tested.replace(labels=None))
-        observation = _at_source_temperature(Observation(predictor, graph, rows, seed=seed), labels)
+        observation = _at_source_temperature(observation, labels)
         check_size(observation.num_classes, graph.num_features, len(planned))
-        probe = _probe(observation, labels)
-        reference = Reference(
-            evidence=evidence.measure(observation, probe),
-            moments=ClassMoments.measure(observation.logits, labels),
-            accuracy=float((observation.predictions == labels).mean()),
-        )
+        probe = _probe(observation, labels, spent)
+        moments = ClassMoments.measure(observation.logits, labels)
+        accuracy = float((observation.predictions == labels).mean())
+        reference = Reference(evidence.measure(observation, probe), moments, accuracy)
+        inside, compared = probe, reference
+        if spent.inside != spent.shared_splits:
+            inside = replace(probe, shared_splits=spent.inside)
+            compared = Reference(evidence.measure(observation, inside), moments, accuracy)
         at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
-        source = Source(predictor, graph, rows, labels, probe, reference)
+        source = Source(predictor, graph, rows, labels, inside, compared, reference.signals)
         journal = Journal(resume, build_key(source, observation))
         surveyed, node_rows = atlas.survey(
             source,
@@ -130,6 +149,7 @@ def build(
         excluded=tuple(sorted(set(exclude))),
         class_profile=ClassProfile.measure(observation.logits, labels),
         node_responses=atlas_nodes.fit(surveyed, reference.accuracy),
+        passes=spent.passes if called or allowed is not None else None,
     )
     # So that a card gives the same answers before and after it was saved.
     card = replace(at_file_precision(card), atlas_nodes=atlas_nodes)
@@ -193,26 +213,27 @@ def _free_name(name: str, card: CardData) -> str:
     return name if name not in taken else next(one for one in free if one not in taken)
 
 
-def count_passes(num_environments: int, num_nodes: int, has_edges: bool = True) -> int:
+def count_passes(
+    num_environments: int,
+    num_nodes: int,
+    has_edges: bool = True,
+    budget: Budget = budgets.CARD_BUDGET,
+) -> int:
     """Return the number of forward passes of the model that a build takes.
 
     It counts the calls of a model that declares no fast passes (`graphtemper.models.Passes`), for n
-    labelled nodes on a graph with or without edges. A split of the columns takes four passes: two
-    halves, with and without neighbours.
+    labelled nodes on a graph with or without edges, and leaves out environments beyond the budget.
 
     Examples
     --------
-    >>> count_passes(0, 300), count_passes(132, 300), count_passes(132, 30_000)
-    (110, 7106, 5510)
+    >>> count_passes(132, 300), count_passes(132, 300, budget="thorough")
+    (498, 7106)
     """
-    probe = Probe(1.0, 1.0, np.ones(1), 0.0, 0.0, seed=0)
-    clean, own, halves = 1, 1, 4 * probe.splits
-    noisy = 2 * probe.passes_over(num_nodes, fewest=2)  # deviations of the target and the source
-    dropout = probe.passes_over(num_nodes) if has_edges else 0
-    node_rows = own + 4 * node_signals.SPLITS
-    each = clean + own + halves + noisy + dropout + node_rows
-    bisection, recognised = _NOISE_STEPS * _NOISE_PASSES, 3  # once, and twice for equal answers
-    return (num_environments + 1) * each + bisection + recognised
+    allowed = budgets.resolved(budget, print, budgets.CARD_BUDGET)
+    planned = budgets.plan(
+        allowed, num_environments, num_environments, num_nodes, has_edges=has_edges
+    )
+    return planned.passes
 
 
 def without(card: Card, family: str) -> Card:
@@ -241,29 +262,38 @@ def _at_source_temperature(observation: Observation, labels: NDArray[np.int64]) 
     return observation.at(fitted.temperature)
 
 
-def _probe(observation: Observation, labels: NDArray[np.int64]) -> Probe:
+def _probe(observation: Observation, labels: NDArray[np.int64], spent: Plan) -> Probe:
     accuracy = float((observation.predictions == labels).mean())
     probabilities = observation.probabilities
     return Probe(
         temperature=observation.temperature,
-        noise_level=_matching_noise(observation, 1.0 - accuracy),
+        noise_level=_matching_noise(observation, 1.0 - accuracy, spent),
         column_std=as_stored(observation.column_moments[1]),
         confidence_threshold=signals.atc_threshold(signals.confidence(probabilities), accuracy),
         entropy_threshold=signals.atc_threshold(-signals.entropy(probabilities), accuracy),
         seed=observation.seed,
+        shared_splits=spent.shared_splits,
+        copies=spent.copies,
     )
 
 
-def _matching_noise(observation: Observation, error: float) -> float:
+def _matching_noise(observation: Observation, error: float, spent: Plan) -> float:
     """Return the noise under which the source disagrees with itself as often as it is wrong."""
     low, high = 0.02, 3.0
-    for _ in range(_NOISE_STEPS):
+    for _ in range(spent.noise_steps):
         middle = float(np.sqrt(low * high))
-        if 1.0 - evidence.noise_agreement(observation, middle, _NOISE_PASSES) < error:
+        if 1.0 - _noise_agreement(observation, middle, spent) < error:
             low = middle
         else:
             high = middle
     return float(np.sqrt(low * high))
+
+
+def _noise_agreement(observation: Observation, level: float, spent: Plan) -> float:
+    if not spent.shared_splits:
+        return evidence.noise_agreement(observation, level, spent.noise_passes)
+    runs = shared_passes.noisy_passes(observation, level, spent.noise_passes)
+    return 1.0 - signals.pairwise_disagreement(count_votes(runs))
 
 
 def fit_responses(

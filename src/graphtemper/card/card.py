@@ -21,6 +21,7 @@ from graphtemper._core.reading import read_bytes
 from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
 from graphtemper.card.atlas import Shifts, Workers
+from graphtemper.card.budget import Budget
 from graphtemper.card.build import LabelledGraph
 from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import from_json, to_json
@@ -71,13 +72,14 @@ class SourceCard(CardData):
         progress: Progress | bool | None = None,
         workers: Workers | None = None,
         environments: Sequence[LabelledGraph] = (),
+        budget: Budget = None,
     ) -> SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
-        A model of your own is called 110 times at the source and 53 times per environment, 7,106
-        times with the default atlas; less often with more than 10,000 labelled nodes (see
-        `graphtemper.card.build.count_passes`). SIGN, SGC, GCN and models that declare fast passes
-        (`graphtemper.models.Passes`) need a small part of that work.
+        A model of your own is called at most 500 times, which is the default budget; how often is
+        in ``card.passes``, and `graphtemper.card.build.count_passes` says it in advance. SIGN, SGC,
+        GCN and models that declare fast passes (`graphtemper.models.Passes`) need a small part of
+        that work, and are measured thoroughly unless a budget is given.
 
         Parameters
         ----------
@@ -107,6 +109,10 @@ class SourceCard(CardData):
         environments
             Other labelled environments that the model was not trained on, each a graph or a pair
             (graph, nodes). Each is measured and summarised as by `learn`.
+        budget
+            The most forward passes to take (see `graphtemper.card.budget`). ``"thorough"`` measures
+            every environment as precisely as the source: 110 passes there and 53 per environment,
+            7,106 with the default atlas.
 
         Examples
         --------
@@ -131,6 +137,7 @@ class SourceCard(CardData):
             progress=progress,
             workers=workers,
             environments=environments,
+            budget=budget,
         )
 
     def learn(
@@ -386,6 +393,8 @@ class SourceCard(CardData):
             lines.append(f"labelled environments: {', '.join(item.name for item in self.natural)}")
         if self.node_responses is not None:
             lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
+        if self.passes is not None:
+            lines.append(f"built with {self.passes:,} forward passes of the model")
         if self.excluded:
             lines.append(f"left out: {', '.join(self.excluded)}")
         return "\n".join(lines)

@@ -261,6 +261,8 @@ class CardData:
         Numbers of the node and edge types of the source graph; empty if it has none.
     natural
         Labelled environments: other graphs that the card has learned from.
+    passes
+        Forward passes of the model that the build took; None for a model with fast passes.
     atlas_nodes
         In memory only: what `SourceCard.without` fits node responses to.
     """
@@ -282,6 +284,7 @@ class CardData:
     node_responses: dict[str, NodeResponse] | None = None
     types: GraphTypes = NO_TYPES
     natural: tuple[LabelledEnvironment, ...] = ()
+    passes: int | None = None
     atlas_nodes: AtlasNodes | None = None
 
     @property

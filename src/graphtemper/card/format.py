@@ -28,6 +28,7 @@ SCHEMA = "graphtemper.card/3"
 _READABLE = (SCHEMA, "graphtemper.card/2")
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 _COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
+_SHARED = ("column_std", "shared_splits", "copies")
 _NODE_ARRAYS = ("origin", "scale", "weights", "slopes")
 # Weights act on log T and origins are logarithms; none of them is ever large.
 _LARGEST_WEIGHT = 1e6
@@ -51,8 +52,14 @@ def to_json(card: CardData) -> str:
         "fingerprint": None if card.fingerprint is None else card.fingerprint.tolist(),
         "excluded": list(card.excluded),
         **({"types": card.types._asdict()} if any(card.types) else {}),
+        **({} if card.passes is None else {"passes": card.passes}),
         "probe": {
-            **{key: value for key, value in probe.__dict__.items() if key != "column_std"},
+            **{key: value for key, value in probe.__dict__.items() if key not in _SHARED},
+            **(
+                {key: int(probe.__dict__[key]) for key in _SHARED[1:]}
+                if probe.shared_splits
+                else {}
+            ),
             "column_std": _pack(probe.column_std),
         },
         "reference": {
@@ -131,6 +138,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
         node_responses=_node_responses(root.get("node_response"), classes),
         natural=labelled_environments(root.get("natural"), _order(root["signals"]), _EVERY),
         types=_types(root.get("types")),
+        passes=_optional_count(root, "passes", 10**12),
     )
 
 
@@ -158,7 +166,14 @@ def _probe(field: Field, features: int) -> Probe:
         splits=field["splits"].count(1, 100),
         passes=field["passes"].count(2, 1000),
         edge_share=field["edge_share"].number(0.0, 1.0),
+        shared_splits=_optional_count(field, "shared_splits", 100) or 0,
+        copies=_optional_count(field, "copies", 1) != 0,
     )
+
+
+def _optional_count(field: Field, name: str, most: int) -> int | None:
+    item = field.get(name)
+    return None if item is None else item.count(0, most)
 
 
 def _reference(field: Field, classes: int) -> Reference:
@@ -264,8 +279,7 @@ def _class_profile(field: Field | None, classes: int) -> ClassProfile | None:
             f"field {field.name + '.biases'!r} must be at most {_LARGEST_BIAS:g} in size; the card "
             "is damaged."
         )
-    slope = field["slope"].number(1e-3, 1e3)
-    return ClassProfile(counts.astype(np.int64), edges, slope, biases)
+    return ClassProfile(counts.astype(np.int64), edges, field["slope"].number(1e-3, 1e3), biases)
 
 
 def _write_node_responses(responses: dict[str, NodeResponse] | None) -> dict[str, Any] | None:

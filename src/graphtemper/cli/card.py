@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import App, Parameter
 
@@ -12,6 +12,7 @@ from graphtemper.cli.options import GraphName, Json, Predict, Repeated
 from graphtemper.cli.output import print_json, print_line, print_sentence, progress
 
 if TYPE_CHECKING:
+    from graphtemper.card.budget import Budget
     from graphtemper.card.card import SourceCard
 
 card = App(name="card", help="Build a source card from a labelled graph, or show one.")
@@ -30,6 +31,7 @@ def build_card(
     seed: int = 0,
     exclude: Repeated | None = None,
     resume: Path | None = None,
+    budget: str | None = None,
     as_json: Json = False,
 ) -> None:
     """Measure a frozen model on its labelled source graph under known shifts.
@@ -46,6 +48,9 @@ def build_card(
         A family of shifts to leave out; may be repeated.
     resume
         File for finished environments, kept after the run. Default: OUT.part, removed at the end.
+    budget
+        The most forward passes of the model to take, or thorough. Default: 500, and thorough for
+        models with fast passes.
     """
     from graphtemper import SourceCard
     from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
@@ -65,6 +70,7 @@ def build_card(
                 exclude=tuple(exclude or ()),
                 resume=journal,
                 progress=lambda done, total: show("environments", done, total),
+                budget=_budget(budget),
             )
         built.save(out)
     except KeyboardInterrupt:
@@ -79,6 +85,11 @@ def build_card(
         return
     print_sentence(built.summary())
     print_line(f"Card: {out}")
+
+
+def _budget(text: str | None) -> Budget:
+    """Read a number of passes or a word; the build refuses any other word."""
+    return int(text) if text is not None and text.isdecimal() else cast("Budget", text)
 
 
 @card.command(name="show")

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import GraphTemperError, InputError, ModelError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
@@ -24,6 +25,7 @@ from graphtemper.pyg.agreement import (
     tolerance,
 )
 from graphtemper.pyg.batches import Batches, Rows
+from graphtemper.pyg.deferred import DeferredReader, LinearMaps, find_maps
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.inputs import Inputs, from_data, from_graph
 from graphtemper.pyg.returns import Returns, as_logits, checked_output
@@ -103,6 +105,7 @@ class Predictor:
     batches: Batches | None = None
     arguments: tuple[Argument, ...] = field(init=False)
     needs: Needs = field(init=False)
+    maps: LinearMaps = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.module, torch.nn.Module):
@@ -116,6 +119,7 @@ class Predictor:
         passed = () if self.adapter is not None else arguments(self.module)
         object.__setattr__(self, "arguments", passed)
         object.__setattr__(self, "needs", needs(self.module, passed, self.adapter))
+        object.__setattr__(self, "maps", LinearMaps(self.module))
 
     @property
     def __name__(self) -> str:
@@ -157,6 +161,23 @@ class Predictor:
         return self._logits(
             ((partial(from_graph, graph, nodes, self.needs), rows) for nodes, rows in parts), graph
         )
+
+    def deferred(
+        self, graph: Graph, mean: FloatArray, noise: FloatArray, rng: np.random.Generator
+    ) -> DeferredReader | None:
+        """Return passes through the module's first matrices; None if it is not known to have any.
+
+        See `graphtemper.pyg.deferred`.
+        """
+        if self.batches is not None or self.needs.types or self.needs.adj_t:
+            return None
+        if not self.maps.known and not self.maps.refused:
+            find_maps(self, graph.num_features)
+        return None if self.maps.refused else DeferredReader(self, graph, mean, noise, rng)
+
+    def logits_of(self, make: MakeInputs, graph: Graph) -> NDArray[np.float32]:
+        """Return the logits of every node of some inputs, made of a graph."""
+        return self._logits([(make, None)], graph)
 
     def check(
         self, data: Data | HeteroData, logits: ArrayLike | torch.Tensor | None = None

@@ -182,6 +182,9 @@ class Findings(GraphFindings):
         With ``per_node=True`` each chosen node's own temperature, used in place of the graph's.
     background : Background or None
         What a report shows next to the answer.
+    passes : int or None
+        Forward passes of the model that were taken; None without a model, and for models with fast
+        passes.
     """
 
     probabilities: FloatArray
@@ -192,6 +195,7 @@ class Findings(GraphFindings):
     logit_shift: FloatArray | None = None
     node_temperatures: FloatArray | None = None
     background: Background | None = None
+    passes: int | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -213,6 +217,7 @@ class Findings(GraphFindings):
         return (
             super().to_dict()
             | quantiles
+            | ({} if self.passes is None else {"passes": self.passes})
             | {
                 "num_nodes": self.num_nodes,
                 "num_labels": self.num_labels,

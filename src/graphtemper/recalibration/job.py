@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -17,10 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import one_blas_thread
+from graphtemper.card import budget as budgets
+from graphtemper.card.budget import Budget
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, as_graph, checked_logits
+from graphtemper.models.predictor import Predictor, as_graph, checked_logits, declared_passes
 from graphtemper.recalibration import answer as answers
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import Answer
@@ -201,6 +204,8 @@ def recalibrate(
     objective: Objective = "likelihood",
     class_shares: ClassShares = "report",
     per_node: bool = False,
+    budget: Budget = None,
+    logits: ArrayLike | None = None,
 ) -> Recalibration:
     """Estimate the accuracy of a frozen model on an unlabelled graph and recalibrate it.
 
@@ -238,6 +243,11 @@ def recalibrate(
         `graphtemper.recalibration.node_temperatures`), for shifts that affect a part of the graph.
         It ranks errors better and lowers Brier score and NLL; binned ECE is often slightly higher
         than with one temperature. A node's temperature depends on which other nodes are chosen.
+    budget
+        The most forward passes of the model to take; by default 12 for a card that was built with
+        a budget. How many are needed depends on the card, and is in ``result.passes``.
+    logits
+        The model's logits (N, K) on this graph, if they were already made elsewhere; saves a pass.
 
     Examples
     --------
@@ -269,10 +279,34 @@ def recalibrate(
         raise InputError(f"objective must be {known}, not {objective!r:.60}.")
     graph = as_graph(graph, predictor)
     card.check(predictor, graph)
-    observation = Observation(predictor, graph, nodes, seed=seed).at(card.temperature)
+    if logits is not None and not callable(predictor):
+        raise InputError("logits are given twice; pass the model first, or the logits alone.")
+    observation = Observation(predictor, graph, nodes, seed=seed, logits=logits)
+    observation = observation.at(card.temperature)
+    passes = _passes(observation, card, budget, per_node, made=logits is not None)
     given = NO_LABELS
     if labels is not None:
         given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
     reading = card.read(observation)
     answer = answers.answer(reading, observation.logits, given, class_shares, objective)
-    return Recalibration.of(answer, observation, given, per_node)
+    return replace(Recalibration.of(answer, observation, given, per_node), passes=passes)
+
+
+def _passes(
+    observation: Observation, card: SourceCard, budget: Budget, per_node: bool, *, made: bool
+) -> int | None:
+    """Return the forward passes that a recalibration takes, or refuse too small a budget."""
+    default = budgets.TARGET_BUDGET
+    if not observation.has_model:
+        budgets.resolved(budget, print, default)
+        return None
+    has_edges = observation.graph.num_edges > 0
+    needed = budgets.count_target(
+        card.probe, observation.num_nodes, has_edges=has_edges, per_node=per_node
+    )
+    needed -= made  # the clean pass
+    if budget is not None:
+        allowed = budgets.resolved(budget, observation.predictor, default)
+        budgets.check_target(allowed, needed, card.probe)
+    called = declared_passes(observation.predictor) is None or card.probe.shared_splits > 0
+    return needed if called else None

@@ -146,6 +146,11 @@ def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> L
             "a sharded graph needs a linear model (SIGN, SGC, or one whose fast_passes() returns "
             "LinearPasses); write the logits of another model as Parquet and recalibrate those."
         )
+    if card.probe.shared_splits:
+        raise InputError(
+            "the card was built with a limited budget, which shards are not measured with; build "
+            "it with budget='thorough'."
+        )
     card.check(model, graph)
     if linear.num_classes != card.num_classes:
         raise InputError(

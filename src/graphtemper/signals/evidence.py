@@ -10,7 +10,7 @@ accuracies, agreements and sizes on a scale of log-odds or logarithms.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
 from graphtemper.signals import passes as perturb
 from graphtemper.signals import pointwise as signals
+from graphtemper.signals import shared_passes
 from graphtemper.signals.covariances import (
     Covariance,
     HeldOutProducts,
@@ -34,6 +35,8 @@ from graphtemper.signals.covariances import (
 )
 from graphtemper.signals.gains import ClassMoments, Gains, read_gains, transfer
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.probe import Probe as Probe
+from graphtemper.signals.shared_passes import SharedViews, kappa
 
 LEAD = "signal accuracy"
 """The signal that is an estimate by itself; the atlas learns its error."""
@@ -54,8 +57,6 @@ FEW_SIGNALS = SIGNALS[:5]
 LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 """The signals that the atlas reads if there are only logits."""
 
-# Number of votes (nodes times passes) beyond which more passes are not worth their time.
-ENOUGH_VOTES = 60_000
 # Size of the sample of nodes at which split views, noisy passes and the SNR of a larger graph are
 # measured. An agreement then has an error of 0.002, a tenth of what the atlas can resolve. Own
 # views, edges and held-out edges are measured everywhere.
@@ -66,34 +67,6 @@ _LEAST_EDGE_AGREEMENT = 0.03
 _LEAST_LEAD = 0.02
 # Larger logits, in units of the source temperature, have an infinite variance in float64.
 _LARGEST_LOGIT = 1e100
-
-
-@dataclass(frozen=True, eq=False)
-class Probe:
-    """How to measure: fixed at the source and stored in the card.
-
-    ``noise_level`` is the feature noise, in column standard deviations, under which two passes over
-    the source disagree as often as the model is wrong. The thresholds are those of ATC at the
-    source.
-    """
-
-    temperature: float
-    noise_level: float
-    column_std: FloatArray
-    confidence_threshold: float
-    entropy_threshold: float
-    seed: int
-    splits: int = 6
-    passes: int = 6
-    edge_share: float = 0.3
-
-    def passes_over(self, num_nodes: int, fewest: int = 1) -> int:
-        """Return the number of perturbed passes over a graph of ``num_nodes`` observed nodes.
-
-        Agreement is averaged over nodes and passes. On more than ten thousand nodes, more passes
-        would only reduce an error that is already smaller than the atlas can resolve.
-        """
-        return max(fewest, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +140,8 @@ def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64
 
 
 def _with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
+    if probe.shared_splits:
+        return _with_shared_passes(observation, probe, basic)
     graph, nodes = observation.graph, observation.nodes
     passes = probe.passes_over(observation.num_nodes, fewest=2)  # agreement needs two passes
     own = observation.passes.own_view(graph) / probe.temperature
@@ -188,6 +163,13 @@ def _with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evid
         edge_agreement=agreement,
         snr=_snr(observation),
     )
+
+
+def _with_shared_passes(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
+    views = shared_passes.measure(observation, probe)
+    names = {item.name for item in fields(SharedViews)} & {item.name for item in fields(Evidence)}
+    measured = {name: getattr(views, name) for name in names}
+    return replace(basic, **measured, snr=_snr(observation))
 
 
 def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
@@ -259,12 +241,7 @@ def _held_out_agreement(observation: Observation, probe: Probe, held_out: HeldOu
             keep[rng.integers(len(edges))] = False
         logits = run(keep)
         held_out.add(logits / probe.temperature, edges[~keep])
-        predicted = logits.argmax(axis=1)
-        pairs = predicted[edges[~keep]]
-        shares = np.bincount(pairs.ravel(), minlength=observation.num_classes) / pairs.size
-        chance = float((shares**2).sum())
-        agree = float((pairs[:, 0] == pairs[:, 1]).mean())
-        values.append((agree - chance) / max(1.0 - chance, 1e-3))
+        values.append(kappa(logits.argmax(axis=1)[edges[~keep]], observation.num_classes))
     return float(np.mean(values))
 
 

@@ -23,9 +23,11 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import map_blocks, stream
 from graphtemper.graph.operators import multiply
 from graphtemper.signals import pointwise as signals
+from graphtemper.signals import shared_passes
 from graphtemper.signals.covariances import centred, column_halves
 from graphtemper.signals.evidence import Probe
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.shared_passes import leads
 
 Float32 = NDArray[np.float32]
 Classes = NDArray[np.intp]
@@ -123,6 +125,11 @@ def _plain(observation: Observation, probe: Probe) -> list[FloatArray]:
 
 
 def _with_model(observation: Observation, probe: Probe) -> list[FloatArray]:
+    if probe.shared_splits:
+        shared = shared_passes.measure(observation, probe)
+        own = centred(shared.own) / probe.temperature
+        parts = shared.own_square, shared.square, shared.lead, shared.agree
+        return _of_views(observation, own, *parts)
     graph, nodes, predicted = observation.graph, observation.nodes, observation.predictions
     own = centred(observation.passes.own_view(graph)) / probe.temperature
     halves = column_halves(graph.num_features, SPLITS, probe.seed)
@@ -133,16 +140,29 @@ def _with_model(observation: Observation, probe: Probe) -> list[FloatArray]:
             centred(view[nodes]) / probe.temperature for view in (views.first, views.second)
         )
         square += ((first - second) ** 2).sum(axis=1) / SPLITS
-        lead += np.minimum(_lead(first, predicted), _lead(second, predicted)) / SPLITS
+        lead += np.minimum(leads(first, predicted), leads(second, predicted)) / SPLITS
         for view in (first, second):
             agree += (view.argmax(axis=1) == predicted) / (2.0 * SPLITS)
         gap = centred(views.own_first - views.own_second) / probe.temperature
         own_square += (gap**2).sum(axis=1) / SPLITS
+    return _of_views(observation, own, own_square, square, lead, agree)
+
+
+def _of_views(
+    observation: Observation,
+    own: FloatArray,
+    own_square: FloatArray,
+    square: FloatArray,
+    lead: FloatArray,
+    agree: FloatArray,
+) -> list[FloatArray]:
+    """Return the signals that need the model, from own views and the views of splits."""
+    nodes, predicted = observation.nodes, observation.predictions
     around = _neighbour_mean(observation, own, own_square[:, None])
     around_own, around_square = around[:, :-1], around[:, -1]
     return [
-        np.arcsinh(_lead(own[nodes], predicted)),
-        np.arcsinh(_lead(around_own, predicted)),
+        np.arcsinh(leads(own[nodes], predicted)),
+        np.arcsinh(leads(around_own, predicted)),
         0.5 * _log(((own[nodes] - around_own) ** 2).sum(axis=1), _LEAST_SQUARE),
         _log(square, _LEAST_SQUARE),
         _log(own_square[nodes], _LEAST_SQUARE),
@@ -157,14 +177,6 @@ def _neighbour_mean(observation: Observation, *parts: FloatArray | Float32) -> F
     columns = np.hstack([part.astype(np.float32) for part in parts])
     sums = np.asarray(multiply(observation.neighbours, columns), dtype=np.float64)
     return np.asarray(sums / np.maximum(observation.graph.degrees[observation.nodes], 1)[:, None])
-
-
-def _lead(values: FloatArray, predicted: Classes) -> FloatArray:
-    """Return the logit of the prediction minus the largest other logit, (n,)."""
-    rows = np.arange(len(values))
-    others = values.copy()
-    others[rows, predicted] = -np.inf
-    return np.asarray(values[rows, predicted] - others.max(axis=1))
 
 
 def _agreement(share: FloatArray, degree: FloatArray) -> FloatArray:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +38,8 @@ class Observation:
         The source temperature; all logits are divided by it.
     seed : int
         Seed of the perturbed passes.
+    logits : (N, K) array, optional
+        The predictor's logits on the graph, if they are already available.
 
     Examples
     --------
@@ -57,6 +61,7 @@ class Observation:
         *,
         temperature: float = 1.0,
         seed: int = 0,
+        logits: ArrayLike | None = None,
     ) -> None:
         unlabelled = graph.replace(labels=None, train_masks=None, val_masks=None, test_masks=None)
         selected = select_nodes(graph.classified if nodes is None else nodes, graph.num_nodes)
@@ -66,7 +71,10 @@ class Observation:
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
-        self._set(_Subject(predictor, unlabelled, selected, seed), temperature)
+        subject = _Subject(predictor, unlabelled, selected, seed)
+        if logits is not None:
+            subject.raw_logits = checked_logits(logits, graph.num_nodes)
+        self._set(subject, temperature)
 
     def _set(self, subject: _Subject, temperature: float) -> None:
         if not (np.isfinite(temperature) and temperature > 0):
@@ -177,6 +185,11 @@ class Observation:
         return self.all_predictions[self.nodes]
 
     @property
+    def memo(self) -> dict[tuple[Hashable, ...], Any]:
+        """Measurements of this observation by a key, so that each is made once."""
+        return self._subject.memo
+
+    @property
     def neighbours(self) -> sp.csr_matrix:
         """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
         return self._subject.neighbours
@@ -217,6 +230,7 @@ class _Subject:
     votes: dict[tuple[Kind, int, float | None, float | None], NDArray[np.int64]] = field(
         default_factory=dict
     )
+    memo: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
 
     @cached_property
     def raw_logits(self) -> FloatArray:

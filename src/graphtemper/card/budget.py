@@ -1,0 +1,195 @@
+"""A budget: what a card and a recalibration cost in forward passes, and how a budget is spent.
+
+Precision is spent at the source and at the target. An environment of the atlas gets one split of
+the columns, because the response averages over many environments, and is compared with the source
+measured on the same split. If the budget does not suffice for all environments, compositions are
+left out; if it exceeds their cost, environments get more splits.
+
+A pass is one call of the model on a graph of the size of the source. Copies of the nodes without
+edges, which some calls hold as well (see `graphtemper.signals.shared_passes`), are not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from graphtemper._core.checks import check_integer
+from graphtemper.errors import InputError
+from graphtemper.models.predictor import Predictor, declared_passes
+from graphtemper.signals import node_signals
+from graphtemper.signals.probe import Probe
+from graphtemper.signals.shared_passes import num_held_out
+
+Budget = int | Literal["thorough"] | None
+CARD_BUDGET, TARGET_BUDGET = 500, 12
+"""Forward passes that a card and a recalibration may take by default."""
+# Splits at the source and at the target: with copies of the nodes, and with passes for own views.
+_SPLITS, _SPLITS_APART = 3, 2
+# Bisection of the noise level at the source: steps, and passes per step.
+_THOROUGH_STEPS, _THOROUGH_PASSES = 9, 6
+_STEPS, _PASSES = 7, 2
+# A model is recognised by a pass over a tiny graph, and checked at the source by two more.
+_RECOGNISED, _CHECKED = 1, 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a card's budget is spent.
+
+    Attributes
+    ----------
+    environments
+        Number of environments, at most those that were planned.
+    passes
+        Forward passes of the whole build.
+    shared_splits, inside
+        Splits at source and target, and in environments; 0 takes passes one by one.
+    copies
+        Whether own views are read off copies of the nodes.
+    noise_steps, noise_passes
+        Steps of the search for the noise level, and passes per step.
+    """
+
+    environments: int
+    passes: int
+    shared_splits: int = 0
+    inside: int = 0
+    copies: bool = True
+    noise_steps: int = _THOROUGH_STEPS
+    noise_passes: int = _THOROUGH_PASSES
+
+
+def resolved(budget: Budget, predictor: Predictor, default: int) -> int | None:
+    """Return the number of passes that a budget allows, or None for thorough measurements.
+
+    Without a budget, models that declare fast passes are measured thoroughly.
+
+    Examples
+    --------
+    >>> resolved(None, lambda graph: graph.features, 500), resolved("thorough", print, 500)
+    (500, None)
+    """
+    if budget is None:
+        return None if declared_passes(predictor) is not None else default
+    if isinstance(budget, str):
+        if budget != "thorough":
+            raise InputError(
+                f"budget must be a number of forward passes or 'thorough', not {budget!r}."
+            )
+        return None
+    return check_integer(budget, "budget", 1)
+
+
+def plan(
+    passes: int | None,
+    environments: int,
+    compositions: int,
+    num_nodes: int,
+    *,
+    has_edges: bool = True,
+    copies: bool = True,
+) -> Plan:
+    """Return how to build a card of some environments with a number of passes.
+
+    Parameters
+    ----------
+    passes
+        The budget, see `resolved`.
+    environments, compositions
+        Number of planned environments, and how many of them are compositions.
+    num_nodes, has_edges
+        Number of labelled nodes, and whether the graph has edges.
+    copies
+        See `graphtemper.signals.shared_passes.reads_copies`.
+
+    Examples
+    --------
+    >>> few = plan(300, environments=132, compositions=70, num_nodes=500)
+    >>> few.environments, few.passes, plan(None, 132, 70, 500).passes
+    (67, 298, 7106)
+    """
+    if passes is None:
+        return Plan(environments, count_thorough(environments, num_nodes, has_edges))
+    at_source = _SPLITS if copies else _SPLITS_APART
+    fixed = _CHECKED + 1 + _STEPS * _PASSES + observing(at_source, copies)
+    for inside in range(at_source, 0, -1):
+        again = 0 if inside == at_source else observing(inside, copies) - 1
+        each = observing(inside, copies)
+        total = fixed + again + environments * each
+        if total <= passes:
+            return Plan(environments, total, at_source, inside, copies, _STEPS, _PASSES)
+    affordable = (passes - fixed - again) // each
+    if affordable < environments - compositions:
+        least = fixed + again + (environments - compositions) * each
+        raise InputError(
+            f"a budget of {passes} passes is too small for a card of "
+            f"{environments - compositions} single shifts; the smallest useful budget is {least}, "
+            "or pass fewer shifts."
+        )
+    total = fixed + again + affordable * each
+    return Plan(affordable, total, at_source, 1, copies, _STEPS, _PASSES)
+
+
+def observing(splits: int, copies: bool) -> int:
+    """Return the passes over one graph that is measured with shared passes.
+
+    Examples
+    --------
+    >>> observing(1, copies=True), observing(3, copies=True), observing(1, copies=False)
+    (4, 9, 6)
+    """
+    clean, held_out = 1, num_held_out(splits)
+    own = 0 if copies else 1 + splits
+    return clean + 2 * splits + held_out + own
+
+
+def count_thorough(num_environments: int, num_nodes: int, has_edges: bool = True) -> int:
+    """Return the passes of a thorough build; a split of the columns takes four of them.
+
+    Examples
+    --------
+    >>> count_thorough(0, 300), count_thorough(132, 300), count_thorough(132, 30_000)
+    (110, 7106, 5510)
+    """
+    node_rows = 1 + 4 * node_signals.SPLITS
+    each = _thorough_observation(num_nodes, has_edges) + node_rows
+    return (num_environments + 1) * each + _THOROUGH_STEPS * _THOROUGH_PASSES + _CHECKED
+
+
+def _thorough_observation(num_nodes: int, has_edges: bool) -> int:
+    probe = Probe(1.0, 1.0, np.ones(1), 0.0, 0.0, seed=0)
+    clean, own, halves = 1, 1, 4 * probe.splits
+    noisy = 2 * probe.passes_over(num_nodes, fewest=2)  # deviations of the target and the source
+    return clean + own + halves + noisy + (probe.passes_over(num_nodes) if has_edges else 0)
+
+
+def count_target(
+    probe: Probe, num_nodes: int, *, has_edges: bool = True, per_node: bool = False
+) -> int:
+    """Return the passes of a recalibration with a card that was built with this probe.
+
+    Examples
+    --------
+    >>> probe = Probe(1.0, 0.5, np.ones(3), 0.9, 0.1, seed=0)
+    >>> from dataclasses import replace
+    >>> count_target(probe, 300), count_target(replace(probe, shared_splits=3), 300)
+    (45, 10)
+    """
+    if probe.shared_splits:
+        return _RECOGNISED + observing(probe.shared_splits, probe.copies)
+    node_rows = 1 + 4 * node_signals.SPLITS if per_node else 0
+    return _RECOGNISED + _thorough_observation(num_nodes, has_edges) + node_rows
+
+
+def check_target(passes: int | None, needed: int, probe: Probe) -> None:
+    """Refuse a budget that is too small for a recalibration with this card."""
+    if passes is None or needed <= passes:
+        return
+    how = "" if probe.shared_splits else " with a card that was built with budget='thorough'"
+    raise InputError(
+        f"a budget of {passes} passes is too small for a recalibration{how}; the smallest useful "
+        f"budget is {needed}."
+    )

@@ -1,0 +1,246 @@
+"""Features that a module reads through matrices only, multiplied before they change.
+
+The first operation of many layers on the features X is a linear map (GCN, GAT, TAG after its first
+power, an MLP). Such a module depends on X only through the products :math:`X W^T`, so halves of
+the columns and noise can be applied to these: noise E changes the products by :math:`E W^T`, whose
+rows are Gaussian with a small covariance, and no array of the size of X is made per pass.
+
+Which matrices a module uses is not read from its code. It is called on a `Deferred` tensor, which
+has the shape of X, multiplies on request, and refuses every other operation on its values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper.errors import GraphTemperError
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.operators import project
+from graphtemper.models.linear_passes import gaussian_factor
+from graphtemper.pyg.inputs import Inputs
+
+if TYPE_CHECKING:
+    from graphtemper.pyg.wrap import Predictor
+
+Product = Callable[[torch.Tensor], torch.Tensor]
+Float32 = NDArray[np.float32]
+Key = tuple[int, tuple[int, ...], tuple[int, ...]]
+_PRODUCTS = (torch.matmul, torch.mm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.__matmul__)
+_METADATA = {
+    torch.Tensor.size,
+    torch.Tensor.dim,
+    torch.Tensor.numel,
+    torch.Tensor.is_floating_point,
+    torch.Tensor.__len__,
+    *(
+        getattr(torch.Tensor, name).__get__
+        for name in ("shape", "dtype", "device", "ndim", "is_sparse", "layout", "is_cuda")
+    ),
+}
+# Wider products than this are not worth a factor of their covariance.
+_WIDEST = 2048
+
+
+class NotLinearError(Exception):
+    """The module does something else with the features than multiply them with a matrix."""
+
+
+class Deferred(torch.Tensor):
+    """A stand-in for features (N, F) that can be multiplied with a matrix and nothing else."""
+
+    _product: Product
+
+    @staticmethod
+    def of(shape: tuple[int, int], dtype: torch.dtype, product: Product) -> Deferred:
+        """Return a stand-in whose product with W^T is ``product(W)``."""
+        made: Deferred = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            Deferred, shape, dtype=dtype
+        )
+        made._product = product
+        return made
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Multiply, tell the shape, ignore dropout in evaluation mode; refuse anything else."""
+        named = kwargs or {}
+        if func is torch.nn.functional.linear and isinstance(args[0], Deferred):
+            weight, bias = [*args[1:], None][:2]
+            bias = named.get("bias", bias)
+            product = args[0]._product(weight)
+            return product if bias is None else product + bias
+        if func in _PRODUCTS and isinstance(args[0], Deferred) and args[1].dim() == 2:
+            return args[0]._product(args[1].t())
+        if func is torch.nn.functional.dropout and not named.get("training", True):
+            return args[0]
+        if func in _METADATA:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **named)
+        raise NotLinearError(getattr(func, "__name__", str(func)))
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Refuse whatever reaches the values in another way."""
+        raise NotLinearError(str(func))
+
+
+@dataclass(eq=False)
+class LinearMaps:
+    """The matrices (F, H) through which a module reads the features, as far as it showed them.
+
+    Only weights of the module count: another matrix may differ from call to call.
+    """
+
+    module: torch.nn.Module
+    known: dict[Key, Float32] = field(default_factory=dict)
+    refused: bool = False
+
+    def key(self, weight: torch.Tensor) -> Key:
+        """Return the key of a matrix, W of X W^T, after noting it."""
+        key = (weight.data_ptr(), tuple(weight.shape), weight.stride())
+        if key not in self.known:
+            own = {item.data_ptr() for item in self.module.parameters()}
+            width = sum(matrix.shape[1] for matrix in self.known.values()) + len(weight)
+            if key[0] not in own or width > _WIDEST:
+                raise NotLinearError("a matrix that is no weight of the module")
+            self.known[key] = weight.detach().numpy().T
+        return key
+
+
+class DeferredReader:
+    """Passes of a module over one graph with changed features, through products with matrices.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The wrapped module.
+    graph : Graph
+        A graph with features and edges alone.
+    mean, noise : (F,) arrays
+        What replaces columns that a pass does not read, and the standard deviation of the noise.
+    rng : numpy Generator
+        Source of the noise.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        graph: Graph,
+        mean: FloatArray,
+        noise: FloatArray,
+        rng: np.random.Generator,
+    ) -> None:
+        self._predictor, self._graph, self._rng = predictor, graph, rng
+        self._mean, self._noise = mean.astype(np.float32)[None, :], noise
+        self._clean: dict[Key, Float32] = {}
+
+    def logits(
+        self,
+        keep: NDArray[np.bool_] | None = None,
+        columns: NDArray[np.bool_] | None = None,
+        *,
+        noisy: bool = False,
+        copies: bool = False,
+    ) -> NDArray[np.float32] | None:
+        """Return the logits of a pass, (N, K), or of the nodes and then of their copies, (2N, K).
+
+        None if the module turns out to do something else with the features; it does not try again.
+
+        Parameters
+        ----------
+        keep
+            The edges to read, (E,) bool; default all.
+        columns
+            The columns to read, (F,) bool; default all. The others are set to their means.
+        noisy
+            Whether the features have noise.
+        copies
+            Whether to append copies of the nodes without edges.
+        """
+        maps = self._predictor.maps
+        if maps.refused:
+            return None
+        draws = self._drawn(maps) if noisy else {}
+        products: dict[Key, Float32] = {}
+
+        def product(weight: torch.Tensor) -> torch.Tensor:
+            key = maps.key(weight)
+            if key not in products:
+                products[key] = self._read(maps.known[key], key, columns)
+                if noisy:
+                    if key not in draws:
+                        raise NotLinearError("a matrix that other passes did not read")
+                    products[key] = products[key] + draws[key]
+            result = products[key]
+            return torch.from_numpy(np.vstack([result, result]) if copies else result.copy())
+
+        count = self._graph.num_nodes * (2 if copies else 1)
+        edges = self._graph.edges if keep is None else self._graph.edges[keep]
+        both = np.concatenate([edges, edges[:, ::-1]]).T.astype(np.int64)
+
+        def make(device: torch.device, dtype: torch.dtype) -> Inputs:
+            if device.type != "cpu" or dtype != torch.float32:
+                raise NotLinearError(f"{dtype} on {device}")
+            shape = (count, self._graph.num_features)
+            tensors = {
+                "x": Deferred.of(shape, dtype, product),
+                "edge_index": torch.from_numpy(both.copy()),
+                "edge_weight": torch.ones(both.shape[1]),
+                "batch": torch.zeros(count, dtype=torch.int64),
+            }
+            return Inputs(tensors, *shape)
+
+        try:
+            return self._predictor.logits_of(make, self._graph)
+        except Exception as error:
+            if not isinstance(error.__cause__ or error, NotLinearError):
+                raise
+            maps.refused = True
+            return None
+
+    def _read(self, matrix: Float32, key: Key, columns: NDArray[np.bool_] | None) -> Float32:
+        """Return the features times a matrix (F, H)."""
+        if columns is None:
+            if key not in self._clean:
+                self._clean[key] = _projected(self._graph, matrix)
+            return self._clean[key]
+        read = _projected(self._graph, matrix * columns[:, None])
+        return np.asarray(read + self._mean @ (matrix * ~columns[:, None]), dtype=np.float32)
+
+    def _drawn(self, maps: LinearMaps) -> dict[Key, Float32]:
+        """Draw the change of all products, jointly."""
+        if not maps.known:
+            return {}
+        factor = gaussian_factor(np.hstack([*maps.known.values()]).astype(np.float64), self._noise)
+        shape = (self._graph.num_nodes, factor.shape[0])
+        change = project(self._rng.standard_normal(shape, dtype=np.float32), factor)
+        ends = np.cumsum([matrix.shape[1] for matrix in maps.known.values()])[:-1]
+        return dict(zip(maps.known, np.split(change, ends, axis=1), strict=True))
+
+
+def find_maps(predictor: Predictor, num_features: int) -> None:
+    """Find out through which matrices a module reads features, by a call on a tiny graph."""
+    path = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]], dtype=np.int32)
+    tiny = Graph(features=np.zeros((6, num_features), np.float32), edges=path)
+    nothing = np.zeros(num_features)
+    reader = DeferredReader(predictor, tiny, nothing, nothing, np.random.default_rng(0))
+    try:
+        reader.logits()
+    except GraphTemperError:  # a module that does not run on this graph, for any reason
+        predictor.maps.refused = True
+    if not predictor.maps.known:
+        predictor.maps.refused = True
+
+
+def _projected(graph: Graph, matrix: Float32) -> Float32:
+    return np.asarray(project(graph.features, np.ascontiguousarray(matrix)), dtype=np.float32)

@@ -1,0 +1,389 @@
+r"""Shared passes: the evidence of a model that is expensive to run, in few forward passes.
+
+Measured one by one, halves of the columns, two kinds of noise, held-out edges and own views take
+45 passes. Here a graph takes a clean pass, two passes per split of the columns, and one pass per
+split but the first, at least one, without some edges:
+
+- One pass of a split reads half of the columns, the others being set to their means. The second
+  view is what the other columns add, :math:`v = z - u` for clean logits z and the first view u.
+  For a linear model that averages over neighbours it is the view of the other half up to a
+  constant; in general, noise of the first half cancels from it to first order.
+- The other has feature noise. Its agreement with the clean prediction takes the place of the
+  agreement between noisy passes. The agreement under noise of the source's size, which may differ
+  from the graph's own by a factor r, is that of the clean logits plus r times their change.
+- Passes without a random share of the edges give the held-out edges of `covariances`. Noise would
+  hide what they show, so they have none.
+
+Own views, without neighbours, are read off copies of the nodes that join these passes without
+edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.reproducible import stream
+from graphtemper.graph.graph import Graph
+from graphtemper.models.predictor import checked_logits, predict, without_edges
+from graphtemper.signals.covariances import (
+    Covariance,
+    HeldOutProducts,
+    centred,
+    column_halves,
+    edges_and_wedges,
+    node_products,
+    ratio_of_sums,
+)
+from graphtemper.signals.observation import Observation
+from graphtemper.signals.passes import feature_noise
+from graphtemper.signals.probe import Probe
+
+Float32 = NDArray[np.float32]
+# Sums in another order change float32 logits by about 1e-6 of their size per layer.
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class SharedViews:
+    """What shared passes show, in units of the source temperature.
+
+    Attributes
+    ----------
+    feature, own_feature
+        Covariance between the views of a split, and between its own views.
+    edge, wedge, held
+        Neighbour covariances, see `graphtemper.signals.covariances`.
+    noise_agreement, source_noise_agreement
+        How often a noisy prediction is the clean one, with noise of the graph's own size and of
+        the source's.
+    edge_agreement
+        Cohen's kappa across held-out edges.
+    own : (N, K) array
+        The own view of every node, before division by the temperature.
+    own_square : (N,) array
+        Squared difference of the own views of a split.
+    square, lead, agree : (n,) arrays
+        Squared difference of the views of a split, the smaller lead of the prediction in them, and
+        how often they agree with it.
+    """
+
+    feature: Covariance
+    own_feature: Covariance
+    edge: Covariance
+    wedge: Covariance
+    held: Covariance
+    noise_agreement: float
+    source_noise_agreement: float
+    edge_agreement: float
+    own: FloatArray
+    own_square: FloatArray
+    square: FloatArray
+    lead: FloatArray
+    agree: FloatArray
+
+
+def measure(observation: Observation, probe: Probe) -> SharedViews:
+    """Measure an observation, once.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(400, degree=8, homophily=0.8, snr=1.0, num_features=10, seed=1)
+    >>> probe = Probe(1.0, 0.5, g.features.std(axis=0), 0.9, 0.1, seed=0, shared_splits=2)
+    >>> views = measure(Observation(SIGN().fit(g), g), probe)
+    >>> views.edge.value > 5 * views.edge.error, views.edge_agreement > 0.2
+    (True, True)
+    """
+    key = ("shared passes", probe.shared_splits, probe.temperature, probe.noise_level)
+    if key not in observation.memo:
+        with np.errstate(over="ignore", invalid="ignore"):
+            observation.memo[key] = _in_passes(observation, probe)
+    views: SharedViews = observation.memo[key]
+    return views
+
+
+def _in_passes(observation: Observation, probe: Probe) -> SharedViews:
+    graph, nodes = observation.graph, observation.nodes
+    passes = _Passes(observation, probe)
+    own, held, edge_agreement = _held_out(observation, probe, passes)
+    halves = _Halves.of(observation, probe, passes, own)
+    edge, wedge = edges_and_wedges(own / probe.temperature, graph, nodes)
+    near, far = _noise_agreements(observation, probe, passes)
+    return SharedViews(
+        **halves.__dict__,
+        edge=edge,
+        wedge=wedge,
+        held=held,
+        noise_agreement=near,
+        source_noise_agreement=far,
+        edge_agreement=edge_agreement,
+        own=own,
+    )
+
+
+def _held_out(
+    observation: Observation, probe: Probe, passes: _Passes
+) -> tuple[FloatArray, Covariance, float]:
+    """Return own views, the covariance across held-out edges, and the agreement across them."""
+    graph, rounds = observation.graph, num_held_out(probe.shared_splits)
+    kept = [passes.kept() for _ in range(rounds)]
+    logits, own = passes.without_and_own(kept[0])
+    products = HeldOutProducts(own / probe.temperature, graph, observation.nodes)
+    kappas = []
+    for position, keep in enumerate(kept):
+        found = passes.without(keep) if position else logits
+        held_out = graph.links[~keep]
+        if len(held_out):
+            kappas.append(kappa(found.argmax(axis=1)[held_out], found.shape[1]))
+            products.add(found / probe.temperature, held_out)
+    return own, products.covariance, float(np.mean(kappas)) if kappas else 0.0
+
+
+def num_held_out(splits: int) -> int:
+    """Return the number of passes without some edges."""
+    return max(splits - 1, 1)
+
+
+def _noise_agreements(
+    observation: Observation, probe: Probe, passes: _Passes
+) -> tuple[float, float]:
+    """Return how often noise leaves predictions as they are: of the graph's size, the source's."""
+    nodes, predicted = observation.nodes, observation.predictions
+    clean = passes.clean[nodes]
+    factor = _noise_ratio(probe.column_std, observation.column_moments[1])
+    near, far = [], []
+    for _ in range(probe.shared_splits):
+        noisy = passes.noisy()[nodes]
+        near.append(float((noisy.argmax(axis=1) == predicted).mean()))
+        extended = clean + factor * (noisy - clean)
+        far.append(float((extended.argmax(axis=1) == predicted).mean()))
+    return float(np.mean(near)), float(np.mean(far))
+
+
+@dataclass(frozen=True, eq=False)
+class _Halves:
+    """What the halves of the columns show; see `SharedViews`."""
+
+    feature: Covariance
+    own_feature: Covariance
+    own_square: FloatArray
+    square: FloatArray
+    lead: FloatArray
+    agree: FloatArray
+
+    @classmethod
+    def of(
+        cls, observation: Observation, probe: Probe, passes: _Passes, own: FloatArray
+    ) -> _Halves:
+        nodes, predicted, clean = observation.nodes, observation.predictions, passes.clean
+        splits, unit = probe.shared_splits, probe.temperature
+        whole, alone, square, lead, agree = (np.zeros(nodes.size) for _ in range(5))
+        own_square = np.zeros(observation.graph.num_nodes)
+        for half in column_halves(observation.graph.num_features, splits, probe.seed):
+            first, own_first = passes.half(half)
+            whole += node_products(first, clean - first)[nodes]
+            alone += node_products(own_first, own - own_first)[nodes]
+            pair = [centred(view[nodes]) for view in (first, clean - first)]
+            square += ((pair[0] - pair[1]) ** 2).sum(axis=1)
+            lead += np.minimum(*(leads(view, predicted) for view in pair))
+            agree += sum((view.argmax(axis=1) == predicted) / 2.0 for view in pair)
+            own_square += (centred(2.0 * own_first - own) ** 2).sum(axis=1)
+        ones = np.full(nodes.size, splits * unit**2)
+        return cls(
+            feature=ratio_of_sums(whole, ones),
+            own_feature=ratio_of_sums(alone, ones),
+            own_square=own_square / (splits * unit**2),
+            square=square / (splits * unit**2),
+            lead=lead / (splits * unit),
+            agree=agree / splits,
+        )
+
+
+class _Passes:
+    """The passes over the graph of one observation."""
+
+    def __init__(self, observation: Observation, probe: Probe) -> None:
+        graph = observation.graph
+        self._predictor, self._graph, self._probe = observation.predictor, graph, probe
+        self.clean = observation.all_logits * observation.temperature
+        mean, std = observation.column_moments
+        self._mean, self._size = (
+            values.astype(np.float32) for values in (mean, probe.noise_level * std)
+        )
+        self._rng = stream(observation.seed, "shared passes")
+        self._reader = _reader(observation, probe.noise_level, self._rng) if probe.copies else None
+
+    @cached_property
+    def _dense(self) -> Float32:
+        return dense(self._graph)
+
+    def noisy(self) -> FloatArray:
+        """Return the logits under feature noise of the graph's own size."""
+        known = self._read(noisy=True)
+        if known is not None:
+            return known
+        draw = self._rng.standard_normal(self._dense.shape, dtype=np.float32)
+        draw *= self._size
+        draw += self._dense
+        return predict(self._predictor, self._graph.replace(features=draw))
+
+    def half(self, half: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """Return the view that reads half of the columns, and its own view."""
+        known = self._read(columns=half, copies=True)
+        if known is not None:
+            return self._cut(known)
+        return self._with_own(np.where(half, self._dense, self._mean), None)
+
+    def without(self, keep: NDArray[np.bool_]) -> FloatArray:
+        """Return the logits on some of the edges."""
+        known = self._read(keep)
+        if known is not None:
+            return known
+        return predict(self._predictor, self._graph.keep_links(keep))
+
+    def without_and_own(self, keep: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+        """Return the logits on some of the edges, and those without any."""
+        known = self._read(keep, copies=True)
+        return self._cut(known) if known is not None else self._with_own(self._dense, keep)
+
+    def _read(self, *arguments: Any, **named: Any) -> FloatArray | None:
+        """Return the logits of a pass through the model's first matrices, if it has such."""
+        if self._reader is None:
+            return None
+        logits = self._reader.logits(*arguments, **named)
+        if logits is None:
+            self._reader = None
+            return None
+        return checked_logits(logits, len(logits))
+
+    def _cut(self, logits: FloatArray) -> tuple[FloatArray, FloatArray]:
+        count = self._graph.num_nodes
+        return logits[:count], logits[count:]
+
+    def _with_own(
+        self, features: Float32, keep: NDArray[np.bool_] | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the logits on some of the edges, and those of the same features without edges."""
+        part = self._graph if keep is None else self._graph.keep_links(keep)
+        if self._probe.copies:
+            joined = Graph(features=np.vstack([features, features]), edges=part.edges)
+            return self._cut(predict(self._predictor, joined))
+        changed = part.replace(features=features)
+        logits = predict(self._predictor, changed)
+        try:
+            own = predict(self._predictor, without_edges(changed))
+        except Exception:  # the user's code, which may need an edge for any reason
+            own = np.zeros_like(logits)
+        return logits, own
+
+    def kept(self) -> NDArray[np.bool_]:
+        """Return which edges to read: all but a random share, and never all of them."""
+        keep = self._rng.random(len(self._graph.links)) >= self._probe.edge_share
+        if keep.size and keep.all():
+            keep[self._rng.integers(keep.size)] = False
+        return keep
+
+
+def _reader(observation: Observation, level: float, rng: np.random.Generator) -> Any:
+    """Return the passes through the model's first matrices, if it has any; see `pyg.deferred`."""
+    graph, (mean, std) = observation.graph, observation.column_moments
+    if not hasattr(observation.predictor, "deferred") or not graph.is_plain:
+        return None
+    return observation.predictor.deferred(graph, mean, level * std, rng)
+
+
+def noisy_passes(observation: Observation, level: float, passes: int) -> Iterator[FloatArray]:
+    """Yield the logits of the observed nodes under noise of the graph's own size."""
+    reader = _reader(observation, level, stream(observation.seed, "feature_noise"))
+    for _ in range(passes if reader is not None else 0):
+        yield reader.logits(noisy=True)[observation.nodes]
+    if reader is None:
+        predictor, seed = observation.predictor, observation.seed
+        for logits in feature_noise(
+            predictor,
+            observation.graph,
+            level,
+            passes,
+            seed,
+            column_std=observation.column_moments[1],
+        ):
+            yield logits[observation.nodes]
+
+
+def _noise_ratio(source: FloatArray, own: FloatArray) -> float:
+    """Return the size of the source's columns over that of the graph's own: a geometric mean."""
+    both = (source > 0.0) & (own > 0.0)
+    return float(np.exp(np.log(source[both] / own[both]).mean())) if both.any() else 1.0
+
+
+def dense(graph: Graph) -> Float32:
+    """Return the features as a dense array."""
+    features = graph.features
+    return features if isinstance(features, np.ndarray) else features.toarray()
+
+
+def reads_copies(observation: Observation) -> bool:
+    """Return whether copies of the nodes without edges leave the logits of the nodes as they are.
+
+    That is so for models that pass messages along edges; not for those that average over the whole
+    graph or know every node. Takes one pass.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[0.0, 1.0], [3.0, -2.0]], edges=[[0, 1]])
+    >>> reads_copies(Observation(lambda graph: graph.features, g))
+    True
+    >>> reads_copies(Observation(lambda graph: graph.features - graph.features[-1], g))
+    False
+    """
+    graph = observation.graph
+    if not graph.is_plain or not graph.num_nodes:
+        return False
+    known = dense(graph)
+    # The copies are changed, so that no average over the graph stays the same.
+    extra = known[: max(graph.num_nodes // 2, 1)] * np.float32(1.5) + np.float32(0.5)
+    clean = observation.all_logits * observation.temperature
+    try:
+        joined = Graph(features=np.vstack([known, extra]), edges=graph.edges)
+        both = predict(observation.predictor, joined)
+    except Exception:  # the user's code, which may refuse more nodes for any reason
+        return False
+    size = np.abs(clean).max(axis=1)
+    gap = np.abs(both[: graph.num_nodes] - clean).max(axis=1)
+    return bool((gap <= _TOLERANCE * (size + np.median(size))).all())
+
+
+def kappa(pairs: NDArray[np.intp], num_classes: int) -> float:
+    """Return Cohen's kappa of the predictions at the two ends of edges, (E, 2).
+
+    Examples
+    --------
+    >>> kappa(np.array([[0, 0], [1, 1]]), 2), kappa(np.array([[0, 1], [1, 0]]), 2)
+    (1.0, -1.0)
+    """
+    shares = np.bincount(pairs.ravel(), minlength=num_classes) / pairs.size
+    chance = float((shares**2).sum())
+    agree = float((pairs[:, 0] == pairs[:, 1]).mean())
+    return (agree - chance) / max(1.0 - chance, 1e-3)
+
+
+def leads(values: FloatArray, predicted: NDArray[np.intp]) -> FloatArray:
+    """Return the logit of the prediction minus the largest other logit, (n,).
+
+    Examples
+    --------
+    >>> leads(np.array([[1.0, 3.0], [2.0, 0.5]]), np.array([1, 1])).tolist()
+    [2.0, -1.5]
+    """
+    rows = np.arange(len(values))
+    others = values.copy()
+    others[rows, predicted] = -np.inf
+    return np.asarray(values[rows, predicted] - others.max(axis=1))

@@ -1,0 +1,148 @@
+"""A card and a recalibration within a number of forward passes."""
+
+import numpy as np
+import pytest
+
+from graphtemper import SourceCard, csbm, recalibrate, shifts
+from graphtemper.card import budget
+from graphtemper.errors import InputError
+from graphtemper.models import SIGN
+
+NODES = np.arange(150, 300)
+FEW = {"noise": (0.5, 2.0), "mask": (0.3, 0.8), "rewire": (0.2, 0.8), "drop": (0.5,)}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+
+
+class Counting:
+    """A predictor without fast passes that counts its calls."""
+
+    def __init__(self, graph):
+        self.model, self.calls = SIGN(hops=1).fit(graph, range(150)), 0
+
+    def __call__(self, graph):
+        self.calls += 1
+        return self.model(graph)
+
+
+@pytest.fixture
+def model(graph):
+    return Counting(graph)
+
+
+def test_the_default_atlas_costs_at_most_500_passes_and_a_target_12():
+    plan = budget.plan(budget.CARD_BUDGET, 132, 70, 500)
+    assert plan.passes <= 500
+    assert plan.environments > 110
+    assert budget.observing(plan.shared_splits, plan.copies) + 1 <= budget.TARGET_BUDGET
+    apart = budget.plan(budget.CARD_BUDGET, 132, 70, 500, copies=False)
+    assert apart.passes <= 500
+    assert budget.observing(apart.shared_splits, False) + 1 <= budget.TARGET_BUDGET
+
+
+def test_what_is_spent_is_in_the_card_and_in_the_result(graph, model):
+    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=30, budget=100)
+    assert card.passes == model.calls <= 100
+    assert 7 < len(card.environments) < 37
+    assert SourceCard.from_json(card.to_json()).passes == card.passes
+    assert f"{card.passes} forward passes" in card.summary()
+    model.calls = 0
+    result = recalibrate(model, shifts.noise(1.0)(graph, seed=7), card, NODES, per_node=True)
+    assert result.passes == model.calls == result.to_dict()["passes"] <= 12
+
+
+def test_a_larger_budget_buys_more_splits(graph, model):
+    cheap, dear = (
+        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=0, budget=passes)
+        for passes in (60, 200)
+    )
+    assert len(cheap.environments) == len(dear.environments) == 7
+    assert cheap.passes < dear.passes <= 200
+    assert cheap.environments != dear.environments
+
+
+def test_a_budget_that_is_too_small_names_the_smallest_useful_one(graph, model):
+    with pytest.raises(InputError, match="the smallest useful budget is 58") as caught:
+        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=57)
+    assert "single shifts" in str(caught.value)
+    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=58)
+    assert len(card.environments) == 7
+    with pytest.raises(InputError, match="the smallest useful budget is 10"):
+        recalibrate(model, graph, card, budget=9)
+    recalibrate(model, graph, card, budget=10)
+
+
+@pytest.mark.parametrize("bad", [0, -3, 2.5, "cheap", True])
+def test_a_budget_is_a_number_of_passes(graph, model, bad):
+    with pytest.raises(InputError, match="budget"):
+        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=0, budget=bad)
+
+
+def test_models_with_fast_passes_are_measured_thoroughly(graph, model):
+    fast = model.model
+    default, thorough = (
+        SourceCard.build(fast, graph, NODES, shifts=FEW, compositions=0, budget=passes)
+        for passes in (None, "thorough")
+    )
+    assert default.to_json() == thorough.to_json()
+    assert "shared_splits" not in default.to_json()
+    assert default.passes is None
+    assert recalibrate(fast, graph, default, NODES).passes is None
+
+
+def test_a_thorough_card_takes_a_thorough_target(graph, model):
+    card = SourceCard.build(
+        model, graph, NODES, shifts=FEW, compositions=0, budget="thorough", seed=1
+    )
+    assert card.passes == model.calls
+    model.calls = 0
+    assert recalibrate(model, graph, card, NODES).passes == model.calls == 45
+    with pytest.raises(InputError, match=r"budget='thorough'; .* is 45"):
+        recalibrate(model, graph, card, NODES, budget=12)
+
+
+def test_logits_that_were_made_elsewhere_save_a_pass(graph, model):
+    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=0, budget=60)
+    target = shifts.rewire(0.4)(graph, seed=3)
+    expected = recalibrate(model, target, card, NODES)
+    logits, model.calls = model.model(target), 0
+    result = recalibrate(model, target, card, NODES, logits=logits)
+    assert result.passes == model.calls == expected.passes - 1
+    np.testing.assert_array_equal(result.probabilities, expected.probabilities)
+    with pytest.raises(InputError, match="shape"):
+        recalibrate(model, target, card, NODES, logits=logits[:-1])
+    with pytest.raises(InputError, match="given twice"):
+        recalibrate(logits, target, card, NODES, logits=logits)
+
+
+def test_a_card_with_a_budget_is_not_for_shards(graph, model, tmp_path):
+    from graphtemper.scale import convert_graph, recalibrate_shards
+
+    fast = model.model
+    card = SourceCard.build(fast, graph, NODES, shifts=FEW, compositions=0, budget=60)
+    shards = convert_graph(graph, tmp_path / "shards")
+    with pytest.raises(InputError, match="limited budget"):
+        recalibrate_shards(fast, shards, card, tmp_path / "out")
+
+
+def test_a_damaged_number_of_splits_is_refused(graph, model):
+    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=0, budget=60)
+    text = card.to_json()
+    assert '"shared_splits":3,"copies":1' in text
+    for bad in ('"shared_splits":-1', '"shared_splits":1000', '"shared_splits":"x"'):
+        with pytest.raises(InputError, match="shared_splits"):
+            SourceCard.from_json(text.replace('"shared_splits":3', bad))
+
+
+def test_a_cheap_card_answers_as_a_thorough_one(graph, model):
+    """Both find the accuracy of a target whose shift is in the atlas."""
+    target = shifts.noise(1.2)(graph, seed=9)
+    truth = float((model(target).argmax(axis=1) == graph.labels)[NODES].mean())
+    for passes in (500, "thorough"):
+        card = SourceCard.build(model, graph, NODES, compositions=20, budget=passes)
+        accuracy = recalibrate(model, target, card, NODES).accuracy
+        assert accuracy.low <= truth <= accuracy.high
+        assert accuracy.value == pytest.approx(truth, abs=0.06)

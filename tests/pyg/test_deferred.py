@@ -1,0 +1,110 @@
+"""Passes through a module's first matrices against passes over changed features."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GCNConv
+from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
+
+from graphtemper import SourceCard, csbm, recalibrate
+from graphtemper.models.predictor import ForwardPasses
+from graphtemper.pyg import predictor
+
+HALF = np.arange(12) % 2 == 0
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=12, seed=1)
+
+
+def reader_of(model, graph):
+    mean, std = (np.asarray(f(graph.features, axis=0), np.float64) for f in (np.mean, np.std))
+    return model.deferred(graph, mean, 0.5 * std, np.random.default_rng(0)), mean, 0.5 * std
+
+
+@pytest.mark.parametrize("kind", [GCN, GAT])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_pass_through_matrices_is_a_pass_over_the_features(graph, kind, sparse):
+    torch.manual_seed(0)
+    model = predictor(kind(12, 16, 2, 2))
+    if sparse:
+        import scipy.sparse as sp
+
+        graph = graph.replace(features=sp.csr_matrix(np.maximum(graph.features, 0.0)))
+    reader, mean, noise = reader_of(model, graph) if not sparse else (None, None, None)
+    if sparse:
+        mean = np.asarray(graph.features.mean(axis=0)).ravel()
+        noise = np.full(12, 0.4)
+        reader = model.deferred(graph, mean, noise, np.random.default_rng(0))
+    slow = ForwardPasses(model)
+    views = next(slow.half_views(graph, HALF[None], mean))
+    both = reader.logits(columns=HALF, copies=True)
+    np.testing.assert_allclose(both[:300], views.first, atol=1e-5)
+    np.testing.assert_allclose(both[300:], views.own_first, atol=1e-5)
+    keep = np.random.default_rng(1).random(graph.num_edges) > 0.3
+    np.testing.assert_allclose(reader.logits(keep), slow.edge_runner(graph)(keep), atol=1e-5)
+    fast = np.array([reader.logits(noisy=True) for _ in range(300)])
+    forward = np.array([*slow.noisy(graph, noise, 300, np.random.default_rng(3))])
+    np.testing.assert_allclose(fast.std(axis=0).mean(), forward.std(axis=0).mean(), rtol=0.03)
+    error = forward.std() / np.sqrt(300)
+    assert np.abs(fast.mean(axis=0) - forward.mean(axis=0)).mean() < 2.0 * error
+
+
+class Residual(torch.nn.Module):
+    """Two matrices read the same features, so that their noise is joint."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.skip = GCNConv(12, 2), torch.nn.Linear(12, 2)
+
+    def forward(self, x, edge_index):
+        x = torch.nn.functional.dropout(x, training=self.training)
+        return self.conv(x, edge_index) + self.skip(x)
+
+
+def test_noise_is_joint_over_all_matrices(graph):
+    torch.manual_seed(0)
+    module = Residual()
+    with torch.no_grad():
+        module.skip.weight.copy_(-module.conv.lin.weight)
+    model = predictor(module)
+    reader, _, noise = reader_of(model, graph)
+    fast = np.array([reader.logits(noisy=True) for _ in range(300)])
+    slow = np.array([*ForwardPasses(model).noisy(graph, noise, 300, np.random.default_rng(3))])
+    np.testing.assert_allclose(fast.std(axis=0).mean(), slow.std(axis=0).mean(), rtol=0.03)
+
+
+class Squares(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(12, 2)
+
+    def forward(self, x):
+        return self.layer(x * x)
+
+
+class Computed(Squares):
+    def forward(self, x):
+        return x @ (2.0 * self.layer.weight).t()
+
+
+@pytest.mark.parametrize("make", [Squares, Computed, lambda: GIN(12, 8, 2, 2)])
+def test_a_module_that_reads_features_in_another_way_is_called_on_them(graph, make):
+    model = predictor(make())
+    assert model.deferred(graph, np.zeros(12), np.ones(12), np.random.default_rng(0)) is None
+
+
+@pytest.mark.parametrize("kind", [GCN, GraphSAGE])
+def test_a_card_of_any_module_stays_within_its_budget(graph, kind):
+    torch.manual_seed(0)
+    module = kind(12, 8, 2, 2)
+    calls, forward = [], module.forward
+    module.forward = lambda x, edge_index: calls.append(len(x)) or forward(x, edge_index)
+    model = predictor(module)
+    few = {"noise": (0.5, 2.0), "mask": (0.5,), "rewire": (0.5,)}
+    card = SourceCard.build(model, graph, range(100, 300), shifts=few, compositions=40, budget=120)
+    assert len(calls) <= card.passes + 1 <= 120
+    calls.clear()
+    recalibrate(model, graph, card, range(100, 300))
+    assert len(calls) <= 12
