@@ -8,7 +8,7 @@ import pytest
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.checksum import sealed
-from graphtemper._core.reading import seal, unseal
+from graphtemper._core.safe_reading import seal, unseal
 from graphtemper.card.card import MAX_BYTES
 from graphtemper.card.format import as_stored, to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError

@@ -47,7 +47,7 @@ ALLOWED = {
     "_core/files.py:open_array": "maps the stream of open_regular",
     "_core/files.py:_read_member": "a member of an open archive",
     "_core/files.py:_unpacked_bytes": "a member of an open archive",
-    "_core/reading.py:open_regular": "the check itself",
+    "_core/safe_reading.py:open_regular": "the check itself",
     "_core/source_digest.py:source_digest": "files of the package",
     "card/journal.py:Journal.add": "appends to a file that was read before",
     "cli/__init__.py:main": "/dev/null",
@@ -75,7 +75,7 @@ ALLOWED = {
 NOT_REACHED = {
     "_core/source_digest.py:source_digest": "files of the package",
     "_core/files.py:_remove_leftovers": "locks leftovers of killed writes",
-    "_core/reading.py:read_bytes": "a reader itself",
+    "_core/safe_reading.py:read_bytes": "a reader itself",
     "graph/download.py:git_blob_id": "compares a checksum",
     "harness/speed.py:section": "a file of the repository",
     "harness/unfinished.py:finished": "a file of the repository",
@@ -122,7 +122,7 @@ def is_raw(called, owner, node):
 
 
 def test_files_are_opened_in_one_place():
-    """A new reader uses `graphtemper._core.reading`, or says here why not."""
+    """A new reader uses `graphtemper._core.safe_reading`, or says here why not."""
     found = {place for place, *call in calls() if is_raw(*call)}
     allowed = {place.removesuffix(":*") for place in ALLOWED}
     unexpected = {p for p in found if p not in ALLOWED and p.split(":")[0] not in allowed}

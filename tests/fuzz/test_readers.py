@@ -21,7 +21,7 @@ from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
 from graphtemper import SourceCard
 from graphtemper._core.checksum import sealed
 from graphtemper._core.files import read_npz
-from graphtemper._core.reading import seal, unseal
+from graphtemper._core.safe_reading import seal, unseal
 from graphtemper.errors import GraphTemperError
 from graphtemper.monitor import Log
 

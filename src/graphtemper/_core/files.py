@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.file_lock import try_lock
-from graphtemper._core.reading import open_regular
+from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import FileError, WriteError
 
 # A .npy header is a short Python literal; anything longer is an attack or damage.

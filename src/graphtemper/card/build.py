@@ -34,8 +34,8 @@ from graphtemper.card.size import MAX_BYTES, check_size
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
-from graphtemper.models.predictor import Predictor, declared_passes
-from graphtemper.models.recognition import check_repeatable, fingerprint, probe_graph
+from graphtemper.models.predictor import Predictor, declared_passes, probe_graph
+from graphtemper.models.recognition import check_repeatable, fingerprint
 from graphtemper.signals import evidence, shared_passes
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Probe, Reference

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import atomic_write
-from graphtemper._core.reading import read_bytes
+from graphtemper._core.safe_reading import read_bytes
 from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
 from graphtemper.card.atlas import Shifts, Workers
@@ -31,8 +31,7 @@ from graphtemper.card.response import Response
 from graphtemper.card.size import MAX_BYTES, check_size
 from graphtemper.errors import FileError, GraphTemperError, InputError, ModelError
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, as_graph, predict
-from graphtemper.models.recognition import probe_graph
+from graphtemper.models.predictor import Predictor, as_graph, predict, probe_graph
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, SIGNALS, Evidence
 from graphtemper.signals.observation import Observation

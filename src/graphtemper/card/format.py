@@ -9,7 +9,7 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checksum import check_seal, sealed
-from graphtemper._core.reading import parse_json
+from graphtemper._core.safe_reading import parse_json
 from graphtemper.card.atlas import Environment
 from graphtemper.card.data import MOST_TYPES, THIRDS, CardData, ClassProfile, GraphTypes
 from graphtemper.card.fields import LARGEST, Field

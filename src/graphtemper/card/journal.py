@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 import scipy
 
-from graphtemper._core.reading import parse_json, read_bytes, seal, unseal
+from graphtemper._core.safe_reading import parse_json, read_bytes, seal, unseal
 from graphtemper._core.source_digest import NOT_MEASURING, source_digest
 from graphtemper.card.atlas import Environment, Source
 from graphtemper.card.format import read_environment

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from graphtemper import models
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import open_array, read_npz
-from graphtemper._core.reading import read_lines
+from graphtemper._core.safe_reading import read_lines
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph

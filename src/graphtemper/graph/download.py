@@ -22,7 +22,7 @@ from typing import IO, Literal, NoReturn
 from urllib.parse import urlsplit
 
 from graphtemper._core.file_lock import try_lock
-from graphtemper._core.reading import open_regular
+from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import FileError, InputError
 
 Progress = Callable[[int, int | None], None]

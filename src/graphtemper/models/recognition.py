@@ -7,25 +7,16 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.models.predictor import ChangedGraphError, Predictor, predict
+from graphtemper.models.predictor import ChangedGraphError, Predictor, predict, probe_graph
 
-_FINGERPRINT_NODES = 6
 # Sums on many threads or a GPU differ by far less than this part of the largest logit.
 _REPEATED = 1e-4
-
-
-def probe_graph(num_features: int) -> Graph:
-    """Return a path of six nodes with fixed random features, by which models are told apart."""
-    rng = np.random.default_rng(12345)
-    features = rng.standard_normal((_FINGERPRINT_NODES, num_features), dtype=np.float32)
-    steps = np.arange(_FINGERPRINT_NODES - 1)
-    return Graph(features=features, edges=np.column_stack([steps, steps + 1]))
 
 
 def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
     """Return the logits on `probe_graph`, or None if the model cannot run on it.
 
-    It is enough to tell models apart, and nothing of anybody's data. A model may refuse it, for
+    It is enough to recognise a model, and nothing of anybody's data. A model may refuse it, for
     instance because it looks up known nodes; one that changes its input is refused here, before it
     has seen any other graph.
     """

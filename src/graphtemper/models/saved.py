@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.files import read_npz, write_npz
-from graphtemper._core.reading import parse_json
+from graphtemper._core.safe_reading import parse_json
 from graphtemper.errors import FileError, InputError
 
 

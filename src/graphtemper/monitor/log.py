@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from graphtemper._core.checks import check_integer
-from graphtemper._core.reading import parse_json
+from graphtemper._core.safe_reading import parse_json
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.entry import Entry, Missed, check_entry, check_strings
 from graphtemper.monitor.log_file import (

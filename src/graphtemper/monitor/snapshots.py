@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
-from graphtemper._core.reading import open_regular
+from graphtemper._core.safe_reading import open_regular
 from graphtemper._core.stamps import Stamp, stamp
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.digest import content_digest

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from graphtemper._core.files import atomic_write
-from graphtemper._core.reading import read_lines
+from graphtemper._core.safe_reading import read_lines
 from graphtemper.errors import FileError
 from graphtemper.recalibration.labelling import WEIGHTS, LabelPlan
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from graphtemper._core.checksum import check_seal, sealed
-from graphtemper._core.reading import parse_json, read_bytes
 from graphtemper._core.reproducible import one_blas_thread
+from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper_research.harness.code_digest import code_digest
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import Comparison, reported, write_text

@@ -14,7 +14,7 @@ import numpy as np
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import csv_cell
-from graphtemper._core.reading import parse_json, read_bytes
+from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import FileError
 from graphtemper_research.harness.frame import Row
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from graphtemper._core.reading import parse_json, read_bytes
+from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import FileError
 
 FILE = "benchmarks.json"

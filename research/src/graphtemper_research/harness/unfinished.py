@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from graphtemper._core.reading import parse_json, read_bytes
+from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper._core.stamps import stamp
 from graphtemper.errors import FileError
 from graphtemper.graph import datasets

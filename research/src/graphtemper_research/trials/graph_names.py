@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphtemper._core.reading import open_regular
+from graphtemper._core.safe_reading import open_regular
 from graphtemper.cli.arguments import load_graph
 from graphtemper.errors import InputError
 from graphtemper.graph import datasets

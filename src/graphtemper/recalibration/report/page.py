@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphtemper._core.files import atomic_write
-from graphtemper._core.reading import parse_json, read_bytes
+from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import FileError, InputError
 from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report.charts import charts

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
-from graphtemper._core.reading import open_regular
+from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import FileError, InputError
 from graphtemper.scale.storage.parquet import (
     arrow,

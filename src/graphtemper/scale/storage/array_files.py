@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from graphtemper._core.files import flush
-from graphtemper._core.reading import open_regular
+from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import FileError, WriteError
 
 _CHUNK = 1 << 20

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.reading import open_regular
+from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import FileError, MissingExtraError
 from graphtemper.scale.storage.parquet_footer import read_footer
 

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
-from graphtemper._core.reading import parse_json, read_bytes
+from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import FileError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph

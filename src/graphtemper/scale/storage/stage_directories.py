@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 
 from graphtemper._core.files import atomic_write_in_place
-from graphtemper._core.reading import read_bytes
+from graphtemper._core.safe_reading import read_bytes
 
 _PREFIX, _RECORD = "stages-", "elsewhere"
 

@@ -22,7 +22,7 @@ from typing import Any
 from numpy.typing import DTypeLike
 
 from graphtemper._core.files import atomic_write_in_place
-from graphtemper._core.reading import parse_json, read_bytes, seal, unseal
+from graphtemper._core.safe_reading import parse_json, read_bytes, seal, unseal
 from graphtemper.errors import ClusterError, FileError, WriteError
 from graphtemper.scale.storage.array_files import Columns, checksum
 

@@ -7,7 +7,7 @@ import pytest
 
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import csv_cell, printable
-from graphtemper._core.reading import parse_json, read_bytes, read_lines
+from graphtemper._core.safe_reading import parse_json, read_bytes, read_lines
 from graphtemper.errors import FileError, InputError, WriteError
 
 
