@@ -51,7 +51,7 @@ def tilt(h: float, snr: float = SNR) -> float:
     Examples
     --------
     >>> round(tilt(0.8), 4), round(tilt(0.6), 4)
-    (0.3384, 0.1009)
+    (0.3396, 0.1012)
     """
     r = float(np.sqrt(snr))
     lean = float(np.arctanh(2.0 * h - 1.0))
