@@ -122,7 +122,7 @@ class DCGC(Calibrator):
     def _context(self, inputs: Inputs) -> Context:
         import torch
 
-        edges = inputs.required_graph.edges
+        edges = inputs.required_graph.links
         pairs = np.concatenate([edges, edges[:, ::-1]]).astype(np.int64)
         sharp = temperature.apply(self.beta * temperature.apply(inputs.logits))
         distance = np.linalg.norm(sharp[pairs[:, 0]] - sharp[pairs[:, 1]], axis=1)

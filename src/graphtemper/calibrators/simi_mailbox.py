@@ -122,7 +122,7 @@ def neighbour_similarity(logits: FloatArray, graph: Graph) -> FloatArray:
     >>> neighbour_similarity(np.array([[0.0, 2.0], [1.0, 0.0], [1.0, 1.0]]), g).tolist()
     [0.5, 0.5, 0.5]
     """
-    first, second = graph.edges[:, 0], graph.edges[:, 1]
+    first, second = graph.links[:, 0], graph.links[:, 1]
     likeness = expit((logits[first] * logits[second]).sum(axis=1))
     ends = np.concatenate([first, second])
     sums = np.bincount(ends, np.tile(likeness, 2), minlength=graph.num_nodes)

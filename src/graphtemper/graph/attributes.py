@@ -139,11 +139,6 @@ def check_types(fields: Mapping[str, Any]) -> None:
         raise InputError(f"no node has the target type {target}; choose a type that occurs.")
 
 
-def is_plain(fields: Mapping[str, Any]) -> bool:
-    """Return whether a graph is undirected and its edges have no attributes."""
-    return not fields["directed"] and all(fields[key] is None for key in EDGE_FIELDS)
-
-
 def link_numbers(edges: NDArray[Any], num_nodes: int) -> tuple[Pairs, NDArray[np.int64]]:
     """Return all links (L, 2), sorted, and the number of each edge's link (E,), -1 for self-loops.
 

@@ -19,7 +19,6 @@ from graphtemper.graph.attributes import (
     checked_edge_values,
     checked_type_names,
     checked_types,
-    is_plain,
     link_numbers,
     merged_edges,
 )
@@ -121,7 +120,8 @@ class Graph(Conversions):
 
     def _check_together(self) -> None:
         check_labels_are_named(self.labels, self.class_names)
-        check_types(self._fields())
+        if any(getattr(self, key) is not None for key in _TYPE_FIELDS):
+            check_types(self._fields())
 
     def _checked(self, field: str) -> Any:
         value = getattr(self, field)
@@ -191,7 +191,8 @@ class Graph(Conversions):
     @property
     def is_plain(self) -> bool:
         """Whether the graph is undirected and neither its edges nor its nodes have attributes."""
-        return is_plain(self._fields()) and self.node_type is None
+        attributes = (*EDGE_FIELDS, "node_type")
+        return not self.directed and all(getattr(self, key) is None for key in attributes)
 
     @property
     def classified(self) -> NDArray[np.int64]:
@@ -379,6 +380,7 @@ class Graph(Conversions):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+_TYPE_FIELDS = ("target_type", "type_columns", "node_type_names", "edge_type_names")
 # `directed` decides how edges are checked, and their number how attributes are.
 _CHECK_ORDER = ["directed", "edges", *(item.name for item in fields(Graph)[2:])]
 

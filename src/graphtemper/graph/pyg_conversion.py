@@ -78,8 +78,8 @@ def pyg_losses(data: Data | HeteroData) -> tuple[str, ...]:
     for store in data.stores:
         sizes = {_size(store, key) for key in ("x", "edge_index", "adj_t")} - {0}
         for key in store:
-            count = _size(store, key)
-            if key in _KEPT_FIELDS or key.endswith("_mask") or count not in sizes:
+            kept = key in _KEPT_FIELDS or key.endswith("_mask")
+            if kept or _size(store, key) not in sizes:
                 continue
             if key == "batch" and not bool(store[key].any()):
                 continue  # one graph: the same as no batch
