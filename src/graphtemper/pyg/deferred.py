@@ -60,9 +60,7 @@ class Deferred(torch.Tensor):
     @staticmethod
     def of(shape: tuple[int, int], dtype: torch.dtype, product: Product) -> Deferred:
         """Return a stand-in whose product with W^T is ``product(W)``."""
-        made: Deferred = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            Deferred, shape, dtype=dtype
-        )
+        made: Deferred = torch.Tensor._make_wrapper_subclass(Deferred, shape, dtype=dtype)
         made._product = product
         return made
 
