@@ -38,7 +38,7 @@ ITEMS = {
 MODULES = {
     "theory": "theory",
     "finite_degree": "theory.finite_degree",
-    "multiclass": "theory.multiclass",
+    "multiclass": "theory.many_classes",
     "csbm": "theory.csbm",
     "mixture": "theory.label_free",
     "stac": "calibrators.stac",

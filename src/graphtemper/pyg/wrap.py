@@ -25,7 +25,7 @@ from graphtemper.pyg.agreement import (
     tolerance,
 )
 from graphtemper.pyg.batches import Batches, Rows
-from graphtemper.pyg.deferred import DeferredReader, LinearMaps, find_maps
+from graphtemper.pyg.deferred import DeferredReader, LinearMaps, MakeInputs, find_maps
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.inputs import Inputs, from_data, from_graph
 from graphtemper.pyg.returns import Returns, as_logits, checked_output
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data, HeteroData
 
 Adapter = Callable[[torch.nn.Module, Any], torch.Tensor]
-MakeInputs = Callable[[torch.device, torch.dtype], Inputs]
 
 
 def predictor(

@@ -329,3 +329,17 @@ def _class_deviations(
 
     parts = map_blocks(part, rows, width)
     return np.sum([sums for sums, _ in parts], axis=0), sum(square for _, square in parts)
+
+
+def kappa(pairs: NDArray[np.intp], num_classes: int) -> float:
+    """Return Cohen's kappa of the predictions at the two ends of edges, (E, 2).
+
+    Examples
+    --------
+    >>> kappa(np.array([[0, 0], [1, 1]]), 2), kappa(np.array([[0, 1], [1, 0]]), 2)
+    (1.0, -1.0)
+    """
+    shares = np.bincount(pairs.ravel(), minlength=num_classes) / pairs.size
+    chance = float((shares**2).sum())
+    agree = float((pairs[:, 0] == pairs[:, 1]).mean())
+    return (agree - chance) / max(1.0 - chance, 1e-3)

@@ -31,7 +31,7 @@ from graphtemper.theory.heterogeneity import (
     mixed_homophily_gain,
     mixed_homophily_temperature,
 )
-from graphtemper.theory.multiclass import multiclass_temperature, slope_multiclass
+from graphtemper.theory.many_classes import multiclass_temperature, slope_multiclass
 
 __all__ = [
     "aggregated_moments",

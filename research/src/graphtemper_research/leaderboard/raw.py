@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import InputError
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.leaderboard.board import NAME
 from graphtemper_research.leaderboard.tasks import SCHEMA
 
+_MAX_BYTES = 256_000_000
 HEAD = ("setting", "graph", "model", "seed", "code")
 SCORES = ("ece", "nll", "brier", "accuracy", "estimate")
 COLUMNS = (*HEAD, "family", "shift", "method", *SCORES)
@@ -45,7 +46,7 @@ def _short(value: Any) -> Any:
 def cells_in(out: Path) -> list[Cell]:
     """Return the finished cells in ``out/cells`` that this version of the protocol made."""
     paths = sorted((out / "cells").glob("*.json"))
-    cells = [json.loads(path.read_text("utf-8")) for path in paths]
+    cells = [parse_json(read_bytes(path, _MAX_BYTES)) for path in paths]
     found = [cell for cell in cells if cell.get("schema") == SCHEMA]
     if not found:
         raise InputError(f"{out / 'cells'} holds no finished cell; run `graphtemper bench all`.")

@@ -192,8 +192,8 @@ def two_types() -> Graph:
     """Return the households and villages of one quarter of the villages."""
     path = _path("villages_1")
     plain = Graph.load(path)
-    with np.load(path) as file:
-        place = file["environment"]
+    place = plain.environment
+    assert place is not None
     villages, village = np.unique(place, return_inverse=True)
     members = np.eye(villages.size)[village]
     count, number = members.sum(axis=0), np.arange(plain.num_nodes)
