@@ -273,7 +273,7 @@ class _Passes:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the logits on some of the edges, and those of the same features without edges."""
         part = self._graph if keep is None else self._graph.keep_links(keep)
-        if self._probe.copies:
+        if self._probe.copies and self._graph.is_plain:  # copies have no attributes
             joined = Graph(features=np.vstack([features, features]), edges=part.edges)
             return self._cut(predict(self._predictor, joined))
         changed = part.replace(features=features)

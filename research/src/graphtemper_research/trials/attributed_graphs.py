@@ -272,7 +272,13 @@ def measure(
     torch.manual_seed(seed)
     model = predictor(train(case.module(graph), graph, training, epochs))
     card = SourceCard.build(
-        model, graph, val, seed=seed, shifts=atlas or ATLAS, compositions=compositions
+        model,
+        graph,
+        val,
+        seed=seed,
+        shifts=atlas or ATLAS,
+        compositions=compositions,
+        budget="thorough",
     )
     assert graph.labels is not None
     labels = graph.labels[test]
