@@ -56,6 +56,7 @@ class Probe:
         """
         return max(fewest, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
 
+
 Kind = Literal["feature", "edge", "both"]
 
 
