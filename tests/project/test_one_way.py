@@ -19,6 +19,8 @@ FOLDERS = (ROOT / "src" / "graphtemper", ROOT / "research" / "src" / "graphtempe
 
 # Module -> why it does not call the shared function.
 SOFTMAX_ELSEWHERE = {
+    "graphtemper/theory/heterogeneity.py": "weights of a quadrature",
+    "graphtemper/theory/many_classes.py": "weights of a quadrature",
     "graphtemper/card/random_effects.py": "the mass of a posterior on a grid",
     "graphtemper/recalibration/few_labels.py": "the probability of one class, at many temperatures",
     "graphtemper/theory/aggregated_law.py": "weights of a binomial distribution",
