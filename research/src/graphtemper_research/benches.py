@@ -14,6 +14,7 @@ MODULES = {
     "atlas_bench": "trials.known_shifts",
     "natural_shifts": "trials.natural_shifts",
     "natural_environments": "trials.natural_environments",
+    "natural_prior": "trials.natural_prior",
     "labels": "trials.label_budgets",
     "controls": "trials.negative_controls",
     "paper_setting": "trials.paper_setting",

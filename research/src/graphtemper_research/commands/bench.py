@@ -151,6 +151,12 @@ def natural(
 
 
 @bench.command
+def natural_prior(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
+    """Choose the numbers of the natural prior, and score each family with those of the others."""
+    _run("natural_prior", run, splits, groups)
+
+
+@bench.command
 def labels(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
     """Add fifty and two hundred labels to the atlas on every natural shift."""
     _run("labels", run, splits, groups)

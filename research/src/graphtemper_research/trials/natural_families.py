@@ -59,3 +59,9 @@ FAMILIES = (
     Family("twitch", TWITCH),
     Family("ud", _named("ud", "ar cs de en es fi fr ru tr zh")),
 )
+# Families of two, which leave no third environment to learn from.
+PAIRS_ONLY = (
+    Family("county", _named("county", "2012 2016"), same_nodes=True),
+    Family("bitcoin", _named("bitcoin", "otc alpha")),
+    Family("houses", _named("houses_california", "north south")),
+)
