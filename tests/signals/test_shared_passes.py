@@ -11,7 +11,7 @@ from graphtemper.models import GCN, SIGN
 from graphtemper.models.predictor import ForwardPasses
 from graphtemper.signals import evidence, shared_passes
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.probe import Probe
+from graphtemper.signals.passes import Probe
 
 NODES = np.arange(100, 300)
 

@@ -20,7 +20,7 @@ from graphtemper._core.checks import check_integer
 from graphtemper.errors import InputError
 from graphtemper.models.predictor import Predictor, declared_passes
 from graphtemper.signals import node_signals
-from graphtemper.signals.probe import Probe
+from graphtemper.signals.passes import Probe
 from graphtemper.signals.shared_passes import num_held_out
 
 Budget = int | Literal["thorough"] | None

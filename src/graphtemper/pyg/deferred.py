@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,9 +25,6 @@ from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import project
 from graphtemper.models.linear_passes import gaussian_factor
 from graphtemper.pyg.inputs import Inputs
-
-if TYPE_CHECKING:
-    from graphtemper.pyg.wrap import Predictor
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 Float32 = NDArray[np.float32]
@@ -115,12 +112,25 @@ class LinearMaps:
         return key
 
 
+class Wrapped(Protocol):
+    """A wrapped module, as `graphtemper.pyg.Predictor` is."""
+
+    @property
+    def maps(self) -> LinearMaps:
+        """The matrices that it reads features through."""
+
+    def logits_of(
+        self, make: Callable[[torch.device, torch.dtype], Inputs], graph: Graph
+    ) -> NDArray[np.float32]:
+        """Return the logits of every node of some inputs, made of a graph."""
+
+
 class DeferredReader:
     """Passes of a module over one graph with changed features, through products with matrices.
 
     Parameters
     ----------
-    predictor : Predictor
+    predictor : Wrapped
         The wrapped module.
     graph : Graph
         A graph with features and edges alone.
@@ -132,7 +142,7 @@ class DeferredReader:
 
     def __init__(
         self,
-        predictor: Predictor,
+        predictor: Wrapped,
         graph: Graph,
         mean: FloatArray,
         noise: FloatArray,
@@ -226,7 +236,7 @@ class DeferredReader:
         return dict(zip(maps.known, np.split(change, ends, axis=1), strict=True))
 
 
-def find_maps(predictor: Predictor, num_features: int) -> None:
+def find_maps(predictor: Wrapped, num_features: int) -> None:
     """Find out through which matrices a module reads features, by a call on a tiny graph."""
     path = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]], dtype=np.int32)
     tiny = Graph(features=np.zeros((6, num_features), np.float32), edges=path)

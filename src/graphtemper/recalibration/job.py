@@ -300,6 +300,9 @@ def _passes(
     if not observation.has_model:
         budgets.resolved(budget, print, default)
         return None
+    called = declared_passes(observation.predictor) is None or card.probe.shared_splits > 0
+    if budget is None and not called:
+        return None
     has_edges = observation.graph.num_edges > 0
     needed = budgets.count_target(
         card.probe, observation.num_nodes, has_edges=has_edges, per_node=per_node
@@ -308,5 +311,4 @@ def _passes(
     if budget is not None:
         allowed = budgets.resolved(budget, observation.predictor, default)
         budgets.check_target(allowed, needed, card.probe)
-    called = declared_passes(observation.predictor) is None or card.probe.shared_splits > 0
     return needed if called else None

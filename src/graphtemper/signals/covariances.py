@@ -198,3 +198,17 @@ def centred(logits: FloatArray) -> FloatArray:
     values = np.asarray(logits, dtype=np.float64)
     share = np.full((values.shape[1], 1), 1.0 / values.shape[1])
     return np.asarray(values - values @ share)  # a product is faster than a mean of short rows
+
+
+def kappa(pairs: NDArray[np.intp], num_classes: int) -> float:
+    """Return Cohen's kappa of the predictions at the two ends of edges, (E, 2).
+
+    Examples
+    --------
+    >>> kappa(np.array([[0, 0], [1, 1]]), 2), kappa(np.array([[0, 1], [1, 0]]), 2)
+    (1.0, -1.0)
+    """
+    shares = np.bincount(pairs.ravel(), minlength=num_classes) / pairs.size
+    chance = float((shares**2).sum())
+    agree = float((pairs[:, 0] == pairs[:, 1]).mean())
+    return (agree - chance) / max(1.0 - chance, 1e-3)

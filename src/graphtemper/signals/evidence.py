@@ -30,13 +30,14 @@ from graphtemper.signals.covariances import (
     centred,
     column_halves,
     edges_and_wedges,
+    kappa,
     node_products,
     ratio_of_sums,
 )
 from graphtemper.signals.gains import ClassMoments, Gains, read_gains, transfer
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.probe import Probe as Probe
-from graphtemper.signals.shared_passes import SharedViews, kappa
+from graphtemper.signals.passes import Probe as Probe
+from graphtemper.signals.shared_passes import SharedViews
 
 LEAD = "signal accuracy"
 """The signal that is an estimate by itself; the atlas learns its error."""

@@ -27,7 +27,7 @@ from graphtemper.signals import shared_passes
 from graphtemper.signals.covariances import centred, column_halves
 from graphtemper.signals.evidence import Probe
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.shared_passes import leads
+from graphtemper.signals.pointwise import leads
 
 Float32 = NDArray[np.float32]
 Classes = NDArray[np.intp]

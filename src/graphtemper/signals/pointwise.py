@@ -329,3 +329,17 @@ def _class_deviations(
 
     parts = map_blocks(part, rows, width)
     return np.sum([sums for sums, _ in parts], axis=0), sum(square for _, square in parts)
+
+
+def leads(values: FloatArray, predicted: NDArray[np.intp]) -> FloatArray:
+    """Return the logit of the prediction minus the largest other logit, (n,).
+
+    Examples
+    --------
+    >>> leads(np.array([[1.0, 3.0], [2.0, 0.5]]), np.array([1, 1])).tolist()
+    [2.0, -1.5]
+    """
+    rows = np.arange(len(values))
+    others = values.copy()
+    others[rows, predicted] = -np.inf
+    return np.asarray(values[rows, predicted] - others.max(axis=1))

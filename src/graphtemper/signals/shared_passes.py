@@ -38,12 +38,13 @@ from graphtemper.signals.covariances import (
     centred,
     column_halves,
     edges_and_wedges,
+    kappa,
     node_products,
     ratio_of_sums,
 )
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import feature_noise
-from graphtemper.signals.probe import Probe
+from graphtemper.signals.passes import Probe, feature_noise
+from graphtemper.signals.pointwise import leads
 
 Float32 = NDArray[np.float32]
 # Sums in another order change float32 logits by about 1e-6 of their size per layer.
@@ -359,31 +360,3 @@ def reads_copies(observation: Observation) -> bool:
     size = np.abs(clean).max(axis=1)
     gap = np.abs(both[: graph.num_nodes] - clean).max(axis=1)
     return bool((gap <= _TOLERANCE * (size + np.median(size))).all())
-
-
-def kappa(pairs: NDArray[np.intp], num_classes: int) -> float:
-    """Return Cohen's kappa of the predictions at the two ends of edges, (E, 2).
-
-    Examples
-    --------
-    >>> kappa(np.array([[0, 0], [1, 1]]), 2), kappa(np.array([[0, 1], [1, 0]]), 2)
-    (1.0, -1.0)
-    """
-    shares = np.bincount(pairs.ravel(), minlength=num_classes) / pairs.size
-    chance = float((shares**2).sum())
-    agree = float((pairs[:, 0] == pairs[:, 1]).mean())
-    return (agree - chance) / max(1.0 - chance, 1e-3)
-
-
-def leads(values: FloatArray, predicted: NDArray[np.intp]) -> FloatArray:
-    """Return the logit of the prediction minus the largest other logit, (n,).
-
-    Examples
-    --------
-    >>> leads(np.array([[1.0, 3.0], [2.0, 0.5]]), np.array([1, 1])).tolist()
-    [2.0, -1.5]
-    """
-    rows = np.arange(len(values))
-    others = values.copy()
-    others[rows, predicted] = -np.inf
-    return np.asarray(values[rows, predicted] - others.max(axis=1))
