@@ -48,7 +48,7 @@ def swap_sparse(graph):
         (lambda g: np.zeros(g.num_nodes), r"\[0, g\]"),
         (lambda g: np.zeros((g.num_nodes, 1)), "shape"),
         (lambda g: np.full((g.num_nodes, 4), "a"), "real numbers"),
-        (lambda g: np.full((g.num_nodes, 4), 0.25), "probabilities"),
+        (lambda g: np.eye(4)[np.arange(g.num_nodes) % 4], "probabilities"),
         (write_dense, "copy"),
     ],
 )

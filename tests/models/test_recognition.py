@@ -164,7 +164,7 @@ def test_too_many_classes_are_refused_before_the_build():
 
     with pytest.raises(InputError, match="100 classes"):
         build(model)
-    assert len(calls) < 5
+    assert len(calls) < 6  # three times on six nodes, then once or twice on the graph
 
 
 def test_sixty_classes_fit(tmp_path):

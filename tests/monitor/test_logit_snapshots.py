@@ -95,7 +95,8 @@ def test_without_the_graph_only_feature_signals_are_missing(watched, logits_of, 
     known = recalibrate(logits_of(1), day(1).replace(labels=None), card)
     for name in ("confidence", "confident share", "certain share"):
         assert entry.signals[name] == pytest.approx(known.signals[name], rel=1e-9)
-    assert entry.accuracy == pytest.approx(known.accuracy.value, rel=1e-9)
+    # Unknown features may have moved, so the interval is not narrower than with the graph.
+    assert entry.high - entry.low > known.accuracy.high - known.accuracy.low
     assert "log_degree" not in entry.signals
     assert entry.verdict != "trust"
 

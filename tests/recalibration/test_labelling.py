@@ -365,5 +365,5 @@ def test_bad_files_are_one_clear_sentence(tmp_path, text):
 def test_missing_files_are_one_clear_sentence(tmp_path):
     with pytest.raises(FileError, match="does not exist"):
         read_label_file(tmp_path / "nowhere.csv", 10, 2)
-    with pytest.raises(FileError, match="cannot be read"):
+    with pytest.raises(FileError, match="is not a regular file"):
         read_label_file(tmp_path, 10, 2)

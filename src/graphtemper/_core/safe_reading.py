@@ -112,11 +112,11 @@ def read_lines(path: str | os.PathLike[str], what: str = "") -> Iterator[str]:
         raise FileError(f"{name} cannot be read: {_cause(error)}.") from error
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
     """Parse JSON; text that two programs could read differently is refused.
 
     A key that occurs twice, NaN, infinities and nesting beyond the stack raise an `InputError`, as
-    does text that is not JSON or not UTF-8.
+    does text that is not JSON or not UTF-8. With ``infinite``, Infinity is a number.
 
     Examples
     --------
@@ -126,7 +126,8 @@ def parse_json(text: str | bytes) -> Any:
     """
     try:
         decoded = text if isinstance(text, str) else text.decode("utf-8")
-        return json.loads(decoded, parse_constant=_refuse_constant, object_pairs_hook=_object)
+        constant = _infinity if infinite else _refuse_constant
+        return json.loads(decoded, parse_constant=constant, object_pairs_hook=_object)
     except InputError:
         raise
     except RecursionError as error:
@@ -144,6 +145,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                 raise InputError(f"the key {key[:60]!r} occurs twice in one object.")
             seen.add(key)
     return result
+
+
+def _infinity(name: str) -> float:
+    return _refuse_constant(name) if name == "NaN" else float(name)
 
 
 def _refuse_constant(name: str) -> float:

@@ -71,6 +71,8 @@ def build(
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
     others = _checked_environments(environments)
     check_integer(seed, "seed", 0, 2**62)
+    if not callable(predictor):
+        raise InputError("a card needs the model, to run it on shifted graphs, not its logits.")
     allowed = budgets.resolved(budget, predictor, budgets.CARD_BUDGET)
     planned = atlas.plan(seed, exclude, compositions, shifts)
     rows, labels = select_labelled(graph, nodes)

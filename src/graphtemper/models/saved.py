@@ -27,7 +27,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, N
     if "header" not in arrays:
         raise FileError(f"{path}: key 'header' is missing; this is not a saved model.")
     try:
-        header = parse_json(str(arrays.pop("header")))
+        header = parse_json(str(arrays.pop("header")), infinite=True)
         return str(header.pop("format")), header, arrays
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise FileError(f"{path}: the header is not that of a saved model.") from error

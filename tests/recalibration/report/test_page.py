@@ -76,7 +76,11 @@ def test_the_same_result_gives_the_same_bytes(reported, tmp_path):
 def test_the_json_block_is_the_content(reported, tmp_path):
     for name in ("labels", "hostile"):
         reported[name].report(tmp_path / "report.html", name="a graph")
-        assert read_report(tmp_path / "report.html") == content(reported[name], "a graph")
+        read = json.dumps(read_report(tmp_path / "report.html"))
+        # Characters that could reorder or break text are escaped in names.
+        assert read.replace("\\\\u2028", "\\u2028") == json.dumps(
+            content(reported[name], "a graph")
+        )
 
 
 def test_texts_of_files_are_escaped(pages, hostile):

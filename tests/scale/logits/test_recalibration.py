@@ -135,7 +135,7 @@ def test_lists_and_names(problem, logits, folder, tmp_path):
         ({"logit_0": [0.0], "logit_1": [1.0]}, "2.parquet does not have the columns"),
         ({f"logit_{k}": ["a"] for k in range(4)}, "must hold real numbers"),
         ({f"logit_{k}": [None, 1.0] for k in range(4)}, "without gaps"),
-        ({f"logit_{k}": [0.25] for k in range(4)}, "these are probabilities"),
+        ({f"logit_{k}": [0.25, float(k == 0)] for k in range(4)}, "these are probabilities"),
         ({f"logit_{k}": [float(k), np.inf] for k in range(4)}, "must be finite"),
     ],
 )

@@ -46,8 +46,8 @@ def content(*names: str) -> str:
     for name in names:
         base = name.removesuffix(SUFFIX)
         path = datasets.find(base) if base in datasets.CATALOGUE else Path(base)
-        if path is None:
-            raise InputError(f"the graph {base!r} is not on this machine.")
+        if path is None or not path.exists():
+            continue  # whoever loads it says that it is missing
         with open_regular(path) as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()[:12]
