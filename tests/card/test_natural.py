@@ -154,7 +154,13 @@ def test_the_same_environment_is_not_learned_twice(card, model):
     with pytest.raises(InputError, match="same nodes and labels as 'May'"):
         learned.learn(model, sample(2), name="June", when=2)
     with pytest.raises(InputError, match="same kind of time"):
-        learned.learn(model, sample(3), name="June")
+        learned.learn(model, sample(3), name="June", when="2026-06")
+
+
+def test_environments_without_a_time_are_the_oldest(card, model):
+    learned = card.learn(model, sample(2), name="May", when=1).learn(model, sample(3), name="old")
+    assert [item.name for item in learned.natural] == ["old", "May"]
+    assert SourceCard.from_json(learned.to_json()).natural[0].when is None
 
 
 def test_the_card_s_own_nodes_are_not_an_environment(source, model):

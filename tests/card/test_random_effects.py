@@ -115,3 +115,20 @@ def test_recent_environments_count_for_more():
     assert ordered.centre < plain.centre - 0.2
     assert plain.exchangeable
     assert not ordered.exchangeable
+
+
+def test_a_small_target_has_a_wider_interval_than_the_environments_have():
+    """Ten large environments say little about a count over a few nodes."""
+    rng = np.random.default_rng(2)
+    estimates = np.column_stack([np.full(10, 1.0), np.full(10, 1.0)])
+    known = Environments(
+        truth=1.0 + 0.02 * rng.standard_normal(10),
+        variance=np.full(10, 0.001),
+        estimates=estimates,
+        ages=None,
+    )
+    large, small = (expect(known, estimates[0], variance) for variance in (0.001, 0.25))
+    assert large.exchangeable
+    assert small.exchangeable
+    assert large.high - large.low < 0.2
+    assert small.high - small.low > 2 * 1.6 * 0.5

@@ -167,9 +167,17 @@ def _thorough_observation(num_nodes: int, has_edges: bool) -> int:
 
 
 def count_target(
-    probe: Probe, num_nodes: int, *, has_edges: bool = True, per_node: bool = False
+    probe: Probe,
+    num_nodes: int,
+    *,
+    has_edges: bool = True,
+    per_node: bool = False,
+    plain: bool = True,
 ) -> int:
     """Return the passes of a recalibration with a card that was built with this probe.
+
+    Graphs that are not ``plain`` (directed, weighted, with attributes or types) take their views
+    without neighbours in passes of their own.
 
     Examples
     --------
@@ -179,7 +187,7 @@ def count_target(
     (45, 10)
     """
     if probe.shared_splits:
-        return _RECOGNISED + observing(probe.shared_splits, probe.copies)
+        return _RECOGNISED + observing(probe.shared_splits, probe.copies and plain)
     node_rows = 1 + 4 * node_signals.SPLITS if per_node else 0
     return _RECOGNISED + _thorough_observation(num_nodes, has_edges) + node_rows
 

@@ -174,7 +174,7 @@ def learn(
 ) -> Card:
     """Return a card with one more labelled environment; see `graphtemper.SourceCard.learn`."""
     known = card.natural
-    label = str(name or graph.name or f"environment {len(known) + 1}")[:200]
+    label = str(name or _free_name(graph.name or f"environment {len(known) + 1}", card))[:200]
     moment = natural.checked_when(when)
     measured = natural.measure(card.probe, card.reference, predictor, graph, nodes, label, moment)
     grown = natural.added(known, at_file_precision(replace(card, natural=(measured,))).natural[0])

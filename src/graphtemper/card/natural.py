@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,7 +161,9 @@ def checked_when(when: object) -> When | None:
         return when
     if hasattr(when, "isoformat"):
         return str(when.isoformat())
-    if isinstance(when, int | float) and not isinstance(when, bool) and np.isfinite(when):
+    if isinstance(when, np.datetime64):
+        return str(when)
+    if isinstance(when, Real) and not isinstance(when, bool) and np.isfinite(float(when)):
         return float(when)
     raise InputError(f"when must be a date, a number or a short string, not {when!r:.60}.")
 
@@ -179,21 +182,20 @@ def added(
                 f"environment {new.name!r} has the same nodes and labels as {item.name!r}, which "
                 "the card already has; learn each one once."
             )
-        if (item.when is None) != (new.when is None) or (
-            new.when is not None and type(item.when) is not type(new.when)
-        ):
+        both = item.when is not None and new.when is not None
+        if both and type(item.when) is not type(new.when):
             raise InputError(
                 f"environment {item.name!r} has when={item.when!r} but {new.name!r} has "
-                f"when={new.when!r}; give all of them the same kind of time, or none."
+                f"when={new.when!r}; give all of them the same kind of time."
             )
     return in_order((*known, new))
 
 
 def in_order(environments: Sequence[LabelledEnvironment]) -> tuple[LabelledEnvironment, ...]:
-    """Return environments from the oldest to the newest; as given without times."""
-    if not environments or environments[0].when is None:
-        return tuple(environments)
-    return tuple(sorted(environments, key=lambda item: (item.when,)))
+    """Return environments from the oldest to the newest; those without a time come first."""
+    timed = [item for item in environments if item.when is not None]
+    untimed = [item for item in environments if item.when is None]
+    return (*untimed, *sorted(timed, key=lambda item: (item.when,)))
 
 
 def merge_oldest(
@@ -250,8 +252,10 @@ def as_arrays(
         for item in environments
     ]
     ages = None
-    if environments[0].when is not None:
-        ages = np.arange(len(environments) - 1.0, -1.0, -1.0)
+    if environments[-1].when is not None:
+        # Environments of the same time are equally old; those without a time are the oldest.
+        times = [item.when for item in environments]
+        ages = np.array([len(set(times[place:])) - 1.0 for place in range(len(times))])
     return Environments(
         truth=np.array([item.truth for item in environments]),
         variance=np.array([item.variance for item in environments]),

@@ -28,7 +28,7 @@ def labelled_environments(
     if field is None:
         return ()
     found = [_labelled_environment(item, order, names) for item in field.items(0, _MOST)]
-    kinds = {type(item.when) for item in found}
+    kinds = {type(item.when) for item in found if item.when is not None}
     if len(kinds) > 1 or len({item.name for item in found}) < len(found):
         raise field.odd("environments with different names and one kind of time")
     return in_order(found)

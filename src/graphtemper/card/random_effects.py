@@ -235,7 +235,11 @@ def expect(
     base = float(estimates @ mix)
     exchangeable = known.ages is None and len(gaps) >= FEWEST_EXCHANGEABLE
     if exchangeable:
-        low, high = conformal_interval(gaps)
+        # A target with fewer nodes than the environments has a larger sampling error than theirs.
+        excess = max(variance - float(np.median(known.variance)), 0.0)
+        ends = conformal_interval(gaps)
+        half = float(np.hypot(0.5 * (ends[1] - ends[0]), DEVIATIONS * np.sqrt(excess)))
+        low, high = 0.5 * sum(ends) - half, 0.5 * sum(ends) + half
     strange = effects.strangeness(gaps, known.variance)
     worst = int(strange.argmax())
     outlier = worst if len(gaps) >= _FEWEST_TO_COMPARE and strange[worst] > _STRANGE else None

@@ -21,8 +21,8 @@ with the target's novelty n, and the interval reaches further down than up by th
 median, which minimises the expected difference between mean confidence and accuracy. Without moved
 column means nothing changes.
 
-The five numbers were chosen on eight families of natural shift; ``graphtemper bench
-natural-prior`` chooses them again, with every family left out in turn.
+The five numbers were chosen on families of natural shift; ``graphtemper bench natural-prior``
+chooses them again, with every family left out in turn.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class Reading:
     def drift(self) -> float:
         """How far class shares may have moved unnoticed, judging by feature means.
 
-        It is 0 if features are unknown; whoever gives the answer then has to say so.
+        It is 0 if features are unknown; `moved_fraction` is then 1.
         """
         if self.moments is None:
             return 0.0

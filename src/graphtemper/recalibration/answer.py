@@ -177,7 +177,7 @@ def _judged(
 ) -> Answer:
     verdict, reasons = judge(reading, accuracy, caveat, learned)
     said = (direction(confidence, accuracy), *reasons)
-    if reading.expected is not None:
+    if accuracy.method == labelled_environments.METHOD:
         said = (said[0], *labelled_environments.reasons(reading), *reasons)
     return Answer(reading, confidence, prior, accuracy, matched, caveat, verdict, said)
 

@@ -305,7 +305,11 @@ def _passes(
         return None
     has_edges = observation.graph.num_edges > 0
     needed = budgets.count_target(
-        card.probe, observation.num_nodes, has_edges=has_edges, per_node=per_node
+        card.probe,
+        observation.num_nodes,
+        has_edges=has_edges,
+        per_node=per_node,
+        plain=observation.graph.is_plain,
     )
     needed -= made  # the clean pass
     if budget is not None:

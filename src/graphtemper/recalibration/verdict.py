@@ -132,7 +132,7 @@ def direction(confidence: float, accuracy: Estimate) -> Reason:
         interval = f"the interval ({accuracy.low:.0%} to {accuracy.high:.0%})"
         word = f"perhaps {word}, but {interval} is too wide to tell"
         code = ReasonCode.DIRECTION_UNCLEAR
-        if abs(gap) < _SMALL_GAP:
+        if abs(gap) < _SMALL_GAP and 0.5 * (accuracy.high - accuracy.low) <= ABSTAIN_WIDTH:
             word, code = "about as confident as it is right", ReasonCode.CALIBRATED
     text = (
         f"at the source temperature the model claims {confidence:.1%} and is estimated to be right "

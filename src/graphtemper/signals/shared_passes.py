@@ -303,9 +303,13 @@ def _reader(observation: Observation, level: float, rng: np.random.Generator) ->
 def noisy_passes(observation: Observation, level: float, passes: int) -> Iterator[FloatArray]:
     """Yield the logits of the observed nodes under noise of the graph's own size."""
     reader = _reader(observation, level, stream(observation.seed, "feature_noise"))
-    for _ in range(passes if reader is not None else 0):
-        yield reader.logits(noisy=True)[observation.nodes]
-    if reader is None:
+    while passes and reader is not None:
+        logits = reader.logits(noisy=True)
+        if logits is None:  # the module is not linear in the features of this graph
+            break
+        yield logits[observation.nodes]
+        passes -= 1
+    if passes:
         predictor, seed = observation.predictor, observation.seed
         for logits in feature_noise(
             predictor,

@@ -47,8 +47,8 @@ from graphtemper.temperature.scaling import nearest_defined
 
 _NO_FEATURES = Reason(
     ReasonCode.FEATURES_UNKNOWN,
-    "the features are not known here, so nothing shows whether class shares have moved; they are "
-    "taken to be the source's.",
+    "the features are not known here, so nothing shows whether they have moved; the interval is as "
+    "wide as if they had.",
 )
 
 
