@@ -126,13 +126,19 @@ def test_every_block_of_the_page_runs(script, monkeypatch):
         "weights": np.ones((4, 2)),
         "card": card,
         "result": result,
+        "graph": source,
+        "val_nodes": range(200, 400),
+        "target": sample(0.6, 2),
     }
     page = (ROOT / "docs" / "any_model.md").read_text("utf-8")
     answers = []
     for block in blocks(page):
         exec(block, namespace)
         answers.append(np.asarray(namespace["model"](source)))
-    first, by_sign, in_batches, by_dgl = answers[:4]
+    first, by_sign, in_batches, _, by_dgl = answers[:5]
+    result = namespace["result"]
+    assert result.passes <= 12
+    assert namespace["card"].passes <= 300
     np.testing.assert_array_equal(first, namespace["logits"])
     np.testing.assert_allclose(in_batches, first, atol=1e-5)
     assert by_sign.shape == (400, 2)
