@@ -270,7 +270,8 @@ Mean ECE of the source temperature, of the atlas alone, of the prior chosen on t
 (*left out*), of the shipped numbers and of the true accuracy; the error of the accuracy, the share
 of pairs whose 90 % interval covers it and its half-width, with the family left out; and the weight
 and the deviation that the other families choose. The shipped numbers were chosen on all of these
-families, so their column is not held out.""",
+families, so their column is not held out. Neither is the form of the prior, which was found on
+them.""",
         cases=partial(cases, families),
         rows=summarise,
         bars=compare,
