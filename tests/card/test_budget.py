@@ -10,6 +10,7 @@ from graphtemper._core.checksum import sealed
 from graphtemper.card import budget
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
+from graphtemper.signals.passes import Probe
 
 NODES = np.arange(150, 300)
 FEW = {"noise": (0.5, 2.0), "mask": (0.3, 0.8), "rewire": (0.2, 0.8), "drop": (0.5,)}
@@ -151,3 +152,8 @@ def test_a_cheap_card_answers_as_a_thorough_one(graph, model):
         accuracy = recalibrate(model, target, card, NODES).accuracy
         assert accuracy.low <= truth <= accuracy.high
         assert accuracy.value == pytest.approx(truth, abs=0.06)
+
+
+def test_targets_with_attributes_take_passes_for_nodes_alone():
+    probe = Probe(1.0, 0.5, np.ones(3), 0.9, 0.1, seed=0, shared_splits=3, copies=True)
+    assert budget.count_target(probe, 300, plain=False) > budget.count_target(probe, 300)

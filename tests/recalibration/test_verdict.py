@@ -147,3 +147,10 @@ def test_a_wide_interval_does_not_tell_the_direction(confidence, code, word):
     assert reason.code == code
     assert word in reason.text
     assert ("60% to 95%" in reason.text) == (code == "direction_unclear")
+
+
+def test_a_wide_interval_around_confidence_is_no_calibration():
+    """An accuracy between 2 and 98 % does not say that the model is as confident as it is right."""
+    narrow = direction(0.8, Estimate(0.8, 0.75, 0.85, "atlas"))
+    wide = direction(0.8, Estimate(0.8, 0.02, 0.98, "atlas"))
+    assert (narrow.code, wide.code) == ("calibrated", "direction_unclear")
