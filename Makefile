@@ -12,10 +12,14 @@ CORE := .venv-core
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs locked audit faults mutation test test-core lint types unit browser slow paper bench scaling clean
+.PHONY: kernels demo docs locked audit faults mutation test test-core lint types unit browser slow paper bench scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+# The compiled loops, or one line that says why they could not be built.
+kernels:
+	@$(PYTHON) hatch_build.py
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[plots,report]'
@@ -81,7 +85,7 @@ docs: $(VENV)/.test
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
 	@echo "Start page: docs/_build/html/index.html"
 
-demo: $(VENV)/.demo
+demo: $(VENV)/.demo kernels
 	$(BIN)/graphtemper demo
 
 test: lint types unit
@@ -96,11 +100,11 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 # Two workers. The tests of a file run on one of them, so that its fixtures are made once.
-unit: $(VENV)/.test $(VENV)/.chromium docs
+unit: $(VENV)/.test kernels $(VENV)/.chromium docs
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
 
 # The library without torch and without extras, in under three minutes.
-test-core: $(CORE)/.core
+test-core: $(CORE)/.core kernels
 	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile
 
 browser: $(VENV)/.test docs
@@ -113,10 +117,10 @@ slow: $(VENV)/.test
 paper: $(VENV)/.test
 	$(BIN)/graphtemper paper all --out docs/results --results docs/results.md
 
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench kernels
 	$(BIN)/python -m benchmarks.run
 
-scaling: $(VENV)/.test
+scaling: $(VENV)/.test kernels
 	$(BIN)/python -m benchmarks.scaling
 
 clean:

@@ -181,9 +181,11 @@ def test_bad_input_is_one_sentence_and_exit_code_2(call, arguments, tmp_path):
 
 def test_version(call):
     import graphtemper
+    from graphtemper._core.compiled import engine
 
     for flag in ("--version", "-V"):
-        assert call(flag, cwd=".").stdout.strip() == graphtemper.__version__
+        printed = call(flag, cwd=".").stdout.strip()
+        assert printed == f"{graphtemper.__version__} ({engine()} engine)"
 
 
 def test_help_groups_the_commands(call):

@@ -16,7 +16,7 @@ import pytest
 from tests.helpers import needs
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = {".py", ".js", ".css", ".html", ".json", ".csv", ".typed"}
+SHIPPED = {".py", ".pyi", ".so", ".js", ".css", ".html", ".json", ".csv", ".typed"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "LICENSE"}
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 
@@ -28,11 +28,13 @@ def script(name):
     return module
 
 
-def build(folder, mask):
+def build(folder, mask, **variables):
     """Build a wheel from a fresh copy of the sources."""
     copy = folder / "copy"
-    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+    shutil.copytree(
+        ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so")
+    )
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
         shutil.copyfile(ROOT / name, copy / name)  # with the time of copying
     for path in copy.rglob("*.py"):
         path.touch()
@@ -41,7 +43,7 @@ def build(folder, mask):
         [*command, "--wheel-dir", str(folder / "wheel"), str(copy)],
         check=True,
         capture_output=True,
-        env=os.environ | {"SOURCE_DATE_EPOCH": "1700000000"},
+        env=os.environ | {"SOURCE_DATE_EPOCH": "1700000000"} | variables,
         umask=mask,
     )
     (wheel,) = (folder / "wheel").glob("*.whl")
@@ -71,6 +73,17 @@ def test_the_wheel_holds_code_and_pages_only(wheel):
         assert member.file_size < 100_000, path  # a graph would not fit
     code = {path.relative_to(ROOT / "src") for path in (ROOT / "src").rglob("*.py")}
     assert {PurePosixPath(path) for path in code} == {p for p in members if p.suffix == ".py"}
+
+
+def test_the_wheel_is_pure_without_a_compiler(wheel, tmp_path):
+    pure = build(tmp_path, 0o022, CC="false")
+    assert pure.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(pure) as archive:
+        assert not [name for name in archive.namelist() if name.endswith((".so", ".c"))]
+    if "abi3" in wheel.name:
+        assert re.search(r"-cp311-abi3-\w+\.whl$", wheel.name)
+        with zipfile.ZipFile(wheel) as archive:
+            assert "graphtemper/_core/_kernels.abi3.so" in archive.namelist()
 
 
 BARE = """

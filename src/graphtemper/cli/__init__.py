@@ -11,6 +11,7 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Group
 
+from graphtemper._core.compiled import engine
 from graphtemper._core.printable import printable
 from graphtemper._core.version import __version__
 from graphtemper.cli.card import card
@@ -29,7 +30,7 @@ STOPPED = "interrupted; no file is half written: run the same command again."
 app = App(
     name="graphtemper",
     help="Honest confidence for graph neural networks on graphs that changed.",
-    version=__version__,
+    version=lambda: f"{__version__} ({engine()} engine)",
     version_flags=("--version", "-V"),
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # `main` says what was kept

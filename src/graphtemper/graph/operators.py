@@ -1,9 +1,9 @@
 """Normalised operators S and products S^k X: the package's only sparse-product code.
 
-The kernel is SciPy's CSR product, run on blocks of rows with one thread per core (SciPy releases
-the interpreter lock inside it). ``benchmarks/run.py`` compares it with one thread and with torch.
-Each output row is computed by one thread in a fixed order, so the bytes do not depend on the number
-of threads.
+The kernel is the compiled product of `graphtemper._core.compiled` or SciPy's, on blocks of rows
+with one thread per core; both release the interpreter lock. ``benchmarks/run.py`` compares it with
+SciPy on one thread and with torch. Each output row is summed by one thread, edge by edge, so the
+bytes depend neither on the number of threads nor on the engine.
 
 `EdgeSubsets` gives the operators of many edge subsets of one graph, `column_moments` the mean and
 deviation of each feature column.
@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.compiled import kernels
 from graphtemper._core.reproducible import map_blocks, num_cores, one_blas_thread
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
@@ -208,9 +209,8 @@ def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | s
         return sp.csr_matrix(matrix @ columns)
     dense = np.ascontiguousarray(columns)
     width = 1 if dense.ndim == 1 else dense.shape[1]
-    threads = num_cores()
-    alone = threads == 1 or matrix.nnz * width < _WORTH_THREADS
-    product: Dense = matrix @ dense if alone else _multiply_in_blocks(matrix, dense, threads)
+    threads = num_cores() if matrix.nnz * width >= _WORTH_THREADS else 1
+    product = _product(matrix, dense, threads)
     if product.dtype == np.float32:
         for row in np.flatnonzero(np.diff(matrix.indptr) > _LONG_ROW).tolist():
             product[row] = _long_row(matrix, row, dense)
@@ -229,25 +229,31 @@ def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float
     return total
 
 
-def _multiply_in_blocks(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:
-    num_rows = matrix.shape[0]
-    out = np.empty((num_rows, *dense.shape[1:]), np.result_type(matrix.dtype, dense.dtype))
-    # Several blocks per thread, with equal numbers of non-zeros, so that hubs delay no thread.
-    targets = np.linspace(0, matrix.nnz, 4 * threads + 1)[1:-1]
-    cuts = [0, *np.searchsorted(matrix.indptr, targets).tolist(), num_rows]
+def _product(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:
+    compiled, types = kernels(), (matrix.data.dtype, dense.dtype)
+    known = {*types} <= {np.dtype(np.float32), np.dtype(np.float64)} and np.can_cast(*types)
+    if not known or matrix.indices.dtype != matrix.indptr.dtype:
+        compiled = None
+    unfit = dense.ndim > 2 or dense.shape[0] != matrix.shape[1]  # SciPy says what is wrong
+    if unfit or (compiled is None and threads == 1):
+        return np.asarray(matrix @ dense)
+    out = np.empty((matrix.shape[0], *dense.shape[1:]), np.result_type(*types))
+    columns, sums = (array[:, None] if array.ndim == 1 else array for array in (dense, out))
 
     def fill(first: int, last: int) -> None:
-        start, stop = matrix.indptr[first], matrix.indptr[last]
-        block = sp.csr_matrix(
-            (
-                matrix.data[start:stop],
-                matrix.indices[start:stop],
-                matrix.indptr[first : last + 1] - start,
-            ),
-            shape=(last - first, matrix.shape[1]),
-        )
-        out[first:last] = block @ dense
+        if compiled is None:
+            out[first:last] = matrix[first:last] @ dense
+        else:
+            structure = matrix.indptr, matrix.indices, matrix.data
+            compiled.multiply(*structure, columns, sums, first, last)
 
+    # Several blocks per thread, with equal numbers of non-zeros, so that hubs delay no thread.
+    parts = 1 if threads == 1 else 4 * threads
+    targets = np.linspace(0, matrix.nnz, parts + 1)[1:-1]
+    cuts = [0, *np.searchsorted(matrix.indptr, targets).tolist(), matrix.shape[0]]
+    if threads == 1:
+        fill(*cuts)
+        return out
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(fill, cuts[:-1], cuts[1:]))
     return out
