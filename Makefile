@@ -79,9 +79,10 @@ $(VENV)/.chromium: scripts/install_chromium.sh | $(BIN)/python
 	-@[ "$$(id -u)" -ne 0 ] || sh scripts/install_chromium.sh
 	@touch $@
 
-# The API pages import every module, so this needs the packages of the tests.
+# The API pages import every module, so this needs the packages of the tests. With Chromium, the pages
+# also get screenshots and the method page a PDF; without it, notes say that these are missing.
 docs: $(VENV)/.test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
 		--builder html --doctree-dir docs/_build/doctrees docs docs/_build/html
 	@echo "Start page: docs/_build/html/index.html"
 
@@ -124,4 +125,4 @@ scaling: $(VENV)/.test kernels
 	$(BIN)/python -m benchmarks.scaling
 
 clean:
-	rm -rf $(VENV) .venv-locked .venv-audit .venv-mutation $(CORE) artifacts docs/_build docs/_generated docs/api/generated
+	rm -rf $(VENV) .venv-locked .venv-audit .venv-mutation $(CORE) artifacts docs/_build docs/_generated docs/api/generated docs/gallery/generated

@@ -20,7 +20,9 @@ extensions = [
     "sphinx.ext.napoleon",
     "docstring_text",
     "generated_parts",
+    "gallery",
     "mathml",
+    "screenshots",
     "static_explorer",
     "static_leaderboard",
 ]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import changes
 import data_flow
 import equations
 import report_fields
@@ -30,11 +31,11 @@ def _write(app):
 
     folder = Path(app.srcdir) / "_generated"
     folder.mkdir(exist_ok=True)
-    _put(folder / "equations.md", equations.markdown(Path(app.srcdir).parent / "tests"))
-    _put(folder / "report_fields.md", report_fields.markdown(schema()))
-    _put(folder / "reason_codes.md", _reason_codes())
+    changes.put(folder / "equations.md", equations.markdown(Path(app.srcdir).parent / "tests"))
+    changes.put(folder / "report_fields.md", report_fields.markdown(schema()))
+    changes.put(folder / "reason_codes.md", _reason_codes())
     draw(folder / "data_flow.png", data_flow.draw, width=9.2, height=3.1)
-    _draw_demo(folder / "demo.png", Path(app.srcdir).parent / "src")
+    _run_demo(folder, changes.library(Path(app.srcdir)))
 
 
 def _reason_codes():
@@ -45,18 +46,14 @@ def _reason_codes():
     return "\n".join(["| code | given when |", "| --- | --- |", *rows]) + "\n"
 
 
-def _draw_demo(path, sources):
-    """Run the demo for its picture, unless no code has changed since the last time."""
+def _run_demo(folder, sources):
+    """Run the demo for its picture, summary and report, unless no code has changed."""
     from graphtemper.cli import demo_job as demo
     from graphtemper.recalibration.report.style import draw
 
-    newest = max(file.stat().st_mtime for file in sources.rglob("*.py"))
-    if not path.is_file() or path.stat().st_mtime < newest:
+    picture = folder / "demo.png"
+    if changes.older(picture, sources):
         result = demo.run()
-        draw(path, lambda figure: demo.draw(figure, result))
-
-
-def _put(path, text):
-    """Write a part only if it changed, so that pages which include it are not rebuilt in vain."""
-    if not path.is_file() or path.read_text("utf-8") != text:
-        path.write_text(text, "utf-8")
+        changes.put(folder / "demo.txt", result.answer.summary() + "\n")
+        result.answer.report(folder / "report.html")
+        draw(picture, lambda figure: demo.draw(figure, result))

@@ -23,7 +23,7 @@ BLUE, ORANGE, GREEN, RED, SKY, PURPLE, GREY = (
     "#666666",
 )
 
-_SETTINGS: dict[Any, Any] = {
+SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.grid": True,
     "axes.spines.right": False,
@@ -64,7 +64,7 @@ def draw(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(_SETTINGS):
+    with mpl.rc_context(SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained")
         content(figure)
         with atomic_write(path) as stream:

@@ -1,0 +1,125 @@
+"""Photograph the project's own pages with Chromium, for the pages that describe them.
+
+Everything is made while the site is built, so that a picture cannot show an old version. Without
+playwright or Chromium the pictures are left out, and a note takes the place of each.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import changes
+from docutils import nodes
+from docutils.parsers.rst.directives.images import Figure
+from sphinx.util import logging
+
+FOLDER = "_generated/screens"
+# What to photograph: the file, the height of the picture, and what to wait for.
+SCREENS = {
+    "report": ("report.html", 900, "html[data-charts=ready]"),
+    "watch": ("watch.html", 900, "html[data-charts=ready]"),
+    "explorer": ("explore.html", 900, "[data-reading=slope]"),
+    "leaderboard": ("leaderboard.html", 760, "table tbody tr"),
+}
+NO_BROWSER = "This picture is made with Chromium, which was not available when the site was built."
+
+
+def setup(app):
+    """Take the pictures before pages are read; register the figure."""
+    app.connect("builder-inited", _write, priority=600)  # after the demo's report is written
+    app.add_directive("screenshot", Screenshot)
+    return {"parallel_read_safe": True}
+
+
+class Screenshot(Figure):
+    """A figure that shows one of `SCREENS`, or a note that there was no browser."""
+
+    def run(self):
+        """Return the figure or the note."""
+        env = self.state.document.settings.env
+        name = f"{FOLDER}/{self.arguments[0]}.png"
+        env.note_dependency(name)
+        if not (Path(env.srcdir) / name).is_file():
+            return [nodes.note("", nodes.paragraph("", NO_BROWSER))]
+        self.arguments[0] = f"/{name}"
+        self.options["figclass"] = ["screenshot"]
+        return super().run()
+
+
+@contextlib.contextmanager
+def browser():
+    """Start Chromium, or give None where it cannot be started."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    executable = next(filter(None, map(shutil.which, names)), None)
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        executable = None
+    if executable is None:
+        yield None
+        return
+    # Chromium's own sandbox does not work for root.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(executable_path=executable, args=arguments)
+        except Error:
+            yield None
+            return
+        yield chromium
+        chromium.close()
+
+
+def _write(app):
+    source = Path(app.srcdir)
+    folder = source / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    last = folder / f"{list(SCREENS)[-1]}.png"
+    if not changes.older(last, changes.library(source)):
+        return
+    with browser() as chromium, tempfile.TemporaryDirectory() as temporary:
+        if chromium is None:
+            logging.getLogger(__name__).info("no Chromium: screenshots are left out")
+            return
+        _write_pages(Path(temporary), source)
+        for name, (file, height, ready) in SCREENS.items():
+            page = chromium.new_page(viewport={"width": 1100, "height": height})
+            page.goto((Path(temporary) / file).as_uri())
+            page.wait_for_selector(ready, timeout=60_000)
+            page.screenshot(path=folder / f"{name}.png")
+            page.close()
+
+
+def _write_pages(folder, source):
+    """Write the pages that are photographed."""
+    from graphtemper_research.explorer.page import write_page as write_explorer
+    from graphtemper_research.leaderboard.page import write_page as write_board
+
+    shutil.copy(source / "_generated" / "report.html", folder)
+    write_explorer(folder / "explore.html")
+    write_board(folder / "leaderboard.html", source / "results" / "leaderboard_raw.csv")
+    _watch(folder)
+
+
+def _watch(folder):
+    """Follow a graph whose neighbours agree less and less, with the command that users run."""
+    from site_objects import made
+
+    from graphtemper import csbm
+    from graphtemper.cli import app
+
+    made()["model"].save(folder / "model.npz")
+    made()["card"].save(folder / "model.card.json")
+    snapshots = folder / "snapshots"
+    snapshots.mkdir()
+    for week in range(20):
+        homophily = 0.8 - 0.02 * max(week - 8, 0)
+        graph = csbm.sample(800, 6, homophily, snr=1.0, num_features=6, seed=100 + week)
+        graph.replace(labels=None).save(snapshots / f"2026-{week + 10}.npz")
+    words = f"""monitor {snapshots} --predict {folder / "model.npz"}
+    --card {folder / "model.card.json"} --log {folder / "watch.sqlite"}
+    --page {folder / "watch.html"} --fail-on accuracy<0.8 --json"""
+    with contextlib.redirect_stdout(None), contextlib.suppress(SystemExit):
+        app(words.split())
