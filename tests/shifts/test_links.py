@@ -40,6 +40,12 @@ def test_edges_keep_their_attributes_and_the_types_of_their_ends(graph, which, l
     assert np.array_equal(again.edges, out.edges)
 
 
+@pytest.mark.parametrize("shift", ON_EDGES)
+def test_a_graph_of_self_loops_alone_keeps_them(shift):
+    loops = Graph(np.eye(2), np.array([[1, 1]]), directed=True)
+    assert shift(0.5)(loops, 0).edges.tolist()[:1] == [[1, 1]]
+
+
 @pytest.mark.parametrize("shift", [shifts.drop, shifts.rewire, shifts.drop_hubs])
 def test_both_directions_of_a_link_move_together(shift):
     plain = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, seed=1)

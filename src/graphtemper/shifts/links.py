@@ -79,10 +79,11 @@ class Links:
 
     def _ends(self, graph: Graph, rows: NDArray[np.int64], pairs: Pairs) -> Pairs:
         """Return the new ends of some edges, in the direction that each had."""
-        edges, number = graph.edges[rows], self.number[rows]
-        flipped = edges[:, 0] > edges[:, 1]
-        ends = np.where(flipped[:, None], pairs[number][:, ::-1], pairs[number])
-        return np.where((number >= 0)[:, None], ends, edges)
+        ends, number = graph.edges[rows], self.number[rows]
+        linked = number >= 0  # self-loops have the number -1, and stay
+        flipped, new = ends[linked, 0] > ends[linked, 1], pairs[number[linked]]
+        ends[linked] = np.where(flipped[:, None], new[:, ::-1], new)
+        return ends
 
 
 def _distinct(pairs: Pairs, num_nodes: int, first: NDArray[np.bool_]) -> NDArray[np.bool_]:
