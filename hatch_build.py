@@ -25,9 +25,17 @@ ROOT = Path(__file__).parent
 FOLDER = Path("src", "graphtemper", "_core")
 NAME = "_kernels.abi3.so"
 # No fused multiply-add and no reordering: every build and every processor gives the same bits.
-FLAGS = ("-O3", "-g0", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden")
+FLAGS = (
+    "-O3",
+    "-g0",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fvisibility=hidden",
+)
 LINK = {
-    "linux": ("-shared", "-Wl,--build-id=none"),
+    "linux": ("-shared", "-s", "-Wl,--build-id=none"),
     "darwin": ("-bundle", "-undefined", "dynamic_lookup"),
 }
 
@@ -48,7 +56,16 @@ def build(out: Path) -> str:
         made = Path(folder, NAME)
         source = FOLDER / "_kernels.c"
         done = subprocess.run(
-            [*command, *FLAGS, *link, f"-I{include}", str(source), "-o", str(made.resolve())],
+            [
+                *command,
+                *FLAGS,
+                *link,
+                f"-I{include}",
+                str(source),
+                "-lm",
+                "-o",
+                str(made.resolve()),
+            ],
             cwd=ROOT,
             capture_output=True,
             text=True,

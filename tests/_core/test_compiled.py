@@ -11,9 +11,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphtemper import metrics, temperature
 from graphtemper._core import compiled
 from graphtemper.errors import InputError
 from graphtemper.graph import operators
+from graphtemper.metrics.binned import bin_probabilities
+from graphtemper.temperature import inverse
 
 ROOT = Path(__file__).parents[2]
 _kernels = pytest.importorskip("graphtemper._core._kernels", reason="the loops are not compiled")
@@ -131,6 +134,151 @@ def test_random_structures_never_crash(data):
     except (ValueError, IndexError):
         return
     assert np.isfinite(out).all()
+
+
+def predictions(seed, rows, classes, dtype=np.float64, scale=3.0):
+    """Return logits with ties, and labels."""
+    rng = np.random.default_rng(seed)
+    logits = (scale * rng.standard_normal((rows, classes))).round(1).astype(dtype)
+    return logits, rng.integers(classes, size=rows)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 300),
+    st.integers(2, 12),
+    st.integers(1, 40),
+    st.sampled_from(FLOATS),
+    st.sampled_from(["left", "right"]),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_bins_have_the_bits_of_numpy(seed, rows, classes, bins, dtype, closed, uneven):
+    logits, labels = predictions(seed, rows, classes)
+    p = temperature.apply(logits).astype(dtype)
+    p[::3] = np.eye(classes, dtype=dtype)[labels[::3]]
+    p[1::5] = np.array([0.2, 0.8] + [0.0] * (classes - 2), dtype)  # on an edge of five bins
+    edges = np.unique([0.0, *np.random.default_rng(seed).random(bins), 1.0]) if uneven else None
+    for table in (p, p[::2], np.asfortranarray(p)):
+        ours, theirs = engines(
+            lambda table=table: bin_probabilities(
+                table, labels[: len(table)], bins, closed=closed, edges=edges
+            )
+        )
+        for name in ("count", "confidence_sum", "correct_sum", "variance_sum"):
+            assert getattr(ours, name).tobytes() == getattr(theirs, name).tobytes(), name
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(1, 300),
+    st.integers(2, 12),
+    st.sampled_from(FLOATS),
+    st.sampled_from([1e-3, 1.0, 30.0, 1e4]),
+)
+@settings(max_examples=60, deadline=None)
+def test_temperatures_agree(seed, rows, classes, dtype, scale):
+    z, y = predictions(seed, rows, classes, dtype, scale)
+    for beta in (1e-2, 1.0, 7.0):
+        for function in (inverse.nll_derivatives, inverse.confidence_derivatives):
+            extra = (-0.5,) if function is inverse.nll_derivatives else ()
+            ours, theirs = engines(lambda f=function, e=extra, b=beta: f(z, *e, b))
+            size = max(map(abs, theirs))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12 * (1.0 + size))
+    for labels in (y, None):
+        ours, theirs = engines(lambda labels=labels: inverse.summarise(z, labels))
+        if labels is not None:  # the limit is computed without labels only
+            ours, theirs = ours[:-1], theirs[:-1]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    ours, theirs = engines(lambda: temperature.solve(z, y))
+    assert ours.status == theirs.status
+    assert ours.temperature == pytest.approx(theirs.temperature, rel=1e-8)
+
+
+def test_the_exponential_is_exact_to_rounding():
+    """The derivative of one node with gaps 0 and d is d e^d / (1 + e^d)."""
+    gaps = -np.concatenate([np.logspace(-300, 2.8, 400), np.linspace(0.0, 700.0, 800)])
+    ours = [_kernels.nll_sums(np.array([[0.0, gap]]), 1.0, 0, 1)[0] for gap in gaps.tolist()]
+    expected = gaps * np.exp(gaps) / (1.0 + np.exp(gaps))
+    np.testing.assert_allclose(ours, expected, rtol=1e-15 * 5, atol=1e-305)
+
+
+def test_threads_do_not_change_a_temperature(monkeypatch):
+    z, y = predictions(0, 60_000, 10)
+    y = np.where(y < 6, z.argmax(axis=1), y)
+    found = set()
+    for threads in (1, 2, 7):
+        monkeypatch.setattr("graphtemper._core.reproducible.num_cores", lambda t=threads: t)
+        p = temperature.apply(z)
+        found.add((temperature.fit(z, y), temperature.match_confidence(z, 0.7), metrics.ece(p, y)))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_both_engines_refuse_bad_numbers(value):
+    z, y = predictions(0, 200, 3)
+    p = temperature.apply(z)
+    z[130, 1] = p[130, 1] = value
+    for function in (lambda: temperature.fit(z, y), lambda: metrics.ece(p, y)):
+        messages = []
+        for name in ("compiled", "reference"):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv(compiled.VARIABLE, name)
+                compiled.kernels.cache_clear()
+                with pytest.raises(InputError, match="130") as refused:
+                    function()
+                messages.append(str(refused.value))
+        compiled.kernels.cache_clear()
+        assert messages[0] == messages[1]
+
+
+def bin_arguments():
+    p, y = np.full((6, 2), 0.5), np.zeros(6, np.int64)
+    sums = np.zeros(10, np.int64), np.zeros(5), np.zeros(5)
+    return [p, y, np.linspace(0, 1, 6), *sums, 0, 6, True, False, 1e-3, 1e-9]
+
+
+BAD_BINS = {
+    "too few labels": lambda a: a.__setitem__(1, a[1][:-1]),
+    "narrow labels": lambda a: a.__setitem__(1, a[1].astype(np.int32)),
+    "too few edges": lambda a: a.__setitem__(2, a[2][:-1]),
+    "too few counts": lambda a: a.__setitem__(3, a[3][:-1]),
+    "no bins": lambda a: [a.__setitem__(i, a[i][:0]) for i in (3, 4, 5)],
+    "columns apart": lambda a: a.__setitem__(0, np.asfortranarray(a[0])),
+    "one dimension": lambda a: a.__setitem__(0, a[0].ravel()),
+    "row past the end": lambda a: a.__setitem__(7, 7),
+    "negative row": lambda a: a.__setitem__(6, -1),
+    "read-only sums": lambda a: a[4].setflags(write=False),
+}
+
+
+@pytest.mark.parametrize("change", BAD_BINS.values(), ids=BAD_BINS)
+def test_bad_bins_are_an_error(change):
+    given_ = bin_arguments()
+    assert _kernels.bin_rows(*given_) == -1
+    change(given_)
+    with pytest.raises((ValueError, TypeError, BufferError)):
+        _kernels.bin_rows(*given_)
+
+
+def test_labels_out_of_range_are_found():
+    for label in (-1, 2, 2**62, -(2**62)):
+        given_ = bin_arguments()
+        given_[1][4] = label
+        assert _kernels.bin_rows(*given_) == 4
+        assert _kernels.summary(given_[0], given_[1], 0, 6) is None
+
+
+@pytest.mark.parametrize("rows", [(-1, 3), (0, 7), (4, 3), (2**62, 2**62)])
+def test_rows_out_of_range_are_an_error(rows):
+    z = np.zeros((6, 2))
+    for function in (_kernels.nll_sums, _kernels.confidence_sums):
+        with pytest.raises(ValueError):
+            function(z, 1.0, *rows)
+        with pytest.raises((ValueError, TypeError)):
+            function(z.T, 1.0, 0, 1)
+    with pytest.raises(ValueError):
+        _kernels.summary(z, np.zeros(5, np.int64), 0, 6)
 
 
 def run(code, **variables):

@@ -70,7 +70,8 @@ def test_the_wheel_holds_code_and_pages_only(wheel):
         else:
             assert path.parts[0].endswith(".dist-info"), path
             assert path.name in ABOUT, path
-        assert member.file_size < 100_000, path  # a graph would not fit
+        most = 200_000 if path.suffix == ".so" else 100_000  # a graph would not fit
+        assert member.file_size < most, path
     code = {path.relative_to(ROOT / "src") for path in (ROOT / "src").rglob("*.py")}
     assert {PurePosixPath(path) for path in code} == {p for p in members if p.suffix == ".py"}
 

@@ -10,18 +10,21 @@
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 /* Raise it with any change of a signature or of a result; compiled.py refuses other versions. */
-#define VERSION 1
+#define VERSION 2
 
 #define INLINE static inline __attribute__((always_inline))
 /* One copy per instruction set, chosen when the module is loaded. Needs glibc's ifunc. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define CLONES __attribute__((target_clones("avx2", "default")))
+#define WIDE_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define CLONES
+#define WIDE_CLONES
 #endif
 
 /* ---- arrays ----------------------------------------------------------------------------- */
@@ -47,12 +50,23 @@ static char kind_of(const Py_buffer *view) {
     return 0;
 }
 
-/* Read a C-contiguous array of one of the allowed kinds; the caller releases it. */
+/* How an array is read: as it lies in memory, written to, or with any distance between its rows. */
+enum { READ, WRITE, ROWS };
+
+/* Read an array of one of the allowed kinds; the caller releases it. */
 static int take(PyObject *object, Array *array, const char *name, const char *kinds, int ndim,
-                int writable) {
-    int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+                int use) {
+    int flags = PyBUF_FORMAT | (use == ROWS ? PyBUF_STRIDES : PyBUF_C_CONTIGUOUS) |
+                (use == WRITE ? PyBUF_WRITABLE : 0);
     if (PyObject_GetBuffer(object, &array->view, flags) < 0) return -1;
     array->kind = kind_of(&array->view);
+    const Py_buffer *view = &array->view;
+    if (use == ROWS && view->ndim == 2 &&
+        (view->strides[1] != view->itemsize || view->strides[0] % view->itemsize)) {
+        PyErr_Format(PyExc_ValueError, "the entries of a row of %s must lie side by side.", name);
+        PyBuffer_Release(&array->view);
+        return -1;
+    }
     if (array->view.ndim != ndim || !array->kind || !strchr(kinds, array->kind)) {
         PyErr_Format(PyExc_TypeError, "%s must have %d dimension(s) and one of the types %s.", name,
                      ndim, kinds);
@@ -68,13 +82,13 @@ static void release(Array *arrays, int count) {
 
 typedef struct {
     const char *name, *kinds;
-    int ndim, writable;
+    int ndim, use;
 } Wanted;
 
 static int take_all(PyObject **objects, Array *arrays, const Wanted *wanted, int count) {
     for (int i = 0; i < count; i++) {
         const Wanted *one = &wanted[i];
-        if (take(objects[i], &arrays[i], one->name, one->kinds, one->ndim, one->writable) < 0) {
+        if (take(objects[i], &arrays[i], one->name, one->kinds, one->ndim, one->use) < 0) {
             release(arrays, i);
             return -1;
         }
@@ -158,9 +172,9 @@ CLONES static int64_t multiply_lfd(const Product *p) { return rows_lfd(p, p->wid
 CLONES static int64_t multiply_ldd(const Product *p) { return rows_ldd(p, p->width, 0); }
 
 static PyObject *multiply(PyObject *self, PyObject *args) {
-    static const Wanted wanted[] = {{"indptr", "il", 1, 0}, {"indices", "il", 1, 0},
-                                    {"values", "fd", 1, 0}, {"columns", "fd", 2, 0},
-                                    {"out", "fd", 2, 1}};
+    static const Wanted wanted[] = {{"indptr", "il", 1, READ}, {"indices", "il", 1, READ},
+                                    {"values", "fd", 1, READ}, {"columns", "fd", 2, READ},
+                                    {"out", "fd", 2, WRITE}};
     PyObject *o[5];
     Array a[5];
     Py_ssize_t first, last;
@@ -188,11 +202,328 @@ static PyObject *multiply(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* Rows per tile. Classes come first in a tile, so that loops run over rows: long vectors. */
+#define TILE 64
+
+/* ---- binned calibration ----------------------------------------------------------------- */
+
+typedef struct {
+    const char *table;
+    int64_t stride, first, last, classes, bins; /* stride in bytes */
+    const int64_t *labels;
+    const double *edges;
+    int uniform, left;
+    double tolerance, guard;
+    void *tile;              /* (classes, TILE) */
+    int64_t *count;          /* wrong ones, then correct ones */
+    double *total, *squares; /* of the confidence */
+} Bins;
+
+/* The number of inner edges below the value, or not above it if bins are closed on the left. */
+static int64_t search(const Bins *b, double value) {
+    int64_t low = 0, high = b->bins - 1;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        double edge = b->edges[middle + 1];
+        if (edge < value || (b->left && edge == value)) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Returns the first row that is no distribution or has a label out of range, or -1. Numbers and
+ * their order are those of `confidence_and_correct` and `sum_in_bins` in metrics. */
+#define DEFINE_BINS(NAME, REAL)                                                                     \
+    CLONES static int64_t NAME(const Bins *b) {                                                     \
+        REAL *tile = b->tile;                                                                       \
+        for (int64_t start = b->first; start < b->last; start += TILE) {                            \
+            const int rows = (int)(b->last - start < TILE ? b->last - start : TILE);                \
+            REAL sum[TILE], top[TILE], least[TILE];                                                 \
+            int tied[TILE] = {0};                                                                   \
+            for (int i = 0; i < rows; i++) {                                                        \
+                const REAL *from = (const REAL *)(b->table + (start + i) * b->stride);              \
+                for (int64_t k = 0; k < b->classes; k++) tile[k * TILE + i] = from[k];              \
+            }                                                                                       \
+            for (int i = 0; i < TILE; i++) sum[i] = top[i] = least[i] = tile[i];                    \
+            for (int64_t k = 1; k < b->classes; k++)                                                \
+                for (int i = 0; i < TILE; i++) {                                                    \
+                    const REAL value = tile[k * TILE + i];                                          \
+                    sum[i] += value;                                                                \
+                    top[i] = value > top[i] ? value : top[i];                                       \
+                    least[i] = value < least[i] ? value : least[i];                                 \
+                }                                                                                   \
+            for (int64_t k = 0; k < b->classes; k++)                                                \
+                for (int i = 0; i < TILE; i++) tied[i] += tile[k * TILE + i] == top[i];             \
+            for (int i = 0; i < rows; i++) {                                                        \
+                const REAL error = sum[i] - (REAL)1;                                                \
+                if (!((error < 0 ? -error : error) <= (REAL)b->tolerance && least[i] >= 0))         \
+                    return start + i;                                                               \
+                const int64_t label = b->labels[start + i];                                         \
+                if ((uint64_t)label >= (uint64_t)b->classes) return start + i;                      \
+                int correct = tile[label * TILE + i] == top[i];                                     \
+                if (tied[i] > 1) /* the first of equal classes is the prediction */                 \
+                    for (int64_t k = 0; k < label; k++) correct &= tile[k * TILE + i] != top[i];    \
+                const double confidence = top[i] > 1 ? 1.0 : (double)top[i];                        \
+                const double position = confidence * (double)b->bins;                               \
+                const double gap = position - (double)(int64_t)(position + 0.5);                    \
+                int64_t bin = (int64_t)position;                                                    \
+                if (!b->uniform || (gap < 0 ? -gap : gap) < b->guard) bin = search(b, confidence);  \
+                b->count[bin + (correct ? b->bins : 0)]++;                                          \
+                b->total[bin] += confidence;                                                        \
+                b->squares[bin] += confidence * confidence;                                         \
+            }                                                                                       \
+        }                                                                                           \
+        return -1;                                                                                  \
+    }
+
+DEFINE_BINS(bin_floats, float)
+DEFINE_BINS(bin_doubles, double)
+
+static PyObject *bin_rows(PyObject *self, PyObject *args) {
+    static const Wanted wanted[] = {{"probabilities", "fd", 2, ROWS}, {"labels", "l", 1, READ},
+                                    {"edges", "d", 1, READ},          {"count", "l", 1, WRITE},
+                                    {"total", "d", 1, WRITE},         {"squares", "d", 1, WRITE}};
+    PyObject *o[6];
+    Array a[6];
+    Py_ssize_t first, last;
+    Bins b;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOOOnnppdd", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5], &first,
+                          &last, &b.uniform, &b.left, &b.tolerance, &b.guard))
+        return NULL;
+    if (take_all(o, a, wanted, 6) < 0) return NULL;
+    b.table = a[0].view.buf, b.stride = a[0].view.strides[0], b.first = first, b.last = last;
+    b.classes = SIZE(a[0], 1), b.bins = SIZE(a[4], 0), b.labels = a[1].view.buf;
+    b.edges = a[2].view.buf, b.count = a[3].view.buf, b.total = a[4].view.buf;
+    b.squares = a[5].view.buf;
+    if (SIZE(a[1], 0) != SIZE(a[0], 0) || b.classes < 1 || b.bins < 1 ||
+        SIZE(a[2], 0) != b.bins + 1 || SIZE(a[3], 0) != 2 * b.bins || SIZE(a[5], 0) != b.bins ||
+        first < 0 || last < first || last > SIZE(a[0], 0))
+        return fail(a, 6, "the shapes of the arrays do not fit together."), NULL;
+    b.tile = PyMem_Calloc((size_t)b.classes * TILE, sizeof(double));
+    if (!b.tile) return release(a, 6), PyErr_NoMemory();
+    int64_t bad;
+    Py_BEGIN_ALLOW_THREADS
+    bad = a[0].kind == 'f' ? bin_floats(&b) : bin_doubles(&b);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(b.tile);
+    release(a, 6);
+    return PyLong_FromLongLong(bad);
+}
+
+/* ---- temperature ------------------------------------------------------------------------ */
+
+/* e^x is 0 below this; true values are below 1e-307. */
+#define FLOOR (-708.0)
+
+/* e^x for x <= 0, to about one unit in the last place, in the same bits on any processor. */
+INLINE double exponential(double x) {
+    const double big = 0x1.8p52;
+    const double shifted = x * 0x1.71547652b82fep0 + big, n = shifted - big; /* x / log 2 */
+    const double r = (x - n * 0x1.62e42fee00000p-1) - n * 0x1.a39ef35793c76p-33;
+    double sum = 1.0 / 6227020800.0;
+    sum = sum * r + 1.0 / 479001600.0;
+    sum = sum * r + 1.0 / 39916800.0;
+    sum = sum * r + 1.0 / 3628800.0;
+    sum = sum * r + 1.0 / 362880.0;
+    sum = sum * r + 1.0 / 40320.0;
+    sum = sum * r + 1.0 / 5040.0;
+    sum = sum * r + 1.0 / 720.0;
+    sum = sum * r + 1.0 / 120.0;
+    sum = sum * r + 1.0 / 24.0;
+    sum = sum * r + 1.0 / 6.0;
+    sum = sum * r + 0.5;
+    sum = 1.0 + (r + r * r * sum);
+    int64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (int64_t)((uint64_t)(bits + 1023) << 52);
+    double scale;
+    memcpy(&scale, &bits, sizeof scale);
+    return x < FLOOR ? 0.0 : sum * scale;
+}
+
+typedef struct {
+    const char *table;
+    int64_t stride, first, last, classes; /* stride in bytes */
+    int floats;
+    const int64_t *labels; /* or NULL */
+    double beta;
+    double *tile; /* (classes, TILE) */
+    double sums[3][TILE];
+    double logs, count, label, spread, limit, largest;
+} Logits;
+
+/* Copy up to TILE rows to the tile as gaps to the largest logit. Returns whether all are finite. */
+INLINE int load_gaps(Logits *z, int64_t row, int64_t rows) {
+    double top[TILE], least[TILE];
+    for (int64_t i = 0; i < rows; i++) {
+        const char *from = z->table + (row + i) * z->stride;
+        if (z->floats)
+            for (int64_t k = 0; k < z->classes; k++) z->tile[k * TILE + i] = ((const float *)from)[k];
+        else
+            for (int64_t k = 0; k < z->classes; k++) z->tile[k * TILE + i] = ((const double *)from)[k];
+    }
+    for (int64_t k = 0; k < z->classes; k++)
+        for (int64_t i = rows; i < TILE; i++) z->tile[k * TILE + i] = 0.0;
+    for (int i = 0; i < TILE; i++) top[i] = z->tile[i], least[i] = 0.0;
+    for (int64_t k = 1; k < z->classes; k++)
+        for (int i = 0; i < TILE; i++) {
+            const double value = z->tile[k * TILE + i];
+            top[i] = value > top[i] ? value : top[i];
+        }
+    for (int64_t k = 0; k < z->classes; k++)
+        for (int i = 0; i < TILE; i++) {
+            const double gap = z->tile[k * TILE + i] - top[i];
+            z->tile[k * TILE + i] = gap;
+            least[i] += gap; /* NaN stays NaN */
+        }
+    int finite = 1;
+    for (int i = 0; i < TILE; i++) finite &= least[i] > -INFINITY;
+    return finite;
+}
+
+/* Sums over rows: of E u, Var u and the third cumulant under softmax(u), u = beta gaps. */
+WIDE_CLONES static int64_t nll_rows(Logits *z) {
+    for (int64_t row = z->first; row < z->last; row += TILE) {
+        const int64_t rows = z->last - row < TILE ? z->last - row : TILE;
+        if (!load_gaps(z, row, rows)) return row;
+        double total[TILE] = {0}, first[TILE] = {0}, second[TILE] = {0}, third[TILE] = {0};
+        for (int64_t k = 0; k < z->classes; k++)
+            for (int i = 0; i < TILE; i++) {
+                double u = z->tile[k * TILE + i] * z->beta;
+                u = u < -750.0 ? -750.0 : u;
+                const double w = exponential(u), wu = w * u, wuu = wu * u;
+                total[i] += w, first[i] += wu, second[i] += wuu, third[i] += wuu * u;
+            }
+        for (int i = 0; i < TILE; i++) {
+            const double one = first[i] / total[i], two = second[i] / total[i];
+            const double variance = two - one * one;
+            z->sums[0][i] += one;
+            z->sums[1][i] += variance;
+            z->sums[2][i] += third[i] / total[i] - one * (two + 2.0 * variance);
+        }
+    }
+    return -1;
+}
+
+/* Sums over rows: of the confidence and of its first two derivatives in log beta. */
+WIDE_CLONES static int64_t confidence_rows(Logits *z) {
+    for (int64_t row = z->first; row < z->last; row += TILE) {
+        const int64_t rows = z->last - row < TILE ? z->last - row : TILE;
+        if (!load_gaps(z, row, rows)) return row;
+        double total[TILE] = {0}, first[TILE] = {0}, second[TILE] = {0};
+        for (int64_t k = 0; k < z->classes; k++)
+            for (int i = 0; i < TILE; i++) {
+                double u = z->tile[k * TILE + i] * z->beta;
+                u = u < -750.0 ? -750.0 : u;
+                const double w = exponential(u), wu = w * u;
+                total[i] += w, first[i] += wu, second[i] += wu * u;
+            }
+        for (int i = 0; i < rows; i++) {
+            const double one = first[i] / total[i], two = second[i] / total[i];
+            const double confidence = 1.0 / total[i];
+            z->sums[0][i] += confidence;
+            z->sums[1][i] -= confidence * one;
+            z->sums[2][i] += confidence * (2.0 * one * one - one - two);
+        }
+    }
+    return -1;
+}
+
+/* What logits and labels say before any temperature; see `summarise` in temperature/inverse.py. */
+CLONES static int64_t summary_rows(Logits *z) {
+    for (int64_t row = z->first; row < z->last; row += TILE) {
+        const int64_t rows = z->last - row < TILE ? z->last - row : TILE;
+        if (!load_gaps(z, row, rows)) return row;
+        double spread[TILE] = {0}, tied[TILE] = {0};
+        for (int64_t k = 0; k < z->classes; k++)
+            for (int i = 0; i < TILE; i++) {
+                const double gap = z->tile[k * TILE + i];
+                spread[i] -= gap;
+                tied[i] += gap == 0.0 ? 1.0 : 0.0;
+            }
+        for (int64_t i = 0; i < rows; i++) {
+            const double own = spread[i] / (double)z->classes;
+            if (own > 0.0) z->logs += log(own), z->count += 1.0;
+            if (own > z->largest) z->largest = own;
+            z->spread += own;
+            z->limit += 1.0 / tied[i];
+            if (z->labels) {
+                const int64_t label = z->labels[row + i];
+                if ((uint64_t)label >= (uint64_t)z->classes) return row + i;
+                z->label += z->tile[label * TILE + i];
+            }
+        }
+    }
+    return -1;
+}
+
+/* Take logits, run over rows first ... last, and give back a tuple, or None if a row is not finite. */
+static PyObject *over_logits(PyObject *logits, PyObject *labels, double beta, Py_ssize_t first,
+                             Py_ssize_t last, int64_t (*run)(Logits *)) {
+    static const Wanted wanted[] = {{"logits", "fd", 2, ROWS}, {"labels", "l", 1, READ}};
+    PyObject *o[] = {logits, labels};
+    Array a[2];
+    const int count = labels == Py_None ? 1 : 2;
+    if (take_all(o, a, wanted, count) < 0) return NULL;
+    if (SIZE(a[0], 1) < 1 || first < 0 || last < first || last > SIZE(a[0], 0) ||
+        (count == 2 && SIZE(a[1], 0) != SIZE(a[0], 0)))
+        return fail(a, count, "the shapes of the arrays do not fit together."), NULL;
+    Logits z = {.table = a[0].view.buf, .stride = a[0].view.strides[0], .first = first,
+                .last = last, .classes = SIZE(a[0], 1), .floats = a[0].kind == 'f',
+                .labels = count == 2 ? a[1].view.buf : NULL, .beta = beta};
+    z.tile = PyMem_Malloc((size_t)z.classes * TILE * sizeof(double));
+    if (!z.tile) return release(a, count), PyErr_NoMemory();
+    int64_t bad;
+    Py_BEGIN_ALLOW_THREADS
+    bad = run(&z);
+    Py_END_ALLOW_THREADS
+    PyMem_Free(z.tile);
+    release(a, count);
+    if (bad >= 0) Py_RETURN_NONE;
+    if (run == summary_rows)
+        return Py_BuildValue("dddddd", z.logs, z.count, z.label, z.spread, z.limit, z.largest);
+    double sums[3] = {0};
+    for (int part = 0; part < 3; part++)
+        for (int i = 0; i < TILE; i++) sums[part] += z.sums[part][i];
+    return Py_BuildValue("ddd", sums[0], sums[1], sums[2]);
+}
+
+static PyObject *nll_sums(PyObject *self, PyObject *args) {
+    PyObject *logits;
+    double beta;
+    Py_ssize_t first, last;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Odnn", &logits, &beta, &first, &last)) return NULL;
+    return over_logits(logits, Py_None, beta, first, last, nll_rows);
+}
+
+static PyObject *confidence_sums(PyObject *self, PyObject *args) {
+    PyObject *logits;
+    double beta;
+    Py_ssize_t first, last;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Odnn", &logits, &beta, &first, &last)) return NULL;
+    return over_logits(logits, Py_None, beta, first, last, confidence_rows);
+}
+
+static PyObject *summary(PyObject *self, PyObject *args) {
+    PyObject *logits, *labels;
+    Py_ssize_t first, last;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOnn", &logits, &labels, &first, &last)) return NULL;
+    return over_logits(logits, labels, 0.0, first, last, summary_rows);
+}
+
 /* ---- module ----------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
     {"multiply", multiply, METH_VARARGS,
      "multiply(indptr, indices, values, columns, out, first, last): rows of a CSR product."},
+    {"bin_rows", bin_rows, METH_VARARGS, "Add rows of probabilities to bins; returns a bad row or -1."},
+    {"nll_sums", nll_sums, METH_VARARGS, "nll_sums(logits, beta, first, last)"},
+    {"confidence_sums", confidence_sums, METH_VARARGS, "confidence_sums(logits, beta, first, last)"},
+    {"summary", summary, METH_VARARGS, "summary(logits, labels, first, last)"},
     {NULL, NULL, 0, NULL}};
 
 static int set_up(PyObject *module) { return PyModule_AddIntConstant(module, "VERSION", VERSION); }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from graphtemper._core.compiled import kernels
 from graphtemper.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -78,6 +80,16 @@ def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[
             f"labels run from 0 to {num_classes - 1}."
         )
     return array.astype(np.intp, copy=False)
+
+
+def row_kernels(table: NDArray[Any], labels: NDArray[np.intp] | None = None) -> ModuleType | None:
+    """Return the compiled functions if they are there and can read these rows and labels."""
+    size = table.itemsize
+    readable = table.strides[1] == size and table.strides[0] % size == 0
+    if labels is not None:
+        readable = readable and labels.dtype == np.int64 and labels.flags.c_contiguous
+    native = table.dtype.isnative and table.flags.aligned
+    return kernels() if readable and native else None
 
 
 def check_finite_rows(values: FloatArray, name: str) -> None:

@@ -22,7 +22,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, as_array, check_pair, probability_columns
+from graphtemper._core.arrays import (
+    SUM_TOLERANCE,
+    FloatArray,
+    as_array,
+    check_pair,
+    probability_columns,
+    row_kernels,
+)
 from graphtemper._core.checks import check_choice, check_count
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
@@ -174,7 +181,18 @@ def bin_probabilities(
     else:
         grid = equal_width_edges(bins)
 
+    compiled = row_kernels(p, y)
+    uniform = np.array_equal(grid, equal_width_edges(len(grid) - 1))
+
     def part(rows: slice) -> BinnedStatistics:
+        if compiled is not None:
+            size = len(grid) - 1
+            count, (total, squares) = np.zeros(2 * size, np.int64), np.zeros((2, size))
+            where = rows.start, rows.stop, uniform, closed == "left"
+            guards = SUM_TOLERANCE, EDGE_GUARD * size
+            if compiled.bin_rows(p, y, grid, count, total, squares, *where, *guards) < 0:
+                return _statistics(grid, closed, count, total, squares)
+        # A row that is no distribution comes here too, and is named in the error.
         return sum_in_bins(
             *confidence_and_correct(probability_columns(p, rows), y[rows]), grid, closed
         )
@@ -190,17 +208,24 @@ def sum_in_bins(
     index = bin_index(confidence, edges, closed)
     # Wrong nodes in the first half, correct ones in the second: one count serves both sums.
     cell = index + bins * correct
-    size = 2 * bins
-    count = np.bincount(cell, minlength=size).reshape(2, bins)
+    count = np.bincount(cell, minlength=2 * bins)
     total = weighted_count(index, confidence, bins)
     squares = weighted_count(index, confidence * confidence, bins)
+    return _statistics(edges, closed, count, total, squares)
+
+
+def _statistics(
+    edges: FloatArray,
+    closed: Closed,
+    count: NDArray[np.int64],
+    total: FloatArray,
+    squares: FloatArray,
+) -> BinnedStatistics:
+    """Return statistics from numbers of wrong and correct nodes (2 B,), and sums of confidence."""
+    wrong, correct = count.reshape(2, -1)
+    variance = np.maximum(total - squares, 0.0)
     return BinnedStatistics(
-        edges,
-        closed,
-        count.sum(axis=0),
-        total,
-        count[1].astype(np.float64),
-        np.maximum(total - squares, 0.0),
+        edges, closed, wrong + correct, total, correct.astype(np.float64), variance
     )
 
 
