@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphtemper import Graph, csbm
+from graphtemper import Graph, csbm, report
 from graphtemper.errors import MissingExtraError
 
 # Modules that only an extra or the research package installs, and the name of it.
@@ -127,3 +127,12 @@ def check_refusal(result):
     assert len(lines) == 1
     assert lines[0].startswith("graphtemper: ")
     assert "Traceback" not in result.stderr
+
+
+def schema_errors(answer):
+    """Return what is wrong with an answer under its published schema."""
+    needs("jsonschema")
+    import jsonschema
+
+    validator = jsonschema.Draft202012Validator(report.schema("recalibration"))
+    return [error.message for error in validator.iter_errors(answer)]

@@ -32,7 +32,8 @@ def _write(app):
     folder = Path(app.srcdir) / "_generated"
     folder.mkdir(exist_ok=True)
     changes.put(folder / "equations.md", equations.markdown(Path(app.srcdir).parent / "tests"))
-    changes.put(folder / "report_fields.md", report_fields.markdown(schema()))
+    for name in ("report", "recalibration"):
+        changes.put(folder / f"{name}_fields.md", report_fields.markdown(schema(name)))
     changes.put(folder / "reason_codes.md", _reason_codes())
     draw(folder / "data_flow.png", data_flow.draw, width=9.2, height=3.1)
     _run_demo(folder, changes.library(Path(app.srcdir)))

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from tests.helpers import needs, run_command
+from tests.helpers import needs, run_command, schema_errors
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +28,11 @@ def test_demo_ends_with_a_table_a_verdict_a_picture_and_a_report(demo):
 
 def test_demo_corrects_the_confidence(demo):
     content = json.loads(demo[2].stdout)
-    scores = {row["temperature of"]: row for row in content["scores"]}
-    assert scores["atlas (label-free)"]["ECE"] < 0.6 * scores["source"]["ECE"]
-    assert scores["atlas (label-free)"]["NLL"] < scores["source"]["NLL"]
-    low, high = content["accuracy_interval"]
-    assert low <= content["true_accuracy"] <= high
+    scores = {row["temperature_of"]: row for row in content["scores"]}
+    assert scores["atlas (label-free)"]["ece"] < 0.6 * scores["source"]["ece"]
+    assert scores["atlas (label-free)"]["nll"] < scores["source"]["nll"]
+    assert content["accuracy"]["low"] <= content["true_accuracy"] <= content["accuracy"]["high"]
+    assert schema_errors(content) == []
     assert content["picture"] == "d[/b]x/demo.png"
     assert content["report"] == "d[/b]x/report.html"
 

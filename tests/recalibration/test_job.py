@@ -106,8 +106,9 @@ def test_noise_asks_for_a_higher_temperature(card, model):
     assert found[1].slope < found[0].slope
     assert found[1].severity_bound > found[0].severity_bound
     assert found[1].slope == pytest.approx(card.probe.temperature / found[1].temperature)
-    size = found[1].signals["mean_abs_logit"]
-    assert found[1].severity_bound == pytest.approx(0.25 * (1.0 - found[1].slope) * size)
+    accuracy, confidence = found[1].accuracy, found[1].mean_confidence[0]
+    assert found[1].severity_bound == pytest.approx(confidence - accuracy.low)
+    assert found[1].severity_bound > confidence - accuracy.value  # the estimate may be wrong
 
 
 def test_labels_of_the_target_change_no_byte(card, model, target):

@@ -44,14 +44,15 @@ def _at(first, second):
     return {"first": 10.0 + 2.0 * first, "second": 5.0 + 0.5 * second}
 
 
-def _reading(response, signals, flat=False, blind=False):
+def _reading(response, signals, flat=False, blind=False, num_nodes=100, moments=None, edges=0.5):
     """Return a reading with this response; a blind one lacks the leading signal."""
     gains = SimpleNamespace(signal=None) if blind else None
     if blind:
         response = replace(response, names=("first", LEAD))
         signals = {"first": signals["first"], LEAD: signals["second"]}
     card = SimpleNamespace(natural=())
-    return Reading(card, None, signals, response, gains, 100, None, flat)
+    evidence = SimpleNamespace(homophily=edges)
+    return Reading(card, evidence, signals, response, gains, num_nodes, moments, flat)
 
 
 def test_novelty_is_the_distance_to_the_nearest_environment_in_reaches(response):
@@ -114,7 +115,37 @@ def test_an_abstention_asks_for_the_labels_of_the_hardest_case(
     asked = [reason.text for reason in reasons if reason.code == "labels_needed"]
     assert len(asked) == (hardest is not None)
     if asked:
-        assert f"about {labels_needed(hardest)} target nodes would" in asked[0]
+        assert f"about {labels_needed(hardest, population=100)} target nodes would" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"edges": None}, "no neighbours"),
+        ({"moments": (np.ones(2), np.zeros(2))}, "same features"),
+        ({"moments": (np.ones(2), np.ones(2))}, "noise"),
+        ({"moments": (np.ones(2), np.zeros(2)), "num_nodes": 1, "edges": None}, "no neighbours"),
+    ],
+)
+def test_a_blind_reading_says_why(response, given, words):
+    _, reasons = judge(_reading(response, _at(0.0, 0.0), blind=True, **given), SURE, None)
+    assert [words in reason.text for reason in reasons if reason.code == "signal_unreadable"] == [
+        True
+    ]
+
+
+@pytest.mark.parametrize(("num_nodes", "words"), [(1, "the one node"), (7, "all 7 nodes")])
+def test_a_tiny_graph_is_checked_by_hand(response, num_nodes, words):
+    reading = _reading(response, _at(0.0, 0.0), blind=True, num_nodes=num_nodes)
+    _, reasons = judge(reading, SURE, None)
+    assert words in reasons[-1].text
+    assert reasons[-1].code == "labels_needed"
+
+
+def test_no_more_labels_than_nodes_are_needed():
+    for size in (1, 5, 20, 100, 10**9):
+        assert labels_needed(0.5, population=size) <= min(size, labels_needed(0.5))
+    assert labels_needed(0.5, population=10**9) == labels_needed(0.5)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +158,7 @@ def test_an_abstention_asks_for_the_labels_of_the_hardest_case(
     ],
 )
 def test_the_direction_names_both_numbers(confidence, code):
+    assert direction(confidence, SURE, known=False).code == "direction_unclear"
     reason = direction(confidence, SURE)
     assert reason.code == code
     assert f"claims {confidence:.1%}" in reason.text

@@ -313,13 +313,22 @@ class Reading:
         return deviation**2 + here + _sampling(card.reference.accuracy, card.num_nodes)
 
     def numbers(self) -> dict[str, float]:
-        """Return the signals and the scalars of the evidence, for people and reports."""
-        plain = {
+        """Return what was measured, each quantity once and on its natural scale.
+
+        Signals that only the atlas holds are added: the accuracies that the class model and
+        held-out edges imply, and the change of predicted shares.
+        """
+        found = {
             key: float(value)
             for key, value in self.evidence.to_dict().items()
-            if isinstance(value, int | float) and key not in ("confidence",)
+            if isinstance(value, int | float)
         }
-        return self.signals | plain
+        if self.gains is not None:
+            found["edge_accuracy"] = to_share(self.signals["edge agreement"])
+            found["predicted_shares_change"] = self.signals["predicted shares"]
+            if self.gains.signal is not None:
+                found["signal_accuracy"] = to_share(self.signals[LEAD])
+        return found
 
     def nearest_families(self) -> list[tuple[str, float]]:
         """Return each family's distance to the target, through its nearest environment.

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from graphtemper.recalibration.findings import GraphFindings
     from graphtemper.recalibration.job import Recalibration
 
+_DIRECTIONS = {
+    "over-confident": "over-confident",
+    "under-confident": "under-confident",
+    "calibrated": "calibrated within error",
+    "unknown": "cannot be told: the interval is too wide",
+}
+
 
 def print_answer(result: GraphFindings) -> None:
     """Print the summary of an answer, wrapped to the terminal, with the verdict in its colour."""
@@ -24,9 +31,10 @@ def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, st
     source, target = facts["source"], facts["target"]
     nearest = ", ".join(f"{name} ({distance:.1f})" for name, distance in result.nearest[:3])
     return {
-        "Slope": f"{_slope(result)}; theory {_theory(facts['theory'])}",
-        "Direction": facts["direction"],
-        "Severity": _severity(result.severity_bound),
+        "Direction": _DIRECTIONS[result.direction],
+        "Severity": f"ECE at most {result.severity_bound:.3f} at the source temperature, for any "
+        "accuracy in the interval",
+        "Slope": _slope(result, facts["theory"]),
         "Looks like": f"{nearest} (distance in atlas standard deviations)",
         "Homophily": f"{_number(target['homophily'])}, at the source "
         f"{_number(source['homophily'])} (between predictions)",
@@ -36,22 +44,13 @@ def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, st
     }
 
 
-def _slope(result: Recalibration) -> str:
+def _slope(result: Recalibration, prediction: dict[str, Any]) -> str:
     if result.verdict == "abstain":
-        return "not used, because the verdict is abstain"
+        return "not known, because the verdict is abstain"
     origin = "the atlas and labels" if result.num_labels else "the atlas"
-    return f"{result.slope:.3f} from {origin}"
-
-
-def _theory(prediction: dict[str, Any]) -> str:
     slope = prediction["slope"]
-    return f"not applicable ({prediction['why']})" if slope is None else f"{slope:.3f}"
-
-
-def _severity(bound: float) -> str:
-    if bound >= 1.0:
-        return "no bound on the ECE (the logits are large)"
-    return f"ECE at most {bound:.3f} at the source temperature"
+    theory = f"not applicable ({prediction['why']})" if slope is None else f"{slope:.3f}"
+    return f"{result.slope:.3f} from {origin}; theory {theory}"
 
 
 def _number(value: float | None) -> str:

@@ -18,6 +18,14 @@ from graphtemper.cli.output import (
 )
 from graphtemper.errors import MissingExtraError
 
+_HEADS = {
+    "temperature_of": "temperature of",
+    "temperature": "T",
+    "mean_confidence": "mean confidence",
+    "ece": "ECE",
+    "nll": "NLL",
+}
+
 
 def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = False) -> None:
     """Run the main job end to end on a built-in graph: train, card, shift, recalibrate, report.
@@ -49,7 +57,8 @@ def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = F
         written = {name: None if path is None else str(path) for name, path in paths.items()}
         print_json(result.to_dict() | written)
         return
-    console().print(table("The same predictions at three temperatures", result.scores))
+    rows = [{_HEADS[name]: value for name, value in row.items()} for row in result.scores]
+    console().print(table("The same predictions at three temperatures", rows))
     answer, accuracy = result.answer, result.answer.accuracy
     print_sentence(
         f"Accuracy: estimated {accuracy.value:.3f} ({accuracy.low:.3f} to {accuracy.high:.3f}), "

@@ -39,16 +39,9 @@ class Demo:
     labels: NDArray[np.int64]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the verdict and the scores as plain values."""
-        accuracy = self.answer.accuracy
-        return {
-            "verdict": self.answer.verdict,
-            "reasons": [str(reason) for reason in self.answer.reasons],
-            "estimated_accuracy": accuracy.value,
-            "accuracy_interval": [accuracy.low, accuracy.high],
-            "true_accuracy": self.true_accuracy,
-            "scores": self.scores,
-        }
+        """Return the answer and the scores as plain values, by the names of the schema."""
+        scores = {"true_accuracy": self.true_accuracy, "scores": self.scores}
+        return self.answer.to_dict() | scores
 
 
 def source_graph(seed: int) -> Graph:
@@ -100,11 +93,11 @@ def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
     probabilities = {name: temperature.apply(logits, t) for name, t in candidates.items()}
     scores = [
         {
-            "temperature of": name,
-            "T": candidates[name],
-            "mean confidence": float(p.max(axis=1).mean()),
-            "ECE": metrics.ece(p, truth),
-            "NLL": metrics.nll(p, truth),
+            "temperature_of": name,
+            "temperature": candidates[name],
+            "mean_confidence": float(p.max(axis=1).mean()),
+            "ece": metrics.ece(p, truth),
+            "nll": metrics.nll(p, truth),
         }
         for name, p in probabilities.items()
     ]

@@ -89,5 +89,5 @@ def _entry(name: str, digest: str, result: Recalibration | ShardedAnswer, num_no
         slope=float(result.slope),
         verdict=result.verdict,
         reasons=tuple(str(reason) for reason in result.reasons),
-        signals={name: float(value) for name, value in result.signals.items()},
+        signals=result.signals | {f"gain_{name}": value for name, value in result.gains.items()},
     )

@@ -30,7 +30,7 @@ from graphtemper.recalibration.verdict import (
     direction,
     judge,
 )
-from graphtemper.temperature.scaling import ece_bound, nearest_temperature
+from graphtemper.temperature.scaling import nearest_temperature
 
 Match = Callable[[float], tuple[float, str]]
 """Return the temperature for an accuracy, relative to the source's, and any problem with it."""
@@ -112,8 +112,8 @@ class Answer:
 
     @property
     def severity_bound(self) -> float:
-        """The largest ECE that the matched slope allows at the source temperature."""
-        return float(ece_bound(1.0 / self.matched, self.reading.evidence.mean_abs_logit))
+        """The largest gap between confidence and accuracy that the accuracy interval allows."""
+        return max(self.confidence - self.accuracy.low, self.accuracy.high - self.confidence)
 
     def shifted(self, logits: FloatArray) -> FloatArray:
         """Return the logits that the answer is about: corrected for class shares, if it is."""
@@ -176,7 +176,7 @@ def _judged(
     learned: Learned | None = None,
 ) -> Answer:
     verdict, reasons = judge(reading, accuracy, caveat, learned)
-    said = (direction(confidence, accuracy), *reasons)
+    said = (direction(confidence, accuracy, known=verdict != "abstain"), *reasons)
     if accuracy.method == labelled_environments.METHOD:
         said = (said[0], *labelled_environments.reasons(reading), *reasons)
     return Answer(reading, confidence, prior, accuracy, matched, caveat, verdict, said)

@@ -10,19 +10,10 @@ from graphtemper import theory
 from graphtemper.card.data import CardData
 from graphtemper.errors import IllConditionedWarning, InputError
 from graphtemper.recalibration.findings import Findings
-from graphtemper.recalibration.reasons import ReasonCode
-from graphtemper.recalibration.verdict import direction
-
-_DIRECTIONS = {
-    ReasonCode.OVER_CONFIDENT: "over-confident",
-    ReasonCode.UNDER_CONFIDENT: "under-confident",
-    ReasonCode.CALIBRATED: "calibrated within error",
-    ReasonCode.DIRECTION_UNCLEAR: "unclear, because the interval is too wide",
-}
 
 
 def diagnosis(result: Findings, card: CardData) -> dict[str, Any]:
-    """Return direction, homophily, degree and SNR against the source's, and what theory predicts.
+    """Return homophily, degree and SNR against the source's, and the slope that theory predicts.
 
     A degree here is the typical one, exp(mean of log(1 + degree)) - 1.
     """
@@ -31,9 +22,7 @@ def diagnosis(result: Findings, card: CardData) -> dict[str, Any]:
     source_degree = math.expm1(source.log_degree)
     degree = None if log_degree is None else math.expm1(log_degree)
     ratio = degree / source_degree if degree and source_degree > 0.0 else None
-    code = direction(result.mean_confidence[0], result.accuracy).code
     return {
-        "direction": _DIRECTIONS[code],
         "source": {"homophily": source.homophily, "snr": source.snr, "degree": source_degree},
         "target": {"homophily": homophily, "snr": signals.get("snr"), "degree": degree},
         "theory": theory_slope(homophily, source.homophily, source.snr, card.num_classes, ratio),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from textwrap import fill
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,17 @@ from graphtemper._core.estimate import Estimate
 from graphtemper.card.data import CardData
 from graphtemper.card.response import Response
 from graphtemper.recalibration.few_labels import Labels
-from graphtemper.recalibration.reasons import Reason
-from graphtemper.recalibration.verdict import LEVEL, Verdict
+from graphtemper.recalibration.reasons import Reason, ReasonCode
+from graphtemper.recalibration.verdict import LEVEL, Verdict, direction
 
-SCHEMA = "graphtemper.recalibration/2"
+SCHEMA = "graphtemper.recalibration/3"
+"""Schema of `Recalibration.to_dict`, in `graphtemper.report.schema("recalibration")`."""
+Direction = Literal["over-confident", "under-confident", "calibrated", "unknown"]
+_DIRECTIONS: dict[ReasonCode, Direction] = {
+    ReasonCode.OVER_CONFIDENT: "over-confident",
+    ReasonCode.UNDER_CONFIDENT: "under-confident",
+    ReasonCode.CALIBRATED: "calibrated",
+}
 # Ratios of temperatures closer to one than this are no change to a reader.
 _SAME = 0.02
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -39,11 +46,14 @@ class GraphFindings:
         ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
         ``text``.
     slope : float
-        Source temperature over target temperature: below 1 the model is over-confident.
+        Source temperature over target temperature: below 1 the model is over-confident. Not
+        informative where the verdict is ``abstain``.
     severity_bound : float
-        The largest ECE that this slope allows at the source temperature (Proposition 4).
+        The largest ECE at the source temperature that the accuracy interval allows: the distance
+        from mean confidence to the farther end. It assumes that one slope describes all nodes; the
+        ECE then equals the gap between mean confidence and accuracy.
     signals, gains : dict
-        What was measured, without labels.
+        What was measured, without labels; gains are factors against the source.
     nearest : list of (family, distance)
         Which shifts of the source look most like this graph.
     mean_confidence : tuple of float
@@ -66,6 +76,16 @@ class GraphFindings:
         """The temperature of the source."""
         return self.temperature * self.slope
 
+    @property
+    def direction(self) -> Direction:
+        """Whether the model is over- or under-confident at the source temperature.
+
+        ``unknown`` if the interval is too wide to tell, or the verdict is ``abstain``.
+        """
+        known = self.verdict != "abstain"
+        code = direction(self.mean_confidence[0], self.accuracy, known=known).code
+        return _DIRECTIONS.get(code, "unknown")
+
     def __repr__(self) -> str:
         accuracy, (before, after) = self.accuracy, self.mean_confidence
         codes = [reason.code.value for reason in self.reasons]
@@ -84,7 +104,8 @@ class GraphFindings:
             "schema": SCHEMA,
             "verdict": self.verdict,
             "reasons": [reason.to_dict() for reason in self.reasons],
-            "slope": self.slope,
+            "direction": self.direction,
+            "slope": None if self.verdict == "abstain" else self.slope,
             "severity_bound": self.severity_bound,
             "accuracy": interval | {"level": LEVEL},
             "mean_confidence": {"before": before, "after": after},
@@ -92,6 +113,7 @@ class GraphFindings:
             "gains": dict(self.gains),
             "nearest": [{"family": name, "distance": value} for name, value in self.nearest],
             "temperature": self.temperature,
+            "source_temperature": self.source_temperature,
         }
 
     def summary(self, width: int = 80) -> str:
@@ -108,8 +130,9 @@ class GraphFindings:
     def summary_rows(self) -> dict[str, str]:
         """Return the numbers of the summary by name."""
         accuracy, (before, after) = self.accuracy, self.mean_confidence
+        value = "not known" if self.verdict == "abstain" else f"{accuracy.value:.1%}"
         return {
-            "Accuracy": f"{accuracy.value:.1%} ({100 * LEVEL:.0f} % interval {accuracy.low:.1%} to "
+            "Accuracy": f"{value} ({100 * LEVEL:.0f} % interval {accuracy.low:.1%} to "
             f"{accuracy.high:.1%})",
             "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
             "Temperature": self._temperature_in_words(),
@@ -136,6 +159,8 @@ class Background:
     ----------
     card, response
         The source card, and the response surface that the answer was read from.
+    signals, novelty
+        What the response was read at, on the atlas's scales, and the distance from the atlas.
     name, class_names
         What the target's file calls it and its classes; "" and () if it has no names.
     confidence, predictions, degrees : (n,) arrays
@@ -148,6 +173,8 @@ class Background:
 
     card: CardData
     response: Response
+    signals: dict[str, float]
+    novelty: float
     name: str
     class_names: tuple[str, ...]
     confidence: FloatArray

@@ -181,6 +181,8 @@ def _background(answer: Answer, observation: Observation, labels: Labels) -> Bac
     return Background(
         card=answer.reading.card,
         response=answer.reading.response,
+        signals=answer.reading.signals,
+        novelty=answer.reading.novelty,
         name=graph.name,
         class_names=graph.class_names or (),
         confidence=probabilities.max(axis=1),

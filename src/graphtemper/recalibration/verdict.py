@@ -19,6 +19,8 @@ LEVEL = 0.90
 CAUTION_WIDTH, ABSTAIN_WIDTH = 0.06, 0.20
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
 CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
+# With fewer nodes than this, a share of them is not worth estimating.
+_FEWEST_NODES = 10
 # A gap between confidence and accuracy that is too small to call the model over-confident.
 _SMALL_GAP = 0.02
 
@@ -67,39 +69,58 @@ def judge(
     too_far = reading.novelty > ABSTAIN_NOVELTY and learned is None
     unreadable = reading.blind and learned is None
     if unreadable:
-        text = "the graph has no neighbours to read the signal from, on which this card relies."
-        reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, text))
+        reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
     if width > ABSTAIN_WIDTH or too_far or reading.flat or unreadable:
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
         hardest = 0.5 if too_far or unreadable else min(max(0.5, accuracy.low), accuracy.high)
-        reasons.append(_what_would_help(hardest, learned))
+        reasons.append(_what_would_help(hardest, reading.num_nodes, learned))
     return verdict, reasons
 
 
-def _what_would_help(accuracy: float, learned: Learned | None) -> Reason:
-    needed = labels_needed(accuracy)
+def _why_unreadable(reading: Reading) -> str:
+    """Say why the leading signal of the card cannot be measured."""
+    constant = reading.moments is not None and not np.any(reading.moments[1] > 0.0)
+    if constant and reading.num_nodes > 1:
+        return "all nodes have the same features, so there is no signal to read."
+    if reading.evidence.homophily is None:
+        return "the graph has no neighbours to read the signal from, on which this card relies."
+    return "the signal that this card relies on cannot be told from noise on this graph."
+
+
+def _what_would_help(accuracy: float, num_nodes: int, learned: Learned | None) -> Reason:
+    needed = labels_needed(accuracy, population=num_nodes)
     if learned is not None and learned.count >= needed:
         text = "the source temperature is kept, because no temperature would change anything."
         return Reason(ReasonCode.NO_TEMPERATURE_HELPS, text)
     total = "" if learned is None else " in all"
     text = (
         f"the accuracy is too uncertain to act on; labels of about {needed} target nodes{total} "
-        f"would bring it to within {CAUTION_WIDTH:.0%}."
+        f"would bring it to within {100 * CAUTION_WIDTH:.0f} points."
     )
+    if num_nodes <= _FEWEST_NODES:
+        nodes = "the one node" if num_nodes == 1 else f"all {num_nodes} nodes"
+        text = f"the graph is too small to estimate an accuracy; check {nodes} by hand."
     return Reason(ReasonCode.LABELS_NEEDED, text)
 
 
-def labels_needed(accuracy: float, half_width: float = CAUTION_WIDTH) -> int:
+def labels_needed(
+    accuracy: float, half_width: float = CAUTION_WIDTH, population: int | None = None
+) -> int:
     """Return the number of labels that bring a 90 % interval of the accuracy to a half-width.
+
+    In a finite population of N nodes, n / (1 + (n - 1) / N) labels do what n do in a large one.
 
     Examples
     --------
-    >>> labels_needed(0.8, 0.08)
-    68
+    >>> labels_needed(0.8, 0.08), labels_needed(0.8, 0.08, population=100)
+    (68, 41)
     """
     variance = max(accuracy * (1.0 - accuracy), 0.05)
-    return int(np.ceil(variance * (normal_quantile(LEVEL) / half_width) ** 2))
+    needed = variance * (normal_quantile(LEVEL) / half_width) ** 2
+    if population is not None:
+        needed = min(needed / (1.0 + max(needed - 1.0, 0.0) / population), population)
+    return int(np.ceil(needed))
 
 
 def _out_of_range(reading: Reading) -> list[Reason]:
@@ -117,14 +138,23 @@ def _out_of_range(reading: Reading) -> list[Reason]:
     return reasons
 
 
-def direction(confidence: float, accuracy: Estimate) -> Reason:
+def direction(confidence: float, accuracy: Estimate, *, known: bool = True) -> Reason:
     """Say whether the model is over- or under-confident, as far as the interval allows.
+
+    Where the accuracy is not ``known``, because the verdict is ``abstain``, nothing is claimed.
 
     Examples
     --------
     >>> direction(0.92, Estimate(0.85, 0.56, 0.96, "atlas")).text.split(": ")[1]
     'perhaps over-confident, but the interval (56% to 96%) is too wide to tell.'
     """
+    if not known:
+        text = (
+            f"at the source temperature the model claims {confidence:.1%}; whether that is too "
+            f"much or too little cannot be told (accuracy {accuracy.low:.0%} to "
+            f"{accuracy.high:.0%})."
+        )
+        return Reason(ReasonCode.DIRECTION_UNCLEAR, text)
     gap = confidence - accuracy.value
     word = "over-confident" if gap > 0 else "under-confident"
     code = ReasonCode.OVER_CONFIDENT if gap > 0 else ReasonCode.UNDER_CONFIDENT

@@ -107,7 +107,7 @@ def test_labels_give_the_calibration_error_of_the_labelled_nodes(reported, conte
 def test_the_map_is_the_plane_of_most_variance(reported, contents, case):
     result, atlas = reported[case], contents[case]["atlas"]
     response = result.background.response
-    target = response.coordinates(result.signals)
+    target = response.coordinates(result.background.signals)
     references = np.vstack([response.points, np.zeros(len(response.names))])
     # The target counts as a tenth of the 73 others.
     model = PCA(n_components=2).fit(np.vstack([references, *[target] * 7]))

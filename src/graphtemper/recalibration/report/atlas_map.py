@@ -17,7 +17,7 @@ _NAMED = 2
 _TARGET_SHARE = 0.1
 
 
-def atlas_map(background: Background, signals: dict[str, float]) -> dict[str, Any]:
+def atlas_map(background: Background) -> dict[str, Any]:
     """Return the positions of the target and the environments, nearest first, as plain values.
 
     Coordinates are principal components, in atlas standard deviations, of the environments, the
@@ -26,7 +26,7 @@ def atlas_map(background: Background, signals: dict[str, float]) -> dict[str, An
     Distances are those in the space of all signals, not on the map.
     """
     response, card = background.response, background.card
-    target = response.coordinates(signals)
+    target = response.coordinates(background.signals)
     references = np.vstack([response.points, np.zeros((1, len(response.names)))])
     every = np.vstack([references, target])
     weight = max(1.0, round(_TARGET_SHARE * len(references)))
@@ -68,7 +68,7 @@ def atlas_map(background: Background, signals: dict[str, float]) -> dict[str, An
         },
         "target": {"x": float(here[0]), "y": float(here[1])},
         "off_map": float(np.linalg.norm(target - centre - here @ axes)),
-        "novelty": response.novelty(signals),
+        "novelty": background.novelty,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, get_args
 
 from graphtemper._core.version import __version__
 from graphtemper.errors import InputError
@@ -19,6 +19,7 @@ from graphtemper.recalibration.report import panels, words
 from graphtemper.recalibration.report.atlas_map import atlas_map
 
 SCHEMA = "graphtemper.report/1"
+SchemaName = Literal["report", "recalibration"]
 _DIGITS = 6
 _NAMED_FAMILIES = 5
 
@@ -82,8 +83,8 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
             "meaning": words.temperature_meaning(result, card.probe.temperature),
         },
         "direction": {
-            "word": facts["direction"],
-            "slope": result.slope,
+            "word": numbers["direction"],
+            "slope": numbers["slope"],
             "theory": facts["theory"],
             "severity_bound": result.severity_bound,
             "severity": words.severity(result.severity_bound),
@@ -91,7 +92,7 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
         "causes": words.causes(result, background),
         "nearest": numbers["nearest"][:_NAMED_FAMILIES],
         "histogram": panels.histogram(background.confidence, result.probabilities.max(axis=1)),
-        "atlas": atlas_map(background, result.signals),
+        "atlas": atlas_map(background),
         "classes": panels.by_class(result, background),
         "degrees": panels.by_degree(result, background),
         "labels": panels.labelled(result, background),
@@ -105,19 +106,20 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
     return rounded
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON schema (draft 2020-12) of `content`.
+def schema(of: SchemaName = "report") -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of a report, or of `Recalibration.to_dict`.
 
     Examples
     --------
     >>> schema()["properties"]["schema"]["const"]
     'graphtemper.report/1'
+    >>> schema("recalibration")["properties"]["direction"]["enum"]
+    ['over-confident', 'under-confident', 'calibrated', 'unknown']
     """
-    text = (
-        resources.files("graphtemper.recalibration.report")
-        .joinpath("schema.json")
-        .read_text("utf-8")
-    )
+    if of not in get_args(SchemaName):
+        raise InputError(f"there is no schema of {of!r:.40}; choose report or recalibration.")
+    file = f"{of}_schema.json"
+    text = resources.files("graphtemper.recalibration.report").joinpath(file).read_text("utf-8")
     parsed: dict[str, Any] = json.loads(text)
     return parsed
 

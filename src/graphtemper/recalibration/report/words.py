@@ -164,7 +164,7 @@ def next_steps(result: Findings, background: Background) -> list[dict[str, Any]]
         )
         commands = ["graphtemper suggest-labels", "graphtemper recalibrate --labels"]
         steps.append(_step("label", f"Label about {count}{more} nodes", text, *commands))
-    strange = background.response.novelty(result.signals) > CAUTION_NOVELTY
+    strange = background.novelty > CAUTION_NOVELTY
     if result.verdict == "abstain" and strange:
         steps.append(_step("retrain", "Retrain, if such graphs will be common", _STRANGE))
     elif result.verdict != "abstain" and accuracy.high < source:
@@ -201,7 +201,7 @@ def labels_to_take(result: Findings, background: Background) -> int:
     if result.verdict == "trust":
         return 0
     accuracy = result.accuracy
-    strange = background.response.novelty(result.signals) > ABSTAIN_NOVELTY
+    strange = background.novelty > ABSTAIN_NOVELTY
     # Far from the atlas the interval does not apply, so every accuracy is possible.
     hardest = (
         0.5 if strange and not result.num_labels else min(max(0.5, accuracy.low), accuracy.high)
