@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm
-from graphtemper.cli.arguments import choose_nodes, load_graph, read_logits, resolve
+from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
@@ -116,33 +116,6 @@ def test_a_torch_module_is_told_how_to_be_wrapped(module):
     name = module("import torch\nmodel = torch.nn.Linear(2, 2)\n")
     with pytest.raises(InputError, match=r"graphtemper\.pyg\.predictor"):
         resolve(f"{name}:model")
-
-
-def test_logits_from_both_kinds_of_file(tmp_path):
-    logits = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
-    np.save(tmp_path / "a.npy", logits)
-    np.savez(tmp_path / "a.npz", logits=logits)
-    for name in ("a.npy", "a.npz"):
-        assert np.array_equal(read_logits(tmp_path / name, 60), logits)
-        with pytest.raises(FileError, match=rf"{name}: the logits must have shape \(61, K\)"):
-            read_logits(tmp_path / name, 61)
-
-
-def test_odd_logits(tmp_path):
-    np.savez(tmp_path / "a.npz", scores=np.zeros((60, 3)))
-    with pytest.raises(FileError, match="key 'logits' is missing"):
-        read_logits(tmp_path / "a.npz", 60)
-    np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(FileError, match="of numbers"):
-        read_logits(tmp_path / "a.npy", 60)
-    (tmp_path / "b.npy").write_bytes(b"\x93NUMPY\x01\x00")
-    with pytest.raises(FileError, match="damaged"):
-        read_logits(tmp_path / "b.npy", 60)
-    with pytest.raises(FileError, match=r"c\.npy does not exist"):
-        read_logits(tmp_path / "c.npy", 60)
-    np.save(tmp_path / "d.npy", np.full((60, 2), np.nan))
-    with pytest.raises(FileError, match="node 0 hold nan"):
-        read_logits(tmp_path / "d.npy", 60)
 
 
 def test_nodes_from_a_file(tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.helpers import check_refusal
+from tests.helpers import check_refusal, schema_errors
 
 from graphtemper import Graph
 
@@ -90,9 +90,7 @@ def test_diagnose(call, deployed):
     for word in ("Slope", "theory", "Direction", "Severity", "Looks like", "Homophily", "SNR"):
         assert word in text.stdout
     facts = json.loads(call(*arguments, "--json", cwd=folder).stdout)
-    assert facts["direction"].split(",")[0] in (
-        *("over-confident", "under-confident", "calibrated within error", "unclear"),
-    )
+    assert schema_errors(facts) == []
     assert facts["target"]["homophily"] < facts["source"]["homophily"]
     assert 0 < facts["theory"]["slope"] < 1.5
     assert facts["nearest"][0]["distance"] <= facts["nearest"][1]["distance"]
@@ -157,7 +155,7 @@ def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):
         (("target.npz", "--logits", "short.npy", *GOOD[2:]), "short.npy: the logits must have"),
         (("target.npz", *GOOD, "--nodes", "junk.txt"), "junk.txt, line 2: 'abc' is not a node"),
         (("target.npz", *GOOD, "--split", "test:0"), "0 test splits"),
-        (("target.npz", *GOOD[:4], "--out", "never.csv"), ".npz or a .parquet"),
+        (("target.npz", *GOOD[:4], "--out", "never.xlsx"), ".npz, .parquet or .csv"),
         (("nowhere.npz", *GOOD), "nowhere.npz does not exist"),
     ],
 )
@@ -167,6 +165,18 @@ def test_bad_deployments_are_one_sentence(call, deployed, arguments, message):
     check_refusal(result)
     assert message in result.stderr
     assert not list(folder.glob("never*"))
+
+
+def test_a_result_as_csv_holds_the_numbers_of_the_npz(call, deployed, tmp_path):
+    folder, _ = deployed
+    arguments = ("recalibrate", "target.npz", *GOOD[:4], "--nodes", "nodes.txt", "--per-node")
+    for name in ("result.csv", "result.npz"):
+        assert call(*arguments, "--out", tmp_path / name, cwd=folder).returncode == 0
+    rows = np.genfromtxt(tmp_path / "result.csv", delimiter=",", names=True)
+    with np.load(tmp_path / "result.npz") as arrays:
+        assert np.array_equal(rows["node"], arrays["nodes"])
+        assert np.array_equal(rows["probability_1"], arrays["probabilities"][:, 1])
+        assert np.array_equal(rows["temperature"], arrays["node_temperatures"])
 
 
 def test_parquet_needs_pyarrow(call, deployed):

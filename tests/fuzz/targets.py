@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from graphtemper import Graph, SourceCard, csbm, datasets, models
 from graphtemper.card.journal import Journal
-from graphtemper.cli.arguments import choose_nodes, read_logits
+from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
 from graphtemper.monitor import Entry, Log, find_logits
@@ -29,6 +29,7 @@ from graphtemper.scale import Serial, ShardedGraph, convert_graph
 from graphtemper.scale.clean_pass import Run, clean_pass
 from graphtemper.scale.conversion.tables import read_edges, read_features
 from graphtemper.scale.evidence.measure import measure
+from graphtemper.scale.logits.logit_files import read_logits
 from graphtemper.scale.logits.logit_tables import LogitTables
 from graphtemper.scale.storage.workspace import open_workspace
 from graphtemper.signals.evidence import Probe
@@ -70,6 +71,17 @@ def read_watched(path):
     parts = snapshot.load()
     batches = [logits for part in range(len(parts)) for _, logits in parts.batches(part)]
     assert all(np.isfinite(logits).all() for logits in batches)
+
+
+def read_whole(path):
+    assert np.isfinite(read_logits(path, NODES, 2)).all()
+
+
+def write_safetensors(path):
+    logits = MODEL(GRAPH).astype("<f4")
+    entry = {"dtype": "F32", "shape": logits.shape, "data_offsets": [0, logits.nbytes]}
+    header = json.dumps({"logits": entry}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + logits.tobytes())
 
 
 def read_tables(path):
@@ -201,12 +213,13 @@ TARGETS = {
     "graph.npz": Target(write_graph, Graph.load),
     "card.json": Target(lambda path: card().save(path), SourceCard.load),
     "model.npz": Target(MODEL.save, models.load),
-    "logits.npz": Target(
-        lambda path: np.savez(path, logits=MODEL(GRAPH)), lambda path: read_logits(path, NODES)
+    "logits.npz": Target(lambda path: np.savez(path, logits=MODEL(GRAPH)), read_whole),
+    "logits.npy": Target(lambda path: np.save(path, MODEL(GRAPH)), read_whole),
+    "logits.csv": Target(
+        lambda path: np.savetxt(path, MODEL(GRAPH), "%.9g", ",", header="0,1", comments=""),
+        read_whole,
     ),
-    "logits.npy": Target(
-        lambda path: np.save(path, MODEL(GRAPH)), lambda path: read_logits(path, NODES)
-    ),
+    "logits.safetensors": Target(write_safetensors, read_whole),
     "watched.npy": Target(
         lambda path: np.save(path, np.asfortranarray(MODEL(GRAPH))), read_watched
     ),

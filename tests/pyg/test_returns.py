@@ -37,6 +37,21 @@ def test_probabilities_are_named_and_converted_on_request(graph):
         predictor(half)(graph)
 
 
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_a_binary_score_is_the_second_of_two_logits(graph, shape):
+    """The probability of class 1 is the sigmoid that the module was trained with."""
+    head = Linear(FEATURES, 1)
+    own = head(torch.as_tensor(graph.features)).detach().numpy().reshape(-1)
+    model = predictor(head, adapter=lambda net, data: net(data.x).reshape(shape), returns="binary")
+    np.testing.assert_allclose(apply(model(graph))[:, 1], 1.0 / (1.0 + np.exp(-own)), atol=1e-6)
+    assert model.check(graph.to_pyg()).equal_predictions == 1.0
+    sure = predictor(head, adapter=lambda net, data: net(data.x).sigmoid(), returns="binary")
+    with pytest.raises(InputError, match="before the sigmoid"):
+        sure.check(graph.to_pyg())
+    with pytest.raises(InputError, match="several numbers per node; leave out"):
+        predictor(mlp(), adapter=lambda net, data: net(data.x), returns="binary")(graph)
+
+
 def test_a_probability_of_zero_stays_finite(graph):
     sure = predictor(
         mlp(),
@@ -53,7 +68,7 @@ def test_a_probability_of_zero_stays_finite(graph):
         (lambda x: (x, x), "returned tuple, not a tensor"),
         (lambda x: x.numpy(), "returned ndarray, not a tensor"),
         (lambda x: x[:-1], r"shape \(249, 6\) for 250 nodes"),
-        (lambda x: x[:, 0], r"shape \(250,\), one number per node"),
+        (lambda x: x[:, 0], r"shape \(250,\), one number per node; .*returns=\"binary\""),
         (lambda x: x[:, :1], r"shape \(250, 1\), one number per node"),
         (lambda x: x[None], r"shape \(1, 250, 6\)"),
         (lambda x: x.argmax(1, keepdim=True).expand(-1, 3), "not real numbers"),

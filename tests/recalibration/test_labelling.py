@@ -283,6 +283,24 @@ BAD = {
 }
 
 
+def test_labels_as_a_series_give_the_same_bytes():
+    pandas = pytest.importorskip("pandas")
+    given = {7: 1, 3: 0, 5: 1}
+    found, known = (
+        read_labels(labels, None, np.arange(10), 10, 2) for labels in (pandas.Series(given), given)
+    )
+    assert np.array_equal(found.rows, known.rows)
+    assert np.array_equal(found.classes, known.classes)
+    for labels, named in (
+        (pandas.Series([1, 0], index=[3, 3]), "name a node twice"),
+        (pandas.Series([1.0, np.nan]), "the label of node 0"),
+        (pandas.DataFrame({"class": [1, 0]}), "is a table"),
+        (pandas.Series([1], index=["a"]), "a node in labels"),
+    ):
+        with pytest.raises(InputError, match=named):
+            read_labels(labels, None, np.arange(10), 10, 2)
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_bad_labels_are_one_clear_sentence(card, model, target, name):
     labels, named = BAD[name]

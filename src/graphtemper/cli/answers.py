@@ -14,7 +14,7 @@ _DIRECTIONS = {
     "over-confident": "over-confident",
     "under-confident": "under-confident",
     "calibrated": "calibrated within error",
-    "unknown": "cannot be told: the interval is too wide",
+    "unknown": "unknown, because the interval is too wide",
 }
 
 

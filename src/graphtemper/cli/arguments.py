@@ -1,4 +1,4 @@
-"""Turn command-line arguments into graphs, predictors, logits and nodes."""
+"""Turn command-line arguments into graphs, predictors and nodes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import models
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.files import open_array, read_npz
 from graphtemper._core.safe_reading import read_lines
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
-from graphtemper.models.predictor import Predictor, checked_logits, declared_passes
+from graphtemper.models.predictor import Predictor, declared_passes
 
 SPLITS = ("train", "val", "test")
 
@@ -153,22 +151,6 @@ def _guarded(predictor: Any, spec: str) -> Predictor:
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split()).rstrip(".")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def read_logits(path: str | os.PathLike[str], num_nodes: int) -> FloatArray:
-    """Read logits (N, K) from an ``.npz`` with the key ``logits``, or from a ``.npy``."""
-    source = Path(path)
-    if source.suffix == ".npy":
-        values = open_array(source, "logits")
-    else:
-        arrays = read_npz(source)
-        if "logits" not in arrays:
-            raise FileError(f"{source}: key 'logits' is missing; save the array under that name.")
-        values = arrays["logits"]
-    try:
-        return checked_logits(values, num_nodes)
-    except InputError as error:
-        raise FileError(f"{source}: {error}") from error
 
 
 def choose_nodes(

@@ -59,7 +59,8 @@ def recalibrate(
     Parameters
     ----------
     out
-        Result: .npz with probabilities, nodes, temperature, accuracy and verdict; or .parquet.
+        Result: .npz with probabilities, nodes, temperature, accuracy and verdict; or .parquet or
+        .csv with one row per node.
     class_shares
         estimate also corrects predictions for changed class shares where the evidence is
         sufficient; predictions may change. report only mentions the change.
@@ -141,8 +142,9 @@ def _run(
 ) -> tuple[Recalibration, SourceCard]:
     from graphtemper import SourceCard
     from graphtemper import recalibrate as job
-    from graphtemper.cli.arguments import choose_nodes, load_graph, read_logits, resolve
+    from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
     from graphtemper.recalibration.label_files import read_label_file
+    from graphtemper.scale.logits.logit_files import read_logits
 
     if (deployed.predict is None) == (deployed.logits is None):
         raise InputError("give either the model with --predict or its logits with --logits.")
@@ -153,7 +155,7 @@ def _run(
     if deployed.predict is not None:
         predictor = resolve(deployed.predict)
     elif deployed.logits is not None:
-        predictor = read_logits(deployed.logits, target.num_nodes)
+        predictor = read_logits(deployed.logits, target.num_nodes, source.num_classes)
     classes, plan = None, None
     if labels is not None:
         classes, plan = read_label_file(labels, target.num_nodes, source.num_classes)

@@ -32,8 +32,8 @@ Predict = Annotated[
 Logits = Annotated[
     Path | None,
     Parameter(
-        help="The model's logits instead: .npz with the key `logits`, or .npy. Fewer signals are "
-        "available, so the interval is wider."
+        help="The model's logits instead: .npy, .npz with the key `logits`, .csv, .parquet or "
+        ".safetensors. Fewer signals are available, so the interval is wider."
     ),
 ]
 Labels = Annotated[

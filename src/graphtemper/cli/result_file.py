@@ -1,4 +1,4 @@
-"""Write the result of `graphtemper recalibrate` as .npz or .parquet."""
+"""Write the result of `graphtemper recalibrate` as .npz, .parquet or .csv."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from graphtemper.errors import InputError, MissingExtraError
 if TYPE_CHECKING:
     from graphtemper.recalibration.job import Recalibration
 
+_SNAPSHOTS = (".npz", ".npy", ".parquet", ".csv", ".safetensors")
+
 
 def check_path(out: Path) -> None:
     """Raise an error if no result can be written to ``out``, before anything is measured."""
-    if out.suffix not in (".npz", ".parquet"):
-        raise InputError(f"cannot write {out}; the result is an .npz or a .parquet file.")
+    if out.suffix not in (".npz", ".parquet", ".csv"):
+        raise InputError(f"cannot write {out}; the result is an .npz, .parquet or .csv file.")
     if out.suffix == ".parquet":
         _pyarrow()
 
@@ -58,7 +60,7 @@ def _is_read(path: Path, source: Path) -> bool:
     try:
         if source.is_dir():
             inside = path.resolve().parent == source.resolve()
-            return inside and path.exists() and path.suffix in (".npz", ".npy", ".parquet")
+            return inside and path.exists() and path.suffix in _SNAPSHOTS
         return path.resolve() == source.resolve() or path.samefile(source)
     except (OSError, ValueError, RuntimeError):  # one does not exist, or is not a path
         return False
@@ -81,7 +83,7 @@ def _pyarrow() -> Any:
         return import_module("pyarrow")
     except ImportError as error:
         raise MissingExtraError(
-            "a .parquet result needs pyarrow; run pip install pyarrow, or write an .npz."
+            "a .parquet result needs pyarrow; run pip install pyarrow, or write an .npz or .csv."
         ) from error
 
 
@@ -107,14 +109,20 @@ def write(out: Path, result: Recalibration) -> None:
             arrays |= {"class_shares": result.class_shares, "logit_shift": result.logit_shift}
         write_npz(out, arrays)
         return
-    import json
-
-    pyarrow = _pyarrow()
     columns = {"node": nodes} | {
         f"probability_{k}": column for k, column in enumerate(result.probabilities.T)
     }
     if result.node_temperatures is not None:
         columns["temperature"] = result.node_temperatures
+    if out.suffix == ".csv":
+        with atomic_write(out) as stream:
+            stream.write(f"{','.join(columns)}\n".encode())
+            for row in zip(*(column.tolist() for column in columns.values()), strict=True):
+                stream.write(f"{','.join(map(repr, row))}\n".encode())
+        return
+    import json
+
+    pyarrow = _pyarrow()
     facts = {"graphtemper": json.dumps(result.to_dict(), allow_nan=False)}
     table = pyarrow.table(columns).replace_schema_metadata(facts)
     with atomic_write(out) as stream:

@@ -146,13 +146,13 @@ def recalibrate(
 def recalibrate_logits(
     logits: Path, *, card: CardPath, out: Path, scheduler: Scheduler = None, as_json: Json = False
 ) -> None:
-    """Recalibrate logits that another job wrote as Parquet, without graph and model.
+    """Recalibrate logits that another job wrote, without graph and model.
 
     Parameters
     ----------
     logits
         A Parquet file or a directory of them: columns logit_0, logit_1, ... or one list column
-        logits, and optionally node.
+        logits, and optionally node. Or one .npy, .npz, .csv or .safetensors.
     out
         A new directory: files of the same names with probabilities, and _answer.json.
     """

@@ -10,10 +10,11 @@ from graphtemper.monitor.change import Change, capital, changes
 from graphtemper.monitor.entry import Entry, Missed
 from graphtemper.monitor.gates import Gate
 from graphtemper.monitor.log import Log
-from graphtemper.monitor.logit_snapshots import LogitArray, LogitSnapshot, find_logits
+from graphtemper.monitor.logit_snapshots import LogitSnapshot, find_logits
 from graphtemper.monitor.prometheus import exposition
 from graphtemper.monitor.snapshots import Snapshot, find_snapshots, windows
 from graphtemper.monitor.watch import alarms, check_model, fingerprint, follow, follow_logits
+from graphtemper.scale.logits.logit_files import LogitArray
 
 __all__ = [
     "Change",

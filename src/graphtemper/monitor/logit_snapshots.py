@@ -1,4 +1,4 @@
-"""Snapshots of logits that a model wrote as Parquet, ``.npy`` or ``.npz``."""
+"""Snapshots of logits that a model wrote, in any format of `scale.logits.logit_files`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.files import open_array, read_npz
 from graphtemper._core.stamps import Stamp, stamp
 from graphtemper.errors import FileError, InputError
-from graphtemper.models.predictor import checked_logits
 from graphtemper.monitor.snapshots import (
     StoredSnapshot,
     is_sharded_graph,
@@ -25,12 +22,11 @@ from graphtemper.monitor.snapshots import (
     refuse_shards,
     with_unique_names,
 )
-from graphtemper.scale.logits.logit_tables import LogitParts, LogitTables
+from graphtemper.scale.logits.logit_files import ARRAYS, EXPECTED, FORMATS, open_logits
+from graphtemper.scale.logits.logit_tables import LogitParts
 from graphtemper.scale.storage.parquet import parquet_files
-from graphtemper.scale.storage.shards import VALUES_AT_ONCE
 
-_ARRAYS = (".npz", ".npy")
-_EXPECTED = "name Parquet, .npz or .npy files of logits, or a folder of them."
+_EXPECTED = f"name {EXPECTED} files of logits, or a folder of them."
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +44,7 @@ class LogitSnapshot(StoredSnapshot[LogitParts]):
 
         Examples
         --------
+        >>> from graphtemper.monitor import LogitArray
         >>> parts = LogitArray(np.array([[0.0, 2.0]]), 2)
         >>> LogitSnapshot.digest_of(parts)[:16]
         '9b6ce3a0f8830caa'
@@ -89,63 +86,11 @@ class HashedParts:
         return self._hash.hexdigest()
 
 
-@dataclass(frozen=True, eq=False)
-class LogitArray:
-    """Logits (N, K) in one array, possibly memory-mapped, read in blocks of rows.
-
-    Examples
-    --------
-    >>> parts = LogitArray(np.array([[0.0, 2.0], [1.0, 0.0]]), 2)
-    >>> len(parts), [logits.tolist() for _, logits in parts.batches(0)]
-    (1, [[[0.0, 2.0], [1.0, 0.0]]])
-    """
-
-    values: NDArray[Any]
-    num_classes: int
-
-    @classmethod
-    def open(cls, path: Path, num_classes: int) -> LogitArray:
-        """Read the key ``logits`` of an ``.npz``, or memory-map an ``.npy``."""
-        if path.suffix == ".npz":
-            arrays = read_npz(path)
-            if "logits" not in arrays:
-                raise FileError(
-                    f"{path}: key 'logits' is missing; save the array under that name. To watch "
-                    "graphs, name their model with --predict."
-                )
-            values = arrays["logits"]
-        else:
-            values = open_array(path, "logits")
-        if values.ndim != 2 or values.shape[1] != num_classes:
-            raise FileError(
-                f"{path}: the logits must have shape (N, {num_classes}), as the card has "
-                f"{num_classes} classes, not {values.shape}."
-            )
-        return cls(values, num_classes)
-
-    @property
-    def _step(self) -> int:
-        return max(VALUES_AT_ONCE // self.num_classes, 1)
-
-    def __len__(self) -> int:
-        return max(-(-len(self.values) // self._step), 1)
-
-    def batches(self, shard: int) -> Iterator[tuple[None, FloatArray]]:
-        """Yield the logits of one part, if it has any."""
-        start = shard * self._step
-        rows = self.values[start : start + self._step]
-        if len(rows):
-            try:
-                yield None, checked_logits(rows, len(rows))
-            except InputError as error:
-                raise FileError(f"from row {start} on: {error}") from error
-
-
 def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> list[LogitSnapshot]:
     """Return the snapshots of logits in files and folders, sorted by name.
 
-    A file is a snapshot: Parquet, ``.npy``, or ``.npz`` with the key ``logits``. A folder of
-    Parquet files is one snapshot too; the files are its shards, as for
+    A file is a snapshot: Parquet, ``.npy``, ``.npz`` with the key ``logits``, CSV or safetensors. A
+    folder of Parquet files is one snapshot too; the files are its shards, as for
     `graphtemper.scale.recalibrate_logits`. Any other folder holds snapshots: its files and its
     folders of shards, also if Spark gave these folders names such as ``day1.parquet``. Names that
     begin with a dot or an underscore are skipped.
@@ -163,7 +108,7 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
     for path in map(Path, paths):
         if path.is_dir():
             places += _snapshots_in(path)
-        elif path.is_file() and path.suffix in (*_ARRAYS, ".parquet"):
+        elif path.is_file() and path.suffix in FORMATS:
             places.append(path)
         else:
             raise FileError(f"there is no snapshot {path}; {_EXPECTED}")
@@ -175,7 +120,8 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
             None,
             partial(_load, place, num_classes),
             stamp=partial(_stamp, place),
-            may_crash=place.suffix != ".npz",  # an .npy is mapped, and may be cut off meanwhile
+            # An .npy is mapped, and may be cut off meanwhile.
+            may_crash=place.suffix in (".npy", ".parquet") or place.is_dir(),
         )
         for name, place in with_unique_names(places)
     ]
@@ -187,7 +133,7 @@ def _snapshots_in(folder: Path) -> list[Path]:
     items = [
         item
         for item in list_folder(folder)
-        if _holds_shards(item) or (item.suffix in _ARRAYS and not os.path.isdir(item))
+        if _holds_shards(item) or (item.suffix in ARRAYS and not os.path.isdir(item))
     ]
     if _holds_shards(folder):
         if items:
@@ -218,6 +164,4 @@ def _stamp(place: Path) -> Stamp:
 
 
 def _load(place: Path, num_classes: int) -> LogitParts:
-    if place.suffix in _ARRAYS and place.is_file():
-        return LogitArray.open(place, num_classes)
-    return LogitTables.open(place, num_classes)
+    return open_logits(place, num_classes)

@@ -28,7 +28,7 @@ from graphtemper.pyg.batches import Batches, Rows
 from graphtemper.pyg.deferred import DeferredReader, LinearMaps, MakeInputs, find_maps
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.inputs import Inputs, from_data, from_graph
-from graphtemper.pyg.returns import Returns, as_logits, checked_output
+from graphtemper.pyg.returns import Returns, as_logits, check_binary, checked_output
 from graphtemper.pyg.signature import Argument, Needs, arguments, needs, optional_fields
 
 if TYPE_CHECKING:
@@ -66,9 +66,10 @@ def predictor(
         The trained module.
     adapter : callable, optional
         ``adapter(module, data) -> tensor (N, K)`` for modules that are called in another way.
-    returns : {"logits", "probabilities", "log-probabilities"}
+    returns : {"logits", "probabilities", "log-probabilities", "binary"}
         What the module returns. Probabilities become logits by their logarithm, where a zero
-        counts as the smallest normal float32; log-probabilities already are logits.
+        counts as the smallest normal float32; log-probabilities already are logits. ``"binary"`` is
+        one score g per node, (N,) or (N, 1), as for ``BCEWithLogitsLoss``: the logits are 0 and g.
     batches : Batches, optional
         For a graph that does not fit into one pass: the number of hops that the module reads, and
         of nodes per batch.
@@ -226,6 +227,8 @@ class Predictor:
         relative = tolerance(home(self.module)[1])
         run = partial(self._own_logits, graph)
         own = run(data) if logits is None else self._checked(logits, graph)
+        if self.returns == "binary":
+            check_binary(own, self.__name__)
         try:
             wrapped = self(graph)
         except ModelError as error:
@@ -254,7 +257,7 @@ class Predictor:
         tensor, rows = torch.as_tensor(logits), graph.classified
         if len(tensor) != rows.size:
             rows = np.arange(graph.num_nodes)
-        checked = checked_output(tensor, rows.size, "logits")
+        checked = checked_output(tensor, rows.size, "logits", self.returns)
         return _spread(as_logits(checked, self.returns, self.__name__), rows, graph.num_nodes)
 
     def _own_logits(self, graph: Graph, data: Data | HeteroData) -> NDArray[np.float32]:
@@ -285,18 +288,27 @@ class Predictor:
         except GraphTemperError:
             raise
         except Exception as error:
+            width, given = input_width(self.module), inputs.num_features
+            if width is not None and width != given:
+                raise ModelError(
+                    f"{self.__name__} takes {width} feature columns but the graph has {given}; "
+                    "use the graph's own model, or the columns that it was trained on."
+                ) from error
             raise ModelError(
                 f"{self.__name__} raised {type(error).__name__} on a graph with "
-                f"{inputs.num_nodes} nodes and {inputs.num_features} feature columns: {error}"
+                f"{inputs.num_nodes} nodes and {given} feature columns: {error}"
             ) from error
         if graph.target_type is None:
-            return checked_output(output, inputs.num_nodes, self.__name__)
+            return self._rows(output, inputs.num_nodes)
         names, rows = graph.node_type_names, graph.classified
         if isinstance(output, dict) and names is not None:
             output = output.get(names[graph.target_type], output)
         if isinstance(output, torch.Tensor) and len(output) == graph.num_nodes:
-            return checked_output(output, graph.num_nodes, self.__name__)[rows]
-        return checked_output(output, rows.size, self.__name__)
+            return self._rows(output, graph.num_nodes)[rows]
+        return self._rows(output, rows.size)
+
+    def _rows(self, output: Any, num_nodes: int) -> NDArray[np.float64]:
+        return checked_output(output, num_nodes, self.__name__, self.returns)
 
     def _call(self, inputs: Inputs) -> Any:
         if self.adapter is not None:
@@ -311,6 +323,22 @@ class Predictor:
             else:
                 positional.append(value)
         return self.module(*positional, **keyword)
+
+
+def input_width(module: torch.nn.Module) -> int | None:
+    """Return the number of columns that the first layer with a fixed width takes, if any.
+
+    Examples
+    --------
+    >>> input_width(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(4, 2)))
+    4
+    """
+    for layer in module.modules():
+        for name in ("in_channels", "in_features"):
+            width = getattr(layer, name, None)
+            if isinstance(width, int) and width > 0:
+                return width
+    return None
 
 
 def _spread(

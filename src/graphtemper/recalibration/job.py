@@ -8,7 +8,6 @@ labels of the target graph are never read, only those that the caller passes.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
@@ -31,7 +30,7 @@ from graphtemper.recalibration.class_shares import support
 from graphtemper.recalibration.class_shares.support import ClassShares
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
 from graphtemper.recalibration.findings import Background, Findings
-from graphtemper.recalibration.labelling import LabelPlan, read_labels
+from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_labels
 from graphtemper.recalibration.reasons import Reason
 from graphtemper.signals.observation import Observation
 
@@ -201,7 +200,7 @@ def recalibrate(
     nodes: Nodes = None,
     *,
     seed: int = 0,
-    labels: Mapping[int, int] | None = None,
+    labels: LabelsGiven | None = None,
     plan: LabelPlan | None = None,
     objective: Objective = "likelihood",
     class_shares: ClassShares = "report",
@@ -226,8 +225,9 @@ def recalibrate(
     seed
         Seed of the perturbed passes.
     labels
-        Classes of target nodes that were labelled by hand: ``{node: class}``. The atlas is then the
-        prior and the labels the likelihood, for the accuracy and for the temperature (see
+        Classes of target nodes that were labelled by hand: ``{node: class}``, or a pandas
+        ``Series`` of classes indexed by node. The atlas is then the prior and the labels the
+        likelihood, for the accuracy and for the temperature (see
         `graphtemper.recalibration.few_labels`). None and {} give the same bytes.
     plan
         From `suggest_labels`, if it chose the labelled nodes, so that its weights are used. Without

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,11 @@ from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.findings import Findings
 
+if TYPE_CHECKING:
+    from pandas import Series
+
+LabelsGiven: TypeAlias = "Mapping[int, int] | Series[int]"
+"""Labels of the target: ``{node: class}``, or a pandas ``Series`` of classes indexed by node."""
 # A weight is a number of nodes, up to a factor; sums and squares of these are finite.
 WEIGHTS = 1e-12, 1e12
 
@@ -86,7 +92,7 @@ def suggest_labels(result: Findings, count: int, seed: int = 0) -> LabelPlan:
 
 
 def read_labels(
-    labels: Mapping[int, int] | None,
+    labels: LabelsGiven | None,
     plan: LabelPlan | None,
     nodes: NDArray[np.int64],
     num_nodes: int,
@@ -97,7 +103,8 @@ def read_labels(
     Parameters
     ----------
     labels
-        Class of each labelled node; None and {} mean no labels.
+        Class of each labelled node, as a mapping or a pandas ``Series`` indexed by node; None and
+        {} mean no labels.
     plan
         The plan that the nodes come from, if `suggest_labels` chose them.
     nodes
@@ -115,14 +122,11 @@ def read_labels(
     """
     if labels is None:
         labels = {}
-    if not isinstance(labels, Mapping):
-        raise InputError(
-            f"labels must map nodes to classes, as in {{17: 2}}, not a {type(labels).__name__}."
-        )
+    pairs = _pairs(labels)
     weight = None if plan is None else _weights(plan)
-    row = {int(node): k for k, node in reversed(list(enumerate(nodes)))} if labels else {}
+    row = {int(node): k for k, node in reversed(list(enumerate(nodes)))} if pairs else {}
     rows, classes, weights = [], [], []
-    for key, value in labels.items():
+    for key, value in pairs:
         node = check_integer(key, "a node in labels", 0, num_nodes - 1)
         if node not in row:
             raise InputError(
@@ -138,6 +142,29 @@ def read_labels(
         classes.append(check_integer(value, f"the label of node {node}", 0, num_classes - 1))
         weights.append(1.0 if weight is None else weight[node])
     return Labels(np.array(rows, np.int64), np.array(classes, np.int64), np.array(weights))
+
+
+def _pairs(labels: Any) -> list[tuple[int, int]]:
+    """Return nodes and classes of a mapping, or of anything with an index and items, as pandas has.
+
+    Examples
+    --------
+    >>> _pairs({17: 2})
+    [(17, 2)]
+    """
+    if isinstance(labels, Mapping):
+        return list(labels.items())
+    if not (hasattr(labels, "index") and callable(getattr(labels, "items", None))):
+        raise InputError(
+            "labels must map nodes to classes, as in {17: 2} or a Series indexed by node, not a "
+            f"{type(labels).__name__}."
+        )
+    if getattr(labels, "ndim", 1) != 1:
+        raise InputError("labels is a table; pass its column of classes, indexed by node.")
+    pairs = list(labels.items())
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise InputError("labels name a node twice; keep one label per node.")
+    return pairs
 
 
 def _weights(plan: LabelPlan) -> dict[int, float]:

@@ -85,7 +85,7 @@ def _why_unreadable(reading: Reading) -> str:
         return "all nodes have the same features, so there is no signal to read."
     if reading.evidence.homophily is None:
         return "the graph has no neighbours to read the signal from, on which this card relies."
-    return "the signal that this card relies on cannot be told from noise on this graph."
+    return "on this graph noise hides the signal that this card relies on."
 
 
 def _what_would_help(accuracy: float, num_nodes: int, learned: Learned | None) -> Reason:
@@ -151,7 +151,7 @@ def direction(confidence: float, accuracy: Estimate, *, known: bool = True) -> R
     if not known:
         text = (
             f"at the source temperature the model claims {confidence:.1%}; whether that is too "
-            f"much or too little cannot be told (accuracy {accuracy.low:.0%} to "
+            f"much or too little is unknown (accuracy {accuracy.low:.0%} to "
             f"{accuracy.high:.0%})."
         )
         return Reason(ReasonCode.DIRECTION_UNCLEAR, text)

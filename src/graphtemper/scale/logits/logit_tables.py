@@ -93,6 +93,10 @@ class LogitTables:
     def __len__(self) -> int:
         return len(self.files)
 
+    def file_name(self, shard: int) -> str:
+        """Return the name of a part's result."""
+        return self.files[shard].name
+
     def empty_batch(self, shard: int) -> tuple[Any, FloatArray]:
         """Return no nodes, with the type they have in a file, and no logits."""
         schema = open_parquet(self.files[shard]).schema_arrow

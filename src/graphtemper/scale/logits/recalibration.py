@@ -1,4 +1,4 @@
-"""Recalibration of logits that are stored as Parquet, without the graph and the model.
+"""Recalibration of logits that are stored in files, without the graph and the model.
 
 One pass over the files computes statistics, which is all that `estimate_logits` needs; a second one
 writes probabilities. From logits alone a card can use confidence signals only, and without features
@@ -34,6 +34,7 @@ from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.evidence.logit_sums import LogitSums
 from graphtemper.scale.evidence.sums import Sums, total
 from graphtemper.scale.logits.confidence_sketch import REACH, ConfidenceSketch
+from graphtemper.scale.logits.logit_files import LogitArray, open_logits
 from graphtemper.scale.logits.logit_tables import LogitParts, LogitTables, scaled_batches
 from graphtemper.scale.matching import LogitRange, match_confidence, smallest_gap
 from graphtemper.scale.probability_files import (
@@ -67,13 +68,14 @@ def recalibrate_logits(
     engine: Engine | None = None,
     moments: tuple[FloatArray, FloatArray] | None = None,
 ) -> ShardedRecalibration:
-    """Recalibrate logits that are stored as Parquet files, without the graph and the model.
+    """Recalibrate logits that are stored in files, without the graph and the model.
 
     Parameters
     ----------
     logits
-        A Parquet file, or a directory of them; see
-        `graphtemper.scale.logits.logit_tables.LogitTables`.
+        A Parquet file or a directory of them, see
+        `graphtemper.scale.logits.logit_tables.LogitTables`; or one file of another format, see
+        `graphtemper.scale.logits.logit_files`.
     card
         The source card.
     out
@@ -106,7 +108,7 @@ def recalibrate_logits(
     """
     check_instance(card, SourceCard, "card", "recalibrate_logits(logits, card, out)")
     out, engine = Path(out).absolute(), engine or Serial()
-    tables = LogitTables.open(logits, card.num_classes)
+    tables = open_logits(logits, card.num_classes)
     require_parquet()
     with atomic_directory(out) as folder:
         answer, _, counts = _measure(engine, tables, card, moments)
@@ -258,7 +260,7 @@ def _nearest_temperature(
 def _write_shard(
     shard: int,
     *,
-    tables: LogitTables,
+    tables: LogitArray | LogitTables,
     starts: list[int],
     temperature: float,
     relative: float,
@@ -273,4 +275,4 @@ def _write_shard(
         if row == starts[shard]:  # Spark writes empty files; so does the result
             yield tables.empty_batch(shard)
 
-    return write_probabilities(folder / tables.files[shard].name, blocks())
+    return write_probabilities(folder / tables.file_name(shard), blocks())

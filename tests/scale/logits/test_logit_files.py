@@ -1,0 +1,124 @@
+"""Logits in every format: the same numbers, in the graph's order, or one sentence."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.helpers import needs
+
+from graphtemper.errors import FileError
+from graphtemper.scale.logits.logit_files import open_logits, read_logits
+
+LOGITS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+
+
+def table(rows, head=None):
+    lines = [",".join(map(repr, row)) for row in rows]
+    return "\n".join([head, *lines] if head is not None else lines) + "\n"
+
+
+def safetensors(path, values=LOGITS, name="logits", kind="F32", **changes):
+    entry = {"dtype": kind, "shape": list(values.shape), "data_offsets": [0, values.nbytes]}
+    header = json.dumps({"__metadata__": {"a": "b"}, name: entry | changes}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + values.tobytes())
+
+
+def named(path, order):
+    rows = [[int(node), *LOGITS[node].tolist()] for node in order]
+    path.write_text(table(rows, "node,logit_0,logit_1,logit_2"))
+
+
+def pandas_csv(path):
+    path.write_text(table([[k, *row] for k, row in enumerate(LOGITS.tolist())], ",0,1,2"))
+
+
+def parquet(path, **columns):
+    needs("pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shuffled = np.random.default_rng(1).permutation(60)
+    columns = {f"logit_{k}": LOGITS[shuffled, k] for k in range(3)}
+    pq.write_table(pa.table({"node": shuffled} | columns), path)
+
+
+WRITERS = {
+    "a.npy": lambda path: np.save(path, LOGITS),
+    "a.npz": lambda path: np.savez(path, logits=LOGITS),
+    "plain.csv": lambda path: path.write_text(table(LOGITS.tolist())),
+    "head.csv": lambda path: path.write_text(table(LOGITS.tolist(), "logit_0,logit_1,logit_2")),
+    "counted.csv": lambda path: path.write_text(table(LOGITS.tolist(), "0,1,2")),
+    "pandas.csv": pandas_csv,
+    "shuffled.csv": lambda path: named(path, np.random.default_rng(2).permutation(60)),
+    "a.safetensors": safetensors,
+    "other.safetensors": lambda path: safetensors(path, name="output"),
+    "double.safetensors": lambda path: safetensors(path, LOGITS.astype("<f8"), kind="F64"),
+    "shuffled.parquet": parquet,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_same_logits(name, tmp_path):
+    WRITERS[name](tmp_path / name)
+    assert np.array_equal(read_logits(tmp_path / name, 60, 3), LOGITS)
+    with pytest.raises(FileError, match=rf"{name}: the logits must have shape \(61, K\)"):
+        read_logits(tmp_path / name, 61, 3)
+    with pytest.raises(FileError, match="4"):
+        read_logits(tmp_path / name, 60, 4)
+
+
+def test_bfloat16(tmp_path):
+    upper = (LOGITS.view(np.uint32) >> 16).astype("<u2")
+    safetensors(tmp_path / "a.safetensors", upper, kind="BF16")
+    found = read_logits(tmp_path / "a.safetensors", 60, 3)
+    assert np.allclose(found, LOGITS, rtol=2**-7)
+
+
+def write(text):
+    return lambda path: path.write_text(text)
+
+
+BAD = {
+    "words.csv": (write("a,b,c\n1,2,3\n"), "line 1: the columns must be logit_0"),
+    "ragged.csv": (write("1,2,3\n1,2\n"), "line 2: 2 columns"),
+    "text.csv": (write("1,2,3\n1,x,3\n"), "line 2: not all columns are numbers"),
+    "nan.csv": (write("1,2,3\n" * 59 + "1,nan,3\n"), "node 59 hold nan"),
+    "twice.csv": (lambda path: named(path, [0] * 60), "node 1 is missing"),
+    "half.csv": (write("node,0,1,2\n" + "0.5,1,2,3\n" * 60), "indices of nodes"),
+    "empty.csv": (write(""), r"shape \(N, 3\)"),
+    "a.xlsx": (write("x"), "save them as .npy, .npz, .csv, .parquet or .safetensors"),
+    "a.npz": (lambda path: np.savez(path, scores=LOGITS), "key 'logits' is missing"),
+    "text.npz": (write("1,2,3\n"), "damaged or not an .npz"),
+    "a.npy": (lambda path: np.save(path, np.array([{}], object), allow_pickle=True), "of numbers"),
+    "none.npy": (lambda path: None, "does not exist"),
+    "long.safetensors": (
+        lambda path: safetensors(path, data_offsets=[0, 10**9]),
+        "other bytes than the file has",
+    ),
+    "type.safetensors": (lambda path: safetensors(path, dtype="I64"), "not floating-point"),
+    "huge.safetensors": (
+        lambda path: safetensors(path, shape=[2**60, 3]),
+        "shape or position is not valid",
+    ),
+    "text.safetensors": (write("not a header at all"), "no valid length"),
+    "shape.safetensors": (lambda path: safetensors(path, shape=5), "safetensors file: its header"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_wrong_is_one_sentence(name, tmp_path):
+    make, words = BAD[name]
+    make(tmp_path / name)
+    with pytest.raises(FileError, match=words) as caught:
+        read_logits(tmp_path / name, 60, 3)
+    assert "\n" not in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_names_of_nodes_are_kept_for_results(tmp_path):
+    named(tmp_path / "a.csv", np.arange(60)[::-1])
+    parts = open_logits(tmp_path / "a.csv", 3)
+    ((nodes, logits),) = parts.batches(0)
+    assert nodes.tolist() == list(range(59, -1, -1))
+    assert np.array_equal(logits[::-1], LOGITS)
+    assert parts.file_name(0) == "a.parquet"
