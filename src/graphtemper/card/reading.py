@@ -201,6 +201,8 @@ class Reading:
         Mean and standard deviation of their feature columns; None if features are unknown.
     flat
         Whether every node's logits are all equal.
+    sampled
+        Variance of the log-odds by the atlas where signals are those of a sample of the nodes.
     """
 
     card: CardData
@@ -211,6 +213,7 @@ class Reading:
     num_nodes: int
     moments: tuple[FloatArray, FloatArray] | None
     flat: bool
+    sampled: float = 0.0
 
     @property
     def blind(self) -> bool:
@@ -310,7 +313,8 @@ class Reading:
         card = self.card
         deviation = self.response.widening * self.response.predict(self.signals)[1]
         here = _sampling(to_share(centre), self.num_nodes)
-        return deviation**2 + here + _sampling(card.reference.accuracy, card.num_nodes)
+        source = _sampling(card.reference.accuracy, card.num_nodes)
+        return deviation**2 + here + source + self.sampled
 
     def numbers(self) -> dict[str, float]:
         """Return what was measured, each quantity once and on its natural scale.

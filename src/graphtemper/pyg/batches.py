@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
-
-Rows = NDArray[np.int64]
+from graphtemper.graph.neighbourhoods import Rows, ball
 
 
 @dataclass(frozen=True)
@@ -59,17 +57,5 @@ class Batches:
         num_nodes = int(adjacency.shape[0])
         for start in range(0, num_nodes, self.size):
             batch = np.arange(start, min(start + self.size, num_nodes))
-            nodes = _ball(adjacency, batch, self.hops + 1)
+            nodes = ball(adjacency, batch, self.hops + 1)
             yield nodes, np.searchsorted(nodes, batch)
-
-
-def _ball(adjacency: sp.csr_matrix, centre: Rows, radius: int) -> Rows:
-    """Return all nodes within ``radius`` edges of the centre, sorted."""
-    inside = np.zeros(adjacency.shape[0], dtype=bool)
-    inside[centre] = True
-    boundary = centre
-    for _ in range(radius):
-        neighbours = np.unique(adjacency[boundary].indices).astype(np.int64)
-        boundary = neighbours[~inside[neighbours]]
-        inside[boundary] = True
-    return np.flatnonzero(inside)

@@ -157,9 +157,9 @@ class DeferredReader:
         columns: NDArray[np.bool_] | None = None,
         *,
         noisy: bool = False,
-        copies: bool = False,
+        copies: NDArray[np.int64] | None = None,
     ) -> NDArray[np.float32] | None:
-        """Return the logits of a pass, (N, K), or of the nodes and then of their copies, (2N, K).
+        """Return the logits of a pass, (N, K), with those of copied nodes below.
 
         None if the module turns out to do something else with the features; it does not try again.
 
@@ -172,7 +172,7 @@ class DeferredReader:
         noisy
             Whether the features have noise.
         copies
-            Whether to append copies of the nodes without edges.
+            The nodes of which to append copies without edges.
         """
         maps = self._predictor.maps
         if maps.refused:
@@ -189,9 +189,11 @@ class DeferredReader:
                         raise NotLinearError("a matrix that other passes did not read")
                     products[key] = products[key] + draws[key]
             result = products[key]
-            return torch.from_numpy(np.vstack([result, result]) if copies else result.copy())
+            if copies is not None:
+                return torch.from_numpy(np.vstack([result, result[copies]]))
+            return torch.from_numpy(result.copy())
 
-        count = self._graph.num_nodes * (2 if copies else 1)
+        count = self._graph.num_nodes + (0 if copies is None else copies.size)
         edges = self._graph.edges if keep is None else self._graph.edges[keep]
         both = np.concatenate([edges, edges[:, ::-1]]).T.astype(np.int64)
 

@@ -12,10 +12,10 @@ import torch
 
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import adjacency
 from graphtemper.graph.pyg_conversion import is_hetero
 from graphtemper.graph.pyg_writing import hetero_data, write_pyg
-from graphtemper.pyg.batches import Rows
 from graphtemper.pyg.signature import ROLE_OF, Needs
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import GraphTemperError, InputError, ModelError
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import adjacency
 from graphtemper.graph.pyg_conversion import is_pyg, pyg_losses
 from graphtemper.pyg.agreement import (
@@ -24,7 +25,7 @@ from graphtemper.pyg.agreement import (
     inputs_read,
     tolerance,
 )
-from graphtemper.pyg.batches import Batches, Rows
+from graphtemper.pyg.batches import Batches
 from graphtemper.pyg.deferred import DeferredReader, LinearMaps, MakeInputs, find_maps
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.inputs import Inputs, from_data, from_graph

@@ -7,6 +7,7 @@ labels of the target graph are never read, only those that the caller passes.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
@@ -31,13 +32,16 @@ from graphtemper.recalibration.class_shares.support import ClassShares
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
 from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_labels
-from graphtemper.recalibration.reasons import Reason
+from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals.observation import Observation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
     from torch_geometric.data import Data
+
+    from graphtemper.card.reading import Reading
+    from graphtemper.signals.receptive_field import Sample
 
 
 class Recalibration(Findings):
@@ -249,7 +253,12 @@ def recalibrate(
         The most forward passes of the model to take; by default 12 for a card that was built with
         a budget. How many are needed depends on the card, and is in ``result.passes``.
     logits
-        The model's logits (N, K) on this graph, if they were already made elsewhere; saves a pass.
+        The model's logits (N, K) on this graph, if they were already made elsewhere. The
+        temperature is that of all of them. On more than 100,000 nodes the model then runs only on a
+        sample of the nodes, with the neighbours that it reads (see
+        `graphtemper.signals.receptive_field`), and the interval contains the sampling error. On
+        smaller graphs, with ``per_node``, or where a sample reads most of the graph, it runs on the
+        whole graph and saves one pass.
 
     Examples
     --------
@@ -285,17 +294,53 @@ def recalibrate(
         raise InputError("logits are given twice; pass the model first, or the logits alone.")
     observation = Observation(predictor, graph, nodes, seed=seed, logits=logits)
     observation = observation.at(card.temperature)
-    passes = _passes(observation, card, budget, per_node, made=logits is not None)
+    sample, ran = _sampled(observation) if logits is not None and not per_node else (None, [])
+    passes = _passes(observation, card, budget, per_node, sample, made=logits is not None)
     given = NO_LABELS
     if labels is not None:
         given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
-    reading = card.read(observation)
+    reading = _read(card, observation, sample)
     answer = answers.answer(reading, observation.logits, given, class_shares, objective)
-    return replace(Recalibration.of(answer, observation, given, per_node), passes=passes)
+    result = Recalibration.of(answer, observation, given, per_node)
+    return replace(result, passes=passes, reasons=[*result.reasons, *ran])
+
+
+def _sampled(observation: Observation) -> tuple[Sample | None, list[Reason]]:
+    """Return the sample on which a model runs whose logits are known, and what to say about it."""
+    if declared_passes(observation.predictor) is not None:
+        return None, []
+    from graphtemper.signals import receptive_field
+
+    sample = receptive_field.draw(observation)
+    if sample is None:
+        text = (
+            "the model ran on the whole graph, because what it reads for a useful sample of nodes "
+            "is most of it."
+        )
+        return None, [Reason(ReasonCode.WHOLE_GRAPH_RUN, text)]
+    text = (
+        f"the model ran on {sample.nodes.size:,} sampled nodes and {sample.num_links:,} sampled "
+        f"links, with all nodes within {sample.depth} edges."
+    )
+    return sample, [Reason(ReasonCode.SAMPLE_RUN, text)]
+
+
+def _read(card: SourceCard, observation: Observation, sample: Sample | None) -> Reading:
+    if sample is None:
+        return card.read(observation)
+    from graphtemper.card import sampled
+
+    return sampled.read(card, observation, sample)
 
 
 def _passes(
-    observation: Observation, card: SourceCard, budget: Budget, per_node: bool, *, made: bool
+    observation: Observation,
+    card: SourceCard,
+    budget: Budget,
+    per_node: bool,
+    sample: Sample | None,
+    *,
+    made: bool,
 ) -> int | None:
     """Return the forward passes that a recalibration takes, or refuse too small a budget."""
     default = budgets.TARGET_BUDGET
@@ -313,7 +358,10 @@ def _passes(
         per_node=per_node,
         plain=observation.graph.is_plain,
     )
-    needed -= made  # the clean pass
+    if sample is not None:
+        needed = math.ceil(needed * sample.work)
+    else:
+        needed -= made  # the clean pass
     if budget is not None:
         allowed = budgets.resolved(budget, observation.predictor, default)
         budgets.check_target(allowed, needed, card.probe)

@@ -99,6 +99,15 @@ class ReasonCode(StrEnum):
         "environments_merged",
         "the card was at its size limit, so the oldest labelled environments were merged",
     )
+    WHOLE_GRAPH_RUN = (
+        "whole_graph_run",
+        "logits were given, but the model ran on the whole graph: what it reads for a useful "
+        "sample of nodes is most of it",
+    )
+    SAMPLE_RUN = (
+        "sample_run",
+        "logits were given, so the model ran on a sample of the nodes with all that it reads there",
+    )
     FEATURES_UNKNOWN = (
         "features_unknown",
         "without feature moments of the target, a change of class shares would go unnoticed",

@@ -58,11 +58,12 @@ class Covariance(NamedTuple):
 
 
 def edges_and_wedges(
-    own: FloatArray, graph: Graph, nodes: NDArray[np.int64]
+    own: FloatArray, graph: Graph, nodes: NDArray[np.int64], centre: Rows = None
 ) -> tuple[Covariance, Covariance]:
     r"""Return the covariance of own views over edges and over wedges at the given nodes.
 
-    A wedge is a pair of neighbours of the same node.
+    A wedge is a pair of neighbours of the same node. ``centre`` are the rows over which views are
+    centred, a uniform sample of the nodes; default all.
 
     With :math:`s_i = \sum_{j \sim i} o_j`, the products over all pairs of neighbours of a node sum
     to :math:`|s_i|^2 - \sum_j |o_j|^2`, so the cost is O(E K). A node has weight 1 per edge, and
@@ -77,7 +78,7 @@ def edges_and_wedges(
     (0.667, -2.0)
     """
     degree = graph.degrees.astype(np.float64)
-    views = _centred(own, degree)
+    views = _centred(own, degree, centre)
     matrix = adjacency(graph)
     sums = np.asarray(multiply(matrix, views), dtype=np.float64)
     squares = np.asarray(multiply(matrix, (views**2).sum(axis=1, keepdims=True)))[:, 0]
@@ -93,14 +94,17 @@ def edges_and_wedges(
 class HeldOutProducts:
     """Sums of products of a node's logits with its neighbours' own views across held-out edges."""
 
-    def __init__(self, own: FloatArray, graph: Graph, nodes: NDArray[np.int64]) -> None:
+    def __init__(
+        self, own: FloatArray, graph: Graph, nodes: NDArray[np.int64], centre: Rows = None
+    ) -> None:
         self._nodes, self._degree = nodes, graph.degrees.astype(np.float64)
-        self._own = _centred(own, self._degree)
+        self._centre = centre
+        self._own = _centred(own, self._degree, centre)
         self._sums, self._counts = np.zeros(graph.num_nodes), np.zeros(graph.num_nodes)
 
     def add(self, logits: FloatArray, edges: NDArray[np.int32]) -> None:
         """Add one pass: logits (N, K) on a graph without ``edges``."""
-        z, own = _centred(logits, self._degree), self._own
+        z, own = _centred(logits, self._degree, self._centre), self._own
         size = self._sums.size
         for here, there in ((0, 1), (1, 0)):
             ends, others = edges[:, here], edges[:, there]
@@ -144,16 +148,17 @@ def ratio_of_sums(sums: FloatArray, weights: FloatArray) -> Covariance:
     return Covariance(value, error)
 
 
-def _centred(views: FloatArray, degree: FloatArray) -> FloatArray:
+def _centred(views: FloatArray, degree: FloatArray, centre: Rows = None) -> FloatArray:
     """Return logits with mean zero at every node and over all ends of edges.
 
-    The mean is that of the whole graph and not of the observed nodes: if one class dominates among
-    these, centring on them would look like lost signal.
+    The mean is that of the whole graph, or of the rows ``centre``, and not of the observed nodes:
+    if one class dominates among these, centring on them would look like lost signal.
     """
     share = np.full((views.shape[1], 1), 1.0 / views.shape[1])
     centred = views - views @ share  # a product is faster than a mean of short rows
-    total = float(degree.sum())
-    middle = degree @ centred / total if total > 0.0 else centred.mean(axis=0)
+    known, weight = (centred, degree) if centre is None else (centred[centre], degree[centre])
+    total = float(weight.sum())
+    middle = weight @ known / total if total > 0.0 else known.mean(axis=0)
     return np.asarray(centred - middle)
 
 

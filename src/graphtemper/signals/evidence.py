@@ -36,7 +36,6 @@ from graphtemper.signals.covariances import (
 from graphtemper.signals.gains import ClassMoments, Gains, read_gains, transfer
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe as Probe
-from graphtemper.signals.pointwise import kappa
 from graphtemper.signals.shared_passes import SharedViews
 
 LEAD = "signal accuracy"
@@ -101,11 +100,12 @@ class Evidence:
         }
 
 
-def measure(observation: Observation, probe: Probe) -> Evidence:
+def measure(observation: Observation, probe: Probe, sample: Observation | None = None) -> Evidence:
     """Measure an observation with a clean pass, split views, noisy passes and edge dropout.
 
     The default probe takes 12 half views and, on small graphs, 12 noisy and 6 dropout passes (see
-    `Probe.passes_over`). A linear model propagates K columns in each of them.
+    `Probe.passes_over`). A linear model propagates K columns in each of them. The passes are taken
+    on ``sample`` if it is given, see `graphtemper.signals.receptive_field`.
     """
     check_logit_size(observation.logits, observation.nodes)
     z = centred(observation.logits)
@@ -125,7 +125,10 @@ def measure(observation: Observation, probe: Probe) -> Evidence:
         log_degree=float(signals.log_degree(graph.degrees[nodes]).mean()),
         mean_abs_logit=signals.mean_margin(observation.logits),
     )
-    return _with_model(observation, probe, basic) if observation.has_model else basic
+    if not observation.has_model:
+        return basic
+    basic = replace(basic, snr=_snr(observation))
+    return _with_model(observation if sample is None else sample, probe, basic)
 
 
 def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64]) -> None:
@@ -146,9 +149,9 @@ def _with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evid
     graph, nodes = observation.graph, observation.nodes
     passes = probe.passes_over(observation.num_nodes, fewest=2)  # agreement needs two passes
     own = observation.passes.own_view(graph) / probe.temperature
-    edge, wedge = edges_and_wedges(own, graph, nodes)
+    edge, wedge = edges_and_wedges(own, graph, nodes, observation.centre)
     feature, own_feature = _halves(observation, probe)
-    held_out = HeldOutProducts(own, graph, nodes)
+    held_out = HeldOutProducts(own, graph, nodes, observation.centre)
     agreement = _held_out_agreement(observation, probe, held_out)
     return replace(
         basic,
@@ -162,7 +165,6 @@ def _with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evid
             observation, probe.noise_level, passes, probe.column_std
         ),
         edge_agreement=agreement,
-        snr=_snr(observation),
     )
 
 
@@ -170,7 +172,7 @@ def _with_shared_passes(observation: Observation, probe: Probe, basic: Evidence)
     views = shared_passes.measure(observation, probe)
     names = {item.name for item in fields(SharedViews)} & {item.name for item in fields(Evidence)}
     measured = {name: getattr(views, name) for name in names}
-    return replace(basic, **measured, snr=_snr(observation))
+    return replace(basic, **measured)
 
 
 def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
@@ -179,7 +181,9 @@ def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covaria
     mean, _ = observation.column_moments
     halves = column_halves(graph.num_features, probe.splits, probe.seed)
     classified = graph.classified
-    everywhere = _sample(classified, observation.seed)
+    everywhere = observation.centre
+    if everywhere is None:
+        everywhere = _sample(classified, observation.seed)
     observes_all = observation.num_nodes == classified.size
     nodes = everywhere if observes_all else _sample(observation.nodes, observation.seed)
     rows = None if everywhere.size == graph.num_nodes else np.union1d(everywhere, nodes)
@@ -238,11 +242,13 @@ def _held_out_agreement(observation: Observation, probe: Probe, held_out: HeldOu
     values = []
     for _ in range(probe.passes_over(observation.num_nodes)):
         keep = rng.random(len(edges)) >= probe.edge_share
+        if observation.part is not None:
+            keep[observation.part.links] = False
         if keep.all():
             keep[rng.integers(len(edges))] = False
         logits = run(keep)
         held_out.add(logits / probe.temperature, edges[~keep])
-        values.append(kappa(logits.argmax(axis=1)[edges[~keep]], observation.num_classes))
+        values.append(observation.agreement(logits, edges[~keep]))
     return float(np.mean(values))
 
 

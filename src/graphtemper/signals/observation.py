@@ -19,6 +19,25 @@ from graphtemper.graph.operators import adjacency, column_moments, graph_moments
 from graphtemper.models.predictor import Passes, Predictor, checked_logits, passes_of, predict
 from graphtemper.signals import passes as perturb
 from graphtemper.signals.passes import Kind
+from graphtemper.signals.pointwise import kappa
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What is known of a whole graph where a part of it is observed at a sample of its nodes.
+
+    Attributes
+    ----------
+    moments
+        Mean and standard deviation of the feature columns of the whole graph.
+    links, weights : (m,) arrays
+        Numbers of some links of the part, a sample of the whole graph's, at whose ends the model
+        has the logits of the whole graph; and how many links each stands for, up to a factor.
+    """
+
+    moments: tuple[FloatArray, FloatArray]
+    links: NDArray[np.int64]
+    weights: FloatArray
 
 
 class Observation:
@@ -40,6 +59,9 @@ class Observation:
         Seed of the perturbed passes.
     logits : (N, K) array, optional
         The predictor's logits on the graph, if they are already available.
+    part : Part, optional
+        For a part of a larger graph, whose observed nodes are a sample of it: see
+        `graphtemper.signals.receptive_field`.
 
     Examples
     --------
@@ -62,6 +84,7 @@ class Observation:
         temperature: float = 1.0,
         seed: int = 0,
         logits: ArrayLike | None = None,
+        part: Part | None = None,
     ) -> None:
         unlabelled = graph.replace(labels=None, train_masks=None, val_masks=None, test_masks=None)
         selected = select_nodes(graph.classified if nodes is None else nodes, graph.num_nodes)
@@ -71,7 +94,7 @@ class Observation:
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
-        subject = _Subject(predictor, unlabelled, selected, seed)
+        subject = _Subject(predictor, unlabelled, selected, seed, part)
         if logits is not None:
             subject.raw_logits = checked_logits(logits, graph.num_nodes)
         self._set(subject, temperature)
@@ -149,6 +172,16 @@ class Observation:
         return self._subject.column_moments
 
     @property
+    def part(self) -> Part | None:
+        """What is known of the whole graph, if this is a part of one."""
+        return self._subject.part
+
+    @property
+    def centre(self) -> NDArray[np.int64] | None:
+        """The nodes over which views are centred: None for all, or a sample of a larger graph."""
+        return None if self.part is None else self.nodes
+
+    @property
     def num_nodes(self) -> int:
         """Number of observed nodes, n."""
         return int(self.nodes.size)
@@ -194,6 +227,17 @@ class Observation:
         """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
         return self._subject.neighbours
 
+    def agreement(self, logits: FloatArray, held_out: NDArray[np.int32]) -> float:
+        """Return Cohen's kappa of predictions across held-out links, or across a part's sample.
+
+        ``logits`` (N, K) are those on a graph without the links ``held_out``, (m, 2).
+        """
+        predicted, classes = logits.argmax(axis=1), logits.shape[1]
+        if self.part is None:
+            return kappa(predicted[held_out], classes)
+        sampled = self.graph.links[self.part.links]
+        return kappa(predicted[sampled], classes, self.part.weights)
+
     def votes(
         self, kind: Kind, passes: int = 8, *, level: float = 0.3, share: float = 0.3
     ) -> NDArray[np.int64]:
@@ -227,6 +271,7 @@ class _Subject:
     graph: Graph
     nodes: NDArray[np.int64]
     seed: int
+    part: Part | None = None
     votes: dict[tuple[Kind, int, float | None, float | None], NDArray[np.int64]] = field(
         default_factory=dict
     )
@@ -240,7 +285,7 @@ class _Subject:
 
     @cached_property
     def column_moments(self) -> tuple[FloatArray, FloatArray]:
-        return graph_moments(self.graph)
+        return graph_moments(self.graph) if self.part is None else self.part.moments
 
     @cached_property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:

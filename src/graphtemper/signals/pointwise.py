@@ -331,15 +331,18 @@ def _class_deviations(
     return np.sum([sums for sums, _ in parts], axis=0), sum(square for _, square in parts)
 
 
-def kappa(pairs: NDArray[np.intp], num_classes: int) -> float:
+def kappa(pairs: NDArray[np.intp], num_classes: int, weights: FloatArray | None = None) -> float:
     """Return Cohen's kappa of the predictions at the two ends of edges, (E, 2).
+
+    ``weights``, (E,), are those of a sample of edges that is not uniform.
 
     Examples
     --------
     >>> kappa(np.array([[0, 0], [1, 1]]), 2), kappa(np.array([[0, 1], [1, 0]]), 2)
     (1.0, -1.0)
     """
-    shares = np.bincount(pairs.ravel(), minlength=num_classes) / pairs.size
+    weight = np.ones(len(pairs)) if weights is None else weights
+    shares = np.bincount(pairs.ravel(), np.repeat(weight, 2), num_classes) / (2.0 * weight.sum())
     chance = float((shares**2).sum())
-    agree = float((pairs[:, 0] == pairs[:, 1]).mean())
+    agree = float(weight @ (pairs[:, 0] == pairs[:, 1]) / weight.sum())
     return (agree - chance) / max(1.0 - chance, 1e-3)

@@ -31,6 +31,8 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.neighbourhoods import ball
+from graphtemper.graph.operators import adjacency
 from graphtemper.models.predictor import checked_logits, predict, without_edges
 from graphtemper.signals.covariances import (
     Covariance,
@@ -43,7 +45,6 @@ from graphtemper.signals.covariances import (
 )
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe, feature_noise
-from graphtemper.signals.pointwise import kappa
 
 Float32 = NDArray[np.float32]
 # Sums in another order change float32 logits by about 1e-6 of their size per layer.
@@ -115,7 +116,7 @@ def _in_passes(observation: Observation, probe: Probe) -> SharedViews:
     passes = _Passes(observation, probe)
     own, held, edge_agreement = _held_out(observation, probe, passes)
     halves = _Halves.of(observation, probe, passes, own)
-    edge, wedge = edges_and_wedges(own / probe.temperature, graph, nodes)
+    edge, wedge = edges_and_wedges(own / probe.temperature, graph, nodes, observation.centre)
     near, far = _noise_agreements(observation, probe, passes)
     return SharedViews(
         **halves.__dict__,
@@ -136,13 +137,15 @@ def _held_out(
     graph, rounds = observation.graph, num_held_out(probe.shared_splits)
     kept = [passes.kept() for _ in range(rounds)]
     logits, own = passes.without_and_own(kept[0])
-    products = HeldOutProducts(own / probe.temperature, graph, observation.nodes)
+    products = HeldOutProducts(
+        own / probe.temperature, graph, observation.nodes, observation.centre
+    )
     kappas = []
     for position, keep in enumerate(kept):
         found = passes.without(keep) if position else logits
         held_out = graph.links[~keep]
         if len(held_out):
-            kappas.append(kappa(found.argmax(axis=1)[held_out], found.shape[1]))
+            kappas.append(observation.agreement(found, held_out))
             products.add(found / probe.temperature, held_out)
     return own, products.covariance, float(np.mean(kappas)) if kappas else 0.0
 
@@ -184,13 +187,14 @@ class _Halves:
         cls, observation: Observation, probe: Probe, passes: _Passes, own: FloatArray
     ) -> _Halves:
         nodes, predicted, clean = observation.nodes, observation.predictions, passes.clean
+        centre = observation.centre
         splits, unit = probe.shared_splits, probe.temperature
         whole, alone, square, lead, agree = (np.zeros(nodes.size) for _ in range(5))
         own_square = np.zeros(observation.graph.num_nodes)
         for half in column_halves(observation.graph.num_features, splits, probe.seed):
             first, own_first = passes.half(half)
-            whole += node_products(first, clean - first)[nodes]
-            alone += node_products(own_first, own - own_first)[nodes]
+            whole += node_products(first, clean - first, centre)[nodes]
+            alone += node_products(own_first, own - own_first, centre)[nodes]
             pair = [centred(view[nodes]) for view in (first, clean - first)]
             square += ((pair[0] - pair[1]) ** 2).sum(axis=1)
             lead += np.minimum(*(leads(view, predicted) for view in pair))
@@ -220,6 +224,11 @@ class _Passes:
         )
         self._rng = stream(observation.seed, "shared passes")
         self._reader = _reader(observation, probe.noise_level, self._rng) if probe.copies else None
+        self._part = observation.part
+        # In a part of a graph, only own views of the sample and its neighbours are exact.
+        self._copied = np.arange(graph.num_nodes)
+        if observation.part is not None:
+            self._copied = ball(adjacency(graph), observation.nodes, 1)
 
     @cached_property
     def _dense(self) -> Float32:
@@ -237,7 +246,7 @@ class _Passes:
 
     def half(self, half: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Return the view that reads half of the columns, and its own view."""
-        known = self._read(columns=half, copies=True)
+        known = self._read(columns=half, copies=self._copied)
         if known is not None:
             return self._cut(known)
         return self._with_own(np.where(half, self._dense, self._mean), None)
@@ -251,7 +260,7 @@ class _Passes:
 
     def without_and_own(self, keep: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Return the logits on some of the edges, and those without any."""
-        known = self._read(keep, copies=True)
+        known = self._read(keep, copies=self._copied)
         return self._cut(known) if known is not None else self._with_own(self._dense, keep)
 
     def _read(self, *arguments: Any, **named: Any) -> FloatArray | None:
@@ -266,7 +275,9 @@ class _Passes:
 
     def _cut(self, logits: FloatArray) -> tuple[FloatArray, FloatArray]:
         count = self._graph.num_nodes
-        return logits[:count], logits[count:]
+        own = np.zeros((count, logits.shape[1]))
+        own[self._copied] = logits[count:]
+        return logits[:count], own
 
     def _with_own(
         self, features: Float32, keep: NDArray[np.bool_] | None
@@ -274,7 +285,8 @@ class _Passes:
         """Return the logits on some of the edges, and those of the same features without edges."""
         part = self._graph if keep is None else self._graph.keep_links(keep)
         if self._probe.copies and self._graph.is_plain:  # copies have no attributes
-            joined = Graph(features=np.vstack([features, features]), edges=part.edges)
+            copies = features[self._copied]
+            joined = Graph(features=np.vstack([features, copies]), edges=part.edges)
             return self._cut(predict(self._predictor, joined))
         changed = part.replace(features=features)
         logits = predict(self._predictor, changed)
@@ -287,6 +299,8 @@ class _Passes:
     def kept(self) -> NDArray[np.bool_]:
         """Return which edges to read: all but a random share, and never all of them."""
         keep = self._rng.random(len(self._graph.links)) >= self._probe.edge_share
+        if self._part is not None:
+            keep[self._part.links] = False
         if keep.size and keep.all():
             keep[self._rng.integers(keep.size)] = False
         return keep
