@@ -37,7 +37,7 @@ def test_rows_come_back_in_order(tmp_path):
     again = Log(tmp_path / "watch.sqlite", "card")
     assert [entry.name for entry in again.entries()] == names
     assert again.entries()[0] == replace(ENTRY, name="b")
-    assert again.snapshots()["a"] == ("00", None)
+    assert again.snapshots()["a"] == ("00", None, None)
     assert "d" not in again.snapshots()
 
 
@@ -81,7 +81,7 @@ def test_stamps_are_stored_with_the_rows(tmp_path):
     log = Log(tmp_path / "watch.sqlite", "card")
     log.append(ENTRY, stamp="s1")
     log.update_stamps({"monday": "s2"})
-    assert log.snapshots() == {"monday": ("00", "s2")}
+    assert log.snapshots() == {"monday": ("00", "s2", None)}
 
 
 def test_rows_can_neither_be_changed_nor_removed(tmp_path):

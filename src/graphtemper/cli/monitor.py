@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from graphtemper.cli import result_file
+from cyclopts import App, Parameter
+
+from graphtemper.cli import monitor_output, result_file
 from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Repeated
-from graphtemper.cli.output import (
-    STYLES,
-    print_json,
-    print_line,
-    print_reasons,
-    print_rows,
-    print_sentence,
-    progress,
-)
+from graphtemper.cli.output import progress
 from graphtemper.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from graphtemper import SourceCard
-    from graphtemper.monitor import Change, Entry, Gate, Log, Missed, Snapshot
+    from graphtemper.graph.graph import Graph
+    from graphtemper.monitor import Change, Drop, Entry, Gate, Log, LogitSnapshot, Missed, Snapshot
     from graphtemper.monitor.log import Kind
     from graphtemper.monitor.watch import OnMissed, Progress
+    from graphtemper.recalibration.labelling import LabelPlan
 
     Watch = Callable[[Log, Progress, OnMissed], Iterator[Entry]]
 
@@ -38,116 +35,255 @@ UNREAD = 4
 clock = time.time
 """Seconds since 1970."""
 
+monitor = App(
+    name="monitor",
+    help="Follow a model over snapshots of its graph or its logits: a log, a page, alarms, gates.",
+)
 
+
+@Parameter(name="*")
 @dataclass(frozen=True)
-class _Outcome:
-    """The log after a run, and what the run added to it."""
+class Outputs:
+    """What a run writes, and when it fails."""
 
-    entries: Sequence[Entry]
-    added: Sequence[Entry]
-    missed: Sequence[Missed]
-    changes: Sequence[Change]
-    closed: Sequence[str]
+    log: Annotated[Path, Parameter(help="Append-only SQLite file; created with its first row.")] = (
+        Path("monitor.sqlite")
+    )
+    page: Annotated[
+        Path | None,
+        Parameter(
+            help="An .html page with the time series, redrawn by every run; needs the extra "
+            "[report]."
+        ),
+    ] = None
+    prometheus: Annotated[
+        Path | None, Parameter(help="A text file with the newest numbers for Prometheus.")
+    ] = None
+    name: Annotated[
+        str | None,
+        Parameter(
+            help="The label `watch` of the Prometheus metrics, which distinguishes several models. "
+            "Default: the name of the log."
+        ),
+    ] = None
+    fail_on: Annotated[
+        Repeated | None,
+        Parameter(
+            help="A gate: abstain, caution, drop, change, or a comparison such as "
+            '"accuracy<0.8" of accuracy, low, high, temperature, slope or confidence by <, <=, > '
+            "or >=; may be repeated."
+        ),
+    ] = None
+    windows: Annotated[
+        int | None,
+        Parameter(
+            help="Cut one graph whose nodes have times into this number of spans, each of them a "
+            "snapshot. The graph grows from span to span, which alone can raise a change."
+        ),
+    ] = None
+    false_drops: Annotated[
+        float,
+        Parameter(
+            help="Upper bound on the probability that the log ever reports a drop below the "
+            "source's accuracy or a gate where there is none. Snapshots may depend on each other."
+        ),
+    ] = 0.05
+    false_alarms: Annotated[
+        float,
+        Parameter(
+            help="Upper bound on the probability that an unchanging series ever raises a change. "
+            "It holds if snapshots are exchangeable while nothing changes; if each resembles the "
+            "one before, changes are more frequent: see --alarm-every."
+        ),
+    ] = 0.01
+    alarm_every: Annotated[
+        int,
+        Parameter(
+            help="Test every N-th snapshot for changes, with N large enough that tested snapshots "
+            "have little in common."
+        ),
+    ] = 1
+    seed: PassSeed = 0
+    as_json: Json = False
+
+    def check(self, card: Path, inputs: Sequence[str | os.PathLike[str] | None]) -> list[Gate]:
+        """Refuse options that cannot be used, before anything is read; return the gates."""
+        from graphtemper._core.checks import check_integer
+        from graphtemper.monitor import Gate
+        from graphtemper.monitor.change import check_rate
+
+        gates = [Gate.parse(text) for text in self.fail_on or ()]
+        check_integer(self.alarm_every, "--alarm-every", 1)
+        check_rate(self.false_drops, "--false-drops")
+        check_rate(self.false_alarms, "--false-alarms")
+        if not self.label.strip():
+            raise InputError("--name must not be empty; it distinguishes this watch from others.")
+        written = {"--log": self.log, "--page": self.page, "--prometheus": self.prometheus}
+        result_file.check_outputs(written, (card, *inputs))
+        if self.page is not None:
+            result_file.check_report(self.page)
+        return gates
+
+    @property
+    def label(self) -> str:
+        """The label of the Prometheus metrics."""
+        return self.log.stem if self.name is None else self.name
 
 
-def monitor(
+DEFAULTS = Outputs()
+
+
+@monitor.default
+def follow_snapshots(
     *snapshots: str,
     card: CardPath,
     predict: Predict | None = None,
-    log: Path = Path("monitor.sqlite"),
-    page: Path | None = None,
-    prometheus: Path | None = None,
-    name: str | None = None,
-    fail_on: Repeated | None = None,
-    windows: int | None = None,
-    false_alarms: float = 0.01,
-    alarm_every: int = 1,
-    seed: PassSeed = 0,
-    as_json: Json = False,
+    outputs: Outputs = DEFAULTS,
 ) -> None:
     """Follow a model over snapshots of its graph or its logits: a log, a page, alarms, and gates.
 
     Snapshots that are in the log are not measured again. The exit code is 3 if a gate closes on the
-    newest snapshot (change closes on an alarm at any snapshot since the last run that ended with
-    this gate), and otherwise 4 if a snapshot could not be measured; the others are still followed.
-    A log is continued with the seed that it was started with.
+    newest snapshot (drop and change close on an alarm at any snapshot since the last run that ended
+    with this gate), and otherwise 4 if a snapshot could not be measured; the others are still
+    followed. A log is continued with the seed that it was started with. Labels that arrive later
+    are added with `graphtemper monitor labels`.
 
     Parameters
     ----------
     snapshots
-        Graphs (.npz) or folders of them, in the order of their names; with --windows one graph.
-        Without --predict, logits: Parquet, .npy, .npz with the key `logits`, folders of Parquet
-        shards (each one snapshot), or folders of those.
-    log
-        Append-only SQLite file; created with its first row.
-    page
-        An .html page with the time series, redrawn by every run; needs the extra [report].
-    prometheus
-        A text file with the newest numbers for Prometheus.
-    name
-        The label `watch` of the Prometheus metrics, which distinguishes several models. Default:
-        the name of the log.
-    fail_on
-        A gate: abstain, caution, change, or a comparison such as "accuracy<0.8" of accuracy, low,
-        high, temperature, slope or confidence by <, <=, > or >=; may be repeated.
-    windows
-        Cut one graph whose nodes have times into this number of spans, each of them a snapshot. The
-        graph grows from span to span, which alone can raise an alarm.
-    false_alarms
-        Upper bound on the probability that an unchanging series ever raises an alarm. It holds if
-        snapshots are exchangeable while nothing changes; if each resembles the one before, alarms
-        are more frequent: see --alarm-every.
-    alarm_every
-        Test every N-th snapshot for changes, with N large enough that tested snapshots have little
-        in common.
+        Graphs (.npz) or folders of them, in the order of the dates in their names, or else of their
+        names; with --windows one graph. Without --predict, logits: Parquet, .npy, .npz with the key
+        `logits`, folders of Parquet shards (each one snapshot), or folders of those.
     """
     from graphtemper import SourceCard
-    from graphtemper._core.checks import check_integer
-    from graphtemper.monitor import Gate, Log, alarms, fingerprint
+    from graphtemper.monitor import Log, fingerprint
 
-    gates = [Gate.parse(text) for text in fail_on or ()]
-    check_integer(alarm_every, "--alarm-every", 1)
-    label = log.stem if name is None else name
-    if not label.strip():
-        raise InputError("--name must not be empty; it distinguishes this watch from others.")
-    result_file.check_outputs(
-        {"--log": log, "--page": page, "--prometheus": prometheus}, (card, predict, *snapshots)
-    )
-    if page is not None:
-        result_file.check_report(page)
+    gates = outputs.check(card, (predict, *snapshots))
     source = SourceCard.load(card)
-    watch, spans = _watch(source, predict, snapshots, windows)
+    watch, spans = _watch(source, predict, snapshots, outputs.windows)
     kind: Kind = "logits" if predict is None else "graphs"
-    book = Log(log, fingerprint(source), kind=kind, seed=seed)
+    book = Log(outputs.log, fingerprint(source), kind=kind, seed=outputs.seed)
     if spans is not None:
         _check_spans(spans, book.entries())
-    added, missed = _follow(watch, book, log, as_json)
-    entries = book.entries()
-    if not entries:
+    added, missed = _follow(watch, book, outputs.log, outputs.as_json)
+    if missed and not book.entries():
         raise FileError(f"no snapshot could be measured; {missed[0].name}: {missed[0].reason}")
-    changes = alarms(entries, false_alarms, seed, alarm_every)
-    closed = _closed(gates, entries, changes, book.reported())
-    outcome = _Outcome(entries, added, missed, changes, closed)
-    if page is not None:
+    _finish(book, source, gates, outputs, monitor_output.Run(added, missed))
+
+
+@monitor.command(name="labels")
+def add_late_labels(
+    *snapshots: str,
+    of: str,
+    card: CardPath,
+    predict: Predict | None = None,
+    labels: Path | None = None,
+    out: Path | None = None,
+    outputs: Outputs = DEFAULTS,
+) -> None:
+    """Add labels of an earlier snapshot: score its answer, learn, and answer later ones again.
+
+    The log keeps the first answers next to the new ones, and the card that has learned: later runs
+    of `graphtemper monitor` with the same card use it. Logits are scored, but teach nothing. Exit
+    codes are those of `graphtemper monitor`.
+
+    Parameters
+    ----------
+    snapshots
+        The files or folders that were followed: the labelled snapshot, and the later ones.
+    of
+        Name of the snapshot that the labels belong to, as in the log.
+    labels
+        CSV with the columns node,class, or node,class,weight as written by `suggest-labels`: all
+        evaluated nodes, or a random sample of at least ten. Default: the labels in the snapshot's
+        graph.
+    out
+        Also write the card that has learned to this file.
+    """
+    from graphtemper import SourceCard
+    from graphtemper.monitor import Log, add_labels, find_logits, find_snapshots, fingerprint
+    from graphtemper.recalibration.label_files import read_label_file
+
+    gates = outputs.check(card, (predict, labels, *snapshots))
+    result_file.check_outputs(
+        {"--out": out, "--log": outputs.log}, (card, predict, labels, *snapshots)
+    )
+    source = SourceCard.load(card)
+    kind: Kind = "logits" if predict is None else "graphs"
+    book = Log(outputs.log, fingerprint(source), kind=kind, seed=outputs.seed)
+    given: dict[int, int] | None = None
+    plan: LabelPlan | None = None
+    found: Sequence[Snapshot] | Sequence[LogitSnapshot]
+    if outputs.windows is not None:
+        found = _spans(snapshots, outputs.windows, predict, labels, source.num_classes)
+    elif predict is None:
+        found = find_logits(snapshots, source.num_classes)
+    else:
+        found = find_snapshots(snapshots)
+    if labels is not None and outputs.windows is None:
+        # Whether the snapshot has these nodes is checked with its content.
+        given, plan = read_label_file(labels, 10**18, source.num_classes)
+    predictor = None if predict is None else _resolve(predict, source)
+    with progress(outputs.as_json) as show:
+        late = add_labels(
+            predictor,
+            found,
+            source,
+            book,
+            of,
+            given,
+            plan=plan,
+            progress=partial(show, "answered again"),
+        )
+    if out is not None:
+        late.card.save(out)
+    _finish(book, source, gates, outputs, monitor_output.Run([], [], late))
+
+
+def _finish(
+    book: Log,
+    card: SourceCard,
+    gates: list[Gate],
+    outputs: Outputs,
+    run: monitor_output.Run,
+) -> None:
+    """Write page and metrics, print, mark alarms as reported, and exit with the code of the run."""
+    from graphtemper.monitor.standing import read_log
+
+    standing = read_log(
+        book,
+        card,
+        gates,
+        false_alarms=outputs.false_alarms,
+        false_drops=outputs.false_drops,
+        every=outputs.alarm_every,
+        # The log holds missed snapshots that a later one has followed; this run knows the others.
+        missed=run.missed,
+    )
+    answers = standing.answers
+    closed = _closed(gates, answers, standing.changes, standing.drops, book.reported())
+    if outputs.page is not None:
         from graphtemper.monitor.page import write_page
 
-        # The log holds missed snapshots that a later one has followed; this run knows the others.
-        every = list(dict.fromkeys([*book.missed(), *missed]))
-        write_page(page, entries, changes, source.predictor, false_alarms, every, alarm_every)
-    if prometheus is not None:
-        _write_metrics(prometheus, outcome, label)
-    if as_json:
-        rate = {"false_alarms": false_alarms, "alarm_every": alarm_every}
-        print_json(_facts(outcome) | rate | {"kind": kind})
-    else:
-        _print(outcome)
-        for path in (log, page, prometheus):
-            if path is not None:
-                print_line(f"Written: {path}")
-    if any(gate.field == "change" for gate in gates):
-        book.report(len(entries))  # mark alarms as reported only after they were printed
-    if closed or missed:
-        sys.exit(CLOSED if closed else UNREAD)
+        write_page(outputs.page, standing)
+    if outputs.prometheus is not None:
+        monitor_output.write_metrics(outputs.prometheus, standing, run, outputs.label, clock())
+    code = CLOSED if closed else UNREAD if run.missed else 0
+    try:
+        if outputs.as_json:
+            monitor_output.print_facts(standing, run, closed, book.kind)
+        else:
+            written = (outputs.log, outputs.page, outputs.prometheus)
+            monitor_output.print_outcome(standing, run, closed, written)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has left, as `head` does; the exit code still says what was found.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(code)
+    if any(gate.field in ("change", "drop") for gate in gates):
+        book.report(len(answers))  # mark alarms as reported only after they were printed
+    if code:
+        sys.exit(code)
 
 
 def _follow(watch: Watch, book: Log, path: Path, quiet: bool) -> tuple[list[Entry], list[Missed]]:
@@ -165,43 +301,57 @@ def _follow(watch: Watch, book: Log, path: Path, quiet: bool) -> tuple[list[Entr
     return added, missed
 
 
-def _write_metrics(path: Path, outcome: _Outcome, label: str) -> None:
-    from graphtemper._core.files import atomic_write
-    from graphtemper.monitor import exposition
-
-    entries, missed = outcome.entries, outcome.missed
-    text = exposition(entries[-1], len(entries), len(outcome.changes), clock(), len(missed), label)
-    with atomic_write(path) as stream:
-        stream.write(text.encode())
-
-
 def _watch(
     card: SourceCard, predict: str | None, names: tuple[str, ...], count: int | None
 ) -> tuple[Watch, list[Snapshot] | None]:
     """Return a function that follows the snapshots, and the spans that a graph was cut into."""
-    from graphtemper.cli.arguments import load_graph, resolve
-    from graphtemper.monitor import (
-        check_model,
-        find_logits,
-        find_snapshots,
-        follow,
-        follow_logits,
-        windows,
-    )
+    from graphtemper.monitor import find_logits, find_snapshots, follow, follow_logits
 
+    if count is not None:
+        spans = _spans(names, count, predict)
+        return partial(follow, _resolve(str(predict), card), spans, card), spans
     if predict is None:
-        if count is not None:
-            raise InputError("--windows cuts a graph and needs the model; give it with --predict.")
         logits = find_logits(names, card.num_classes)
         return partial(follow_logits, logits, card, isolate=True), None
+    predictor = _resolve(predict, card)
+    return partial(follow, predictor, find_snapshots(names), card), None
+
+
+def _resolve(predict: str, card: SourceCard) -> Callable[[Graph], object]:
+    from graphtemper.cli.arguments import resolve
+    from graphtemper.monitor import check_model
+
     predictor = resolve(predict)
     check_model(predictor, card)
-    if count is None:
-        return partial(follow, predictor, find_snapshots(names), card), None
+    return predictor
+
+
+def _spans(
+    names: tuple[str, ...],
+    count: int,
+    predict: str | None,
+    labels: Path | None = None,
+    num_classes: int = 0,
+) -> list[Snapshot]:
+    """Cut one graph into spans; labels of the whole graph are given to all of them."""
+    from graphtemper.cli.arguments import load_graph
+    from graphtemper.monitor import windows
+
+    if predict is None:
+        raise InputError("--windows cuts a graph and needs the model; give it with --predict.")
     if len(names) != 1:
         raise InputError(f"--windows takes one graph with times, not {len(names)}.")
-    spans = list(windows(load_graph(names[0]), count))
-    return partial(follow, predictor, spans, card), spans
+    graph = load_graph(names[0])
+    if labels is not None:
+        import numpy as np
+
+        from graphtemper.recalibration.label_files import read_label_file
+
+        given, _ = read_label_file(labels, graph.num_nodes, num_classes)
+        whole = np.full(graph.num_nodes, -1, dtype=np.int64)
+        whole[list(given)] = list(given.values())
+        graph = graph.replace(labels=whole)
+    return list(windows(graph, count))
 
 
 def _check_spans(spans: list[Snapshot], entries: Sequence[Entry]) -> None:
@@ -215,53 +365,14 @@ def _check_spans(spans: list[Snapshot], entries: Sequence[Entry]) -> None:
 
 
 def _closed(
-    gates: list[Gate], entries: Sequence[Entry], changes: Sequence[Change], reported: int
+    gates: list[Gate],
+    entries: Sequence[Entry],
+    changes: Sequence[Change],
+    drops: Sequence[Drop],
+    reported: int,
 ) -> list[str]:
     # Several snapshots may be new since the gate was last evaluated; an alarm at any counts.
     first_new = min(reported, len(entries) - 1)
-    alarmed = bool(changes) and changes[-1].position >= first_new
-    return [gate.text for gate in gates if gate.closes(entries[-1], alarmed)]
-
-
-def _facts(outcome: _Outcome) -> dict[str, Any]:
-    entries = outcome.entries
-    return {
-        "snapshots": len(entries),
-        "added": [entry.name for entry in outcome.added],
-        "missed": [missed._asdict() for missed in outcome.missed],
-        "newest": entries[-1].to_dict(),
-        "alarms": [
-            {"snapshot": entries[change.position].name, **change._asdict()}
-            for change in outcome.changes
-        ],
-        "closed": list(outcome.closed),
-    }
-
-
-def _print(outcome: _Outcome) -> None:
-    entries, newest = outcome.entries, outcome.entries[-1]
-    alarmed = ", ".join(entries[change.position].name for change in outcome.changes)
-    note = "" if newest.settled else ", a best guess that should not be relied on"
-    print_sentence(f"Newest verdict: {newest.verdict}", STYLES[newest.verdict])
-    print_rows(
-        {
-            "Snapshot": f"{newest.name}, number {len(entries)} of the log",
-            "New": _counts(outcome.added),
-            "Accuracy": f"{newest.accuracy:.1%} (90 % interval {newest.low:.1%} to "
-            f"{newest.high:.1%})",
-            "Temperature": f"{newest.temperature:.3g}{note}",
-            "Alarms": alarmed or "none",
-        }
-    )
-    print_reasons(newest.reasons)
-    for missed in outcome.missed:
-        print_sentence(f"Not measured: {missed.name}: {missed.reason}", "bold red")
-    for text in outcome.closed:
-        print_sentence(f"Gate closed: {text}", "bold red")
-
-
-def _counts(added: Sequence[Entry]) -> str:
-    from graphtemper.monitor.entry import VERDICTS
-
-    counts = {word: sum(entry.verdict == word for entry in added) for word in VERDICTS}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"
+    changed = bool(changes) and changes[-1].position >= first_new
+    dropped = bool(drops) and drops[-1].position >= first_new
+    return [gate.text for gate in gates if gate.closes(entries[-1], changed, dropped)]

@@ -59,7 +59,12 @@ class Change(NamedTuple):
     evidence: float
 
 
-def capital(values: Sequence[float | None], seed: int = 0, first: int = 0) -> list[float]:
+def capital(
+    values: Sequence[float | None],
+    seed: int = 0,
+    first: int = 0,
+    groups: Sequence[int] | None = None,
+) -> list[float]:
     r"""Return the capital :math:`M_n` after each value, starting from 1.
 
     Parameters
@@ -70,6 +75,9 @@ def capital(values: Sequence[float | None], seed: int = 0, first: int = 0) -> li
     seed, first
         Ties are broken at random by (seed, first + position), so that the same series always
         gives the same numbers.
+    groups
+        Each value is ranked among those of its group only, such as estimates of one card. Ranks
+        stay uniform and independent if values are exchangeable within groups.
 
     Examples
     --------
@@ -81,7 +89,7 @@ def capital(values: Sequence[float | None], seed: int = 0, first: int = 0) -> li
     """
     # Plain floats: arrays are slower for five accounts.
     accounts = [1.0 / len(STAKES)] * len(STAKES)
-    past: list[float] = []
+    pasts: dict[int, list[float]] = {}
     capitals: list[float] = []
     draws = stream(seed, "monitor").random(first + len(values))[first:].tolist()
     for position, (value, draw) in enumerate(zip(values, draws, strict=True)):
@@ -90,6 +98,7 @@ def capital(values: Sequence[float | None], seed: int = 0, first: int = 0) -> li
             continue
         if not math.isfinite(value):
             raise InputError(f"value {position} of the series is {value}; it must be finite.")
+        past = pasts.setdefault(0 if groups is None else groups[position], [])
         insort(past, value)
         below, upto = bisect_left(past, value), bisect_right(past, value)
         rank = (below + draw * (upto - below)) / len(past)
@@ -103,7 +112,10 @@ def capital(values: Sequence[float | None], seed: int = 0, first: int = 0) -> li
 
 
 def changes(
-    series: Mapping[str, Sequence[float | None]], false_alarms: float = 0.01, seed: int = 0
+    series: Mapping[str, Sequence[float | None]],
+    false_alarms: float = 0.01,
+    seed: int = 0,
+    groups: Mapping[str, Sequence[int]] | None = None,
 ) -> list[Change]:
     """Return the alarms over several series of equal length; the test restarts after each.
 
@@ -116,6 +128,8 @@ def changes(
         It holds if values are exchangeable while nothing changes.
     seed
         Seed for breaking ties.
+    groups
+        Groups of a series' values, by its name; see `capital`.
 
     Examples
     --------
@@ -124,9 +138,8 @@ def changes(
     >>> [(alarm.series, 40 < alarm.position < 70) for alarm in alarms]
     [('accuracy', True)]
     """
-    rate = check_number(false_alarms, "false_alarms")
-    if not 0.0 < rate < 1.0:
-        raise InputError(f"false_alarms must lie between 0 and 1, not {rate}.")
+    groups = groups or {}
+    rate = check_rate(false_alarms, "false_alarms")
     lengths = {len(values) for values in series.values()}
     if len(lengths) > 1:
         raise InputError("all series must have the same length, one value per snapshot.")
@@ -134,7 +147,12 @@ def changes(
     alarms: list[Change] = []
     start = 0
     while start < length:
-        capitals = {name: capital(values[start:], seed, start) for name, values in series.items()}
+        capitals = {
+            name: capital(
+                values[start:], seed, start, groups[name][start:] if name in groups else None
+            )
+            for name, values in series.items()
+        }
         evidence = np.max(list(capitals.values()), axis=0) / len(capitals)
         exceeding = np.flatnonzero(evidence >= 1.0 / rate)
         if not exceeding.size:
@@ -144,3 +162,11 @@ def changes(
         alarms.append(Change(start + step, loudest, float(evidence[step])))
         start += step + 1
     return alarms
+
+
+def check_rate(value: float, name: str) -> float:
+    """Return the probability of a false alarm, a number between 0 and 1."""
+    rate = check_number(value, name)
+    if not 0.0 < rate < 1.0:
+        raise InputError(f"{name} must lie between 0 and 1, not {rate}.")
+    return rate

@@ -32,6 +32,10 @@ class Entry:
         Of the recalibration; with the verdict ``abstain`` a best guess, see `settled`.
     reasons, signals
         Sentences behind the verdict, and label-free signals by name.
+    when
+        The snapshot's place in time, such as ``"2026-05"``; None if unknown.
+    revision
+        How many times the card had learned from late labels when it gave this answer.
     """
 
     name: str
@@ -46,6 +50,8 @@ class Entry:
     verdict: str
     reasons: tuple[str, ...]
     signals: dict[str, float]
+    when: str | None = None
+    revision: int = 0
 
     @property
     def settled(self) -> bool:
@@ -66,11 +72,50 @@ class Missed(NamedTuple):
     reason: str
 
 
+class Labelled(NamedTuple):
+    """What late labels of a snapshot showed.
+
+    Attributes
+    ----------
+    name, revision
+        The snapshot, and the revision of the log with these labels.
+    num_labels
+        Number of labelled nodes.
+    accuracy, deviation
+        The accuracy on them, and its sampling error as that of all evaluated nodes: 0 if all of
+        them are labelled.
+    ece_before, ece_after
+        Calibration error at the source temperature, and at the temperature first answered.
+    """
+
+    name: str
+    revision: int
+    num_labels: int
+    accuracy: float
+    deviation: float
+    ece_before: float
+    ece_after: float
+
+
+def check_labelled(labelled: Labelled, what: str) -> None:
+    """Refuse scores with impossible values; ``what`` names them in errors."""
+    check_strings((labelled.name,), what)
+    for name in ("revision", "num_labels"):
+        value = getattr(labelled, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InputError(f"{what} needs a count as {name}, not {value!r}.")
+    for name in ("accuracy", "deviation", "ece_before", "ece_after"):
+        value = getattr(labelled, name)
+        if isinstance(value, bool) or not isinstance(value, float) or not 0.0 <= value <= 1.0:
+            raise InputError(f"{what} needs a {name} between 0 and 1, not {value!r}.")
+
+
 def check_entry(entry: Entry, what: str) -> None:
     """Refuse an entry with impossible values; ``what`` names it in errors."""
     if not isinstance(entry.signals, dict):
         raise InputError(f"{what} holds signals without names.")
-    check_strings((entry.name, entry.digest, entry.verdict, *entry.reasons, *entry.signals), what)
+    texts = (entry.name, entry.digest, entry.verdict, *entry.reasons, *entry.signals)
+    check_strings((*texts, "" if entry.when is None else entry.when), what)
     if not entry.name:
         raise InputError(f"{what} has no name.")
     if entry.verdict not in VERDICTS:
@@ -91,9 +136,11 @@ def check_entry(entry: Entry, what: str) -> None:
             raise InputError(f"{what} needs a positive {name}, not {numbers[name]}.")
     if entry.low > entry.high:
         raise InputError(f"{what} has an interval from {entry.low} to {entry.high}.")
-    count = entry.num_nodes
+    count, revision = entry.num_nodes, entry.revision
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise InputError(f"{what} needs a positive number of nodes, not {count!r}.")
+    if isinstance(revision, bool) or not isinstance(revision, int) or revision < 0:
+        raise InputError(f"{what} needs a revision of at least 0, not {revision!r}.")
 
 
 def check_strings(values: tuple[Any, ...], what: str) -> None:

@@ -23,10 +23,10 @@ _VERDICTS = {"caution": ("caution", "abstain"), "abstain": ("abstain",)}
 class Gate:
     """A condition that fails a snapshot.
 
-    ``abstain``, ``caution`` (which closes on abstentions as well), ``change``, or a comparison of
-    accuracy, low, high (the interval), temperature, slope or confidence with a number, by one of
-    <, <=, > and >=. Temperature and slope are unknown if the verdict is ``abstain``; an unknown
-    value closes no gate.
+    ``abstain``, ``caution`` (which closes on abstentions as well), ``drop``, ``change``, or a
+    comparison of accuracy, low, high (the interval), temperature, slope or confidence with a
+    number, by one of <, <=, > and >=. Temperature and slope are unknown if the verdict is
+    ``abstain``; an unknown value closes no gate.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Gate:
     >>> Gate.parse("accuracy=1")
     Traceback (most recent call last):
     graphtemper.errors.InputError: cannot read the gate 'accuracy=1'; write abstain, caution, \
-change, or a comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope or \
+drop, change, or a comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope or \
 confidence by <, <=, > or >= with a plain number (0.8, not 80%).
     """
 
@@ -48,7 +48,7 @@ confidence by <, <=, > or >= with a plain number (0.8, not 80%).
     def parse(cls, text: str) -> Gate:
         """Read a gate from a command line."""
         word = text.strip()
-        if word in ("change", *_VERDICTS):
+        if word in ("drop", "change", *_VERDICTS):
             return cls(word, word)
         match = _COMPARISON.fullmatch(text)
         try:
@@ -57,16 +57,16 @@ confidence by <, <=, > or >= with a plain number (0.8, not 80%).
             limit = math.nan
         if match is None or match.group(1) not in _NUMBERS or not math.isfinite(limit):
             raise InputError(
-                f"cannot read the gate {text!r}; write abstain, caution, change, or a comparison "
-                f'such as "accuracy<0.8" of {_either(_NUMBERS)} by {_either(_SIGNS)} with a plain '
-                "number (0.8, not 80%)."
+                f"cannot read the gate {text!r}; write abstain, caution, drop, change, or a "
+                f'comparison such as "accuracy<0.8" of {_either(_NUMBERS)} by {_either(_SIGNS)} '
+                "with a plain number (0.8, not 80%)."
             )
         return cls(word, match.group(1), match.group(2), limit)
 
-    def closes(self, entry: Entry, changed: bool) -> bool:
-        """Return whether the snapshot fails; ``changed`` is whether it raised an alarm."""
-        if self.field == "change":
-            return changed
+    def closes(self, entry: Entry, changed: bool, dropped: bool = False) -> bool:
+        """Return whether the snapshot fails; whether it raised alarms is given."""
+        if self.field in ("change", "drop"):
+            return changed if self.field == "change" else dropped
         if self.field in _VERDICTS:
             return entry.verdict in _VERDICTS[self.field]
         if self.field in _UNSETTLED and not entry.settled:

@@ -4,6 +4,10 @@ SQLite writes a row completely or not at all when a process or the machine stops
 processes take turns. Triggers refuse changes of existing rows. The first row settles the card, the
 kind of snapshot and the seed, so that numbers which cannot be compared are never in one log. Stamps
 of files and the number of reported rows are not part of the record and may change.
+
+Late labels of a snapshot add a row of their own, the card that has learned from them, and new
+answers to later snapshots. The first answers stay. Each time the card learns, the log's *revision*
+grows by one, and answers carry the revision of the card that gave them.
 """
 
 from __future__ import annotations
@@ -20,7 +24,14 @@ from typing import Any, Literal, NamedTuple
 from graphtemper._core.checks import check_integer
 from graphtemper._core.safe_reading import parse_json
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor.entry import Entry, Missed, check_entry, check_strings
+from graphtemper.monitor.entry import (
+    Entry,
+    Labelled,
+    Missed,
+    check_entry,
+    check_labelled,
+    check_strings,
+)
 from graphtemper.monitor.log_file import (
     check_location,
     create_tables,
@@ -34,11 +45,16 @@ Kind = Literal["graphs", "logits"]
 """What the snapshots of a log are."""
 
 
+# Columns of the tables of answers; the other fields of an entry are in the table of details.
+_COLUMNS = [field.name for field in fields(Entry) if field.name not in ("when", "revision")]
+
+
 class LoggedSnapshot(NamedTuple):
-    """The checksum of a logged snapshot, and the stamp of its files."""
+    """The checksum of a logged snapshot, the stamp of its files, and its place in time."""
 
     digest: str
     stamp: str | None
+    when: str | None
 
 
 class Log:
@@ -92,7 +108,8 @@ class Log:
         """Add a row, together with the snapshots before it that could not be measured.
 
         Return False without adding anything if the log has a snapshot of that name, measured or
-        missed, or if its last row is not the expected one.
+        missed, or if its last row is not the expected one. An answer of a card that has not learned
+        all labels of the log is refused.
 
         Parameters
         ----------
@@ -105,14 +122,13 @@ class Log:
         """
         check_entry(entry, "the new entry")
         check_strings(tuple(text for snapshot in missed for text in snapshot), "the new entry")
-        values = [getattr(entry, field.name) for field in fields(entry)]
-        values[-2:] = [json.dumps(list(entry.reasons)), json.dumps(entry.signals)]
-        names = ", ".join(field.name for field in fields(entry))
-        marks = ", ".join("?" * len(values))
+        values = _values(entry)
+        names, marks = ", ".join(_COLUMNS), ", ".join("?" * len(values))
         with self._writing() as base:
             self._check_settings(base)
             if after is not None and _last(base) != after:
                 return False
+            self._check_revision(base, entry.revision)
             base.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", self._settings.items())
             base.executemany(
                 "INSERT OR IGNORE INTO missed SELECT ?1, ?2 "
@@ -124,16 +140,97 @@ class Log:
                 "WHERE NOT EXISTS (SELECT 1 FROM missed WHERE name = ?)",
                 [*values, entry.name],
             )
+            if inserted.rowcount == 1:
+                details = (entry.name, entry.when, entry.revision)
+                base.execute("INSERT INTO details VALUES (?, ?, ?)", details)
             if inserted.rowcount == 1 and stamp is not None:
                 base.execute("INSERT OR REPLACE INTO stamps VALUES (?, ?)", (entry.name, stamp))
             return inserted.rowcount == 1
 
+    def add_labels(
+        self, labelled: Labelled, card: str | None, answers: Sequence[Entry], *, after: str
+    ) -> None:
+        """Add what labels of a snapshot showed, the card that learned from them, and new answers.
+
+        Parameters
+        ----------
+        labelled
+            The score of the snapshot; its revision is that of the log afterwards.
+        card
+            The text of the card that has learned from the labels; None if none has.
+        answers
+            Later snapshots, answered with that card.
+        after
+            Name of the expected last row.
+        """
+        check_labelled(labelled, "the labels")
+        for answer in answers:
+            check_entry(answer, "the new answer")
+        names, marks = ", ".join(_COLUMNS), ", ".join("?" * len(_COLUMNS))
+        with self._writing() as base:
+            self._check_settings(base)
+            if _last(base) != after:
+                raise InputError(
+                    "another process has added a snapshot meanwhile; add the labels again."
+                )
+            self._check_revision(base, labelled.revision - (card is not None))
+            if base.execute("SELECT 1 FROM labels WHERE name = ?", [labelled.name]).fetchone():
+                raise InputError(f"the log already has labels of {labelled.name}.")
+            base.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?)", labelled)
+            if card is None:
+                return
+            base.execute("INSERT OR REPLACE INTO learned VALUES (1, ?)", [card])
+            base.executemany(
+                f"INSERT INTO answers (revision, {names}) VALUES ({labelled.revision}, {marks})",
+                [_values(answer) for answer in answers],
+            )
+
     def entries(self) -> list[Entry]:
-        """Return all rows, oldest first."""
-        names = [field.name for field in fields(Entry)]
-        query = f"SELECT {', '.join(names)} FROM snapshots ORDER BY position"
+        """Return the first answer to every snapshot, oldest snapshot first."""
+        query = (
+            f"SELECT {', '.join(_COLUMNS)}, date, coalesce(revision, 0) "
+            "FROM snapshots LEFT JOIN details USING (name) ORDER BY position"
+        )
         with self._reading() as base:
             return [_entry(row, self.path) for row in rows(base, self.path, query)]
+
+    def later_answers(self) -> list[Entry]:
+        """Return the answers that were given again after labels came, in that order."""
+        query = (
+            f"SELECT {', '.join(_COLUMNS)}, date, answers.revision "
+            "FROM answers LEFT JOIN details USING (name) ORDER BY number"
+        )
+        with self._reading() as base:
+            return [_entry(row, self.path) for row in rows(base, self.path, query)]
+
+    def answers(self) -> list[Entry]:
+        """Return the newest answer to every snapshot, oldest snapshot first."""
+        newest = {entry.name: entry for entry in self.later_answers()}
+        return [newest.get(entry.name, entry) for entry in self.entries()]
+
+    def history(self) -> list[Entry]:
+        """Return all answers in the order in which they were given."""
+        later, first = self.later_answers(), self.entries()
+        # A card that has learned first answers the logged snapshots again, then the new ones.
+        return sorted([*later, *first], key=lambda entry: entry.revision)  # the sort is stable
+
+    def labelled(self) -> list[Labelled]:
+        """Return what late labels showed, in the order in which they came."""
+        query = f"SELECT {', '.join(Labelled._fields)} FROM labels ORDER BY rowid"
+        with self._reading() as base:
+            found = [Labelled(*row) for row in rows(base, self.path, query)]
+        for row in found:
+            try:
+                check_labelled(row, f"a row of {self.path}")
+            except InputError as error:
+                raise FileError(f"{self.path} holds labels that are not valid: {error}") from error
+        return found
+
+    def learned(self) -> tuple[str | None, int]:
+        """Return the text of the card that has learned from labels, if any, and the revision."""
+        with self._reading() as base:
+            texts = [row[0] for row in rows(base, self.path, "SELECT card FROM learned")]
+            return texts[0] if texts else None, _revision(base)
 
     def missed(self) -> list[Missed]:
         """Return the snapshots that could not be measured before a later one was."""
@@ -147,13 +244,13 @@ class Log:
     def snapshots(self) -> dict[str, LoggedSnapshot]:
         """Return checksums and stamps of the logged snapshots by name, oldest first."""
         query = (
-            "SELECT name, digest, stamp FROM snapshots LEFT JOIN stamps USING (name) "
-            "ORDER BY position"
+            "SELECT name, digest, stamp, date FROM snapshots LEFT JOIN stamps USING (name) "
+            "LEFT JOIN details USING (name) ORDER BY position"
         )
         with self._reading() as base:
             logged = {row[0]: LoggedSnapshot(*row[1:]) for row in rows(base, self.path, query)}
-        for name, (digest, stamp) in logged.items():
-            check_strings((name, digest, stamp or ""), f"a row of {self.path}")
+        for name, (digest, stamp, when) in logged.items():
+            check_strings((name, digest, stamp or "", when or ""), f"a row of {self.path}")
         return logged
 
     def update_stamps(self, stamps: Mapping[str, str]) -> None:
@@ -220,6 +317,21 @@ class Log:
                 "use that seed, or begin a new log."
             )
 
+    def _check_revision(self, base: sqlite3.Connection, revision: int) -> None:
+        if revision != _revision(base):
+            raise InputError(
+                f"labels were added to the log {self.path} after this run began; run it again."
+            )
+
+
+def _revision(base: sqlite3.Connection) -> int:
+    return int(base.execute("SELECT coalesce(max(revision), 0) FROM labels").fetchone()[0])
+
+
+def _values(entry: Entry) -> list[Any]:
+    values = [getattr(entry, name) for name in _COLUMNS]
+    return [*values[:-2], json.dumps(list(entry.reasons)), json.dumps(entry.signals)]
+
 
 def _last(base: sqlite3.Connection) -> str:
     row = base.execute("SELECT name FROM snapshots ORDER BY position DESC LIMIT 1").fetchone()
@@ -227,10 +339,10 @@ def _last(base: sqlite3.Connection) -> str:
 
 
 def _entry(row: tuple[Any, ...], path: Path) -> Entry:
-    *values, reasons, signals = row
+    named = dict(zip((*_COLUMNS, "when", "revision"), row, strict=True))
     try:
-        named = dict(zip((field.name for field in fields(Entry)), values, strict=False))
-        entry = Entry(**named, reasons=tuple(parse_json(reasons)), signals=parse_json(signals))
+        named["reasons"] = tuple(parse_json(named["reasons"]))
+        entry = Entry(**named | {"signals": parse_json(named["signals"])})
         check_entry(entry, f"a row of {path}")
     except (TypeError, ValueError, RecursionError) as error:
         message = str(error).rstrip(".")

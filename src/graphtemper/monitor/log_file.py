@@ -21,7 +21,9 @@ from graphtemper.errors import FileError
 
 # "gtmp", in the field that SQLite reserves for the application.
 _APPLICATION = 0x67746D70
-_VERSION = 3
+_VERSION = 4
+# Logs of this version lack the tables of late labels, which are added when they are opened.
+_BEFORE_LABELS = 3
 # Seconds that a process waits for another that is writing.
 _WRITE_TIMEOUT = 30.0
 # Bytes of a value or a row; names, reasons and signals of a snapshot take a few thousand.
@@ -33,7 +35,6 @@ _STEPS_AT_ONCE = 10_000
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
 _TABLES = f"""
 PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_VERSION};
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 CREATE TABLE snapshots (
   position INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -66,20 +67,71 @@ CREATE TRIGGER about_kept BEFORE UPDATE ON about
 CREATE TRIGGER about_never_removed BEFORE DELETE ON about
   BEGIN SELECT RAISE(ABORT, 'what a log is made with is never removed'); END;
 """
+# Dates, late labels, the answers given after them, and the card that has learned from them.
+_LATE_TABLES = f"""
+PRAGMA user_version = {_VERSION};
+CREATE TABLE details (name TEXT PRIMARY KEY, date TEXT, revision INTEGER NOT NULL) STRICT;
+CREATE TABLE answers (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  revision INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  num_nodes INTEGER NOT NULL,
+  accuracy REAL NOT NULL,
+  low REAL NOT NULL,
+  high REAL NOT NULL,
+  confidence REAL NOT NULL,
+  temperature REAL NOT NULL,
+  slope REAL NOT NULL,
+  verdict TEXT NOT NULL,
+  reasons TEXT NOT NULL,
+  signals TEXT NOT NULL,
+  UNIQUE (name, revision)
+) STRICT;
+CREATE TABLE labels (
+  name TEXT PRIMARY KEY,
+  revision INTEGER NOT NULL,
+  num_labels INTEGER NOT NULL,
+  accuracy REAL NOT NULL,
+  deviation REAL NOT NULL,
+  ece_before REAL NOT NULL,
+  ece_after REAL NOT NULL
+) STRICT;
+CREATE TABLE learned (one INTEGER PRIMARY KEY CHECK (one = 1), card TEXT NOT NULL) STRICT;
+CREATE TRIGGER details_kept BEFORE UPDATE ON details
+  BEGIN SELECT RAISE(ABORT, 'rows of the log are never changed'); END;
+CREATE TRIGGER details_never_removed BEFORE DELETE ON details
+  BEGIN SELECT RAISE(ABORT, 'rows of the log are never removed'); END;
+CREATE TRIGGER answers_kept BEFORE UPDATE ON answers
+  BEGIN SELECT RAISE(ABORT, 'rows of the log are never changed'); END;
+CREATE TRIGGER answers_never_removed BEFORE DELETE ON answers
+  BEGIN SELECT RAISE(ABORT, 'rows of the log are never removed'); END;
+CREATE TRIGGER labels_kept BEFORE UPDATE ON labels
+  BEGIN SELECT RAISE(ABORT, 'rows of the log are never changed'); END;
+CREATE TRIGGER labels_never_removed BEFORE DELETE ON labels
+  BEGIN SELECT RAISE(ABORT, 'rows of the log are never removed'); END;
+"""
 
 
 def create_tables(path: Path) -> None:
-    """Create the tables in a new or empty file; leave any other file as it is."""
+    """Create the tables in a new or empty file, and add those that an older log lacks.
+
+    Any other file is left as it is.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"the log {path} cannot be created: {error.strerror or error}.") from error
     with _connected(path) as base:
-        if _is_new(base):
+        if _is_new(base) or _is_older(base):
             with transaction(base):
-                if _is_new(base):  # unless another process was faster
-                    for statement in _statements():
-                        base.execute(statement)
+                # Another process may have been faster.
+                tables = _TABLES + _LATE_TABLES if _is_new(base) else ""
+                if _is_older(base):
+                    _compare_schema(base, path, _TABLES)
+                    tables = _LATE_TABLES
+                for statement in _statements(tables):
+                    base.execute(statement)
 
 
 def check_location(path: Path) -> None:
@@ -90,10 +142,10 @@ def check_location(path: Path) -> None:
 
 
 @contextmanager
-def empty_log() -> Iterator[sqlite3.Connection]:
+def empty_log(tables: str = _TABLES + _LATE_TABLES) -> Iterator[sqlite3.Connection]:
     """Open the tables of a log without rows, in memory."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as base:
-        base.executescript(_TABLES)
+        base.executescript(tables)
         yield base
 
 
@@ -180,7 +232,11 @@ def _check_schema(base: sqlite3.Connection, path: Path) -> None:
         raise FileError(
             f"{path} has version {version}, but this graphtemper reads {_VERSION}; begin a new log."
         )
-    expected = _schema()
+    _compare_schema(base, path, _TABLES + _LATE_TABLES)
+
+
+def _compare_schema(base: sqlite3.Connection, path: Path, tables: str) -> None:
+    expected = _schema(tables)
     rows_of_schema = base.execute(f"{_SCHEMA} LIMIT {len(expected) + 1}").fetchall()
     if _sorted(rows_of_schema) != expected:
         raise FileError(f"{path} has other tables, views or triggers than a log; begin a new log.")
@@ -192,14 +248,21 @@ def _is_new(base: sqlite3.Connection) -> bool:
     return base.execute(f"{_SCHEMA} LIMIT 1").fetchone() is None
 
 
+def _is_older(base: sqlite3.Connection) -> bool:
+    return (
+        _number(base, "application_id") == _APPLICATION
+        and _number(base, "user_version") == _BEFORE_LABELS
+    )
+
+
 def _number(base: sqlite3.Connection, pragma: str) -> int:
     return int(base.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
 @cache
-def _schema() -> list[tuple[str, ...]]:
-    """Return the schema of `_TABLES`, with the tables and indices that SQLite adds."""
-    with empty_log() as base:
+def _schema(tables: str) -> list[tuple[str, ...]]:
+    """Return the schema of tables, with the tables and indices that SQLite adds."""
+    with empty_log(tables) as base:
         return _sorted(base.execute(_SCHEMA))
 
 
@@ -207,9 +270,9 @@ def _sorted(schema: Iterable[tuple[Any, ...]]) -> list[tuple[str, ...]]:
     return sorted(tuple(repr(value) for value in row) for row in schema)
 
 
-def _statements() -> Iterator[str]:
+def _statements(tables: str) -> Iterator[str]:
     statement = ""
-    for line in _TABLES.splitlines():
+    for line in tables.splitlines():
         statement += line + "\n"
         if sqlite3.complete_statement(statement):
             yield statement

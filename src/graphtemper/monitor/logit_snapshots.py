@@ -17,10 +17,11 @@ from graphtemper._core.stamps import Stamp, stamp
 from graphtemper.errors import FileError, InputError
 from graphtemper.monitor.snapshots import (
     StoredSnapshot,
+    date_of,
+    in_order,
     is_sharded_graph,
     list_folder,
     refuse_shards,
-    with_unique_names,
 )
 from graphtemper.scale.logits.logit_files import ARRAYS, EXPECTED, FORMATS, open_logits
 from graphtemper.scale.logits.logit_tables import LogitParts
@@ -87,7 +88,7 @@ class HashedParts:
 
 
 def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> list[LogitSnapshot]:
-    """Return the snapshots of logits in files and folders, sorted by name.
+    """Return the snapshots of logits in files and folders, oldest first as in `find_snapshots`.
 
     A file is a snapshot: Parquet, ``.npy``, ``.npz`` with the key ``logits``, CSV or safetensors. A
     folder of Parquet files is one snapshot too; the files are its shards, as for
@@ -122,8 +123,10 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
             stamp=partial(_stamp, place),
             # An .npy is mapped, and may be cut off meanwhile.
             may_crash=place.suffix in (".npy", ".parquet") or place.is_dir(),
+            when=date_of(name),
+            named_in_order=True,
         )
-        for name, place in with_unique_names(places)
+        for name, place in in_order(places)
     ]
 
 

@@ -1,253 +1,73 @@
-"""The page of a watch: charts over time, with marks at alarms."""
+"""The page of a watch: charts over time, alarms, and the track record."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from graphtemper._core.files import atomic_write
 from graphtemper.monitor.change import Change
-from graphtemper.monitor.entry import Entry, Missed
+from graphtemper.monitor.charts import accuracy_chart, line_chart, record_chart
+from graphtemper.monitor.drop import SOURCE, Drop
+from graphtemper.monitor.entry import VERDICTS
+from graphtemper.monitor.standing import Standing
+from graphtemper.monitor.track_record import summary
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
-from graphtemper.recalibration.report.vega import (
-    AFTER,
-    BAND,
-    BEFORE,
-    PERCENT,
-    TRUTH,
-    Spec,
-    at,
-    sized,
-    tip,
-)
 
 # Of more snapshots only every second, third, ... is drawn, to keep the page small; the newest and
 # those that raised an alarm are always drawn.
 _MAX_POINTS = 1500
 _NEWEST_ROWS = 50
-# Axis labels must fit on a phone (width in pixels); tooltips name every point.
-_LABEL_WIDTH = 290
-_TALL, _LOW = 260, 130  # heights of charts
-_LETTER_WIDTH = 7
-_MAX_LABELS = 9
-# A missing value interrupts the line and does not affect the scale.
-GAPS = "break-paths-filter-domains"
-_SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
 
 
-def write_page(
-    path: str | os.PathLike[str],
-    entries: Sequence[Entry],
-    alarms: Sequence[Change],
-    model: str,
-    false_alarms: float,
-    missed: Sequence[Missed] = (),
-    every: int = 1,
-) -> None:
-    """Write the page of a log atomically.
-
-    Parameters
-    ----------
-    path
-        The HTML file.
-    entries, alarms
-        The log, oldest first, and its alarms.
-    model
-        Name of the predictor.
-    false_alarms
-        The stated rate of false alarms.
-    missed
-        Snapshots that could not be measured.
-    every
-        Every n-th snapshot was tested for changes.
-    """
-    page = render(entries, alarms, model, false_alarms, missed, every).encode("utf-8")
+def write_page(path: str | os.PathLike[str], standing: Standing) -> None:
+    """Write the page of a watch atomically."""
+    page = render(standing).encode("utf-8")
     with atomic_write(path) as stream:
         stream.write(page)
 
 
-def render(
-    entries: Sequence[Entry],
-    alarms: Sequence[Change],
-    model: str,
-    false_alarms: float,
-    missed: Sequence[Missed] = (),
-    every: int = 1,
-) -> str:
+def render(standing: Standing) -> str:
     """Return the page as HTML; the same log gives the same bytes."""
-    rows = [_row(position, entry) for position, entry in enumerate(entries)]
-    marks = [_mark(alarm, rows[alarm.position]) for alarm in alarms]
-    positions = _drawn_positions(len(rows), {alarm.position for alarm in alarms})
-    drawn = [rows[position] for position in positions]
+    answers, record = standing.answers, standing.record
+    rows = _rows(standing)
+    marks = [_mark(change, rows[change.position]) for change in standing.changes]
+    begun = [_begun(drop, rows[drop.position]) for drop in standing.drops if drop.begins]
+    always = {change.position for change in standing.changes}
+    always |= {drop.position for drop in standing.drops if drop.begins}
+    always |= {position for position, row in enumerate(rows) if row["true"] is not None}
+    drawn = [rows[position] for position in _drawn_positions(len(rows), always)]
+    rules = [*begun, *marks]
     charts = {
-        "accuracy": accuracy_chart(drawn, marks),
-        "temperature": line_chart(drawn, marks, "temperature", "temperature"),
-        "slope": line_chart(drawn, marks, "slope", "slope"),
+        "accuracy": accuracy_chart(drawn, rules, _lines(standing.limits)),
+        "temperature": line_chart(drawn, rules, "temperature", "temperature"),
+        "slope": line_chart(drawn, rules, "slope", "slope"),
     }
-    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in _SYMBOLS}
+    if record:
+        charts["record"] = record_chart(record[-_MAX_POINTS:])
+    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
     return render_page(
         text_of("graphtemper.monitor", "template.html"),
         text_of("graphtemper.monitor", "page.js"),
         {"charts_json": embeddable(charts), "log_json": embeddable({"snapshots": drawn})},
-        model=model,
-        newest=entries[-1],
+        standing=standing,
+        headline=standing.headline(),
+        turned_out=summary(record),
+        newest=answers[-1],
         newest_temperature=rows[-1]["temperature"],
         rows=rows[::-1][:_NEWEST_ROWS],
+        record=record[::-1][:_NEWEST_ROWS],
+        held=sum(item.covered for item in record),
+        revised=any(answer.revision for answer in answers),
         total=len(rows),
         drawn=len(drawn),
         marks=marks[::-1],
+        begun=begun[::-1],
         counts=counts,
-        false_alarms=false_alarms,
-        every=every,
-        missed=missed[::-1][:_NEWEST_ROWS],
-        missed_total=len(missed),
+        missed=standing.missed[::-1][:_NEWEST_ROWS],
     )
-
-
-def accuracy_chart(rows: list[dict[str, Any]], marks: list[dict[str, Any]]) -> Spec:
-    """Return a chart of accuracy, with its interval, and of mean confidence over the snapshots."""
-    y = {"type": "quantitative", "title": None, "axis": PERCENT, "scale": {"zero": False}}
-    tips = [
-        tip("name", "Snapshot"),
-        tip("position", "Number", "d"),
-        tip("accuracy", "Accuracy", ".1%"),
-        tip("low", "at least", ".1%"),
-        tip("high", "at most", ".1%"),
-        tip("confidence", "Confidence before", ".1%"),
-        tip("verdict", "Verdict"),
-    ]
-    x = _x_channel(rows)
-    shape = {
-        "field": "verdict",
-        "type": "nominal",
-        "scale": {"domain": list(_SYMBOLS), "range": list(_SYMBOLS.values())},
-        "legend": None,
-    }
-    return sized(
-        _TALL,
-        {
-            "data": {"values": rows},
-            "layer": [
-                {
-                    "mark": {"type": "area", "color": BAND},
-                    "encoding": {"x": x, "y": at("low", y), "y2": {"field": "high"}},
-                },
-                {
-                    "mark": {"type": "line", "color": BEFORE, "strokeDash": [5, 3]},
-                    "encoding": {"x": x, "y": at("confidence", y)},
-                },
-                {
-                    "mark": {"type": "line", "color": TRUTH, "strokeWidth": 2},
-                    "encoding": {"x": x, "y": at("accuracy", y)},
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "color": TRUTH, "size": 70},
-                    "encoding": {"x": x, "y": at("accuracy", y), "shape": shape, "tooltip": tips},
-                },
-                *_rules(marks, x),
-                _labels(rows, x, _TALL),
-            ],
-        },
-    )
-
-
-def line_chart(
-    rows: list[dict[str, Any]], marks: list[dict[str, Any]], field: str, title: str
-) -> Spec:
-    """Return a chart of one quantity over the snapshots, with gaps at missing values."""
-    x = _x_channel(rows)
-    y = {"type": "quantitative", "title": title, "scale": {"zero": False}}
-    tips = [
-        tip("name", "Snapshot"),
-        tip("position", "Number", "d"),
-        tip(field, title.capitalize(), ".3f"),
-    ]
-    return sized(
-        _LOW,
-        {
-            "data": {"values": rows},
-            "layer": [
-                {
-                    "mark": {
-                        "type": "line",
-                        "color": AFTER,
-                        "point": {"size": 25},
-                        "invalid": GAPS,
-                    },
-                    "encoding": {"x": x, "y": at(field, y), "tooltip": tips},
-                },
-                *_rules(marks, x),
-                _labels(rows, x, _LOW),
-            ],
-        },
-    )
-
-
-def _x_channel(rows: list[dict[str, Any]]) -> Spec:
-    """Return the x channel, with ticks at the snapshots that `_labels` names."""
-    return {
-        "field": "position",
-        "type": "quantitative",
-        "title": None,
-        "axis": {
-            "values": [row["position"] for row in _labelled(rows)],
-            "labels": False,
-            "grid": False,
-        },
-        "scale": {"nice": False, "zero": False},
-    }
-
-
-def _labels(rows: list[dict[str, Any]], x: Spec, height: int) -> Spec:
-    """Return a layer with the names of some snapshots under the axis."""
-    labelled = _labelled(rows)
-    sides = (
-        ["left", *["center"] * (len(labelled) - 2), "right"] if len(labelled) > 1 else ["center"]
-    )
-    labels = [
-        {"position": row["position"], "name": row["name"], "side": side}
-        for row, side in zip(labelled, sides, strict=True)
-    ]
-    mark = {
-        "type": "text",
-        "align": {"expr": "datum.side"},
-        "dy": 14,
-        "limit": _LABEL_WIDTH // 2 - 10,
-    }
-    return {
-        "data": {"values": labels},
-        "mark": mark,
-        "encoding": {"x": x, "y": {"value": height}, "text": {"field": "name", "type": "nominal"}},
-    }
-
-
-def _labelled(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    longest = max(len(row["name"]) for row in rows)
-    count = min(max(_LABEL_WIDTH // (_LETTER_WIDTH * (longest + 2)), 2), _MAX_LABELS)
-    last = len(rows) - 1
-    return [
-        rows[position] for position in sorted({round(k * last / (count - 1)) for k in range(count)})
-    ]
-
-
-def _rules(marks: list[dict[str, Any]], x: Spec) -> list[Spec]:
-    if not marks:
-        return []
-    tips = [
-        tip("name", "Alarm at"),
-        tip("position", "Number", "d"),
-        tip("series", "Loudest"),
-        tip("evidence", "Evidence", ",.0f"),
-    ]
-    mark = {"type": "rule", "color": "var(--target)", "strokeWidth": 2, "strokeDash": [2, 2]}
-    return [
-        {
-            "data": {"values": marks},
-            "mark": mark,
-            "encoding": {"x": x, "tooltip": tips},
-        }
-    ]
 
 
 def _drawn_positions(total: int, always: set[int]) -> list[int]:
@@ -255,20 +75,70 @@ def _drawn_positions(total: int, always: set[int]) -> list[int]:
     return sorted({*range(0, total, step), *always, total - 1})
 
 
-def _row(position: int, entry: Entry) -> dict[str, Any]:
-    names = ("name", "num_nodes", "accuracy", "low", "high", "confidence")
-    row = {"position": position + 1, "verdict": entry.verdict}
-    row |= {name: getattr(entry, name) for name in names}
-    # An abstention has neither a temperature nor a slope of its own.
-    return row | {
-        name: getattr(entry, name) if entry.settled else None for name in ("temperature", "slope")
+def _rows(standing: Standing) -> list[dict[str, Any]]:
+    """Return one row per snapshot, placed by date if all have one, otherwise by number."""
+    true = {item.first.name: item.labelled.accuracy for item in standing.record}
+    days = [_day(entry.when) for entry in standing.answers]
+    dated = None not in days and len(set(days)) > 1
+    rows = []
+    for position, (first, entry) in enumerate(zip(standing.first, standing.answers, strict=True)):
+        names = ("name", "when", "num_nodes", "accuracy", "low", "high", "confidence", "verdict")
+        row = {"position": position + 1, "x": days[position] if dated else position + 1}
+        row |= {name: getattr(entry, name) for name in names}
+        # An abstention has neither a temperature nor a slope of its own.
+        row |= {
+            name: getattr(entry, name) if entry.settled else None
+            for name in ("temperature", "slope")
+        }
+        row["first"] = first.accuracy if entry.revision > first.revision else None
+        row["true"] = true.get(entry.name)
+        rows.append(row)
+    return rows
+
+
+def _day(when: str | None) -> float | None:
+    """Return a date as a number of days; None if it is none.
+
+    Examples
+    --------
+    >>> _day("1970-02"), _day("1970-01-02T12:00"), _day("release 7")
+    (31.0, 1.5, None)
+    """
+    if when is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{when}-01" if len(when) == 7 else when)
+        return (
+            moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+        ).total_seconds() / 86400.0
+    except (ValueError, OverflowError):
+        return None
+
+
+def _lines(limits: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the horizontal lines of the accuracy chart, with their texts."""
+    return [
+        {"limit": limit, "text": f"source {limit:.1%}" if name == SOURCE else name}
+        for name, limit in limits.items()
+    ]
+
+
+def _mark(change: Change, row: dict[str, Any]) -> dict[str, Any]:
+    series = change.series.replace("_", " ")
+    return {
+        **{name: row[name] for name in ("position", "x", "name", "when")},
+        "series": series,
+        "evidence": change.evidence,
+        "text": f"change of {series}",
     }
 
 
-def _mark(alarm: Change, row: dict[str, Any]) -> dict[str, Any]:
+def _begun(drop: Drop, row: dict[str, Any]) -> dict[str, Any]:
+    below = "the source's accuracy" if drop.below == SOURCE else f"the gate {drop.below}"
     return {
-        "position": row["position"],
-        "name": row["name"],
-        "series": alarm.series.replace("_", " "),
-        "evidence": alarm.evidence,
+        **{name: row[name] for name in ("position", "x", "name", "when")},
+        "below": below,
+        "limit": drop.limit,
+        "bound": drop.bound,
+        "text": f"drop below {below}",
     }

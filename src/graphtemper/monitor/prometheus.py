@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from graphtemper.monitor.entry import VERDICTS, Entry
+from graphtemper.monitor.entry import VERDICTS
+from graphtemper.monitor.standing import Standing
 
 _GAUGES = {
     "accuracy": ("accuracy", "Estimated accuracy of the model on the newest snapshot."),
@@ -17,24 +18,16 @@ _SETTLED = {
 }
 
 
-def exposition(
-    entry: Entry,
-    snapshots: int,
-    alarms: int,
-    ran_at: float,
-    missed: int = 0,
-    watch: str = "monitor",
-) -> str:
-    """Return gauges of the newest entry, counters of the log, and the time of the run.
+def exposition(standing: Standing, ran_at: float, missed: int = 0, watch: str = "monitor") -> str:
+    """Return gauges of the newest answer, counters of the log, and the time of the run.
 
-    Temperature and slope have no sample if the verdict is ``abstain``.
+    Temperature and slope have no sample if the verdict is ``abstain``, and coverage and error have
+    none without late labels.
 
     Parameters
     ----------
-    entry
-        The newest entry.
-    snapshots, alarms
-        Number of snapshots in the log and of alarms.
+    standing
+        The log (`graphtemper.monitor.standing.read_log`).
     ran_at
         End of this run, in seconds since 1970. A run that fails leaves the file as it is, so
         ``time() - graphtemper_monitor_last_run_timestamp_seconds`` shows a watch that has stopped.
@@ -42,14 +35,8 @@ def exposition(
         Number of snapshots that this run could not measure.
     watch
         The label that distinguishes several watched models.
-
-    Examples
-    --------
-    >>> entry = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (), {})
-    >>> lines = exposition(entry, 3, 0, ran_at=1.8e9, watch="fraud").splitlines()
-    >>> lines[2], lines[-1].split()[-1]
-    ('graphtemper_accuracy{watch="fraud"} 0.8', '1800000000.000')
     """
+    entry, record = standing.newest, standing.record
     label = f'watch="{_escape(watch)}"'
     lines: list[str] = []
     for name, (field, help_text) in (_GAUGES | (_SETTLED if entry.settled else {})).items():
@@ -58,12 +45,26 @@ def exposition(
     lines += _metric("verdict", "1 for the verdict on the newest snapshot.", "gauge", verdicts)
     newest = {f'{label},snapshot="{_escape(entry.name)}"': "1"}
     lines += _metric("snapshot_info", "1, with the name of the newest snapshot.", "gauge", newest)
+    dropped = any(drop.position == len(standing.answers) - 1 for drop in standing.drops)
+    facts = {
+        "source_accuracy": ("Accuracy at the source.", standing.source),
+        "dropped": ("1 if the newest accuracy is below the source's or a gate.", int(dropped)),
+    }
+    if record:
+        held = sum(item.covered for item in record) / len(record)
+        error = sum(item.error for item in record) / len(record)
+        facts["coverage"] = ("Fraction of labelled snapshots inside their interval.", held)
+        facts["bias"] = ("Mean of estimated minus true accuracy, labelled snapshots.", error)
+    for name, (help_text, value) in facts.items():
+        lines += _metric(name, help_text, "gauge", {label: f"{value!r}"})
     for name, help_text, count in (
-        ("snapshots_total", "Snapshots in the log.", snapshots),
-        ("changes_total", "Changes that raised an alarm.", alarms),
+        ("snapshots_total", "Snapshots in the log.", len(standing.answers)),
+        ("labelled_total", "Snapshots with late labels.", len(record)),
+        ("changes_total", "Changes that raised an alarm.", len(standing.changes)),
+        ("drops_total", "Drops that began.", sum(drop.begins for drop in standing.drops)),
     ):
         lines += _metric(name, help_text, "counter", {label: f"{count}"})
-    for name, help_text, value in (
+    for name, help_text, text in (
         ("unread_snapshots", "Snapshots that the last run could not measure.", f"{missed}"),
         (
             "last_run_timestamp_seconds",
@@ -71,7 +72,7 @@ def exposition(
             f"{ran_at:.3f}",
         ),
     ):
-        lines += _metric(f"monitor_{name}", help_text, "gauge", {label: value})
+        lines += _metric(f"monitor_{name}", help_text, "gauge", {label: text})
     return "\n".join(lines) + "\n"
 
 

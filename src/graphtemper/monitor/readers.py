@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from graphtemper.card.card import SourceCard
 from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.entry import Entry
 from graphtemper.monitor.isolation import ChildProcess
 from graphtemper.monitor.logit_snapshots import HashedParts, LogitSnapshot
-from graphtemper.monitor.snapshots import Snapshot
+from graphtemper.monitor.snapshots import Snapshot, StoredSnapshot
 from graphtemper.recalibration.job import Recalibration, recalibrate
 from graphtemper.scale.answering import ShardedAnswer
 from graphtemper.scale.logits.recalibration import estimate_logits
@@ -22,8 +23,11 @@ Result = TypeVar("Result")
 class GraphReader:
     """Measures snapshots of graphs; their labels are not used."""
 
-    def __init__(self, predictor: Predictor, card: SourceCard, seed: int) -> None:
+    def __init__(
+        self, predictor: Predictor, card: SourceCard, seed: int, revision: int = 0
+    ) -> None:
         self._predictor, self._card, self._seed = predictor, card, seed
+        self._revision = revision
 
     def measure(self, snapshot: Snapshot) -> Entry:
         """Return the entry of a snapshot."""
@@ -33,7 +37,8 @@ class GraphReader:
         result = recalibrate(
             self._predictor, unlabelled, self._card, snapshot.nodes, seed=self._seed
         )
-        return _entry(snapshot.name, digest, result, len(result.probabilities))
+        entry = _entry(snapshot, digest, result, len(result.probabilities))
+        return replace(entry, revision=self._revision)
 
     def checksum(self, snapshot: Snapshot) -> str:
         """Return the checksum of a snapshot."""
@@ -73,12 +78,17 @@ def _measure_logits(snapshot: LogitSnapshot, card: SourceCard) -> Entry:
     parts = HashedParts(snapshot.load())
     result = estimate_logits(parts, card)
     digest = parts.digest() if snapshot.digest is None else snapshot.digest
-    return _entry(snapshot.name, digest, result, result.num_nodes)
+    return _entry(snapshot, digest, result, result.num_nodes)
 
 
-def _entry(name: str, digest: str, result: Recalibration | ShardedAnswer, num_nodes: int) -> Entry:
+def _entry(
+    snapshot: StoredSnapshot[Any],
+    digest: str,
+    result: Recalibration | ShardedAnswer,
+    num_nodes: int,
+) -> Entry:
     return Entry(
-        name=name,
+        name=snapshot.name,
         digest=digest,
         num_nodes=num_nodes,
         accuracy=float(result.accuracy.value),
@@ -90,4 +100,5 @@ def _entry(name: str, digest: str, result: Recalibration | ShardedAnswer, num_no
         verdict=result.verdict,
         reasons=tuple(str(reason) for reason in result.reasons),
         signals=result.signals | {f"gain_{name}": value for name, value in result.gains.items()},
+        when=snapshot.when,
     )

@@ -28,6 +28,11 @@ Content = TypeVar("Content")
 # Fields of a graph that no watch reads.
 _MASKS = ("train_masks", "val_masks", "test_masks")
 _TYPE_NAMES = ("node_type_names", "edge_type_names")
+# A year with a month, and perhaps a day and a time, that are not part of a longer number.
+_DATE = re.compile(
+    r"(?<!\d)((?:19|20)\d\d)([-_.]?)(0[1-9]|1[0-2])"
+    r"(?:\2(0[1-9]|[12]\d|3[01])(?:[T_ -]?([01]\d|2[0-3])[-:_.]?([0-5]\d)(?!\d))?)?(?!\d)"
+)
 _NOT_READ = ("labels", "name", "class_names", "feature_names", *_TYPE_NAMES, *_MASKS)
 
 
@@ -45,12 +50,33 @@ class StoredSnapshot(ABC, Generic[Content]):
         Returns the content; called when the snapshot is measured, and not cached.
     stamp
         Returns a stamp that shows cheaply whether the content may have changed (optional).
+    when
+        Its place in time, a string that sorts by time such as ``"2026-05"`` (optional). A watch
+        refuses a snapshot that is older than the newest of its log.
+    named_in_order
+        Whether names sort by time, with numbers in numerical order. Then names show which of two
+        snapshots is older where times are unknown or equal.
     """
 
     name: str
     digest: str | None
     load: Callable[[], Content]
     stamp: Callable[[], Stamp] | None = field(default=None, kw_only=True)
+    when: str | None = field(default=None, kw_only=True)
+    named_in_order: bool = field(default=False, kw_only=True)
+
+    def is_older_than(self, name: str, when: str | None) -> bool:
+        """Return whether this snapshot comes before another one in time, as far as is known.
+
+        Examples
+        --------
+        >>> day2 = Snapshot("day2", None, Graph, named_in_order=True)
+        >>> day2.is_older_than("day10", None), day2.is_older_than("day1", None)
+        (True, False)
+        """
+        if self.when is not None and when is not None and self.when != when:
+            return self.when < when
+        return self.named_in_order and _natural_key(self.name) < _natural_key(name)
 
     def checksum(self) -> str:
         """Return the checksum of the content, which is loaded unless the digest is given."""
@@ -82,9 +108,11 @@ class Snapshot(StoredSnapshot[Graph]):
 
 
 def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
-    """Return the graphs in files and folders, sorted by name with numbers in numerical order.
+    """Return the graphs in files and folders, oldest first.
 
-    In folders, names that begin with a dot or an underscore are skipped as work in progress.
+    If all names hold a date (`date_of`), the order is that of the dates; otherwise that of the
+    names, with numbers in numerical order. In folders, names that begin with a dot or an underscore
+    are skipped as work in progress.
 
     Examples
     --------
@@ -114,9 +142,36 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
     if not files:
         raise InputError("there are no snapshots to watch; name .npz files or a folder of them.")
     return [
-        Snapshot(name, None, partial(Graph.load, file), stamp=partial(stamp, [file]))
-        for name, file in with_unique_names(files)
+        Snapshot(
+            name,
+            None,
+            partial(Graph.load, file),
+            stamp=partial(stamp, [file]),
+            when=date_of(name),
+            named_in_order=True,
+        )
+        for name, file in in_order(files)
     ]
+
+
+def date_of(name: str) -> str | None:
+    """Return the date in a file's name in ISO format: a month, a day, or a time; None without one.
+
+    Examples
+    --------
+    >>> date_of("graph-2026-05.npz"), date_of("20260517.npz"), date_of("2026-05-17T08-30.parquet")
+    ('2026-05', '2026-05-17', '2026-05-17T08:30')
+    >>> [date_of(name) for name in ("day12.npz", "2024-20.npz", "2026.npz", "id-120260517.npz")]
+    [None, None, None, None]
+    """
+    match = _DATE.search(name)
+    if match is None:
+        return None
+    year, separator, month, day, hour, minute = match.groups()
+    if day is None:
+        return f"{year}-{month}" if separator else None  # six digits may be anything
+    date = f"{year}-{month}-{day}"
+    return date if hour is None else f"{date}T{hour}:{minute}"
 
 
 def list_folder(folder: Path) -> list[Path]:
@@ -128,8 +183,8 @@ def list_folder(folder: Path) -> list[Path]:
     return sorted(items, key=lambda item: _natural_key(item.name))
 
 
-def with_unique_names(places: Sequence[Path]) -> list[tuple[str, Path]]:
-    r"""Return files or folders with their names; refuse two of the same name.
+def in_order(places: Sequence[Path]) -> list[tuple[str, Path]]:
+    r"""Return files or folders with their names, oldest first; refuse two of the same name.
 
     Bytes of a name that are not UTF-8 are written as in ``day\xff.npz``.
     """
@@ -143,7 +198,18 @@ def with_unique_names(places: Sequence[Path]) -> list[tuple[str, Path]]:
             f"two snapshots are called {min(repeated)}; the log identifies snapshots by name, so "
             "rename one of them."
         )
-    return list(zip(names, places, strict=True))
+    dates = [date_of(name) for name in names]
+    by_date = None not in dates
+    keys = [
+        (date if by_date else "", _natural_key(name))
+        for date, name in zip(dates, names, strict=True)
+    ]
+    return [
+        pair
+        for _, pair in sorted(
+            zip(keys, zip(names, places, strict=True), strict=True), key=lambda item: item[0]
+        )
+    ]
 
 
 def is_sharded_graph(folder: Path) -> bool:

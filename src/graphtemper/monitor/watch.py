@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from graphtemper._core.checks import check_instance, check_integer
@@ -37,7 +38,8 @@ def follow(
 
     A graph is held in memory only while it is measured. The log is a record: a new snapshot that
     precedes a logged one is refused, and so is a logged name with other content. After an
-    interruption the watch resumes where it stopped.
+    interruption the watch resumes where it stopped. If the log has late labels (`add_labels`), the
+    card that has learned from them answers.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def follow(
     snapshots
         Graphs, oldest first.
     card
-        The model's source card.
+        The model's source card, without late labels.
     log
         A log for this card; its seed is that of the perturbed passes.
     progress
@@ -74,9 +76,10 @@ def follow(
     ...     )
     (['day 1', 'day 2'], [])
     """
-    _check_arguments(card, log, "graphs", "follow(predictor, snapshots, card, log)")
+    check_arguments(card, log, "graphs", "follow(predictor, snapshots, card, log)")
     check_model(predictor, card)
-    reader = GraphReader(predictor, card, log.seed)
+    learned, revision = current_card(card, log)
+    reader = GraphReader(predictor, learned, log.seed, revision)
     return _Watch(reader, list(snapshots), log, missed).run(progress)
 
 
@@ -123,12 +126,13 @@ def follow_logits(
     ...     [entry.name for entry in follow_logits(snapshots, card, log)]
     ['day 1', 'day 2']
     """
-    _check_arguments(card, log, "logits", "follow_logits(snapshots, card, log)")
+    check_arguments(card, log, "logits", "follow_logits(snapshots, card, log)")
     reader = LogitReader(card, isolate)
     return _Watch(reader, list(snapshots), log, missed).run(progress)
 
 
-def _check_arguments(card: SourceCard, log: Log, kind: Kind, call: str) -> None:
+def check_arguments(card: SourceCard, log: Log, kind: Kind, call: str) -> None:
+    """Refuse swapped arguments, and a log of the other kind of snapshots."""
     check_instance(card, SourceCard, "card", call)
     check_instance(log, Log, "log", call)
     if log.kind != kind:
@@ -173,10 +177,11 @@ class _Reader(Protocol[Readable]):
 
 
 class _State(NamedTuple):
-    """Names that a watch need not measure any more, and the name of the log's last row."""
+    """Names that a watch need not measure any more, and the log's last row with its time."""
 
     settled: set[str]
     last: str
+    when: str | None
 
 
 class _Watch(Generic[Item]):
@@ -202,6 +207,13 @@ class _Watch(Generic[Item]):
             for number, snapshot in enumerate(new, start=1):
                 if snapshot.name in state.settled:
                     continue
+                if state.last and snapshot.is_older_than(state.last, state.when):
+                    message = (
+                        f"the snapshot {snapshot.name} is older than {state.last}, the newest of "
+                        "the log; a log is filled in order, so begin a new one to add it."
+                    )
+                    self._refuse(snapshot.name, InputError(message))
+                    continue
                 try:
                     entry, stamp = self._measure(snapshot)
                 except MissingExtraError:
@@ -212,12 +224,13 @@ class _Watch(Generic[Item]):
                             message = f"snapshot {snapshot.name}: {error}"
                             raise type(error)(message) from error
                         raise
-                    missed.append(Missed(snapshot.name, _reason(error)))
+                    missed.append(Missed(snapshot.name, reason_of(error)))
                     self._missed(missed[-1])
                 else:
                     while snapshot.name not in state.settled:
                         if self._log.append(entry, missed, stamp, after=state.last):
-                            state = _State(state.settled | {snapshot.name}, snapshot.name)
+                            state.settled.add(snapshot.name)
+                            state = _State(state.settled, snapshot.name, entry.when)
                             yield entry
                         else:  # another process was faster
                             state = self._state_after_others(state)
@@ -279,7 +292,9 @@ class _Watch(Generic[Item]):
                 self._refuse(late.name, InputError(message))
             new = []
         self._log.update_stamps(stamps)
-        return new, _State({*logged, *missed, *self._refused}, next(reversed(logged), ""))
+        last = next(reversed(logged), "")
+        when = logged[last].when if last else None
+        return new, _State({*logged, *missed, *self._refused}, last, when)
 
     def _check_unchanged(self, snapshot: Item, logged: LoggedSnapshot) -> str | None:
         """Refuse a logged snapshot with other content; return a new stamp that is reliable."""
@@ -299,16 +314,37 @@ class _Watch(Generic[Item]):
         if self._missed is None:
             raise error
         self._refused.add(name)
-        self._missed(Missed(name, _reason(error)))
+        self._missed(Missed(name, reason_of(error)))
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return an error as one printable line."""
     text = str(error)
     if not isinstance(error, GraphTemperError):
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     printable = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(printable.split())[:_MAX_REASON]
+
+
+def current_card(card: SourceCard, log: Log) -> tuple[SourceCard, int]:
+    """Return the card with what it has learned from the log's late labels, and its revision.
+
+    A log may come from an untrusted source: it can add labelled environments to the card, and
+    nothing else.
+    """
+    text, revision = log.learned()
+    if text is None:
+        return card, revision
+    try:
+        learned = SourceCard.from_json(text)
+    except InputError as error:
+        raise FileError(f"{log.path} holds a damaged card: {error}") from error
+    if to_json(replace(learned, natural=card.natural)) != to_json(card):
+        raise FileError(
+            f"{log.path} holds a card that differs from the given one in more than labelled "
+            "environments; begin a new log."
+        )
+    return learned, revision
 
 
 def fingerprint(card: SourceCard) -> str:
@@ -320,6 +356,8 @@ def alarms(
     entries: Sequence[Entry], false_alarms: float = 0.01, seed: int = 0, every: int = 1
 ) -> list[Change]:
     """Return where the estimated accuracy or a signal has changed; see `changes`.
+
+    Estimates of a card that has learned from late labels are compared only with each other.
 
     The signals of the first snapshot are tested to the end, so that the number of series, which
     share the stated rate, never changes. A snapshot that lacks one of them leaves its series as it
@@ -352,5 +390,6 @@ def alarms(
         "accuracy": [log_odds(entry.accuracy) for entry in tested]
     }
     series |= {name: [entry.signals.get(name) for entry in tested] for name in names}
-    tested_changes = changes(series, false_alarms, seed)
+    revisions = {"accuracy": [entry.revision for entry in tested]}
+    tested_changes = changes(series, false_alarms, seed, revisions)
     return [change._replace(position=change.position * every) for change in tested_changes]

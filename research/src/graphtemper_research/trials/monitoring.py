@@ -25,6 +25,7 @@ from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
 from graphtemper.monitor import Log, Snapshot, alarms, fingerprint, follow, windows
 from graphtemper.monitor.page import write_page
+from graphtemper.monitor.standing import read_log
 from graphtemper.recalibration.report import style
 from graphtemper.theory import csbm
 from graphtemper_research.harness import frame
@@ -101,7 +102,7 @@ def measure(
     entries = log.entries()
     costs = [{"seconds": None, "growth": None}] * (len(entries) - len(costs)) + costs
     found = alarms(entries, FALSE_ALARMS)
-    write_page(out / f"{name}.html", entries, found, f"SIGN, {name}", FALSE_ALARMS)
+    write_page(out / f"{name}.html", read_log(log, course.card, false_alarms=FALSE_ALARMS))
     positions = {alarm.position for alarm in found}
     return [
         {

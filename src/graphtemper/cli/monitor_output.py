@@ -1,0 +1,148 @@
+"""What `graphtemper monitor` prints, and its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphtemper.cli.output import (
+    STYLES,
+    print_json,
+    print_line,
+    print_reasons,
+    print_rows,
+    print_sentence,
+)
+
+if TYPE_CHECKING:
+    from graphtemper.monitor import Entry, LateLabels, Missed
+    from graphtemper.monitor.standing import Standing
+
+
+class Run(NamedTuple):
+    """What a run added to the log, what it could not measure, and the labels that it took."""
+
+    added: Sequence[Entry]
+    missed: Sequence[Missed]
+    late: LateLabels | None = None
+
+
+def write_metrics(path: Path, standing: Standing, run: Run, label: str, now: float) -> None:
+    """Write the newest numbers for Prometheus."""
+    from graphtemper._core.files import atomic_write
+    from graphtemper.monitor import exposition
+
+    text = exposition(standing, now, len(run.missed), label)
+    with atomic_write(path) as stream:
+        stream.write(text.encode())
+
+
+def print_facts(standing: Standing, run: Run, closed: Sequence[str], kind: str) -> None:
+    """Print JSON; its fields are described in docs/howto/monitoring.md."""
+    answers = standing.answers
+    changes = [
+        {"kind": "change", "snapshot": answers[change.position].name, **change._asdict()}
+        for change in standing.changes
+    ]
+    drops = [
+        {"kind": "drop", "snapshot": answers[drop.position].name, **drop._asdict()}
+        for drop in standing.drops
+        if drop.begins
+    ]
+    facts: dict[str, Any] = {
+        "snapshots": len(answers),
+        "source_accuracy": standing.source,
+        "added": [entry.name for entry in run.added],
+        "missed": [missed._asdict() for missed in run.missed],
+        "newest": standing.newest.to_dict(),
+        "alarms": sorted([*changes, *drops], key=lambda alarm: alarm["position"]),
+        "moved": [moved._asdict() for moved in standing.moved],
+        "track_record": [scored.to_dict() for scored in standing.record],
+        "closed": list(closed),
+        "false_drops": standing.false_drops,
+        "false_alarms": standing.false_alarms,
+        "alarm_every": standing.every,
+        "kind": kind,
+    }
+    if run.late is not None:
+        facts["labels"] = run.late.scored.to_dict() | {
+            "answered_again": [entry.to_dict() for entry in run.late.answered],
+            "unanswered": [missed._asdict() for missed in run.late.unanswered],
+        }
+    print_json(facts)
+
+
+def print_outcome(
+    standing: Standing, run: Run, closed: Sequence[str], written: Sequence[Path | None]
+) -> None:
+    """Print the newest verdict with its reasons, alarms, and what the run did."""
+    from graphtemper.monitor.track_record import summary
+
+    if run.late is not None:
+        _print_late(run.late)
+    newest, record = standing.newest, standing.record
+    note = "" if newest.settled else ", a best guess that should not be relied on"
+    print_sentence(f"Newest verdict: {newest.verdict}", STYLES[newest.verdict])
+    print_sentence(standing.headline())
+    print_rows(
+        {
+            "Snapshot": f"{newest.name}, number {len(standing.answers)} of the log",
+            "New": _counts(run.added),
+            "Accuracy": f"{newest.accuracy:.1%} (90 % interval {newest.low:.1%} to "
+            f"{newest.high:.1%}; source {standing.source:.1%})",
+            "Temperature": f"{newest.temperature:.3g}{note}",
+            "Alarms": "; ".join(_alarms(standing)) or "none",
+            "Record": f"{sum(item.covered for item in record)} of {len(record)} intervals held"
+            if record
+            else "no labels yet",
+        }
+    )
+    print_reasons([*newest.reasons, *filter(None, [summary(record)])])
+    for missed in run.missed:
+        print_sentence(f"Not measured: {missed.name}: {missed.reason}", "bold red")
+    for text in closed:
+        print_sentence(f"Gate closed: {text}", "bold red")
+    for path in written:
+        if path is not None:
+            print_line(f"Written: {path}")
+
+
+def _alarms(standing: Standing) -> list[str]:
+    names = [entry.name for entry in standing.answers]
+    found = [
+        (change.position, f"change at {names[change.position]}") for change in standing.changes
+    ]
+    found += [
+        (drop.position, f"drop below {drop.below} at {names[drop.position]}")
+        for drop in standing.drops
+        if drop.begins
+    ]
+    return [text for _, text in sorted(found)]
+
+
+def _print_late(late: LateLabels) -> None:
+    scored = late.scored
+    first, labelled = scored.first, scored.labelled
+    error = f" ± {1.645 * labelled.deviation:.1%}" if labelled.deviation else ""
+    held = "inside" if scored.covered else "outside"
+    print_sentence(f"Labels of {first.name}", "bold")
+    print_rows(
+        {
+            "True accuracy": f"{labelled.accuracy:.1%}{error} ({labelled.num_labels} labels)",
+            "Answered": f"{first.accuracy:.1%} (90 % interval {first.low:.1%} to "
+            f"{first.high:.1%}): the truth is {held}",
+            "ECE": f"{labelled.ece_before:.3f} at the source temperature, {labelled.ece_after:.3f} "
+            "as answered",
+            "Answered again": f"{len(late.answered)} later snapshots",
+        }
+    )
+    for missed in late.unanswered:
+        print_sentence(f"Not answered again: {missed.name}: {missed.reason}", "bold red")
+
+
+def _counts(added: Sequence[Entry]) -> str:
+    from graphtemper.monitor.entry import VERDICTS
+
+    counts = {word: sum(entry.verdict == word for entry in added) for word in VERDICTS}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"

@@ -1,0 +1,134 @@
+r"""Drops: snapshots on which the accuracy has certainly fallen below a limit.
+
+The answer to a snapshot is an accuracy with a 90 % interval. A watch gives many answers, so some
+intervals miss the truth. The n-th answer of a log is therefore read at a level of its own,
+
+.. math:: \alpha_n = \frac{\alpha}{n (n + 1)}, \qquad \sum_{n \ge 1} \alpha_n = \alpha,
+
+with the upper bound, in log-odds,
+
+.. math:: u_n = \hat a_n + \frac{z_{1 - \alpha_n}}{z_{0.925}} (\mathrm{high}_n - \hat a_n).
+
+A snapshot is a drop if :math:`u_n` of any of its answers is below a limit: the accuracy at the
+source, or that of a gate. By the union bound, the probability that any answer of the log calls a
+snapshot a drop whose true accuracy is not below the limit is at most :math:`\alpha`, however long
+the log runs. This holds *however the snapshots depend on each other*, because a union bound needs
+no independence, and for any number of limits, because a false drop below any of them means
+:math:`u_n < a_n`.
+
+It assumes that the half-width of an interval is at least 1.44 standard deviations of its error,
+which is less than the 1.645 of a 90 % interval (intervals that cover 85 %), and that the tails of
+the error beyond the interval are those of a normal distribution. An estimate that is wrong for all
+snapshots in the same way can break this; late labels show it (`graphtemper.monitor.Scored`).
+
+The price of testing for ever is small: the bound is 1.4 half-widths from the estimate at the first
+answer, 2.6 at the twentieth and 3.7 at the thousandth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+from graphtemper._core.numerics import log_odds, to_share
+from graphtemper.monitor.change import check_rate
+from graphtemper.monitor.entry import Entry
+from graphtemper.monitor.gates import Gate
+
+SOURCE = "source"
+"""Name of the limit that is the accuracy at the source."""
+# Standard deviations in the half-width of an interval that covers 85 % of the truths.
+_HALF_WIDTH = NormalDist().inv_cdf(0.925)
+_ACCURACIES = ("accuracy", "low", "high")
+
+
+class Drop(NamedTuple):
+    """A snapshot whose accuracy is below a limit at the stated error rate.
+
+    Attributes
+    ----------
+    position
+        Of the snapshot in the log.
+    below
+        The limit: ``"source"``, or the text of a gate.
+    limit, bound
+        The value of the limit, and the upper bound of the accuracy, which is lower.
+    begins
+        Whether the snapshot before it was not below this limit.
+    """
+
+    position: int
+    below: str
+    limit: float
+    bound: float
+    begins: bool
+
+
+def limits_of(source: float, gates: Iterable[Gate] = ()) -> dict[str, float]:
+    """Return the limits of a watch: the source's accuracy, and gates that close below a number.
+
+    Examples
+    --------
+    >>> limits_of(0.94, [Gate.parse("accuracy<0.8"), Gate.parse("abstain")])
+    {'source': 0.94, 'accuracy<0.8': 0.8}
+    """
+    chosen = {
+        gate.text: gate.limit
+        for gate in gates
+        if gate.field in _ACCURACIES and gate.sign in ("<", "<=")
+    }
+    return {SOURCE: source} | chosen
+
+
+def upper_bound(entry: Entry, number: int, rate: float = 0.05) -> float:
+    r"""Return the upper bound :math:`u_n` of the accuracy, for the n-th answer of a log.
+
+    Examples
+    --------
+    >>> entry = Entry("d", "0", 10, 0.8, 0.7, 0.87, 0.9, 1.5, 0.7, "trust", (), {})
+    >>> [round(upper_bound(entry, number), 2) for number in (1, 20, 1000)]
+    [0.89, 0.93, 0.95]
+    """
+    value, high = log_odds(entry.accuracy), log_odds(entry.high)
+    quantile = -NormalDist().inv_cdf(rate / (number * (number + 1)))
+    return to_share(value + quantile / _HALF_WIDTH * (high - value))
+
+
+def drops(
+    history: Sequence[Entry], limits: Mapping[str, float], false_drops: float = 0.05
+) -> list[Drop]:
+    """Return the snapshots of which an answer shows a drop, oldest first.
+
+    Parameters
+    ----------
+    history
+        All answers in the order in which they were given (`graphtemper.monitor.Log.history`), so
+        that answers given again count as well.
+    limits
+        Accuracies by name, as from `limits_of`.
+    false_drops
+        Upper bound on the probability that the log ever holds a false drop.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> entry = Entry("1", "0", 10, 0.93, 0.9, 0.95, 0.9, 1.5, 0.7, "trust", (), {})
+    >>> fallen = replace(entry, name="2", accuracy=0.8, low=0.74, high=0.85)
+    >>> drops([entry, fallen, replace(fallen, name="3")], {"source": 0.94})[0]
+    Drop(position=1, below='source', limit=0.94, bound=0.877..., begins=True)
+    """
+    rate = check_rate(false_drops, "false_drops")
+    bounds: dict[str, float] = {}
+    for number, entry in enumerate(history, start=1):
+        # A snapshot that is answered again keeps its place, and what was certain stays so.
+        bound = upper_bound(entry, number, rate)
+        bounds[entry.name] = min(bound, bounds.get(entry.name, bound))
+    found: list[Drop] = []
+    for below, limit in limits.items():
+        before = False
+        for position, bound in enumerate(bounds.values()):
+            if bound < limit:
+                found.append(Drop(position, below, limit, bound, not before))
+            before = bound < limit
+    return sorted(found)

@@ -1,0 +1,158 @@
+"""Where a watch stands: its log with drops, changes and track record, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from graphtemper.card.card import SourceCard
+from graphtemper.errors import InputError
+from graphtemper.monitor.change import Change
+from graphtemper.monitor.drop import SOURCE, Drop, drops, limits_of
+from graphtemper.monitor.entry import Entry, Missed
+from graphtemper.monitor.gates import Gate
+from graphtemper.monitor.log import Log
+from graphtemper.monitor.track_record import Scored, track_record
+from graphtemper.monitor.watch import alarms
+
+_MOST_MOVED = 5
+
+
+class Moved(NamedTuple):
+    """A signal at the source, on the first and on the newest snapshot.
+
+    ``distance`` is that of the newest snapshot from the source, in standard deviations of the
+    signal over the card's known shifts.
+    """
+
+    signal: str
+    source: float
+    first: float
+    newest: float
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """A log read as a whole.
+
+    Attributes
+    ----------
+    model, source
+        Name of the predictor, and its accuracy at the source.
+    first, answers
+        The first and the newest answer to every snapshot, oldest first.
+    record
+        Snapshots with late labels.
+    changes, drops
+        Alarms: see `graphtemper.monitor.alarms` and `graphtemper.monitor.drops`.
+    limits
+        Accuracies that drops are measured from, by name.
+    moved
+        The signals that have moved most.
+    missed
+        Snapshots that could not be measured.
+    false_alarms, false_drops, every
+        The stated rates; every n-th snapshot is tested for changes.
+    """
+
+    model: str
+    source: float
+    first: Sequence[Entry]
+    answers: Sequence[Entry]
+    record: Sequence[Scored]
+    changes: Sequence[Change]
+    drops: Sequence[Drop]
+    limits: dict[str, float]
+    moved: Sequence[Moved]
+    missed: Sequence[Missed]
+    false_alarms: float
+    false_drops: float
+    every: int
+
+    @property
+    def newest(self) -> Entry:
+        """The newest answer."""
+        return self.answers[-1]
+
+    def alarmed(self) -> list[str]:
+        """Return the names of snapshots that raised an alarm, oldest first."""
+        begun = [drop.position for drop in self.drops if drop.begins]
+        positions = sorted({*begun, *(change.position for change in self.changes)})
+        return [self.answers[position].name for position in positions]
+
+    def headline(self) -> str:
+        """Return one sentence on the newest accuracy, compared with the source's."""
+        entry, source = self.newest, f"{self.source:.1%} at the source"
+        interval = f"{entry.low:.1%} to {entry.high:.1%}"
+        fallen = any(
+            drop.position == len(self.answers) - 1 and drop.below == SOURCE for drop in self.drops
+        )
+        if fallen and entry.high < self.source:
+            return (
+                f"On {entry.name} accuracy has fallen from {source} to an estimated "
+                f"{entry.accuracy:.1%} ({interval})."
+            )
+        text = f"On {entry.name} accuracy is estimated at {entry.accuracy:.1%} ({interval})"
+        if entry.low <= self.source <= entry.high:
+            return f"{text}; it was {source}."
+        return f"{text}, {'down' if entry.high < self.source else 'up'} from {source}."
+
+
+def read_log(
+    log: Log,
+    card: SourceCard,
+    gates: Iterable[Gate] = (),
+    *,
+    false_alarms: float = 0.01,
+    false_drops: float = 0.05,
+    every: int = 1,
+    missed: Sequence[Missed] = (),
+) -> Standing:
+    """Read a log as a whole.
+
+    Parameters
+    ----------
+    log, card
+        The log, and the card that it was begun with.
+    gates
+        Those that compare the accuracy with a number are limits of drops.
+    false_alarms, false_drops, every
+        See `graphtemper.monitor.alarms` and `graphtemper.monitor.drops`.
+    missed
+        Snapshots that a run could not measure and that are not in the log yet.
+    """
+    answers = log.answers()
+    if not answers:
+        raise InputError(f"the log {log.path} has no snapshots yet.")
+    limits = limits_of(card.reference.accuracy, gates)
+    return Standing(
+        model=card.predictor,
+        source=card.reference.accuracy,
+        first=log.entries(),
+        answers=answers,
+        record=track_record(log),
+        changes=alarms(answers, false_alarms, log.seed, every),
+        drops=drops(log.history(), limits, false_drops),
+        limits=limits,
+        moved=_moved(answers, card),
+        missed=list(dict.fromkeys([*log.missed(), *missed])),
+        false_alarms=false_alarms,
+        false_drops=false_drops,
+        every=every,
+    )
+
+
+def _moved(answers: Sequence[Entry], card: SourceCard) -> list[Moved]:
+    first, newest, source = answers[0].signals, answers[-1].signals, card.reference.signals
+    found = []
+    for name in [name for name in newest if name in source and name in first]:
+        known = [item.signals[name] for item in card.environments if name in item.signals]
+        spread = float(np.std(known)) if known else 0.0
+        if spread > 0.0:
+            distance = (newest[name] - source[name]) / spread
+            found.append(Moved(name, source[name], first[name], newest[name], distance))
+    return sorted(found, key=lambda item: -abs(item.distance))[:_MOST_MOVED]

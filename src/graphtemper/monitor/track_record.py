@@ -1,0 +1,137 @@
+r"""The track record of a watch: what was answered, against what late labels showed.
+
+The true accuracy of a snapshot is known exactly if all its evaluated nodes are labelled. If m of n
+are, chosen at random, the labels have the sampling error
+
+.. math:: s^2 = \frac{a (1 - a)}{m} \frac{n - m}{n - 1},
+
+and an interval [low, high] around the estimate â holds if the labels' accuracy lies between
+:math:`\hat a - \sqrt{(\hat a - \mathrm{low})^2 + z^2 s^2}` and
+:math:`\hat a + \sqrt{(\mathrm{high} - \hat a)^2 + z^2 s^2}`, with z = 1.645: the interval for what
+the labels would show. Without this, few labels would make good intervals look bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import bdtr
+
+from graphtemper._core.estimate import DEVIATIONS
+from graphtemper.errors import FileError
+from graphtemper.monitor.entry import Entry, Labelled
+from graphtemper.monitor.log import Log
+
+# The level of intervals, and the probability below which too few of them hold the truth.
+_LEVEL, _UNLIKELY = 0.9, 0.05
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A snapshot whose labels came later.
+
+    Attributes
+    ----------
+    labelled
+        What the labels showed.
+    first, latest
+        The first answer, and the newest one that was given before the labels came.
+    """
+
+    labelled: Labelled
+    first: Entry
+    latest: Entry
+
+    @property
+    def error(self) -> float:
+        """First estimate minus true accuracy; positive if the estimate was too high."""
+        return self.first.accuracy - self.labelled.accuracy
+
+    @property
+    def covered(self) -> bool:
+        """Whether the first interval holds the true accuracy, given the labels' sampling error."""
+        return covers(self.first, self.labelled)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values."""
+        answers = {"first": self.first, "latest": self.latest}
+        return {
+            "snapshot": self.first.name,
+            "when": self.first.when,
+            "num_labels": self.labelled.num_labels,
+            "accuracy": self.labelled.accuracy,
+            "deviation": self.labelled.deviation,
+            "ece_before": self.labelled.ece_before,
+            "ece_after": self.labelled.ece_after,
+            "covered": self.covered,
+            "error": self.error,
+        } | {
+            name: {key: getattr(entry, key) for key in ("accuracy", "low", "high", "verdict")}
+            for name, entry in answers.items()
+        }
+
+
+def covers(entry: Entry, labelled: Labelled) -> bool:
+    """Return whether an answer's interval holds what the labels showed, up to sampling error.
+
+    Examples
+    --------
+    >>> entry = Entry("d", "0", 100, 0.8, 0.75, 0.85, 0.9, 1.5, 0.7, "trust", (), {})
+    >>> exact, sampled = (Labelled("d", 1, 100, 0.72, error, 0.1, 0.1) for error in (0.0, 0.06))
+    >>> covers(entry, exact), covers(entry, sampled)
+    (False, True)
+    """
+    chance = DEVIATIONS * labelled.deviation
+    below = np.hypot(entry.accuracy - entry.low, chance)
+    above = np.hypot(entry.high - entry.accuracy, chance)
+    return bool(-below <= labelled.accuracy - entry.accuracy <= above)
+
+
+def track_record(log: Log) -> list[Scored]:
+    """Return every snapshot of a log whose labels are known, in the order of the snapshots."""
+    labelled = {row.name: row for row in log.labelled()}
+    if not labelled:
+        return []
+    first = {entry.name: entry for entry in log.entries()}
+    missing = sorted(labelled.keys() - first.keys())
+    if missing:
+        raise FileError(f"{log.path} holds labels of {missing[0]}, which is not in it.")
+    # A labelled snapshot is never answered again, so the newest answer came before its labels.
+    latest = {entry.name: entry for entry in log.answers()}
+    return [Scored(labelled[name], first[name], latest[name]) for name in first if name in labelled]
+
+
+def summary(record: Sequence[Scored]) -> str:
+    """Return a sentence on how earlier answers turned out; empty without labels.
+
+    Examples
+    --------
+    >>> entry = Entry("d", "0", 100, 0.8, 0.75, 0.85, 0.9, 1.5, 0.7, "trust", (), {})
+    >>> summary([Scored(Labelled("d", 1, 100, 0.78, 0.0, 0.1, 0.1), entry, entry)])
+    'Of 1 earlier snapshot with labels, 1 had its true accuracy inside the interval; estimates \
+were off by 2.0 points on average, 2.0 too high.'
+    """
+    if not record:
+        return ""
+    count, held = len(record), sum(item.covered for item in record)
+    bias = 100.0 * float(np.mean([item.error for item in record]))
+    off = 100.0 * float(np.mean([abs(item.error) for item in record]))
+    snapshots, their = ("snapshot", "its") if count == 1 else ("snapshots", "their")
+    direction = "high" if bias >= 0.0 else "low"
+    text = (
+        f"Of {count} earlier {snapshots} with labels, {held} had {their} true accuracy inside the "
+        f"interval; estimates were off by {off:.1f} points on average, {abs(bias):.1f} too "
+        f"{direction}."
+    )
+    if too_narrow(record):
+        text += " That is fewer than 90 % intervals should hold: they are too narrow here."
+    return text
+
+
+def too_narrow(record: Sequence[Scored]) -> bool:
+    """Return whether so few intervals hold that 90 % intervals would do so in 5 % of records."""
+    held = sum(item.covered for item in record)
+    return bool(record) and float(bdtr(held, len(record), _LEVEL)) < _UNLIKELY
