@@ -2,9 +2,9 @@
 
 import pytest
 
-from graphtemper.monitor import Entry
-from graphtemper.monitor.change import Change
+from graphtemper.monitor import Change, Drop, Entry, Labelled, Scored
 from graphtemper.monitor.page import write_page
+from graphtemper.monitor.standing import Moved, Standing
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("jinja2")
@@ -17,8 +17,27 @@ def address(tmp_path_factory):
         Entry(f"graph-2024-{k:02}.npz", "0", 400, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, word, ("why",), {})
         for k, word in enumerate(words)
     ]
+    record = [
+        Scored(Labelled(entry.name, k + 1, 400, 0.6 + 0.1 * k, 0.0, 0.1, 0.1), entry, entry)
+        for k, entry in enumerate(entries[:3])
+    ]
+    standing = Standing(
+        model="m",
+        source=0.93,
+        first=entries,
+        answers=entries,
+        record=record,
+        changes=[Change(30, "accuracy", 200.0)],
+        drops=[Drop(20, "accuracy<0.95", 0.95, 0.92, begins=True)],
+        limits={"source": 0.93, "accuracy<0.95": 0.95},
+        moved=[Moved("source-noise agreement", 2.46, 2.26, 1.65, -1.2)],
+        missed=[],
+        false_alarms=0.01,
+        false_drops=0.05,
+        every=1,
+    )
     path = tmp_path_factory.mktemp("watch") / "watch.html"
-    write_page(path, entries, [Change(30, "accuracy", 200.0)], "m", 0.01)
+    write_page(path, standing)
     return path.as_uri()
 
 

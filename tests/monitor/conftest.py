@@ -1,4 +1,4 @@
-"""A small model with its card, and snapshots of its graph."""
+"""A small model with its card, snapshots of its graph, and logs without files."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from graphtemper import SourceCard, csbm
 from graphtemper.models import SIGN
 from graphtemper.monitor import Snapshot
+from graphtemper.monitor.standing import Standing
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +34,28 @@ def watched():
     model = SIGN(hops=1).fit(source, np.arange(400))
     card = SourceCard.build(model, source, np.arange(400, 800), compositions=4)
     return model, card
+
+
+@pytest.fixture(scope="session")
+def standing():
+    """Return a function that makes a standing from answers, without a log."""
+
+    def make(answers, **changes):
+        settings = {
+            "model": "m",
+            "source": 0.9,
+            "first": answers,
+            "answers": answers,
+            "record": [],
+            "changes": [],
+            "drops": [],
+            "limits": {"source": 0.9},
+            "moved": [],
+            "missed": [],
+            "false_alarms": 0.01,
+            "false_drops": 0.05,
+            "every": 1,
+        }
+        return Standing(**settings | changes)
+
+    return make

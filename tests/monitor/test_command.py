@@ -4,6 +4,8 @@ import importlib
 import json
 import os
 import re
+import subprocess
+import sys
 import zipfile
 from collections import Counter
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from graphtemper.cli import app
 from graphtemper.cli.monitor import _closed
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
-from graphtemper.monitor import Entry, Gate, Log, fingerprint
+from graphtemper.monitor import Drop, Entry, Gate, Log, fingerprint
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.entry import VERDICTS
 
@@ -176,10 +178,13 @@ def test_an_alarm_at_any_snapshot_since_the_last_report_closes_the_gate():
     entries = [entry] * 10
     gate = [Gate.parse("change")]
     alarm = [Change(7, "accuracy", 120.0)]
-    assert _closed(gate, entries, alarm, reported=7) == ["change"]
-    assert _closed(gate, entries, alarm, reported=8) == []
-    assert _closed(gate, entries, alarm, reported=10) == []
-    assert _closed(gate, entries, [Change(9, "accuracy", 120.0)], reported=10) == ["change"]
+    assert _closed(gate, entries, alarm, [], reported=7) == ["change"]
+    assert _closed(gate, entries, alarm, [], reported=8) == []
+    assert _closed(gate, entries, alarm, [], reported=10) == []
+    assert _closed(gate, entries, [Change(9, "accuracy", 120.0)], [], reported=10) == ["change"]
+    gate, drop = [Gate.parse("drop")], [Drop(7, "source", 0.95, 0.93, begins=True)]
+    assert _closed(gate, entries, [], drop, reported=7) == ["drop"]
+    assert _closed(gate, entries, [], drop, reported=8) == []
 
 
 def stopped(*words):
@@ -192,8 +197,8 @@ def stopped(*words):
 
 
 def test_an_alarm_is_not_lost_with_the_run_that_found_it(folder, day, monkeypatch):
-    monitor = importlib.import_module("graphtemper.monitor")
-    monkeypatch.setattr(monitor, "alarms", lambda *arguments: [Change(1, "accuracy", 120.0)])
+    standing = importlib.import_module("graphtemper.monitor.standing")
+    monkeypatch.setattr(standing, "alarms", lambda *arguments: [Change(1, "accuracy", 120.0)])
     page = importlib.import_module("graphtemper.monitor.page")
 
     def full(*arguments):
@@ -276,3 +281,109 @@ def test_no_odd_snapshot_ends_a_watch(folder, watched, day, capsys):
     app(words, exit_on_error=False, result_action="return_value")
     again = json.loads(capsys.readouterr().out)
     assert again["added"] == again["missed"] == []
+
+
+LABELS = ["monitor", "labels", "days", "--predict", "model.npz", "--card", "model.card.json"]
+
+
+def add(*words):
+    app([*LABELS, *words], exit_on_error=False, result_action="return_value")
+
+
+def test_late_labels_on_the_command_line(folder, day, capsys):
+    for number in (11, 12):
+        day(number).save(folder / "days" / f"day{number}.npz")
+    run("--json")
+    first = json.loads(capsys.readouterr().out)
+    assert first["track_record"] == []
+    (folder / "few.csv").write_text(
+        "node,class\n" + "".join(f"{k},{day(10).labels[k]}\n" for k in range(100))
+    )
+    add(
+        "--of",
+        "day10.npz",
+        "--labels",
+        "few.csv",
+        "--page",
+        "w.html",
+        "--out",
+        "wise.json",
+        "--json",
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert (told["labels"]["snapshot"], told["labels"]["num_labels"]) == ("day10.npz", 100)
+    assert [one["name"] for one in told["labels"]["answered_again"]] == ["day11.npz", "day12.npz"]
+    assert told["newest"] == told["labels"]["answered_again"][-1]
+    assert told["newest"]["accuracy"] != first["newest"]["accuracy"]
+    assert "Track record" in (folder / "w.html").read_text("utf-8")
+    assert [item.name for item in SourceCard.load("wise.json").natural] == ["day10.npz"]
+    add("--of", "day2.npz")  # labels in the graph itself, which the cron job never read
+    output = capsys.readouterr().out
+    assert "Labels of day2.npz" in output
+    assert "of 2 intervals held" in output
+    run("--json")  # with the same card as before
+    assert len(json.loads(capsys.readouterr().out)["track_record"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("node,class\n1,0\n1,1\n", "node 1 has another class"),
+        ("node,class\n99999,0\n", "not 99999"),
+        ("node,class\n1,7\n", "class '7'"),
+        ("node,class\n1,\n", "is missing"),
+        ("node,class\n", "labels of 0 nodes"),
+    ],
+)
+def test_bad_tables_of_labels(folder, day, text, words):
+    run()
+    (folder / "bad.csv").write_text(text)
+    with pytest.raises((InputError, FileError), match=words):
+        add("--of", "day10.npz", "--labels", "bad.csv")
+    assert Log("monitor.sqlite", fingerprint(SourceCard.load("model.card.json"))).labelled() == []
+
+
+def test_labels_never_replace_what_is_read(folder):
+    run()
+    for option, path in (("--out", "model.card.json"), ("--out", "monitor.sqlite")):
+        with pytest.raises(InputError, match="choose"):
+            add("--of", "day2.npz", option, path)
+
+
+def test_labels_of_one_span(folder, day, capsys):
+    graph = day(1).replace(time=np.arange(400) // 10 + 1)
+    graph.save(folder / "years.npz")
+    words = ["years.npz", "--windows", "4", "--predict", "model.npz", "--card", "model.card.json"]
+    options = {"exit_on_error": False, "result_action": "return_value"}
+    app(["monitor", *words], **options)
+    capsys.readouterr()
+    app(["monitor", "labels", *words, "--of", "11 to 20", "--json"], **options)
+    told = json.loads(capsys.readouterr().out)["labels"]
+    assert (told["num_labels"], len(told["answered_again"])) == (100, 2)
+
+
+def test_an_older_snapshot_does_not_open_a_gate(folder, day, capsys):
+    run("--json")
+    day(1).save(folder / "day1.npz")
+    words = ["monitor", "day1.npz", "--predict", "model.npz", "--card", "model.card.json"]
+    newest = json.loads(capsys.readouterr().out)["newest"]
+    for gate, code in (([], 4), (["--fail-on", f"accuracy<={newest['accuracy']!r}"], 3)):
+        with pytest.raises(SystemExit) as stop:
+            app([*words, "--json", *gate], exit_on_error=False, result_action="return_value")
+        assert stop.value.code == code
+        told = json.loads(capsys.readouterr().out)
+        assert told["newest"] == newest
+        assert "is older than day10.npz" in told["missed"][0]["reason"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no closed pipes")
+def test_a_closed_pipe_keeps_the_exit_code(folder):
+    """As in `graphtemper monitor ... | head -1`."""
+    words = [sys.executable, "-m", "graphtemper", "monitor", "days", "--predict", "model.npz"]
+    words += ["--card", "model.card.json", "--json"]
+    for gate, code in (([], 0), (["--fail-on", "accuracy<0.999"], 3)):
+        process = subprocess.Popen([*words, *gate], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == code
+        process.stderr.close()

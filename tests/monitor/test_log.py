@@ -1,5 +1,6 @@
 """The log: append-only, atomic rows, several processes, hostile files."""
 
+import hashlib
 import multiprocessing
 import sqlite3
 import time
@@ -194,6 +195,50 @@ def test_a_log_of_another_version(tmp_path):
     base.close()
     with pytest.raises(FileError, match=r"has version 1, .* begin a new log"):
         Log(path, "card")
+
+
+# The schema of version 3, as that version wrote it.
+VERSION_3 = "f876dde91557dba7903d3d1ca4121f652e91ddb1179de22951f396c92f4b070c"
+
+
+def write_version_3(path):
+    """Write a log as version 3 did."""
+    base = sqlite3.connect(path)
+    base.executescript(log_file._TABLES + "PRAGMA user_version = 3;")
+    rows = sorted(map(repr, base.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema")))
+    assert hashlib.sha256("\n".join(rows).encode()).hexdigest() == VERSION_3
+    about = {"card": "card", "kind": "graphs", "seed": "0"}
+    base.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+    base.execute(
+        "INSERT INTO snapshots VALUES (1, 'monday', '00', 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "
+        "'trust', '[\"near\"]', '{\"confidence\": 0.2}')"
+    )
+    base.execute("INSERT INTO stamps VALUES ('monday', 's1')")
+    base.commit()
+    base.close()
+
+
+def test_a_log_of_version_3_is_continued(tmp_path):
+    path = tmp_path / "watch.sqlite"
+    write_version_3(path)
+    log = Log(path, "card")
+    assert log.entries() == log.answers() == log.history() == [ENTRY]
+    assert log.snapshots() == {"monday": ("00", "s1", None)}
+    assert (log.labelled(), log.learned()) == ([], (None, 0))
+    assert log.append(replace(ENTRY, name="tuesday", when="2026-05"))
+    assert [entry.when for entry in Log(path, "card").entries()] == [None, "2026-05"]
+
+
+def test_a_log_of_version_3_with_another_schema_is_not_touched(tmp_path):
+    path = tmp_path / "watch.sqlite"
+    write_version_3(path)
+    with sqlite3.connect(path) as base:
+        base.execute("CREATE TABLE more (x)")
+    base.close()
+    before = path.read_bytes()
+    with pytest.raises(FileError, match="other tables"):
+        Log(path, "card")
+    assert path.read_bytes() == before
 
 
 def test_a_log_without_settings_is_refused(tmp_path):

@@ -6,16 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from graphtemper.monitor import Entry, Missed
+from graphtemper.monitor import Drop, Entry, Labelled, Missed, Scored
 from graphtemper.monitor.change import Change
-from graphtemper.monitor.page import line_chart, render
+from graphtemper.monitor.charts import line_chart
+from graphtemper.monitor.page import render
+from graphtemper.monitor.standing import Moved
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
 ABSTAINED = replace(ENTRY, verdict="abstain", temperature=1.2345, slope=1.0)
 
 
-def test_an_abstention_has_neither_temperature_nor_slope():
-    page = render([ENTRY, ABSTAINED], [], "m", 0.01)
+def test_an_abstention_has_neither_temperature_nor_slope(standing):
+    page = render(standing([ENTRY, ABSTAINED]))
     assert "1.23" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
     log = json.loads(re.search(r'id="graphtemper-log">(.*?)</script>', page)[1])
     assert [row["slope"] for row in log["snapshots"]] == [0.7, None]
@@ -28,7 +30,10 @@ def test_missing_values_leave_gaps():
     vl_convert = pytest.importorskip("vl_convert")
 
     def pieces(slopes):
-        rows = [{"position": k + 1, "name": f"{k}", "slope": s} for k, s in enumerate(slopes)]
+        rows = [
+            {"position": k + 1, "x": k + 1, "when": None, "name": f"{k}", "slope": s}
+            for k, s in enumerate(slopes)
+        ]
         drawn = vl_convert.vegalite_to_svg(line_chart(rows, [], "slope", "slope") | {"width": 300})
         (path,) = re.findall(r'aria-roledescription="line mark"[^>]* d="([^"]*)"', drawn) or (
             re.findall(r'class="mark-line[^>]*>\s*<path[^>]* d="([^"]*)"', drawn)
@@ -41,13 +46,16 @@ def test_missing_values_leave_gaps():
 
 def test_snapshots_are_named_under_the_lines():
     def named(names):
-        rows = [{"position": k + 1, "name": name, "slope": 0.5} for k, name in enumerate(names)]
+        rows = [
+            {"position": k + 1, "x": k + 1, "when": None, "name": name, "slope": 0.5}
+            for k, name in enumerate(names)
+        ]
         (words,) = [
             layer
             for layer in line_chart(rows, [], "slope", "slope")["layer"]
             if layer["mark"]["type"] == "text"
         ]
-        return [(row["position"], row["name"]) for row in words["data"]["values"]]
+        return [(row["x"], row["name"]) for row in words["data"]["values"]]
 
     short = named([f"d{k}" for k in range(40)])
     assert short[0] == (1, "d0")
@@ -60,26 +68,86 @@ def test_snapshots_are_named_under_the_lines():
     assert named(["alone"]) == [(1, "alone")]
 
 
-def test_verdicts_are_counted():
-    page = render([ENTRY] * 3 + [ABSTAINED], [], "m", 0.01)
+def test_verdicts_are_counted(standing):
+    page = render(standing([ENTRY] * 3 + [ABSTAINED]))
     plain = " ".join(re.sub(r"<[^>]*>", "", page).split())
     assert "0 trust, 3 caution, 1 abstain" in plain
 
 
-def test_names_from_files_are_escaped():
+def test_names_from_files_are_escaped(standing):
     bad = "<script>alert(1)</script>"
-    entry = Entry(bad, "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (bad,), {bad: 1.0})
-    page = render([entry], [Change(0, bad, 200.0)], bad, 0.01, [Missed(bad, bad)])
+    entry = Entry(bad, "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (bad,), {bad: 1.0}, when=bad)
+    scored = Scored(Labelled(bad, 1, 10, 0.75, 0.0, 0.1, 0.1), entry, entry)
+    page = render(
+        standing(
+            [entry],
+            model=bad,
+            changes=[Change(0, bad, 200.0)],
+            drops=[Drop(0, bad, 0.9, 0.8, begins=True)],
+            limits={bad: 0.9},
+            record=[scored, scored],
+            moved=[Moved(bad, 0.0, 0.0, 1.0, 1.0)],
+            missed=[Missed(bad, bad)],
+        )
+    )
     assert bad not in page
     assert "&lt;script&gt;alert" in page
 
 
-def test_a_long_log_stays_a_small_page():
+def test_a_long_log_stays_a_small_page(standing):
     entries = [
         Entry(f"day {k}", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (), {})
         for k in range(9000)
     ]
-    page = render(entries, [Change(4321, "accuracy", 200.0)], "m", 0.01)
-    assert len(page) < 2_500_000
+    page = render(standing(entries, changes=[Change(4321, "accuracy", 200.0)]))
+    assert len(page) < 2_600_000
     assert "day 4321" in page
     assert "of 9000 snapshots" in page
+
+
+def charts_of(page):
+    return json.loads(re.search(r'id="graphtemper-charts">(.*?)</script>', page)[1])
+
+
+def test_source_and_gates_are_lines(standing):
+    limits = {"source": 0.9, "accuracy<0.8": 0.8}
+    chart = charts_of(render(standing([ENTRY] * 2, limits=limits)))["accuracy"]
+    lines = [row for layer in chart["layer"] for row in layer.get("data", {}).get("values", [])]
+    assert {"limit": 0.9, "text": "source 90.0%"} in lines
+    assert {"limit": 0.8, "text": "accuracy<0.8"} in lines
+
+
+def test_dates_place_snapshots_on_the_axis(standing):
+    months = [replace(ENTRY, name=f"{k}", when=f"2026-0{k}") for k in (1, 2, 6)]
+    chart = charts_of(render(standing(months)))["accuracy"]
+    days = [row["x"] for row in chart["data"]["values"]]
+    assert days[1] - days[0] == 31
+    assert days[2] - days[1] == 28 + 31 + 30 + 31
+    # One without a date: numbers instead.
+    chart = charts_of(render(standing([*months, ENTRY])))["accuracy"]
+    assert [row["x"] for row in chart["data"]["values"]] == [1, 2, 3, 4]
+
+
+def test_the_headline_compares_with_the_source(standing):
+    fallen = replace(ENTRY, name="new", accuracy=0.7, low=0.65, high=0.75)
+    drop = Drop(1, "source", 0.9, 0.8, begins=True)
+    told = standing([ENTRY, fallen], drops=[drop]).headline()
+    assert "fallen from 90.0% at the source to an estimated 70.0%" in told
+    assert "down from 90.0%" in standing([ENTRY, fallen]).headline()
+    assert "up from" in standing([replace(ENTRY, accuracy=0.97, low=0.95, high=0.99)]).headline()
+    assert "it was 90.0%" in standing([ENTRY]).headline()
+
+
+def test_the_track_record_is_shown(standing):
+    scored = [
+        Scored(Labelled("d", 1, 10, accuracy, 0.0, 0.1, 0.1), ENTRY, ENTRY)
+        for accuracy in (0.75, 0.3)
+    ]
+    page = render(standing([ENTRY] * 3, record=scored))
+    plain = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    assert "1 of 2" in plain
+    assert "Of 2 earlier snapshots with labels, 1 had their true accuracy" in plain
+    assert [row["held"] for row in charts_of(page)["record"]["data"]["values"]] == [
+        "inside",
+        "outside",
+    ]

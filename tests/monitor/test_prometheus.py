@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphtemper.monitor import Entry, exposition
+from graphtemper.monitor import Drop, Entry, Labelled, Scored, exposition
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
 LABEL = r"[a-z_]+=\"(?:[^\"\\\n]|\\[\\\"n])*\""
@@ -20,8 +20,8 @@ def samples(text):
     return {row.rpartition(" ")[0]: float(row.rpartition(" ")[2]) for row in rows}
 
 
-def test_lines_have_the_format_of_prometheus():
-    text = exposition(ENTRY, 3, 1, ran_at=1234.5, missed=2, watch="w")
+def test_lines_have_the_format_of_prometheus(standing):
+    text = exposition(standing([ENTRY]), ran_at=1234.5, missed=2, watch="w")
     assert text.endswith("\n")
     assert all(LINE.fullmatch(row) for row in text.splitlines())
     values = samples(text)
@@ -30,12 +30,15 @@ def test_lines_have_the_format_of_prometheus():
     assert values['graphtemper_accuracy_low{watch="w"}'] == 0.7
     assert values['graphtemper_accuracy_high{watch="w"}'] == 0.9
     assert values['graphtemper_snapshot_info{watch="w",snapshot="d"}'] == 1
+    assert values['graphtemper_source_accuracy{watch="w"}'] == 0.9
+    assert values['graphtemper_dropped{watch="w"}'] == 0
+    assert "coverage" not in text
     kinds = re.findall(r"# TYPE (\w+) (\w+)", text)
     assert len({name for name, _ in kinds}) == len(kinds)
 
 
-def test_two_watches_do_not_collide():
-    one, two = (samples(exposition(ENTRY, 3, 1, 0.0, watch=name)) for name in ("one", "two"))
+def test_two_watches_do_not_collide(standing):
+    one, two = (samples(exposition(standing([ENTRY]), 0.0, watch=name)) for name in ("one", "two"))
     assert not one.keys() & two.keys()
 
 
@@ -43,14 +46,28 @@ def test_two_watches_do_not_collide():
     ("name", "escaped"),
     [('a"b', 'a\\"b'), ("a\\b", "a\\\\b"), ("a\nb", "a\\nb"), ("a\udcffb", "a\\\\xffb")],
 )
-def test_labels_are_escaped(name, escaped):
-    text = exposition(replace(ENTRY, name=name), 3, 1, 0.0, watch=name)
+def test_labels_are_escaped(standing, name, escaped):
+    text = exposition(standing([replace(ENTRY, name=name)]), 0.0, watch=name)
     assert all(LINE.fullmatch(row) for row in text.rstrip("\n").split("\n"))
     assert f'graphtemper_snapshot_info{{watch="{escaped}",snapshot="{escaped}"}} 1\n' in text
     text.encode()
 
 
-def test_an_abstention_has_neither_temperature_nor_slope():
-    text = exposition(replace(ENTRY, verdict="abstain", slope=1.0), 3, 1, 0.0)
+def test_an_abstention_has_neither_temperature_nor_slope(standing):
+    abstained = replace(ENTRY, verdict="abstain", slope=1.0)
+    text = exposition(standing([abstained]), 0.0)
     assert "temperature" not in text
     assert "slope" not in text
+
+
+def test_drops_and_the_track_record_are_exposed(standing):
+    scored = Scored(Labelled("d", 1, 10, 0.75, 0.0, 0.1, 0.1), ENTRY, ENTRY)
+    drop = Drop(1, "source", 0.9, 0.85, begins=True)
+    facts = samples(
+        exposition(standing([ENTRY] * 2, record=[scored], drops=[drop]), 0.0, watch="w")
+    )
+    assert facts['graphtemper_dropped{watch="w"}'] == 1
+    assert facts['graphtemper_drops_total{watch="w"}'] == 1
+    assert facts['graphtemper_labelled_total{watch="w"}'] == 1
+    assert facts['graphtemper_coverage{watch="w"}'] == 1
+    assert facts['graphtemper_bias{watch="w"}'] == pytest.approx(0.05)

@@ -61,3 +61,15 @@ def test_a_pipe_named_as_a_manifest_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "days" / "graph.json")
     with pytest.raises(FileError, match="holds no snapshot"):
         find_snapshots([tmp_path / "days"])
+
+
+def test_files_are_sorted_by_date_or_else_by_name(tmp_path):
+    for name in ("west-2024-02", "east-2024-10", "north-2023-11", "s2", "s10"):
+        (tmp_path / f"{name}.npz").write_bytes(b"")
+    names = ("west-2024-02.npz", "east-2024-10.npz", "north-2023-11.npz")
+    found = find_snapshots([tmp_path / name for name in names])
+    assert [snapshot.when for snapshot in found] == ["2023-11", "2024-02", "2024-10"]
+    # A shell lists s10 before s2.
+    found = find_snapshots([tmp_path / "s10.npz", tmp_path / "s2.npz"])
+    assert [snapshot.name for snapshot in found] == ["s2.npz", "s10.npz"]
+    assert [snapshot.when for snapshot in found] == [None, None]

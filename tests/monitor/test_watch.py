@@ -294,3 +294,39 @@ def test_swapped_arguments_are_refused(watched, log, shots):
         follow(model, card, shots(1), log)
     with pytest.raises(InputError, match=r"must be a SourceCard, .* follow_logits\(snapshots"):
         follow_logits(card, [], log)
+
+
+def test_an_older_snapshot_is_never_taken_for_the_newest(watched, log, day, tmp_path):
+    """Also if it is given alone, as by `monitor days/2023-12.npz`."""
+    model, card = watched
+    for name, number in (("2024-02", 1), ("2024-10", 2), ("2023-12", 3), ("day2", 4)):
+        day(number).save(tmp_path / f"{name}.npz")
+    list(follow(model, find_snapshots([tmp_path / "2024-02.npz"]), card, log))
+    list(follow(model, find_snapshots([tmp_path / "2024-10.npz"]), card, log))
+    refused = []
+    for alone in ("2023-12.npz", "2024-02.npz"):
+        assert (
+            list(
+                follow(model, find_snapshots([tmp_path / alone]), card, log, missed=refused.append)
+            )
+            == []
+        )
+    assert [missed.name for missed in refused] == ["2023-12.npz"]
+    assert "is older than 2024-10.npz, the newest of the log" in refused[0].reason
+    with pytest.raises(InputError, match="is older than"):
+        list(follow(model, find_snapshots([tmp_path / "2023-12.npz"]), card, log))
+    assert [entry.name for entry in log.entries()] == ["2024-02.npz", "2024-10.npz"]
+    assert [entry.when for entry in log.entries()] == ["2024-02", "2024-10"]
+
+
+def test_times_decide_which_snapshot_is_older(watched, log, day):
+    model, card = watched
+
+    def shot(name, when):
+        return Snapshot(name, name, lambda: day(1), when=when)
+
+    assert len(list(follow(model, [shot("b", "2026-05")], card, log))) == 1
+    with pytest.raises(InputError, match="the snapshot c is older than b"):
+        list(follow(model, [shot("c", "2026-04")], card, log))
+    # Names of snapshots that a program makes say nothing about time.
+    assert len(list(follow(model, [shot("a", None)], card, log))) == 1

@@ -76,17 +76,14 @@ def accuracy_chart(
                 },
                 {
                     "data": {"values": lines},
-                    "mark": {"type": "text", "align": "left", "dx": 3, "dy": -6, "color": MUTED},
+                    "mark": {"type": "text", "align": "right", "dy": -6, "color": MUTED},
                     "encoding": {
-                        "x": {"value": 0},
+                        "x": {"value": "width"},
                         "y": at("limit", y),
                         "text": {"field": "text", "type": "nominal"},
                     },
                 },
-                {
-                    "mark": {"type": "line", "color": MUTED, "strokeWidth": 1, "invalid": GAPS},
-                    "encoding": {"x": x, "y": at("first", y)},
-                },
+                *(_first_answers(x, y) if any(row["first"] is not None for row in rows) else []),
                 {
                     "mark": {"type": "line", "color": TRUTH, "strokeWidth": 2},
                     "encoding": {"x": x, "y": at("accuracy", y)},
@@ -95,16 +92,27 @@ def accuracy_chart(
                     "mark": {"type": "point", "filled": True, "color": TRUTH, "size": 70},
                     "encoding": {"x": x, "y": at("accuracy", y), "shape": shape, "tooltip": tips},
                 },
-                {
-                    "mark": {"type": "point", "shape": "diamond", "color": INK, "size": 90},
-                    "encoding": {"x": x, "y": at("true", y), "tooltip": tips},
-                    "transform": [{"filter": {"field": "true", "valid": True}}],
-                },
+                *(_truths(x, y, tips) if any(row["true"] is not None for row in rows) else []),
                 *_rules(marks, x),
                 _labels(rows, x, _TALL),
             ],
         },
     )
+
+
+def _first_answers(x: Spec, y: Spec) -> list[Spec]:
+    mark = {"type": "line", "color": MUTED, "strokeWidth": 1, "invalid": GAPS}
+    return [{"mark": mark, "encoding": {"x": x, "y": at("first", y)}}]
+
+
+def _truths(x: Spec, y: Spec, tips: list[Spec]) -> list[Spec]:
+    return [
+        {
+            "transform": [{"filter": {"field": "true", "valid": True}}],
+            "mark": {"type": "point", "shape": "diamond", "color": INK, "size": 90},
+            "encoding": {"x": x, "y": at("true", y), "tooltip": tips},
+        }
+    ]
 
 
 def record_chart(record: Sequence[Scored]) -> Spec:

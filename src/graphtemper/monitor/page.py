@@ -45,7 +45,7 @@ def render(standing: Standing) -> str:
         "temperature": line_chart(drawn, rules, "temperature", "temperature"),
         "slope": line_chart(drawn, rules, "slope", "slope"),
     }
-    if record:
+    if len(record) > 1:
         charts["record"] = record_chart(record[-_MAX_POINTS:])
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
     return render_page(

@@ -1,0 +1,113 @@
+"""Drops: the stated error rate by simulation, also for dependent series, and the delay."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphtemper._core.numerics import log_odds, to_share
+from graphtemper.errors import InputError
+from graphtemper.monitor import Entry, Gate, drops, limits_of
+from graphtemper.monitor.drop import upper_bound
+
+SOURCE, DEVIATION, RATE = 0.9, 0.25, 0.1
+ENTRY = Entry("d", "0", 500, 0.9, 0.8, 0.95, 0.9, 1.5, 0.7, "trust", (), {})
+
+
+def answer(name, centre, deviation=DEVIATION, **changes):
+    """Return an answer with a 90 % interval around log-odds."""
+    low, high = (to_share(centre + side * 1.645 * deviation) for side in (-1, 1))
+    return replace(ENTRY, name=name, accuracy=to_share(centre), low=low, high=high, **changes)
+
+
+def series(errors, truth=None):
+    """Return the answers to snapshots with these errors of the estimate, in log-odds."""
+    truth = np.full(len(errors), log_odds(SOURCE)) if truth is None else truth
+    return [
+        answer(f"{k}", value + error)
+        for k, (value, error) in enumerate(zip(truth, errors, strict=True))
+    ]
+
+
+def errors(rng, kind, count):
+    """Return errors of the stated size, independent or dependent from snapshot to snapshot."""
+    if kind == "independent":
+        return DEVIATION * rng.normal(size=count)
+    if kind == "common":  # one error for the whole log, as of a card that is wrong everywhere
+        return np.full(count, DEVIATION * rng.normal())
+    values, rho = DEVIATION * rng.normal(size=count), {"half": 0.5, "nearly": 0.95}[kind]
+    for k in range(1, count):
+        values[k] = rho * values[k - 1] + np.sqrt(1 - rho**2) * values[k]
+    return values
+
+
+@pytest.mark.parametrize("kind", ["independent", "half", "nearly", "common"])
+def test_dependent_series_keep_the_stated_rate(kind):
+    """Of 600 logs of 60 snapshots as accurate as the source, at most the stated share alarm."""
+    rng = np.random.default_rng(5)
+    limits = {"source": SOURCE, "accuracy<0.9": SOURCE}
+    alarmed = [bool(drops(series(errors(rng, kind, 60)), limits, RATE)) for _ in range(600)]
+    assert np.mean(alarmed) <= RATE
+
+
+def test_intervals_that_cover_85_percent_are_enough_and_narrower_ones_are_not():
+    """The rate is used up by the assumption of the bound, and broken beyond it."""
+    rng = np.random.default_rng(6)
+
+    def rate(scale):
+        found = [
+            bool(drops(series(scale * errors(rng, "independent", 40)), {"source": SOURCE}, RATE))
+            for _ in range(500)
+        ]
+        return np.mean(found)
+
+    assert 0.02 < rate(1.645 / 1.44) <= RATE + 0.03  # 2 standard errors of the simulation
+    assert rate(2.0) > RATE
+
+
+def test_a_fall_is_reported_within_a_few_snapshots():
+    """From 94 % to 70 % over twenty snapshots, with intervals of about 7 points each way."""
+    rng = np.random.default_rng(7)
+    fall = np.linspace(0.94, 0.70, 20)
+    truth = np.array([log_odds(value) for value in [0.94] * 8 + list(fall)])
+    first = []
+    for _ in range(200):
+        answers = series(errors(rng, "half", 28), truth)
+        found = drops(answers, {"source": 0.94})
+        first.append(found[0].position if found else 99)
+    assert max(first) < 28
+    assert np.median(first) < 8 + 12
+    assert sum(position < 8 for position in first) <= 10
+
+
+def test_a_sudden_fall_is_reported_at_once():
+    truth = np.array([log_odds(0.94)] * 10 + [log_odds(0.70)])
+    found = drops(series(np.zeros(11), truth), {"source": 0.94})
+    assert [(drop.position, drop.begins) for drop in found] == [(10, True)]
+
+
+def test_answers_given_again_count_and_what_was_certain_stays():
+    fallen = [answer("0", log_odds(0.9)), answer("1", log_odds(0.7))]
+    unsure = answer("1", log_odds(0.85), deviation=1.0, revision=1)
+    assert [drop.position for drop in drops([*fallen, unsure], {"source": 0.9})] == [1]
+    # The third answer of the log is read at a stricter level than the second.
+    assert upper_bound(fallen[1], 3) > upper_bound(fallen[1], 2) > upper_bound(fallen[1], 1)
+
+
+def test_the_levels_add_up_to_the_rate():
+    numbers = np.arange(1, 100_000)
+    assert np.sum(RATE / (numbers * (numbers + 1))) == pytest.approx(RATE, rel=1e-4)
+    wide = answer("0", 0.0, deviation=1.0)
+    # For the first answer: the normal quantile at RATE / 2, in units of 1.645 / 1.44.
+    assert log_odds(upper_bound(wide, 1, RATE)) == pytest.approx(1.645 * 1.645 / 1.4395, abs=1e-3)
+
+
+def test_limits_are_the_source_and_gates_from_below():
+    gates = [Gate.parse(text) for text in ("accuracy<0.8", "low<=0.7", "high>0.9", "slope<0.5")]
+    assert limits_of(0.95, gates) == {"source": 0.95, "accuracy<0.8": 0.8, "low<=0.7": 0.7}
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, float("nan")])
+def test_the_rate_is_a_probability(rate):
+    with pytest.raises(InputError, match="false_drops"):
+        drops([ENTRY], {"source": 0.9}, rate)

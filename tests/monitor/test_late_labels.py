@@ -1,0 +1,269 @@
+"""Late labels: scores, a card that learns, answers given again, and labels that are refused."""
+
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.monitor.test_log import tamper
+
+from graphtemper import SourceCard, metrics, recalibrate, temperature
+from graphtemper.errors import FileError, InputError
+from graphtemper.models import SIGN
+from graphtemper.monitor import (
+    Log,
+    LogitArray,
+    LogitSnapshot,
+    Snapshot,
+    add_labels,
+    alarms,
+    current_card,
+    fingerprint,
+    follow,
+    follow_logits,
+    track_record,
+)
+
+
+@pytest.fixture
+def followed(watched, day, tmp_path):
+    """A log of five months, and its snapshots."""
+    model, card = watched
+    snapshots = [
+        Snapshot(f"month {k}", None, lambda k=k: day(k), when=f"2026-0{k + 1}") for k in range(5)
+    ]
+    log = Log(tmp_path / "watch.sqlite", fingerprint(card))
+    list(follow(model, snapshots, card, log))
+    return model, card, snapshots, log
+
+
+def test_labels_score_what_was_answered(followed, day):
+    model, card, snapshots, log = followed
+    before = log.entries()
+    late = add_labels(model, snapshots, card, log, "month 1")
+    graph, labelled = day(1), late.scored.labelled
+    logits = model(graph)
+    assert labelled.accuracy == (logits.argmax(axis=1) == graph.labels).mean()
+    assert (labelled.num_labels, labelled.deviation) == (400, 0.0)  # all nodes, so it is exact
+    for value, chosen in (
+        (labelled.ece_before, card.temperature),
+        (labelled.ece_after, before[1].temperature),
+    ):
+        assert value == metrics.ece(temperature.apply(logits, chosen), graph.labels)
+    assert late.scored.first == before[1]
+    assert log.entries() == before
+    assert [item.first.name for item in track_record(log)] == ["month 1"]
+
+
+def test_later_snapshots_are_answered_again_as_by_the_card_that_learned(followed, day):
+    model, card, snapshots, log = followed
+    before = log.entries()
+    late = add_labels(model, snapshots, card, log, "month 1")
+    wiser = card.learn(model, day(1), name="month 1", when="2026-02")
+    assert late.card.to_json() == wiser.to_json()
+    assert [entry.name for entry in late.answered] == ["month 2", "month 3", "month 4"]
+    expected = recalibrate(model, day(3).replace(labels=None), wiser).accuracy
+    answers = log.answers()
+    assert (answers[3].accuracy, answers[3].low) == (expected.value, expected.low)
+    assert answers[:2] == before[:2]
+    assert [entry.revision for entry in answers] == [0, 0, 1, 1, 1]
+    assert answers[3].when == "2026-04"
+    assert [entry.revision for entry in log.history()] == [0] * 5 + [1] * 3
+
+
+def test_new_snapshots_are_answered_by_the_card_that_learned(followed, day):
+    model, card, snapshots, log = followed
+    wiser = add_labels(model, snapshots, card, log, "month 1").card
+    new = Snapshot("month 5", None, lambda: day(5), when="2026-06")
+    (entry,) = follow(model, [*snapshots, new], card, log)
+    expected = recalibrate(model, day(5).replace(labels=None), wiser).accuracy
+    assert (entry.accuracy, entry.revision) == (expected.value, 1)
+    assert log.entries()[-1] == entry
+
+
+def test_labels_come_in_any_order_and_labelled_snapshots_keep_their_answers(followed):
+    model, card, snapshots, log = followed
+    add_labels(model, snapshots, card, log, "month 3")
+    second = add_labels(model, snapshots, card, log, "month 1")
+    assert [entry.name for entry in second.answered] == ["month 2", "month 4"]
+    assert [item.name for item in second.card.natural] == ["month 1", "month 3"]  # by time
+    assert [entry.revision for entry in log.answers()] == [0, 0, 2, 0, 2]
+    third = add_labels(model, snapshots, card, log, "month 4")
+    assert third.scored.latest.revision == 2
+    assert third.scored.first.revision == 0
+
+
+def test_the_same_labels_as_a_table_and_in_the_graph(followed, watched, day, tmp_path):
+    model, card, snapshots, log = followed
+    other = Log(tmp_path / "other.sqlite", fingerprint(card))
+    list(follow(model, snapshots, card, other))
+    given = dict(enumerate(day(1).labels.tolist()))
+    unlabelled = [
+        replace(s, load=lambda k=k: day(k).replace(labels=None)) for k, s in enumerate(snapshots)
+    ]
+    one = add_labels(model, snapshots, card, log, "month 1")
+    two = add_labels(model, unlabelled, card, other, "month 1", given)
+    assert one.card.to_json() == two.card.to_json()
+    assert one.scored == two.scored
+    assert log.answers() == other.answers()
+
+
+def test_few_labels_have_a_sampling_error(followed, day):
+    model, card, snapshots, log = followed
+    chosen = np.random.default_rng(0).choice(400, 50, replace=False)
+    given = {int(node): int(day(1).labels[node]) for node in chosen}
+    labelled = add_labels(model, snapshots, card, log, "month 1", given).scored.labelled
+    share = (labelled.accuracy * 50 + 0.5) / 51
+    assert labelled.deviation == pytest.approx(np.sqrt(share * (1 - share) / 50 * 350 / 399))
+
+
+def test_the_record_of_a_drifting_model_is_the_truth(watched, day, tmp_path):
+    """A block model whose homophily falls, and whose true accuracies are known."""
+    model, card = watched
+    graphs = [day(50 + k, level) for k, level in enumerate(np.linspace(0.85, 0.65, 8))]
+    snapshots = [Snapshot(f"{k}", None, lambda k=k: graphs[k]) for k in range(8)]
+    log = Log(tmp_path / "drift.sqlite", fingerprint(card))
+    first = list(follow(model, snapshots, card, log))
+    for k in (1, 4, 7):
+        add_labels(model, snapshots[k : k + 1], card, log, f"{k}")
+    truths = {
+        k: float((model(graphs[k]).argmax(axis=1) == graphs[k].labels).mean()) for k in (1, 4, 7)
+    }
+    record = track_record(log)
+    assert [item.labelled.accuracy for item in record] == list(truths.values())
+    assert [item.covered for item in record] == [
+        first[k].low <= truth <= first[k].high for k, truth in truths.items()
+    ]
+    assert truths[1] > truths[7] + 0.04
+
+
+REFUSED = [
+    ("month 1", {400: 0}, "a node in labels must be an integer .* at most 399, not 400"),
+    ("month 1", {3: 2}, "the label of node 3"),
+    ("month 9", {3: 1}, "has no snapshot 'month 9'; its newest is month 4"),
+    ("month 1", dict.fromkeys(range(9), 0), "contradict those in the snapshot month 1"),
+    ("month 1", {}, "labels of 0 nodes of month 1; at least 10"),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "words"), REFUSED)
+def test_impossible_labels_are_refused(followed, name, given, words):
+    model, card, snapshots, log = followed
+    with pytest.raises(InputError, match=words):
+        add_labels(model, snapshots, card, log, name, given)
+    assert log.labelled() == []
+    assert log.learned() == (None, 0)
+
+
+def test_a_snapshot_is_labelled_once(followed, day):
+    model, card, snapshots, log = followed
+    add_labels(model, snapshots, card, log, "month 1")
+    with pytest.raises(InputError, match="already has these labels of month 1"):
+        add_labels(model, snapshots, card, log, "month 1")
+    some = {node: int(day(1).labels[node]) for node in range(50)}
+    with pytest.raises(InputError, match="already has other labels of month 1"):
+        add_labels(model, snapshots, card, log, "month 1", some)
+    assert len(log.labelled()) == 1
+
+
+def test_another_model_and_other_content_are_refused(followed, day):
+    model, card, snapshots, log = followed
+    other = SIGN(hops=2).fit(day(1), np.arange(300))
+    with pytest.raises(InputError, match="answers a test graph differently"):
+        add_labels(other, snapshots, card, log, "month 1")
+    changed = [replace(snapshot, load=lambda: day(77)) for snapshot in snapshots]
+    with pytest.raises(InputError, match="is not the one that was measured"):
+        add_labels(model, changed, card, log, "month 1")
+    with pytest.raises(InputError, match="was not given"):
+        add_labels(model, snapshots[2:], card, log, "month 1")
+    with pytest.raises(InputError, match="opened for graphs"):
+        add_labels(None, snapshots, card, log, "month 1", {1: 1})
+
+
+def test_later_snapshots_that_are_gone_keep_their_answers(followed, day):
+    model, card, snapshots, log = followed
+    before = log.entries()
+    given = [snapshots[1], snapshots[2], replace(snapshots[3], load=lambda: day(77))]
+    late = add_labels(model, given, card, log, "month 1")
+    assert [entry.name for entry in late.answered] == ["month 2"]
+    assert [missed.name for missed in late.unanswered] == ["month 3", "month 4"]
+    assert log.answers()[3:] == before[3:]
+
+
+def test_a_run_that_began_before_the_labels_does_not_mix_answers(followed, day):
+    model, card, snapshots, log = followed
+    new = [Snapshot(f"month {k}", None, lambda k=k: day(k)) for k in (5, 6)]
+    running = follow(model, [*snapshots, *new], card, log)
+    next(running)
+    add_labels(model, [*snapshots, *new], card, log, "month 1")
+    with pytest.raises(InputError, match="run it again"):
+        next(running)
+    assert [entry.revision for entry in follow(model, [*snapshots, *new], card, log)] == [1]
+
+
+def test_answers_of_two_cards_are_not_a_change(followed):
+    entry = followed[3].entries()[0]
+    rng = np.random.default_rng(1)
+    steady = [
+        replace(entry, accuracy=float(value), signals={}) for value in rng.uniform(0.8, 0.82, 60)
+    ]
+    lower = [
+        replace(item, accuracy=item.accuracy - 0.2, low=0.5, revision=1) for item in steady[30:]
+    ]
+    assert alarms([*steady[:30], *lower]) == []
+    assert alarms([*steady[:30], *(replace(item, revision=0) for item in lower)]) != []
+
+
+def test_a_card_in_a_log_may_only_add_environments(followed, tmp_path):
+    model, card, snapshots, log = followed
+    add_labels(model, snapshots, card, log, "month 1")
+    learned, revision = current_card(card, log)
+    assert (len(learned.natural), revision) == (1, 1)
+    forged = replace(learned, predictor="another")
+    tamper(log.path, "UPDATE learned SET card = ?", forged.to_json())
+    with pytest.raises(FileError, match="in more than labelled environments"):
+        current_card(card, log)
+    tamper(log.path, "UPDATE learned SET card = ?", "{}")
+    with pytest.raises(FileError, match="holds a damaged card"):
+        list(follow(model, snapshots, card, log))
+
+
+def test_rows_of_labels_are_kept_and_checked(followed):
+    model, card, snapshots, log = followed
+    add_labels(model, snapshots, card, log, "month 1")
+    base = sqlite3.connect(log.path)
+    for table in ("labels", "answers", "details"):
+        for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET revision = 7"):
+            with pytest.raises(sqlite3.IntegrityError, match="never"):
+                base.execute(statement)
+    base.close()
+    tamper(log.path, "UPDATE labels SET accuracy = 5.0")
+    with pytest.raises(FileError, match="accuracy between 0 and 1"):
+        track_record(log)
+
+
+def test_labels_of_logits_are_scored(watched, day, tmp_path):
+    model, card = watched
+    snapshots = [
+        LogitSnapshot(f"{k}", None, lambda k=k: LogitArray(model(day(k)), 2)) for k in range(3)
+    ]
+    log = Log(tmp_path / "logits.sqlite", fingerprint(card), kind="logits")
+    list(follow_logits(snapshots, card, log))
+    given = dict(enumerate(day(1).labels.tolist()))
+    late = add_labels(None, snapshots, card, log, "1", given)
+    assert late.scored.labelled.accuracy == (model(day(1)).argmax(axis=1) == day(1).labels).mean()
+    assert late.answered == []
+    assert log.learned() == (None, 0)
+    with pytest.raises(InputError, match="at most 399, not 1000"):
+        add_labels(None, snapshots, card, log, "2", {1000: 0})
+    other = [replace(s, load=lambda: LogitArray(2 * model(day(2)), 2)) for s in snapshots]
+    with pytest.raises(InputError, match="come from another model"):
+        add_labels(None, other, card, log, "2", given)
+
+
+def test_a_card_that_learned_elsewhere_belongs_to_another_log(followed, day):
+    model, card, _, log = followed
+    assert isinstance(card, SourceCard)
+    wiser = card.learn(model, day(9), name="elsewhere")
+    with pytest.raises(InputError, match="another card"):
+        Log(log.path, fingerprint(wiser))
