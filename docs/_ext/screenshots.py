@@ -19,7 +19,7 @@ FOLDER = "_generated/screens"
 # What to photograph: the file, the height of the picture, and what to wait for.
 SCREENS = {
     "report": ("report.html", 900, "html[data-charts=ready]"),
-    "watch": ("watch.html", 900, "html[data-charts=ready]"),
+    "watch": ("watch.html", 1450, "html[data-charts=ready]"),
     "explorer": ("explore.html", 900, "[data-reading=slope]"),
     "leaderboard": ("leaderboard.html", 760, "table tbody tr"),
 }
@@ -114,12 +114,14 @@ def _watch(folder):
     made()["card"].save(folder / "model.card.json")
     snapshots = folder / "snapshots"
     snapshots.mkdir()
-    for week in range(20):
-        homophily = 0.8 - 0.02 * max(week - 8, 0)
-        graph = csbm.sample(800, 6, homophily, snr=1.0, num_features=6, seed=100 + week)
-        graph.replace(labels=None).save(snapshots / f"2026-{week + 10}.npz")
-    words = f"""monitor {snapshots} --predict {folder / "model.npz"}
+    for month in range(18):
+        homophily = 0.8 - 0.02 * max(month - 7, 0)
+        graph = csbm.sample(800, 6, homophily, snr=1.0, num_features=6, seed=100 + month)
+        graph.save(snapshots / f"{2025 + month // 12}-{month % 12 + 1:02}.npz")
+    common = f"""{snapshots} --predict {folder / "model.npz"}
     --card {folder / "model.card.json"} --log {folder / "watch.sqlite"}
     --page {folder / "watch.html"} --fail-on accuracy<0.8 --json"""
-    with contextlib.redirect_stdout(None), contextlib.suppress(SystemExit):
-        app(words.split())
+    late = [f"monitor labels --of {name}.npz" for name in ("2025-03", "2025-09", "2025-12")]
+    for command in ("monitor", *late):
+        with contextlib.redirect_stdout(None), contextlib.suppress(SystemExit):
+            app(f"{command} {common}".split())

@@ -8,9 +8,9 @@ import pytest
 
 from graphtemper.monitor import Drop, Entry, Labelled, Missed, Scored
 from graphtemper.monitor.change import Change
-from graphtemper.monitor.charts import line_chart
 from graphtemper.monitor.page import render
 from graphtemper.monitor.standing import Moved
+from graphtemper.monitor.time_charts import line_chart
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
 ABSTAINED = replace(ENTRY, verdict="abstain", temperature=1.2345, slope=1.0)

@@ -19,7 +19,7 @@ from graphtemper.cli.data import data
 from graphtemper.cli.demo import demo
 from graphtemper.cli.deploy import diagnose, recalibrate, suggest_labels
 from graphtemper.cli.monitor import monitor
-from graphtemper.cli.output import console
+from graphtemper.cli.output import console, discard_output
 from graphtemper.cli.research import research_command
 from graphtemper.cli.scale import scale
 from graphtemper.errors import GraphTemperError
@@ -86,8 +86,7 @@ def main() -> None:
             os._exit(INTERRUPTED)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # The reader has left, as `head` does. Python flushes once more at exit; let that succeed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()  # the reader has left, as `head` does
         sys.exit(0)
     except (OSError, ValueError, ArithmeticError, MemoryError, RecursionError) as error:
         if os.environ.get("GRAPHTEMPER_DEBUG"):

@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 
 from graphtemper.cli import monitor_output, result_file
 from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Repeated
-from graphtemper.cli.output import progress
+from graphtemper.cli.output import discard_output, progress
 from graphtemper.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -275,10 +275,10 @@ def _finish(
         else:
             written = (outputs.log, outputs.page, outputs.prometheus)
             monitor_output.print_outcome(standing, run, closed, written)
-        sys.stdout.flush()
+        print(end="", flush=True)
     except BrokenPipeError:
         # The reader has left, as `head` does; the exit code still says what was found.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         sys.exit(code)
     if any(gate.field in ("change", "drop") for gate in gates):
         book.report(len(answers))  # mark alarms as reported only after they were printed

@@ -9,10 +9,10 @@ from typing import Any
 
 from graphtemper._core.files import atomic_write
 from graphtemper.monitor.change import Change
-from graphtemper.monitor.charts import accuracy_chart, line_chart, record_chart
 from graphtemper.monitor.drop import SOURCE, Drop
 from graphtemper.monitor.entry import VERDICTS
 from graphtemper.monitor.standing import Standing
+from graphtemper.monitor.time_charts import accuracy_chart, line_chart, record_chart
 from graphtemper.monitor.track_record import summary
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
 
