@@ -4,12 +4,13 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from graphtemper.monitor import Drop, Entry, Labelled, Missed, Scored
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.page import render
-from graphtemper.monitor.standing import Moved
+from graphtemper.monitor.standing import Moved, _moved
 from graphtemper.monitor.time_charts import line_chart
 
 ENTRY = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "caution", ("why",), {})
@@ -151,3 +152,26 @@ def test_the_track_record_is_shown(standing):
         "inside",
         "outside",
     ]
+
+
+def test_the_signal_that_moved_is_named(watched):
+    _, card = watched
+    rng = np.random.default_rng(0)
+    entries = [
+        replace(
+            ENTRY,
+            name=f"{k}",
+            signals={
+                "confidence": card.reference.evidence.confidence + 0.01 * rng.normal(),
+                "homophily": 0.9 - 0.02 * k + 0.01 * rng.normal(),
+                "constant": 1.0,
+            },
+        )
+        for k in range(20)
+    ]
+    moved = _moved(entries, card)
+    assert [item.signal for item in moved] == ["homophily", "confidence"]
+    assert moved[0].distance < -8
+    assert abs(moved[1].distance) < 5
+    assert moved[0].source == card.reference.evidence.homophily
+    assert _moved(entries[:3], card) == []

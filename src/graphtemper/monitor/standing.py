@@ -19,17 +19,19 @@ from graphtemper.monitor.track_record import Scored, track_record
 from graphtemper.monitor.watch import alarms
 
 _MOST_MOVED = 5
+# Steps between fewer snapshots say little, and those of long ago cost time.
+_FEWEST_FOR_STEPS, _RECENT = 4, 1000
 
 
 class Moved(NamedTuple):
-    """A signal at the source, on the first and on the newest snapshot.
+    """A signal at the source (if measured there), on the first and on the newest snapshot.
 
-    ``distance`` is that of the newest snapshot from the source, in standard deviations of the
-    signal over the card's known shifts.
+    ``distance`` is that of the newest snapshot from the source, or else from the first one, in
+    units of the signal's usual difference between two snapshots in a row.
     """
 
     signal: str
-    source: float
+    source: float | None
     first: float
     newest: float
     distance: float
@@ -147,12 +149,17 @@ def read_log(
 
 
 def _moved(answers: Sequence[Entry], card: SourceCard) -> list[Moved]:
-    first, newest, source = answers[0].signals, answers[-1].signals, card.reference.signals
+    """Compare signals with their median step, which a drift hardly affects."""
+    if len(answers) < _FEWEST_FOR_STEPS:
+        return []
+    first, newest = answers[0].signals, answers[-1].signals
+    source = card.reference.evidence.to_dict()
     found = []
-    for name in [name for name in newest if name in source and name in first]:
-        known = [item.signals[name] for item in card.environments if name in item.signals]
-        spread = float(np.std(known)) if known else 0.0
-        if spread > 0.0:
-            distance = (newest[name] - source[name]) / spread
-            found.append(Moved(name, source[name], first[name], newest[name], distance))
+    for name in [name for name in newest if name in first]:
+        values = [entry.signals[name] for entry in answers[-_RECENT:] if name in entry.signals]
+        step = float(np.median(np.abs(np.diff(values))))
+        start = source.get(name)
+        if step > 0.0:
+            distance = (newest[name] - (first[name] if start is None else start)) / step
+            found.append(Moved(name, start, first[name], newest[name], distance))
     return sorted(found, key=lambda item: -abs(item.distance))[:_MOST_MOVED]
