@@ -67,11 +67,15 @@ class Show(SphinxDirective):
 
     It can use the objects of `site_objects`, the functions that pages begin with, and the names of
     earlier blocks of its page. With the option ``figure``, what it draws is shown as well; the
-    option describes the picture for those who cannot see it.
+    option describes the picture for those who cannot see it. The option ``hide`` is code that runs
+    first and is not shown: what the page has done in blocks of another kind.
     """
 
     has_content = True
-    option_spec: ClassVar = {"figure": directives.unchanged_required}
+    option_spec: ClassVar = {
+        "figure": directives.unchanged_required,
+        "hide": directives.unchanged_required,
+    }
 
     def run(self):
         """Return the code and its output."""
@@ -84,6 +88,7 @@ class Show(SphinxDirective):
         stem = f"{self.env.docname.replace('/', '_')}_{self.lineno}"
         folder = Path(self.env.srcdir) / "_generated" / "shown"
         folder.mkdir(exist_ok=True, parents=True)
+        executed.run(self.options.get("hide", ""), namespace, stem, folder)
         output, figures = executed.run(code, namespace, stem, folder)
         blocks = [nodes.literal_block(code, code, language="python")]
         if output:

@@ -5,6 +5,7 @@ from pathlib import Path
 import changes
 import data_flow
 import equations
+import evidence
 import report_fields
 
 
@@ -35,6 +36,9 @@ def _write(app):
     for name in ("report", "recalibration"):
         changes.put(folder / f"{name}_fields.md", report_fields.markdown(schema(name)))
     changes.put(folder / "reason_codes.md", _reason_codes())
+    for name, text in evidence.tables(Path(app.srcdir)).items():
+        changes.put(folder / f"{name}.md", text)
+    draw(folder / "evidence.png", lambda figure: evidence.draw(figure, Path(app.srcdir)))
     draw(folder / "data_flow.png", data_flow.draw, width=9.2, height=3.1)
     _run_demo(folder, changes.library(Path(app.srcdir)))
 

@@ -5,6 +5,7 @@ playwright or Chromium the pictures are left out, and a note takes the place of 
 """
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from docutils.parsers.rst.directives.images import Figure
 from sphinx.util import logging
 
 FOLDER = "_generated/screens"
+PRINTED = "method"
 # What to photograph: the file, the height of the picture, and what to wait for.
 SCREENS = {
     "report": ("report.html", 900, "html[data-charts=ready]"),
@@ -29,7 +31,9 @@ NO_BROWSER = "This picture is made with Chromium, which was not available when t
 def setup(app):
     """Take the pictures before pages are read; register the figure."""
     app.connect("builder-inited", _write, priority=600)  # after the demo's report is written
+    app.connect("build-finished", _print)
     app.add_directive("screenshot", Screenshot)
+    app.add_role("methodpdf", _link)
     return {"parallel_read_safe": True}
 
 
@@ -48,18 +52,31 @@ class Screenshot(Figure):
         return super().run()
 
 
+def _link(name, rawtext, text, lineno, inliner, options=None, content=None):
+    if _executable() is None:
+        return [nodes.Text(f"{text} if the site is built with Chromium")], []
+    document = inliner.document.settings.env.docname
+    address = "../" * document.count("/") + f"{PRINTED}.pdf"
+    return [nodes.reference(rawtext, text, refuri=address, internal=True)], []
+
+
+def _executable():
+    """Return where Chromium is, or None without it or without playwright."""
+    if importlib.util.find_spec("playwright") is None:
+        return None
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next(filter(None, map(shutil.which, names)), None)
+
+
 @contextlib.contextmanager
 def browser():
     """Start Chromium, or give None where it cannot be started."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    executable = next(filter(None, map(shutil.which, names)), None)
-    try:
-        from playwright.sync_api import Error, sync_playwright
-    except ImportError:
-        executable = None
+    executable = _executable()
     if executable is None:
         yield None
         return
+    from playwright.sync_api import Error, sync_playwright
+
     # Chromium's own sandbox does not work for root.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
@@ -90,6 +107,21 @@ def _write(app):
             page.wait_for_selector(ready, timeout=60_000)
             page.screenshot(path=folder / f"{name}.png")
             page.close()
+
+
+def _print(app, error):
+    """Write the method page as PDF next to it."""
+    page = Path(app.outdir) / f"{PRINTED}.html"
+    document = page.with_suffix(".pdf")
+    if error is not None or not page.is_file() or not changes.older(document, [page]):
+        return
+    with browser() as chromium:
+        if chromium is not None:
+            sheet = chromium.new_page()
+            sheet.goto(page.as_uri())
+            margins = dict.fromkeys(("top", "bottom", "left", "right"), "18mm")
+            sheet.pdf(path=document, format="A4", margin=margins)
+            sheet.close()
 
 
 def _write_pages(folder, source):

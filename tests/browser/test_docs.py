@@ -7,7 +7,18 @@ import pytest
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}}
-PAGES = ("index", "start/pyg_model", "theory/slope", "theory/equations", "api/index")
+PAGES = (
+    "index",
+    "install",
+    "how_good",
+    "method",
+    "gallery/index",
+    "gallery/generated/few_labels",
+    "start/pyg_model",
+    "theory/slope",
+    "theory/equations",
+    "api/index",
+)
 
 
 @pytest.fixture

@@ -78,12 +78,21 @@ def test_links_inside_the_site_lead_somewhere(sheets):
 
 
 def test_important_pages_exist(site):
-    pages = """index start/pyg_model start/logits_on_disk start/reading_the_paper theory
+    pages = """index install how_good method gallery/index start/pyg_model
+    start/logits_on_disk start/reading_the_paper theory
     theory/equations atlas audit results benchmarks architecture formats/card
     formats/report_schema api/index howto/reading_a_verdict howto/labelling howto/monitoring
     howto/choosing_an_estimator scale_cluster explorer explore"""
     for name in pages.split():
         assert (site / f"{name}.html").is_file(), name
+
+
+def test_the_method_page_is_printed(site):
+    printed = site / "method.pdf"
+    link = 'href="method.pdf"' in (site / "method.html").read_text("utf-8")
+    assert link == printed.is_file()
+    if link:
+        assert printed.read_bytes().startswith(b"%PDF")
 
 
 def test_every_public_name_has_a_page_with_content(site):
