@@ -187,46 +187,74 @@ class GETS(NetworkCalibrator):
     ) -> Tensor:
         import torch
 
-        drawn = self._gate(parameters, context, generator)
+        projected = self._projected(parameters, context)
+        drawn = self._gate(parameters, context, projected[0], generator)
         if generator is not None:
             self._drawn = drawn  # the load of this step is that of the same noise
-        gate, total = drawn.gates, torch.zeros(1)
-        for index, expert in enumerate(self.experts):
-            own = parameters[_OF_GATE + _PER_EXPERT * index :][:_PER_EXPERT]
-            total = total + gate[:, index, None] * self._expert(expert, own, context, generator)
-        scale = torch.nn.functional.softplus(total)
+        outputs = self._experts(parameters, context, projected[1:], generator)
+        scale = torch.nn.functional.softplus((drawn.gates[:, :, None] * outputs).sum(dim=1))
         return scale[:, 0] if self.scale == "node" else scale
 
-    def _expert(
-        self, expert: str, own: list[Tensor], context: Context, generator: Generator | None
+    def _own(self, parameters: list[Tensor], index: int) -> list[Tensor]:
+        return parameters[_OF_GATE + _PER_EXPERT * index :][:_PER_EXPERT]
+
+    def _projected(self, parameters: list[Tensor], context: Context) -> list[Tensor]:
+        """Return the projected features of the gate, and of each expert (empty if unused)."""
+        import torch
+
+        from graphtemper.models.torch_sparse import product
+
+        read = [i for i, expert in enumerate(self.experts) if "features" in expert.split("+")]
+        layers = [parameters[:2], *(self._own(parameters, i)[:2] for i in read)]
+        # One sparse product for all.
+        weights, shifts = (torch.cat(part, dim=-1) for part in zip(*layers, strict=True))
+        together = product(context.features, context.transposed, weights) + shifts
+        gate, *found = together.split(self.feature_width, dim=1)
+        by_expert = dict(zip(read, found, strict=True))
+        return [gate, *(by_expert.get(i, gate[:, :0]) for i in range(len(self.experts)))]
+
+    def _experts(
+        self,
+        parameters: list[Tensor],
+        context: Context,
+        projected: list[Tensor],
+        generator: Generator | None,
     ) -> Tensor:
+        """Return what every expert says of every node, (N, experts, outputs)."""
         import torch
 
         from graphtemper.calibrators.training import dropped
         from graphtemper.models.torch_sparse import product
 
-        projection, shift, table, first, first_bias, second, second_bias = own
-        names, parts = expert.split("+"), []
-        if "logits" in names:
-            parts.append(context.logits)
-        if "features" in names:
-            parts.append(product(context.features, context.transposed, projection) + shift)
-        if "degree" in names:
-            parts.append(table[context.degree])
-        matrix = context.operator
-        hidden = product(matrix, matrix, torch.cat(parts, dim=1) @ first) + first_bias
-        hidden = dropped(hidden.relu(), self.dropout, generator)
-        return product(matrix, matrix, hidden @ second) + second_bias
+        matrix, hidden, first_biases, last, last_biases = context.operator, [], [], [], []
+        for index, expert in enumerate(self.experts):
+            _, _, table, first, first_bias, second, second_bias = self._own(parameters, index)
+            names = expert.split("+")
+            parts = [context.logits] if "logits" in names else []
+            parts += [projected[index]] if "features" in names else []
+            parts += [table[context.degree]] if "degree" in names else []
+            hidden.append(torch.cat(parts, dim=1) @ first)
+            first_biases.append(first_bias)
+            last.append(second)
+            last_biases.append(second_bias)
+        # The convolutions of all experts in one product of their columns.
+        mixed = product(matrix, matrix, torch.cat(hidden, dim=1)) + torch.cat(first_biases)
+        mixed = dropped(mixed.relu(), self.dropout, generator)
+        shape = (len(mixed), len(self.experts), -1)
+        columns = torch.einsum("neh,eho->neo", mixed.view(shape), torch.stack(last))
+        outputs = product(matrix, matrix, columns.flatten(1)).view(shape)
+        return outputs + torch.stack(last_biases)
 
     def _gate(
-        self, parameters: list[Tensor], context: Context, generator: Generator | None
+        self,
+        parameters: list[Tensor],
+        context: Context,
+        features: Tensor,
+        generator: Generator | None,
     ) -> Gate:
         import torch
 
-        from graphtemper.models.torch_sparse import product
-
-        projection, shift, scores, noise = parameters[:_OF_GATE]
-        features = product(context.features, context.transposed, projection) + shift
+        scores, noise = parameters[2:_OF_GATE]
         inputs = torch.cat([features, context.logits], dim=1)
         clean = inputs @ scores
         deviation = torch.nn.functional.softplus(inputs @ noise) + _LEAST_NOISE

@@ -119,8 +119,9 @@ def dropped(hidden: Tensor, rate: float, generator: torch.Generator | None) -> T
     """Drop a fraction of the units, in training (with a generator) only."""
     if generator is None or rate == 0.0:
         return hidden
-    mask = torch.empty_like(hidden).bernoulli_(1.0 - rate, generator=generator)
-    return hidden * mask / (1.0 - rate)
+    # A quarter of the time of `bernoulli_`, which took a third of a fit.
+    kept = torch.rand(hidden.shape, generator=generator) >= rate
+    return hidden * kept / (1.0 - rate)
 
 
 def _copied(parameters: Parameters) -> list[NDArray[np.float32]]:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from graphtemper import csbm
+from graphtemper import csbm, temperature
+from graphtemper.models import GCN
 from graphtemper_research.leaderboard.models import MODELS, TORCH_MODELS, USUAL, PygNet
 
 
@@ -33,10 +34,21 @@ def test_all_ten_backbones_answer_by_name():
 
 def test_other_losses_train_other_gcns():
     pytest.importorskip("torch", reason="torch is not installed")
+    from graphtemper_research.retrained import GCL, FocalLoss
+
     graph = csbm.sample(150, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=0)
-    sizes = {}
-    for name in ("GCN", "GCN focal", "GCN GCL"):
-        logits = MODELS[name](1).fit(graph, range(80))(graph)
-        sizes[name] = np.abs(logits - logits.mean(axis=1, keepdims=True)).mean()
+    logits = MODELS["GCN"](1).fit(graph, range(80))(graph)
+    confidence = {"GCN": temperature.apply(logits).max(axis=1).mean()}
+    for method in (FocalLoss, GCL):
+        # Training nodes alone are trained on; the logits given are not used.
+        fitted = method(seed=1).fit(
+            np.zeros_like(logits), graph.labels, graph, range(80, 150), train_nodes=range(80)
+        )
+        p = fitted.transform(np.zeros_like(logits), graph=graph)
+        by_hand = GCN(hidden=64, epochs=200, dropout=0.5, loss=method.loss, seed=1).fit(
+            graph, range(80)
+        )
+        np.testing.assert_allclose(p, temperature.apply(by_hand(graph)), atol=1e-12)
+        confidence[method.loss] = p.max(axis=1).mean()
     # The focal loss lowers confidence and GCL raises it.
-    assert sizes["GCN focal"] < sizes["GCN"] < sizes["GCN GCL"]
+    assert confidence["focal"] < confidence["GCN"] < confidence["gcl"]

@@ -52,6 +52,12 @@ def test_intervals_are_those_of_student(cells):
     assert by_name(table(cells[:1], KNOWN, "SIGN"))[SOURCE]["ece_low"] is None
 
 
+def test_seeds_with_other_cells_have_a_mean_over_cells_and_no_interval(cells):
+    found = by_name(table(cells[:3], KNOWN, "SIGN"))[SOURCE]
+    assert found["ece"] == pytest.approx((0.20 + 0.24 + 0.10) / 3)
+    assert found["ece_low"] is None
+
+
 def test_the_interval_covers_as_often_as_it_says():
     rng = np.random.default_rng(0)
     spans = [Interval.of(rng.normal(1.0, 2.0, 5)) for _ in range(700)]
@@ -59,10 +65,13 @@ def test_the_interval_covers_as_often_as_it_says():
     assert 0.87 < covered < 0.93
 
 
-def test_methods_of_one_model_are_left_out_of_the_table_of_all(cells, make_cell):
-    other = make_cell("GCN", "a", 1, source=0.2, Tent=0.1, atlas=0.05, per_node=0.05, oracle=0.02)
-    assert "Tent" in by_name(table([*cells, other], KNOWN, "GCN"))
-    assert "Tent" not in by_name(table([*cells, other], KNOWN, ALL))
+def test_a_method_of_some_cells_is_compared_in_those_alone(cells, make_cell):
+    other = make_cell("GCN", "a", 1, source=0.2, Tent=0.11, atlas=0.05, per_node=0.05, oracle=0.02)
+    tent = by_name(table([*cells, other], KNOWN, ALL))["Tent"]
+    assert (tent["cells"], tent["rank"]) == (1, None)
+    assert tent["against_source"] == pytest.approx(0.11 - 0.2)
+    assert tent["removed"] == pytest.approx(0.09 / 0.18)
+    assert by_name(table([*cells, other], KNOWN, ALL))[ATLAS]["cells"] == 5
     assert table(cells, KNOWN, "GAT") == []
 
 

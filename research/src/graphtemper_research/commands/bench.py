@@ -63,8 +63,8 @@ class Splits:
         str | None,
         Parameter(
             help="SIGN, GCN (needs torch), joined by commas; default SIGN. `bench all` also knows "
-            "SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN, GPR-GNN, GraphCON, and GCNs trained with "
-            "other losses, 'GCN focal' and 'GCN GCL'; default SIGN,GCN,GAT,GraphSAGE,APPNP."
+            "SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN, GPR-GNN, GraphCON; "
+            "default SIGN,GCN,GraphSAGE,SGC,APPNP."
         ),
     ] = None
     seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None
@@ -92,7 +92,7 @@ def every(
     ] = None,
     retrain: Annotated[
         str | None,
-        Parameter(help="Tent, GDeltaUQ, GDASpecReg next to the GCN: minutes for every target."),
+        Parameter(help="FocalLoss, GCL, Tent, GDeltaUQ, GDASpecReg, measured next to the GCN."),
     ] = None,
     finished: Annotated[
         bool, Parameter(negative="", help="Summarise every cell in OUT/cells and measure nothing.")

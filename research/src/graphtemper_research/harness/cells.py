@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from time import perf_counter, process_time
 from typing import Any
 
 from graphtemper._core.checksum import check_seal, sealed
@@ -88,10 +89,12 @@ def finish(
     cell = stored(path, case)
     if cell is None or (fresh and cell.get("code") != code_digest()):
         show = None if progress is None else _titled(progress, case.title)
+        wall, cpu = perf_counter(), process_time()
         # Environments already run on all cores.
         with one_blas_thread():
             rows = case.measure(show)
-        cell = {**case.head, "code": code_digest(), "rows": rows}
+        took = {"wall_seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu}
+        cell = {**case.head, "code": code_digest(), **took, "rows": rows}
         json.dumps(cell, allow_nan=False)  # refuses numbers that JSON does not have
         write_text(path, sealed(cell, indent=1) + "\n")
     return cell

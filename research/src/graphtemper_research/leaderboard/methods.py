@@ -38,6 +38,10 @@ RETRAINED_MODEL = "GCN"
 _ELSEWHERE = ("TemperatureScaling", "STAC", "STACPerNode", *RETRAINED)
 SOURCE_FITTED = tuple(name for name in _CALIBRATORS if name not in _ELSEWHERE)
 CALIBRATORS = (*SOURCE_FITTED, *RETRAINED)
+SLOW = ("CaGCN", "GATS", "SimilarityCalibrator", "GETS", "CFGNN", *RETRAINED)
+"""Calibrators that train networks: they are measured in cells of their own, after the others."""
+MOST_EPOCHS = 300
+"""Networks of calibrators are trained for fewer epochs than their default where that is more."""
 ESTIMATORS: dict[str, Callable[[], Estimator]] = {
     "AverageConfidence": accuracy.AverageConfidence,
     "DoC": accuracy.DoC,
@@ -236,7 +240,16 @@ def matched(estimator: Estimator, observation: Observation) -> Prediction:
 
 
 def new_calibrator(name: str, seed: int) -> Calibrator:
-    """Return a calibrator with its own defaults, seeded where it draws anything."""
+    """Return a calibrator with its own defaults, at most `MOST_EPOCHS`, and a seed if it has one.
+
+    Examples
+    --------
+    >>> new_calibrator("CFGNN", 1).get_params()["epochs"]
+    300
+    """
     method: Callable[..., Calibrator] = _CALIBRATORS[name]
     made = method()
-    return made.set_params(seed=seed) if "seed" in made.get_params() else made
+    params = made.get_params()
+    if "epochs" in params:
+        made = made.set_params(epochs=min(params["epochs"], MOST_EPOCHS))
+    return made.set_params(seed=seed) if "seed" in params else made

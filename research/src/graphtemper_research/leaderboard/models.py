@@ -9,17 +9,15 @@ from typing import Any, Protocol
 from graphtemper._core.checks import check_integer
 from graphtemper.errors import MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
-from graphtemper.models import GCN, SGC
+from graphtemper.models import SGC
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.trials import trial
 
 EPOCHS, LR, WEIGHT_DECAY = 200, 0.01, 5e-4
 # Names of `backbones.BACKBONES`, which is imported when torch is needed.
 TORCH_MODELS = ("GAT", "GraphSAGE", "APPNP", "FAGCN", "A-DGN", "GPR-GNN", "GraphCON")
-USUAL = ("SIGN", "GCN", "GAT", "GraphSAGE", "APPNP")
+USUAL = ("SIGN", "GCN", "GraphSAGE", "SGC", "APPNP")
 """The models that the leaderboard measures unless others are named."""
-SEPARATE_LOSSES = {"GCN focal": "focal", "GCN GCL": "gcl"}
-"""GCNs trained with another loss, by name."""
 
 
 class Trainable(Protocol):
@@ -78,13 +76,8 @@ def _pyg(name: str) -> Callable[[int], Trainable]:
     return lambda seed: PygNet(name, seed)
 
 
-def _loss(name: str) -> Callable[[int], Trainable]:
-    return lambda seed: GCN(hidden=64, epochs=EPOCHS, dropout=0.5, loss=name, seed=seed)
-
-
 MODELS: dict[str, Callable[[int], Trainable]] = {
     **trial.MODELS,
     "SGC": lambda seed: SGC(hops=2, C=1.0, tol=1e-4),
     **{name: _pyg(name) for name in TORCH_MODELS},
-    **{name: _loss(loss) for name, loss in SEPARATE_LOSSES.items()},
 }

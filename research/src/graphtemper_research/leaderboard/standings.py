@@ -53,7 +53,8 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
     ----------
     cells
         Finished cells; those of another setting, or of another model unless it is `ALL`, are
-        left out. Methods that do not answer in every cell left are left out too.
+        left out. A method that answers in some of the cells only is compared with source-T and
+        the oracle there, and has no rank.
     setting, model
         Which ones.
     """
@@ -65,15 +66,16 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
     if not own:
         return []
     answered = [{row["method"] for row in cell["rows"]} for cell in own]
-    methods = [name for name in KIND if all(name in names for names in answered)]
-    ranks = _ranks(own, methods)
-    base = [_shifted(cell, SOURCE, "ece") for cell in own]
-    best = [_shifted(cell, ORACLE, "ece") for cell in own]
+    methods = [name for name in KIND if any(name in names for names in answered)]
+    ranks = _ranks(own, [name for name in methods if all(name in names for names in answered)])
     rows = []
     for name in methods:
-        values = [_shifted(cell, name, "ece") for cell in own]
+        cells = [cell for cell, names in zip(own, answered, strict=True) if name in names]
+        values = [_shifted(cell, name, "ece") for cell in cells]
+        base = [_shifted(cell, SOURCE, "ece") for cell in cells]
+        best = [_shifted(cell, ORACLE, "ece") for cell in cells]
         gap = Interval.of([value - other for value, other in zip(values, base, strict=True)])
-        seeds = Interval.of(_by_seed(own, values))
+        seeds = _over_seeds(cells, values)
         rows.append(
             {
                 "setting": setting,
@@ -83,18 +85,18 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
                 "ece": seeds.mean,
                 "ece_low": seeds.low,
                 "ece_high": seeds.high,
-                "ece_source": mean(_at_home(own, name)),
+                "ece_source": mean(_at_home(cells, name)),
                 "against_source": gap.mean,
                 "against_low": gap.low,
                 "against_high": gap.high,
                 "better_cells": sum(v < b for v, b in zip(values, base, strict=True)),
-                "cells": len(own),
+                "cells": len(cells),
                 "removed": _removed(values, base, best),
                 "rank": ranks.get(name),
-                "nll": float(np.mean([_shifted(cell, name, "nll") for cell in own])),
-                "brier": float(np.mean([_shifted(cell, name, "brier") for cell in own])),
-                "accuracy": float(np.mean([_shifted(cell, name, "accuracy") for cell in own])),
-                "estimate_error": _estimate_error(own, name),
+                "nll": float(np.mean([_shifted(cell, name, "nll") for cell in cells])),
+                "brier": float(np.mean([_shifted(cell, name, "brier") for cell in cells])),
+                "accuracy": float(np.mean([_shifted(cell, name, "accuracy") for cell in cells])),
+                "estimate_error": _estimate_error(cells, name),
             }
         )
     return sorted(rows, key=lambda row: row["ece"])
@@ -125,12 +127,14 @@ def _at_home(cells: Sequence[Cell], method: str) -> list[float]:
     ]
 
 
-def _by_seed(cells: Sequence[Cell], values: Sequence[float]) -> list[float]:
-    seeds = sorted({cell["seed"] for cell in cells})
-    return [
-        float(np.mean([v for v, cell in zip(values, cells, strict=True) if cell["seed"] == seed]))
-        for seed in seeds
-    ]
+def _over_seeds(cells: Sequence[Cell], values: Sequence[float]) -> Interval:
+    """Return the mean over cells, and its interval over seeds if every seed has the same cells."""
+    seeds: dict[int, dict[tuple[str, str], float]] = {}
+    for cell, value in zip(cells, values, strict=True):
+        seeds.setdefault(cell["seed"], {})[cell["graph"], cell["model"]] = value
+    if len({frozenset(own) for own in seeds.values()}) > 1:
+        return Interval(float(np.mean(values)), None, None)
+    return Interval.of([float(np.mean(list(own.values()))) for own in seeds.values()])
 
 
 def _removed(values: Sequence[float], base: Sequence[float], best: Sequence[float]) -> float:

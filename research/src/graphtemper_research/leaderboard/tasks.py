@@ -12,7 +12,6 @@ import numpy as np
 from graphtemper import metrics, temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper.calibrators import Calibrator
-from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
@@ -21,6 +20,7 @@ from graphtemper_research.harness.frame import Rows
 from graphtemper_research.leaderboard.methods import (
     CALIBRATORS,
     ESTIMATORS,
+    RETRAINED,
     RETRAINED_MODEL,
     SOURCE_FITTED,
     UNSEEN,
@@ -37,10 +37,24 @@ from graphtemper_research.trials.pairs import Pair, at_home, by_source, destinat
 from graphtemper_research.trials.shifted_targets import FEWEST_NODES, SHIFTS
 from graphtemper_research.trials.trial import ORACLE, Indices
 
-SCHEMA = "graphtemper.leaderboard_cell/2"
+SCHEMA = "graphtemper.leaderboard_cell/3"
+BUDGET = 300
+"""Forward passes that a card may take, the same for every model."""
 KNOWN, NATURAL = "known shifts", "natural shifts"
 UNSHIFTED = shifted_targets.title(None)
 TITLED = {shifted_targets.title(shift): shift for shift in SHIFTS}
+ONE_PER_FAMILY = (
+    UNSHIFTED,
+    "noise(1)",
+    "mask(0.5)",
+    "rewire(0.5)",
+    "drop(0.5)",
+    "add(1.5)",
+    "shuffle(0.5)",
+    "heterogeneous(1.5)",
+    "scale(2.5)",
+)
+"""The known shifts of the leaderboard: one strength of every family, and none."""
 _UNSEEN = (UNSEEN, UNSEEN_PER_NODE)
 # What a task scores: the target's title, its family, its labelled graph, and the target itself.
 Scored = tuple[str, str, Graph, Target]
@@ -51,18 +65,18 @@ class Task:
     """A model frozen at one source, and the targets and methods of its evaluation.
 
     ``source`` is a graph by name or path. Without ``pairs`` it is scored under shifts of its own,
-    by their titles; with them, on their targets. With ``retrained`` only these methods answer: they
-    are slow, so that they have cells of their own.
+    by their titles; with them, on their targets. With ``apart`` only these methods answer: they are
+    slow, so that they have cells of their own.
     """
 
     source: str
     model: str
     seed: int
     compositions: int
-    shifts: tuple[str, ...] = tuple(TITLED)
+    shifts: tuple[str, ...] = ONE_PER_FAMILY
     pairs: tuple[Pair, ...] = ()
     calibrators: tuple[str, ...] = SOURCE_FITTED
-    retrained: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
     @property
     def setting(self) -> str:
@@ -77,8 +91,8 @@ class Task:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods; natural shifts have no family that a card could have seen."""
-        if self.retrained:
-            return self.retrained
+        if self.apart:
+            return self.apart
         names = competitors(self.model, self.calibrators)
         return tuple(name for name in names if not (self.pairs and name in _UNSEEN))
 
@@ -92,7 +106,7 @@ class Task:
         'known-cora-SIGN-1'
         """
         name = f"{self.setting.split()[0]}-{self.graph}-{self.model}-{self.seed}"
-        return name + ("-" + "+".join(self.retrained) if self.retrained else "")
+        return name + ("-" + "+".join(self.apart) if self.apart else "")
 
     @property
     def targets(self) -> list[str]:
@@ -111,6 +125,7 @@ class Task:
             "model": self.model,
             "seed": self.seed,
             "compositions": self.compositions,
+            "budget": BUDGET,
             "content": graph_names.content(self.source, *(pair.target for pair in self.pairs)),
         }
 
@@ -121,11 +136,10 @@ class Task:
 
     @property
     def steps(self) -> int:
-        """How many steps `measure` reports: environments, fits, targets."""
-        if self.retrained:
-            return len(self.retrained) + len(self.targets)
-        fits = len(_fitted(self)) + len(ESTIMATORS)
-        return len(atlas.plan(0, (), self.compositions)) + fits + len(self.targets)
+        """How many steps `measure` reports: the card, fits, targets."""
+        if self.apart:
+            return len(self.apart) + len(self.targets)
+        return 1 + len(_fitted(self)) + len(ESTIMATORS) + len(self.targets)
 
 
 def measure(task: Task, show: Show | None = None) -> Rows:
@@ -138,19 +152,22 @@ def measure(task: Task, show: Show | None = None) -> Rows:
         if show is not None:
             show(done, task.steps)
 
-    def surveyed(count: int, total: int) -> None:
-        nonlocal done
-        done = count
-        if show is not None:
-            show(done, task.steps)
-
+    if show is not None:
+        show(done, task.steps)
     home, train, val, targets = _prepared(task)
     predictor = MODELS[task.model](task.seed).fit(home, train)
-    if task.retrained:
-        return _measure_retrained(task, predictor, home, train, val, targets, step)
+    if task.apart:
+        return _measure_apart(task, predictor, home, train, val, targets, step)
     card = SourceCard.build(
-        predictor, home, val, seed=task.seed, compositions=task.compositions, progress=surveyed
+        predictor,
+        home,
+        val,
+        seed=task.seed,
+        compositions=task.compositions,
+        budget=BUDGET,
+        progress=False,
     )
+    step()
     field = Field.prepare(predictor, card, home, train, val, task.seed, _fitted(task), step)
     rows: Rows = []
     for title, family, graph, target in targets:
@@ -164,7 +181,7 @@ def measure(task: Task, show: Show | None = None) -> Rows:
     return rows
 
 
-def _measure_retrained(
+def _measure_apart(
     task: Task,
     predictor: Predictor,
     home: Graph,
@@ -173,11 +190,11 @@ def _measure_retrained(
     targets: Iterator[Scored],
     step: Callable[[], None],
 ) -> Rows:
-    """Return one row per target and method that trains a network of its own."""
+    """Return one row per target and calibrator; nothing else is measured."""
     assert home.labels is not None
     logits = np.asarray(predictor(home))
     fitted: dict[str, Calibrator] = {}
-    for name in task.retrained:
+    for name in task.apart:
         fitted[name] = new_calibrator(name, task.seed).fit(
             logits, home.labels, home, val, train_nodes=train
         )
@@ -195,7 +212,7 @@ def _measure_retrained(
             for name, item in fitted.items()
         }
         scores = score(answers, every[target.nodes], graph.labels[target.nodes])
-        rows += [{"shift": title, "family": family} | scores[name] for name in task.retrained]
+        rows += [{"shift": title, "family": family} | scores[name] for name in task.apart]
         step()
     return rows
 
@@ -299,17 +316,40 @@ def natural(
     ]
 
 
-def retraining(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
-    """Return, next to every task of the model they are listed with, one task per retrained method.
+def in_cells_apart(tasks: Sequence[Task], names: Sequence[str]) -> list[Task]:
+    """Return a task of slow calibrators next to every task; retrained ones for their model only.
 
     Examples
     --------
-    >>> [task.title for task in retraining([Task("cora", "GCN", 1, 0)], ["Tent"])]
-    ['known-cora-GCN-1-Tent']
+    >>> tasks = [Task("cora", "GCN", 1, 0), Task("cora", "SIGN", 1, 0)]
+    >>> [task.title for task in in_cells_apart(tasks, ["GATS", "Tent"])]
+    ['known-cora-GCN-1-GATS+Tent', 'known-cora-SIGN-1-GATS']
     """
-    return [
-        replace(task, retrained=(name,), calibrators=())
-        for name in names
-        for task in tasks
-        if task.model == RETRAINED_MODEL
-    ]
+    found = []
+    for task in tasks:
+        own = tuple(n for n in names if n not in RETRAINED or task.model == RETRAINED_MODEL)
+        if own:
+            found.append(replace(task, apart=own, calibrators=()))
+    return found
+
+
+def balanced(tasks: Sequence[Task]) -> list[Task]:
+    """Return the tasks in an order whose every beginning is spread over sources and models.
+
+    Seed by seed; within a seed, every source comes once, with another model than its neighbours,
+    before any comes again.
+
+    Examples
+    --------
+    >>> tasks = known("ab", ["SIGN", "GCN"], [1], 0, (), ())
+    >>> [(task.source, task.model) for task in balanced(tasks)]
+    [('a', 'SIGN'), ('b', 'GCN'), ('a', 'GCN'), ('b', 'SIGN')]
+    """
+    sources = list(dict.fromkeys((task.setting, task.source) for task in tasks))
+    models = list(dict.fromkeys(task.model for task in tasks))
+
+    def place(task: Task) -> tuple[int, int, int]:
+        source = sources.index((task.setting, task.source))
+        return task.seed, (models.index(task.model) - source) % len(models), source
+
+    return sorted(tasks, key=place)
