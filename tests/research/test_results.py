@@ -9,7 +9,7 @@ import pytest
 from graphtemper_research import benches, paper, results
 from graphtemper_research.harness.cells import outdated
 from graphtemper_research.harness.made_by import closure, digest
-from graphtemper_research.harness.outcome import Outcome
+from graphtemper_research.harness.outcome import Outcome, made_by
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -28,10 +28,28 @@ def test_stale_results_say_why(tmp_path):
     (tmp_path / "bound.json").write_text(json.dumps({"code": "0" * 12}))
     (tmp_path / "concept.json").write_text("{}")
     (tmp_path / "something.json").write_text("{}")
+    older = {"code": None, "settings": {"code of the cells": ["1" * 12]}}
+    (tmp_path / "leaderboard.json").write_text(json.dumps(older))
     found = results.stale(tmp_path)
-    assert set(found) == {"bound.json", "concept.json"}
+    assert set(found) == {"bound.json", "concept.json", "leaderboard.json"}
+    assert "measured by code 111111111111" in found["leaderboard.json"]
     assert "made by code 000000000000" in found["bound.json"]
     assert "before results recorded" in found["concept.json"]
+
+
+def test_committed_pages_name_the_code_of_their_results():
+    if not RESULTS.is_dir():
+        pytest.skip("the committed results are not in this copy")
+    figures = (RESULTS.parent / "results.md").read_text("utf-8")
+    for path in RESULTS.rglob("*.json"):
+        if results.experiment(path.stem) is None:
+            continue
+        content = json.loads(path.read_text("utf-8"))
+        if path.stem in paper.FIGURES:
+            section = figures.split(f"`graphtemper paper {path.stem}`")[1].split("\n")[0]
+            assert made_by(content) in section, path.name
+        else:
+            assert made_by(content) in path.with_suffix(".md").read_text("utf-8"), path.name
 
 
 def test_every_experiment_has_a_digest():

@@ -10,10 +10,19 @@ from typing import Any
 from graphtemper_research import benches, paper
 from graphtemper_research.harness.cells import OUTDATED
 from graphtemper_research.harness.made_by import digest
-from graphtemper_research.harness.outcome import Outcome
+from graphtemper_research.harness.outcome import CELLS_CODE, Outcome
 
 # Figures that take a few minutes of one core together: their results are always up to date.
-CHEAP = ("concept", "slope", "extensions", "bound", "temperature", "synthetic", "audit")
+CHEAP = (
+    "concept",
+    "slope",
+    "extensions",
+    "bound",
+    "temperature",
+    "label-free",
+    "synthetic",
+    "audit",
+)
 
 
 def experiment(name: str) -> str | None:
@@ -52,7 +61,12 @@ def stale(folder: Path) -> dict[str, str]:
         content: dict[str, Any] = json.loads(path.read_text("utf-8"))
         name, code = path.relative_to(folder).as_posix(), content.get("code")
         if code is None:
-            reasons[name] = "made before results recorded their code"
+            cells = content.get("settings", {}).get(CELLS_CODE)
+            reasons[name] = (
+                f"its cells were measured by code {', '.join(cells)}"
+                if cells
+                else "made before results recorded their code"
+            )
         elif code != digest(module):
             reasons[name] = f"made by code {code}; the code is now {digest(module)}"
     return reasons

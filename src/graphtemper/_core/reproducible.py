@@ -96,9 +96,8 @@ def one_blas_thread(also_openmp: bool = True) -> Iterator[None]:
     The limit applies to the process. Calls may overlap, also on several threads: the first sets it
     and the last to end restores what was there.
     """
+    api = None if also_openmp else "blas"
     with _limits_lock:
-        # Where both are limited already, no second limit: finding the libraries takes 4 ms.
-        api = None if also_openmp or None in _limits else "blas"
         count, limits = _limits.get(api, (0, None))
         if limits is None:
             threadpoolctl = importlib.import_module("threadpoolctl")  # untyped

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from itertools import count
 
 import pytest
 
@@ -19,8 +20,12 @@ def rows():
 
 
 @pytest.fixture
-def finish(tmp_path):
+def finish(tmp_path, monkeypatch):
+    """Return a function that finishes a cell, in a world where every cell takes two seconds."""
     calls = []
+    for clock in ("perf_counter", "process_time"):
+        ticks = count(0.0, 2.0)
+        monkeypatch.setattr(cells, clock, partial(next, ticks))
 
     def measure(show):
         calls.append(show)
@@ -34,8 +39,9 @@ def finish(tmp_path):
 
 
 def test_a_finished_cell_is_not_measured_again(finish, tmp_path):
-    first, count = finish()
-    assert count == 1
+    first, times = finish()
+    assert times == 1
+    assert (first["wall_seconds"], first["cpu_seconds"]) == (2.0, 2.0)
     stored = json.loads((tmp_path / "cell.json").read_text())
     assert stored.pop("crc32")
     assert stored == first
@@ -95,8 +101,8 @@ def test_cells_of_other_code_are_counted_and_measured_again_on_request(finish, m
     assert line.measured == 1
     assert line.met is None
     assert finish() == (first, 1)
-    again, count = finish(fresh=True)
-    assert count == 2
+    again, times = finish(fresh=True)
+    assert times == 2
     assert again == first | {"code": "newer"}
     assert finish(fresh=True)[1] == 2
 

@@ -8,7 +8,7 @@ from graphtemper_research.leaderboard import board
 from graphtemper_research.leaderboard.board import BENCH
 from graphtemper_research.leaderboard.families import FAMILIES
 from graphtemper_research.leaderboard.section import section
-from graphtemper_research.leaderboard.tasks import KNOWN
+from graphtemper_research.leaderboard.tasks import KNOWN, balanced, known
 
 
 def test_the_prediction_names_who_contradicts_it(cells):
@@ -58,10 +58,19 @@ def test_models_and_groups_of_a_request(tmp_path):
         cases, _ = bench.cases(Request(tmp_path, **request))
         return [case.title for case in cases]
 
-    named = titles(BENCH, names=["cora"], models=["SIGN"], seeds=2)
+    cheap = board.bench(calibrators=["RBS"])
+    named = titles(cheap, names=["cora"], models=["SIGN"], seeds=2)
     assert named == ["known-cora-SIGN-1", "known-cora-SIGN-2"]
-    assert titles(BENCH, names=["cora"], quick=True) == ["known-cora-SIGN-1"]
-    (case, slow), _ = board.bench(retrain=["Tent"]).cases(
+    # Slow calibrators have cells of their own, after all others.
+    some = board.bench(calibrators=["RBS", "GATS", "Tent"])
+    assert titles(some, names=["cora"], models=["SIGN", "GCN"], seeds=1) == [
+        "known-cora-SIGN-1",
+        "known-cora-GCN-1",
+        "known-cora-SIGN-1-GATS",
+        "known-cora-GCN-1-GATS+Tent",
+    ]
+    assert titles(BENCH, names=["cora"], quick=True)[0] == "known-cora-SIGN-1"
+    (case, slow), _ = board.bench(calibrators=["RBS"], retrain=["Tent"]).cases(
         Request(tmp_path, ["cora"], ["GCN"], 1, quick=True)
     )
     assert (case.title, slow.title) == ("known-cora-GCN-1", "known-cora-GCN-1-Tent")
@@ -69,15 +78,24 @@ def test_models_and_groups_of_a_request(tmp_path):
     assert "Tent" not in {row["method"] for row in case.expected}
 
 
+def test_a_beginning_of_the_run_is_spread_over_graphs_and_models():
+    tasks = balanced(known("abc", ["SIGN", "GCN", "SGC"], [1, 2], 0, (), ()))
+    assert [task.seed for task in tasks] == [1] * 9 + [2] * 9
+    for start in (0, 3, 6):
+        part = tasks[start : start + 3]
+        assert {task.source for task in part} == set("abc")
+        assert {task.model for task in part} == {"SIGN", "GCN", "SGC"}
+
+
 def test_the_whole_protocol_has_six_graphs_five_backbones_and_eight_families(tmp_path):
     cases, missing = BENCH.cases(Request(tmp_path))
     heads = [case.head for case in cases]
-    known = [head for head in heads if head["setting"] == KNOWN]
+    drawn = [head for head in heads if head["setting"] == KNOWN]
     assert len({head["model"] for head in heads}) >= 5
     assert len({head["seed"] for head in heads}) >= 3
     assert len({pair.group for pair in FAMILIES}) >= 8
     if not missing:
-        assert len({head["graph"] for head in known}) >= 6
-        assert len(known) >= 90
+        assert len({head["graph"] for head in drawn}) >= 6
+        assert len(drawn) >= 90
     # Titles name files: no two cells share one.
     assert len({case.title for case in cases}) == len(cases)

@@ -9,7 +9,7 @@ import pytest
 
 from graphtemper.errors import InputError
 from graphtemper_research.leaderboard import raw
-from graphtemper_research.leaderboard.board import joined
+from graphtemper_research.leaderboard.board import PROTOCOL, joined
 from graphtemper_research.leaderboard.page import render, write_page
 from graphtemper_research.leaderboard.tasks import SCHEMA
 
@@ -53,6 +53,13 @@ def test_the_page_is_self_contained_and_allows_its_script_alone(folder):
     assert not re.search(r"@[A-Z]+@", page)
     assert page == render(raw.write(folder))
     assert write_page(folder / "page.html", folder / raw.FILE) == len(page.encode())
+
+
+def test_the_page_states_protocol_time_and_code(folder):
+    page = render(raw.write(folder))
+    assert PROTOCOL.split("(")[0] in page
+    assert "took 0.4 hours of one processor (0.8 hours by the clock" in page
+    assert "Code: x." in page
 
 
 def test_parts_of_a_cell_are_joined(cells):

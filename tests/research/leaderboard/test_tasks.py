@@ -16,7 +16,17 @@ from graphtemper_research.leaderboard.methods import (
     competitors,
 )
 from graphtemper_research.leaderboard.models import MODELS
-from graphtemper_research.leaderboard.tasks import KNOWN, NATURAL, TITLED, Task, measure, score
+from graphtemper_research.leaderboard.tasks import (
+    KNOWN,
+    NATURAL,
+    ONE_PER_FAMILY,
+    TITLED,
+    UNSHIFTED,
+    Task,
+    measure,
+    score,
+)
+from graphtemper_research.trials import shifted_targets
 from graphtemper_research.trials.pairs import Pair
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, hide_labels, scored, split
 
@@ -42,7 +52,7 @@ def outcome(folder):
     steps = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(atlas, "COMPOSITIONS", 0)
-        patch.setattr(board, "TITLED", {title: TITLED[title] for title in SHIFTS})
+        patch.setattr(board, "ONE_PER_FAMILY", SHIFTS)
         source, target = str(folder / "home.npz"), str(folder / "away.npz")
         bench = board.bench(["towns"], FEW, pairs=[Pair("towns", source, target)])
         request = Request(folder / "out", [source], ["SIGN"], 1)
@@ -127,6 +137,11 @@ def test_the_outcome_has_both_settings_and_the_page_names_everyone(outcome):
         len(competitors("SIGN", FEW)),
         len(competitors("SIGN", FEW)) - 2,
     }
+
+
+def test_one_known_shift_of_every_family():
+    families = [TITLED[title].family for title in ONE_PER_FAMILY if title != UNSHIFTED]
+    assert sorted(families) == sorted(shifted_targets.families())
 
 
 def test_finished_cells_are_read_back(outcome, folder):

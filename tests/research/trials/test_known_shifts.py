@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper import SourceCard, csbm
+from graphtemper.card import atlas
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper_research.harness.runner import QUICK_COMPOSITIONS, Request, run
@@ -14,6 +15,15 @@ from graphtemper_research.trials.known_shifts import BENCH, KNOWN, METHODS, UNKN
 from graphtemper_research.trials.trial import split
 
 LABEL_FREE = ("temperature", "estimate", "low", "high", "verdict")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_strengths():
+    """Give every family of the atlas two strengths: what is tested does not depend on more."""
+    with pytest.MonkeyPatch.context() as patch:
+        few = {name: levels[:: len(levels) - 1] for name, levels in atlas.LEVELS.items()}
+        patch.setattr(atlas, "LEVELS", few)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ SCHEMA = "graphtemper.outcome/1"
 _MAX_BYTES = 256_000_000
 MET = {True: "yes", False: "**no**", None: "-"}
 REPORTED = "reported"
+CELLS_CODE = "code of the cells"
+"""The setting that names the code of cells which today's code did not measure."""
 
 
 @dataclass(frozen=True)
@@ -191,12 +193,34 @@ def render_results(folder: Path, order: Iterable[str], link: str = "") -> str:
     return "\n".join(lines)
 
 
+def made_by(outcome: Mapping[str, Any]) -> str:
+    """Return a sentence that names the code of a result, from what its JSON file holds.
+
+    Examples
+    --------
+    >>> made_by({"code": "0123456789ab"})
+    'Made by code `0123456789ab`.'
+    >>> made_by({"settings": {CELLS_CODE: ["0123456789ab", "ba9876543210"]}})
+    'Its cells were measured by code `0123456789ab`, `ba9876543210`.'
+    >>> made_by({})
+    'Made by version 0.1.0; which code is unknown.'
+    """
+    if code := outcome.get("code"):
+        return f"Made by code `{code}`."
+    if codes := outcome.get("settings", {}).get(CELLS_CODE):
+        return f"Its cells were measured by code {', '.join(f'`{code}`' for code in codes)}."
+    # Results have named their code since a late commit of 0.1.0.
+    return "Made by version 0.1.0; which code is unknown."
+
+
 def _section(outcome: Mapping[str, Any], link: str) -> list[str]:
-    settings = ", ".join(f"{key} {_short(value)}" for key, value in outcome["settings"].items())
+    settings = ", ".join(
+        f"{key} {_short(value)}" for key, value in outcome["settings"].items() if key != CELLS_CODE
+    )
     lines = [
         f"## {outcome['title']}",
         "",
-        f"`graphtemper paper {outcome['name']}`: {settings}.",
+        f"`graphtemper paper {outcome['name']}`: {settings}. {made_by(outcome)}",
         "",
         f"![{outcome['title']}]({link}{outcome['name']}.png)",
         "",

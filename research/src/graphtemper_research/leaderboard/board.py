@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphtemper import shifts
+from graphtemper.card.budget import CARD_BUDGET
 from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell
@@ -18,6 +19,7 @@ from graphtemper_research.harness.outcome import REPORTED, Comparison
 from graphtemper_research.harness.runner import Bench, Request, Selection, usual_settings
 from graphtemper_research.leaderboard.families import FAMILIES
 from graphtemper_research.leaderboard.methods import (
+    MOST_EPOCHS,
     PER_NODE,
     SLOW,
     SOURCE_FITTED,
@@ -28,6 +30,7 @@ from graphtemper_research.leaderboard.methods import (
 from graphtemper_research.leaderboard.models import MODELS, USUAL
 from graphtemper_research.leaderboard.standings import ALL, table
 from graphtemper_research.leaderboard.tasks import (
+    BUDGET,
     KNOWN,
     NATURAL,
     ONE_PER_FAMILY,
@@ -259,6 +262,12 @@ def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
         "natural sources": frame.distinct(frame.select(cells, setting=NATURAL), "graph"),
         **usual,
         "shifts": len({*frame.distinct(frame.flat(drawn), "shift")} - {UNSHIFTED}),
+        **{
+            f"{clock} hours": round(
+                sum(cell.get(f"{clock}_seconds", 0) for cell in cells) / 3600, 2
+            )
+            for clock in ("cpu", "wall")
+        },
     }
 
 
@@ -335,7 +344,15 @@ def bench(
     )
 
 
-_INTRODUCTION = """\
+PROTOCOL = (
+    f"Reductions that make a cell cheap: graphs of one to three thousand nodes, of which three "
+    f"have 64 components of their sparse features (+svd64); one strength of each of eight "
+    f"families of known shifts; cards of {BUDGET} forward passes for every model (the default for "
+    f"a model of one's own is {CARD_BUDGET}); networks of calibrators train for at most "
+    f"{MOST_EPOCHS} epochs; calibrators that train a network, and methods that retrain the model, "
+    "are measured in some of the cells, with the GCN."
+)
+_INTRODUCTION = f"""\
 Every method learns from the same labelled nodes of the source (a quarter of them under known
 shifts, half under natural ones) and answers on targets without labels; labels of a target only
 score. *ECE*, NLL, Brier and accuracy are means over shifted targets, then over cells (a cell is
@@ -343,8 +360,11 @@ a graph, a model and a seed). *Against source-T* is the paired difference of ECE
 removed* the fraction of source-T's ECE above the oracle's that is gone (1 is the oracle's
 single temperature, negative is worse than source-T). Estimators give the temperature whose mean
 confidence is the accuracy they estimate; `AverageConfidence` is source-T by construction.
-Methods that retrain are measured where named with `--retrain`, next to the GCN. A method that
+A method that was measured in fewer cells is compared with source-T and the oracle in those alone;
+its ECE is not comparable with that of methods in all cells, and it has no rank. A method that
 changes predictions is scored by its own. The NLL of a method that was certain and wrong is
 infinite. The card of the *atlas* has seen every family of shifts at other strengths and draws;
-*family unseen* is the card without the family of the shift at hand."""
+*family unseen* is the card without the family of the shift at hand.
+
+{PROTOCOL}"""
 BENCH = bench()

@@ -7,14 +7,16 @@ import hashlib
 import html
 import os
 from pathlib import Path
+from typing import Any
 
 from scipy.stats import t
 
 from graphtemper import __version__
 from graphtemper._core.files import atomic_write
 from graphtemper.recalibration.report.html import embeddable, text_of
+from graphtemper_research.leaderboard.board import PROTOCOL
 from graphtemper_research.leaderboard.methods import KIND
-from graphtemper_research.leaderboard.raw import encoded, read
+from graphtemper_research.leaderboard.raw import encoded, hours, read
 from graphtemper_research.leaderboard.standings import LEVEL
 from graphtemper_research.leaderboard.tasks import UNSHIFTED
 from graphtemper_research.trials.trial import SOURCE
@@ -51,6 +53,7 @@ def render(table: Path) -> str:
     replaced = {
         "@POLICY@": html.escape(policy),
         "@VERSION@": html.escape(__version__),
+        "@MADE@": html.escape(_made(rows)),
         "@STYLE@": text_of("graphtemper.recalibration.report", "page.css"),
         "@FACTS@": embeddable(facts),
         "@SCRIPT@": script,
@@ -59,3 +62,13 @@ def render(table: Path) -> str:
     for mark, text in replaced.items():
         page = page.replace(mark, text)
     return page
+
+
+def _made(rows: list[dict[str, Any]]) -> str:
+    """Return the protocol, the time and the code of a table."""
+    cpu, wall = hours(rows)
+    codes = ", ".join(sorted({str(row["code"]) for row in rows})) or "unknown"
+    return (
+        f"{PROTOCOL} All cells together took {cpu:.1f} hours of one processor ({wall:.1f} hours by "
+        f"the clock, on a machine with other work). Code: {codes}."
+    )

@@ -16,7 +16,8 @@ from graphtemper_research.leaderboard.board import NAME
 from graphtemper_research.leaderboard.tasks import SCHEMA
 
 _MAX_BYTES = 256_000_000
-HEAD = ("setting", "graph", "model", "seed", "code")
+HEAD = ("setting", "graph", "model", "seed", "code", "cpu_seconds", "wall_seconds")
+_WHOLE = ("seed", "cpu_seconds", "wall_seconds")
 SCORES = ("ece", "nll", "brier", "accuracy", "estimate")
 COLUMNS = (*HEAD, "family", "shift", "method", *SCORES)
 FILE = f"{NAME}_raw.csv"
@@ -28,15 +29,21 @@ def raw_rows(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     Examples
     --------
     >>> cell = {"setting": "known shifts", "graph": "cora", "model": "GCN", "seed": 1, "code": "a"}
+    >>> cell |= {"cpu_seconds": 9.04, "wall_seconds": 12.0}
     >>> row = dict.fromkeys(("family", "shift", "method", *SCORES))
     >>> raw_rows([cell | {"rows": [row | {"ece": 0.123456789}]}])[0]["ece"]
     0.123457
     """
     return [
-        {key: cell[key] for key in HEAD} | {key: _short(row[key]) for key in COLUMNS[len(HEAD) :]}
+        {key: _whole(cell[key]) for key in HEAD}
+        | {key: _short(row[key]) for key in COLUMNS[len(HEAD) :]}
         for cell in cells
         for row in cell["rows"]
     ]
+
+
+def _whole(value: Any) -> Any:
+    return round(value) if isinstance(value, float) else value
 
 
 def _short(value: Any) -> Any:
@@ -73,7 +80,22 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def _typed(row: dict[str, str]) -> dict[str, Any]:
     scores = {key: float(row[key]) if row[key] else None for key in SCORES}
-    return {**row, "seed": int(row["seed"]), **scores}
+    return {**row, **{key: int(row[key]) for key in _WHOLE}, **scores}
+
+
+def hours(rows: Iterable[dict[str, Any]]) -> tuple[float, float]:
+    """Return the hours that all cells of a table took, of processor and of clock.
+
+    Examples
+    --------
+    >>> row = dict.fromkeys(HEAD, "") | {"cpu_seconds": 1800, "wall_seconds": 3600}
+    >>> hours([row, row, row | {"graph": "cora"}])
+    (1.0, 2.0)
+    """
+    cells = {tuple(row[key] for key in HEAD) for row in rows}
+    places = (HEAD.index("cpu_seconds"), HEAD.index("wall_seconds"))
+    cpu, wall = (sum(cell[place] for cell in cells) / 3600 for place in places)
+    return cpu, wall
 
 
 def encoded(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
