@@ -29,6 +29,7 @@ def rows():
                                 dict.fromkeys(raw.COLUMNS)
                                 | {"setting": setting, "graph": graph, "model": model}
                                 | {"seed": seed, "code": "x", "family": family}
+                                | {"cpu_seconds": 3, "wall_seconds": 4}
                                 | {"shift": shift, "method": method}
                                 | dict(
                                     zip(

@@ -82,7 +82,7 @@ def test_stac_removes_about_half_of_the_excess(committed):
     assert all(0.2 < value < 0.8 for value in left)
 
 
-def test_audit_studies(committed):
+def test_audit_studies(committed, holds):
     outcome = committed("audit")
     assert not [item for item in outcome["comparisons"] if item["met"] is False]
     rows = {row["M"]: row for row in outcome["rows"] if row["study"] == "passes"}
@@ -90,13 +90,9 @@ def test_audit_studies(committed):
     ranking = [row for row in outcome["rows"] if row["study"] == "ranking"]
     assert ranking[0]["first"] < ranking[0]["second"]
     assert ranking[1]["first"] > ranking[1]["second"]
-    # Rows that take no time are those of a run here.
-    for row in [*audit.ranking_example(), audit.limits_example()]:
-        assert any(
-            item["study"] == row["study"]
-            and all(item[key] == pytest.approx(row[key], rel=1e-4) for key in row if key != "study")
-            for item in outcome["rows"]
-        )
+    for row in [*audit.ranking_example(), audit.limits_example(), audit._passes_row(4)]:
+        holds(outcome, row)
+    holds(outcome, audit._degree_row(12))
 
 
 @pytest.fixture(scope="module")

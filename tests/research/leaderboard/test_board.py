@@ -67,7 +67,8 @@ def test_models_and_groups_of_a_request(tmp_path):
         "known-cora-SIGN-1",
         "known-cora-GCN-1",
         "known-cora-SIGN-1-GATS",
-        "known-cora-GCN-1-GATS+Tent",
+        "known-cora-GCN-1-GATS",
+        "known-cora-GCN-1-Tent",
     ]
     assert titles(BENCH, names=["cora"], quick=True)[0] == "known-cora-SIGN-1"
     (case, slow), _ = board.bench(calibrators=["RBS"], retrain=["Tent"]).cases(

@@ -21,6 +21,7 @@ from graphtemper_research.leaderboard.families import FAMILIES
 from graphtemper_research.leaderboard.methods import (
     MOST_EPOCHS,
     PER_NODE,
+    RETRAINED,
     SLOW,
     SOURCE_FITTED,
     UNSEEN,
@@ -109,7 +110,10 @@ def cases(
         missing = [*missing, *absent]
         tasks += natural(here, models, seeds, compositions, chosen)
     tasks = balanced(tasks)
-    tasks += in_cells_apart(tasks, apart)
+    networks = tuple(name for name in apart if name not in RETRAINED)
+    # One cell for all networks, and one for each method that retrains: few ask for all of them.
+    groups_apart = [networks, *((name,) for name in apart if name in RETRAINED)]
+    tasks += [task for names in groups_apart for task in in_cells_apart(tasks, names)]
     found = [
         Case(task.title, task.head, partial(measure, task), task.expected, trial.scored)
         for task in tasks
