@@ -209,7 +209,7 @@ class GETS(NetworkCalibrator):
         # One sparse product for all.
         weights, shifts = (torch.cat(part, dim=-1) for part in zip(*layers, strict=True))
         together = product(context.features, context.transposed, weights) + shifts
-        gate, *found = together.split(self.feature_width, dim=1)
+        gate, *found = together.view(len(together), -1, self.feature_width).unbind(dim=1)
         by_expert = dict(zip(read, found, strict=True))
         return [gate, *(by_expert.get(i, gate[:, :0]) for i in range(len(self.experts)))]
 
