@@ -195,6 +195,33 @@ def test_temperatures_agree(seed, rows, classes, dtype, scale):
     assert ours.temperature == pytest.approx(theirs.temperature, rel=1e-8)
 
 
+@given(st.integers(0, 1000), st.integers(1, 3000), st.integers(1, 9), st.sampled_from(FLOATS))
+@settings(max_examples=40, deadline=None)
+def test_moments_have_the_bits_of_numpy(seed, rows, width, dtype):
+    x = (np.random.default_rng(seed).standard_normal((rows, width)) + 5.0).astype(dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(operators, "BLOCK_ELEMENTS", 1000)
+        ours, theirs = engines(lambda: operators.column_moments(x))
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_bad_columns_are_an_error():
+    table, out, centre = np.ones((4, 3), np.float32), np.zeros(3), np.ones(3, np.float32)
+    _kernels.column_sums(table, out, centre, 0, 4)
+    for bad in (
+        (table, out[:2], None, 0, 4),
+        (table, out, centre[:2], 0, 4),
+        (table, out, centre.astype(float), 0, 4),
+        (table.T, out, centre, 0, 3),
+        (table, out, None, 0, 5),
+        (table, out, None, -1, 4),
+        (table, centre, None, 0, 4),
+    ):
+        with pytest.raises((ValueError, TypeError, BufferError)):
+            _kernels.column_sums(*bad)
+
+
 def test_the_exponential_is_exact_to_rounding():
     """The derivative of one node with gaps 0 and d is d e^d / (1 + e^d)."""
     gaps = -np.concatenate([np.logspace(-300, 2.8, 400), np.linspace(0.0, 700.0, 800)])

@@ -32,11 +32,10 @@ Dense = NDArray[np.floating]
 
 # Below this many multiply-adds, starting threads costs more than it saves.
 _WORTH_THREADS = 4_000_000
-# Single-precision sums of more terms than this may lose the third digit: the mean of two million
-# equal neighbours was 2 % off.
+# Longer single-precision sums may lose the third digit: the mean of 2,000,000 was 2 % off.
 _LONG_ROW = 16_384
 COLUMNS_AT_ONCE = 64
-"""Number of columns, of several passes together, to propagate at once: edges are read once."""
+"""Number of columns, of several passes, to propagate at once: edges are read once."""
 
 
 def adjacency(graph: Graph) -> sp.csr_matrix:
@@ -79,8 +78,9 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     return _cached(graph, kind, lambda graph: _normalised(graph, kind))
 
 
-# Matrices of the graphs in use: a dozen passes over one graph build them once.
+# Matrices and moments of the graphs in use: a dozen passes over one graph compute them once.
 _matrices: WeakKeyDictionary[Graph, dict[str, sp.csr_matrix]] = WeakKeyDictionary()
+_moments: WeakKeyDictionary[Graph, tuple[FloatArray, FloatArray]] = WeakKeyDictionary()
 
 
 def _cached(graph: Graph, name: str, make: Callable[[Graph], sp.csr_matrix]) -> sp.csr_matrix:
@@ -143,8 +143,7 @@ def normalised_weights(
 ) -> NDArray[np.float64]:
     """Return an operator's weight at every stored entry of a CSR structure.
 
-    ``degrees`` count neighbours; the self-loop is added here. A node of degree zero has weight
-    zero everywhere, not infinity.
+    ``degrees`` count neighbours, without the self-loop. A node of degree zero has weight zero.
     """
     left = row_scale(degrees, kind)
     weights = np.repeat(left, np.diff(indptr))
@@ -219,8 +218,7 @@ def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | s
 
 def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float64]:
     """Return one row of the product, summed in float64 over blocks of neighbours."""
-    total = np.zeros(dense.shape[1:])
-    start, stop = int(matrix.indptr[row]), int(matrix.indptr[row + 1])
+    total, (start, stop) = np.zeros(dense.shape[1:]), matrix.indptr[row : row + 2].tolist()
     for first in range(start, stop, _LONG_ROW):
         block = slice(first, min(first + _LONG_ROW, stop))
         values = dense[matrix.indices[block]].astype(np.float64)
@@ -247,13 +245,12 @@ def _product(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:
             structure = matrix.indptr, matrix.indices, matrix.data
             compiled.multiply(*structure, columns, sums, first, last)
 
-    # Several blocks per thread, with equal numbers of non-zeros, so that hubs delay no thread.
-    parts = 1 if threads == 1 else 4 * threads
-    targets = np.linspace(0, matrix.nnz, parts + 1)[1:-1]
-    cuts = [0, *np.searchsorted(matrix.indptr, targets).tolist(), matrix.shape[0]]
     if threads == 1:
-        fill(*cuts)
+        fill(0, matrix.shape[0])
         return out
+    # Several blocks per thread, with equal numbers of non-zeros, so that hubs delay no thread.
+    targets = np.linspace(0, matrix.nnz, 4 * threads + 1)[1:-1]
+    cuts = [0, *np.searchsorted(matrix.indptr, targets).tolist(), matrix.shape[0]]
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(fill, cuts[:-1], cuts[1:]))
     return out
@@ -311,8 +308,7 @@ class EdgeSubsets:
         edge = np.arange(1, count + 1, dtype=dtype)
         number = np.concatenate([edge, edge, np.full(own.size, count + 1, dtype)])
         rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
-        shape = (graph.num_nodes, graph.num_nodes)
-        matrix = sp.csr_matrix((number, (rows, columns)), shape=shape)
+        matrix = sp.csr_matrix((number, (rows, columns)), shape=(graph.num_nodes,) * 2)
         self._number = matrix.data - 1
         self._structure = (matrix.indices, matrix.indptr)
 
@@ -324,8 +320,8 @@ class EdgeSubsets:
         indices, indptr = self._structure
         weights = normalised_weights(degrees, indices, indptr, self._kind)
         weights *= np.append(keep if own is None else keep * own, True)[self._number]
-        shape = (graph.num_nodes, graph.num_nodes)
-        return sp.csr_matrix((weights.astype(np.float32), indices, indptr), shape=shape)
+        structure = (weights.astype(np.float32), indices, indptr)
+        return sp.csr_matrix(structure, shape=(graph.num_nodes,) * 2)
 
 
 # Entries per block of rows. The random numbers that a seed gives depend on it.
@@ -349,14 +345,25 @@ def column_moments(features: Features) -> tuple[FloatArray, FloatArray]:
         squares = np.bincount(column, (values - mean[column]) ** 2, minlength=width)
         # Zeros that are not stored deviate by the mean.
         return mean, np.sqrt((squares + (count - stored) * mean**2) / count)
-    mean = np.asarray(features.mean(axis=0, dtype=np.float64))
-    total = np.zeros(width)
+    mean = _sum_columns(features, slice(0, count)) / count
     near = mean.astype(features.dtype)
+    total = np.zeros(width)
     for rows in row_blocks(count, width):
-        deviation = features[rows] - near
-        total += np.square(deviation, dtype=np.float64).sum(axis=0)
+        total += _sum_columns(features, rows, near)
     # The deviations are from the mean rounded to the precision of the features.
     return mean, np.sqrt(np.maximum(total / count - (mean - near) ** 2, 0.0))
+
+
+def _sum_columns(features: Dense, rows: slice, centre: Dense | None = None) -> FloatArray:
+    """Return the sums of each column over rows, or of squared distances from ``centre``."""
+    compiled, width = kernels(), features.shape[1]
+    if compiled and width > 1 and features.flags.c_contiguous and features.dtype == np.float32:
+        sums = np.zeros(width)
+        compiled.column_sums(features, sums, centre, rows.start, rows.stop)
+        return sums
+    if centre is None:
+        return np.asarray(features[rows].sum(axis=0, dtype=np.float64))
+    return np.asarray(np.square(features[rows] - centre, dtype=np.float64).sum(axis=0))
 
 
 def graph_moments(graph: Graph) -> tuple[FloatArray, FloatArray]:
@@ -373,7 +380,9 @@ def graph_moments(graph: Graph) -> tuple[FloatArray, FloatArray]:
     [[3.0, 3.0], [0.0, 2.0]]
     """
     if graph.type_columns is None or graph.node_type is None:
-        return column_moments(graph.features)
+        if graph not in _moments:
+            _moments[graph] = column_moments(graph.features)
+        return _moments[graph]
     mean, std = np.zeros(graph.num_features), np.zeros(graph.num_features)
     for first, last in np.unique(graph.type_columns, axis=0):
         types = np.flatnonzero((graph.type_columns == [first, last]).all(axis=1))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,6 +38,8 @@ from graphtemper.graph.operators import (
 )
 from graphtemper.models.predictor import EdgeRunner, HalfViews, Rows, check_columns, checked_logits
 
+# Weights and projected features of the graphs in use: their passes read the features once.
+_projected: WeakKeyDictionary[Graph, tuple[Dense, Dense]] = WeakKeyDictionary()
 # Directions whose variance is below this fraction of the largest hold only rounding error.
 _NEGLIGIBLE = 1e-12
 
@@ -101,21 +104,33 @@ class LinearPasses:
 
     def logits(self, graph: Graph) -> NDArray[np.float32]:
         """Return the logits (N, K) of every node."""
-        terms = self.project(graph.features)
+        terms = self._terms(graph)
         total = horner(operator(graph, self.operator), terms) if self.hops else terms[0]
         return np.asarray(total + self.intercept.astype(np.float32), dtype=np.float32)
 
     def project(self, features: Dense | sp.csr_matrix) -> list[Dense]:
         """Return B_k = X W_k for k = 0..hops, (N, K) each; zero for powers that are not in use."""
         check_columns(features, self.weights.shape[1])
+        return self._per_power(project(features, self.stacked_weights.astype(np.float32)))
+
+    def _per_power(self, projected: Dense) -> list[Dense]:
         count = self.weights.shape[2]
-        projected = project(features, self.stacked_weights.astype(np.float32))
         return [
             projected[:, self.hops_used.index(hop) * count :][:, :count]
             if hop in self.hops_used
-            else np.zeros((features.shape[0], count), np.float32)
+            else np.zeros((len(projected), count), np.float32)
             for hop in range(self.hops + 1)
         ]
+
+    def _terms(self, graph: Graph) -> list[Dense]:
+        """Return `project` of the graph's features, computed once for all passes over it."""
+        check_columns(graph.features, self.weights.shape[1])
+        weights = self.stacked_weights.astype(np.float32)
+        known = _projected.get(graph)
+        if known is None or not np.array_equal(known[0], weights):
+            known = _projected[graph] = weights, project(graph.features, weights)
+            known[1].setflags(write=False)  # passes share it
+        return self._per_power(known[1])
 
     def noise_factor(self, std: FloatArray) -> NDArray[np.float32]:
         """Return the factor of the noise in all terms side by side, (r, terms x K)."""
@@ -157,7 +172,7 @@ class LinearPasses:
         matrix = operator(graph, self.operator)
         mean = column_mean.astype(np.float32)[None, :]
         classes = self.num_classes
-        of_features, of_mean = self.project(graph.features), self.project(mean)
+        of_features, of_mean = self._terms(graph), self.project(mean)
         whole: list[Dense] = [x + c for x, c in zip(of_features, of_mean, strict=True)]
         both, own_both = horner(matrix, whole, rows), _total(whole, rows)
         step = max(COLUMNS_AT_ONCE // classes, 1)
@@ -180,7 +195,7 @@ class LinearPasses:
 
     def edge_runner(self, graph: Graph) -> EdgeRunner:
         """See `graphtemper.models.predictor.Passes.edge_runner`."""
-        terms = self.project(graph.features)
+        terms = self._terms(graph)
         subsets = EdgeSubsets(graph, self.operator)
 
         def run(keep: NDArray[np.bool_]) -> FloatArray:
@@ -192,7 +207,7 @@ class LinearPasses:
     def own_view(self, graph: Graph) -> FloatArray:
         """See `graphtemper.models.predictor.Passes.own_view`."""
         total = np.zeros((graph.num_nodes, self.num_classes))
-        for term in self.project(graph.features):
+        for term in self._terms(graph):
             total += term
         return np.asarray(total + self.intercept)
 

@@ -13,7 +13,7 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import Seed, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import column_moments
+from graphtemper.graph.operators import column_moments, graph_moments
 
 Change = Callable[[Graph, float, np.random.Generator], Graph]
 
@@ -132,7 +132,7 @@ def moments_by_type(graph: Graph) -> tuple[FloatArray, FloatArray, NDArray[np.in
     ([2.0, 7.0], [0, 0, 1])
     """
     if graph.node_type is None:
-        mean, std = column_moments(graph.features)
+        mean, std = graph_moments(graph)
         return mean[None], std[None], np.zeros(graph.num_nodes, dtype=np.int64)
     types, row_type = np.unique(graph.node_type, return_inverse=True)
     parts = [column_moments(graph.features[row_type == number]) for number in range(types.size)]

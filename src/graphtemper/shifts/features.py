@@ -4,9 +4,9 @@ In a graph with node types they are those of a node's own type, and rows are shu
 within types.
 
 Sparse features stay sparse under `shuffle` and `drop_columns`, and under `mask` while the result
-is less than half full. `noise`, `heterogeneous`, `scale` and `offset` change every entry and return
-a dense (N, F) float32 array (4 N F bytes). They work on blocks of rows, so that memory is needed
-for the result only.
+is less than a tenth full; beyond, products with a dense array are several times faster. `noise`,
+`heterogeneous`, `scale` and `offset` change every entry and return a dense (N, F) float32 array
+(4 N F bytes). They work on blocks of rows, so that memory is needed for the result only.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from graphtemper.shifts.base import Shift, moments_by_type, permuted_within_type
 
 Where = Literal["random", "region", "low-degree"]
 Generator = np.random.Generator
+
+# Masked features stay sparse while a smaller share of their entries is not zero.
+_SPARSE = 0.1
 
 
 def noise(level: float) -> Shift:
@@ -70,7 +73,7 @@ def mask(level: float) -> Shift:
     """Replace each entry by its column mean with probability ``level``.
 
     Masked entries are not zero (unless the column mean is), so sparse features fill up; they stay
-    CSR while less than half full and become dense beyond.
+    CSR while less than a tenth full and become dense beyond.
 
     Examples
     --------
@@ -153,8 +156,9 @@ def _noise_on(graph: Graph, level: float, rng: Generator, nodes: NDArray[np.intp
     out = _dense(graph.features)
     for rows in row_blocks(nodes.size, graph.num_features):
         draw = rng.standard_normal((rows.stop - rows.start, graph.num_features), dtype=np.float32)
-        draw *= _of_rows(size, row_type, nodes[rows])
-        out[nodes[rows]] += draw
+        chosen = rows if nodes.size == graph.num_nodes else nodes[rows]  # a slice is not copied
+        draw *= _of_rows(size, row_type, chosen)
+        out[chosen] += draw
     return graph.replace(features=out)
 
 
@@ -215,17 +219,22 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     features = graph.features
     means, _, row_type = moments_by_type(graph)
     mean = means.astype(np.float32)
-    filled = 1.0
+    filled = 1.0  # the share of entries that are not zero
     if not isinstance(features, np.ndarray):
         filled = level * float((mean != 0).mean())
         filled += (1.0 - level) * features.nnz / (graph.num_nodes * graph.num_features)
+    sparse = filled < _SPARSE
     parts: list[Any] = []
+    out = np.empty((0 if sparse else graph.num_nodes, graph.num_features), np.float32)
     for rows in row_blocks(graph.num_nodes, graph.num_features):
         block = _dense(features[rows])
         average = _of_rows(mean, row_type, rows)
         np.copyto(block, average, where=rng.random(block.shape, dtype=np.float32) < level)
-        parts.append(sp.csr_matrix(block) if filled < 0.5 else block)
-    return graph.replace(features=sp.vstack(parts) if filled < 0.5 else np.concatenate(parts))
+        if sparse:
+            parts.append(sp.csr_matrix(block))
+        else:
+            out[rows] = block
+    return graph.replace(features=sp.vstack(parts) if sparse else out)
 
 
 def _shuffle(graph: Graph, level: float, rng: Generator) -> Graph:
