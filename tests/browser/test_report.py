@@ -25,6 +25,15 @@ def folder(reported, tmp_path_factory):
     return place
 
 
+def unfold(sheet):
+    """Open every folded part; its charts are drawn then."""
+    sheet.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+    sheet.wait_for_function(
+        "[...document.querySelectorAll('[data-chart]')].every(e => e.querySelector('svg'))"
+    )
+    sheet.wait_for_function("!document.getElementById('map-controls').hidden")
+
+
 @pytest.fixture
 def visit(chromium, folder):
     @contextmanager
@@ -40,6 +49,7 @@ def visit(chromium, folder):
         if options.get("java_script_enabled", True):
             sheet.wait_for_selector("html[data-charts]", timeout=20_000)
             assert sheet.get_attribute("html", "data-charts") == "ready"
+            unfold(sheet)
         yield sheet
         # Whatever the test did: no message on the console, no request.
         assert messages == []
@@ -118,6 +128,8 @@ def test_the_keyboard_reaches_everything(visit):
         summary = sheet.locator("summary", has_text="Numbers of the histograms")
         summary.focus()
         sheet.keyboard.press("Enter")
+        assert not sheet.locator("table", has_text="Nodes by confidence").is_visible()
+        sheet.keyboard.press("Enter")
         assert sheet.locator("table", has_text="Nodes by confidence").is_visible()
 
 
@@ -135,8 +147,8 @@ def test_the_map_can_be_controlled_by_keys(visit, reported):
         assert step.get_attribute("aria-valuetext") == status
         faint = "[data-chart=map] path[opacity='0.08']"
         assert sheet.locator(faint).count() == 0
-        sheet.locator("#map-family").select_option("noise")
-        hidden = sum(row["family"] != "noise" for row in nearest)
+        sheet.locator("#map-family").select_option("feature noise")
+        hidden = sum(row["family"] != "feature noise" for row in nearest)
         sheet.wait_for_function(f'document.querySelectorAll("{faint}").length === {hidden}')
 
 
@@ -192,4 +204,12 @@ def test_without_scripts_the_numbers_are_still_there(visit):
         assert sheet.locator("h1").is_visible()
         assert sheet.locator("noscript").is_visible()
         assert not sheet.locator("#map-controls").is_visible()
-        assert sheet.locator("table", has_text="Shifts of the source").first.is_visible()
+        assert sheet.locator("table", has_text="recalibrated confidence").is_visible()
+
+
+def test_the_news_and_the_next_step_are_above_the_fold(visit):
+    for name in ("plain", "odd"):
+        with visit(name, viewport={"width": 1280, "height": 800}) as sheet:
+            for selector in ("h1", "#next", "ol.steps li"):
+                box = sheet.locator(selector).first.bounding_box()
+                assert box["y"] + box["height"] < 800

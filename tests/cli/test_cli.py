@@ -232,6 +232,15 @@ def test_a_closed_pipe_is_no_error(arguments):
     assert (result.returncode, result.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+def test_completion_knows_commands_and_options(call, tmp_path, shell):
+    result = call("completion", shell, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    for word in ("recalibrate", "suggest-labels", "logits", "report"):
+        assert word in result.stdout
+    assert call("completion", "ksh", cwd=tmp_path).returncode == 2
+
+
 def test_a_damaged_outcome_is_named(call, tmp_path):
     needs("graphtemper_research", "matplotlib")
     (tmp_path / "slope.json").write_text("{")

@@ -107,6 +107,16 @@ def test_published_slope_figures_are_side_by_side():
     assert published["ECE at h_t = 0.55"] == 0.25
 
 
+def test_figures_go_by_their_numbers_too():
+    assert set(experiments.NUMBERS.values()) == set(experiments.FIGURES) - {"label-free", "audit"}
+    for name in ("fig5", "Fig. 5", "figure 5", "slope"):
+        assert experiments.named(name) == "slope"
+    assert experiments.named("table2") == experiments.named("tab 2") == "real"
+    for name in ("fig3", "table1"):
+        with pytest.raises(InputError, match="no numbers to reproduce"):
+            experiments.named(name)
+
+
 def test_unknown_figure():
     with pytest.raises(InputError, match="unknown figure 'nothing'"):
         experiments.run("nothing")

@@ -11,6 +11,7 @@ import pytest
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.errors import ClusterError, FileError, WriteError
 from graphtemper.scale import Serial, convert_graph, recalibrate_shards, recalibration
+from graphtemper.scale.evidence.measure import STAGES
 from graphtemper.scale.recalibration import run_identity
 
 pytest.importorskip("pyarrow")
@@ -251,3 +252,18 @@ def test_a_workspace_is_cleared_by_the_next_process(problem, lists, tmp_path, af
     assert not list((tmp_path / "workspace").iterdir())
     assert not list(tmp_path.glob("other/*"))
     assert not list(tmp_path.glob(".out*"))
+
+
+def test_progress_names_what_is_done_and_only_grows(problem, tmp_path):
+    seen = []
+    recalibrate_shards(
+        problem.model,
+        problem.sharded,
+        problem.card,
+        tmp_path / "out",
+        progress=lambda *state: seen.append(state),
+    )
+    names, done, totals = zip(*seen, strict=True)
+    assert names == (*STAGES, "finished")
+    assert list(done) == sorted(set(done))
+    assert (done[0], done[-1], set(totals)) == (0, 100, {100})

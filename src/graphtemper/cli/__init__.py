@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from cyclopts import App, CycloptsError, Group
 
@@ -42,6 +42,8 @@ COMMANDS: dict[str, tuple[App | Callable[..., Any], ...]] = {
     "Research": (research_command("paper"), research_command("explore")),
 }
 
+OPTIONS = Group("Options", sort_key=len(COMMANDS))
+
 
 def _register() -> None:
     """Add the commands in their order; the program's own options come last."""
@@ -53,12 +55,20 @@ def _register() -> None:
                 app.command(command)
             else:
                 app.command(command, group=group, sort_key=position)
-    options = Group("Options", sort_key=len(COMMANDS))
     for flag in ("--help", "--version"):
-        app[flag].group = (options,)
+        app[flag].group = (OPTIONS,)
 
 
 _register()
+
+
+@app.command(group=OPTIONS)
+def completion(shell: Literal["bash", "zsh", "fish", "powershell"]) -> None:
+    """Print a script that completes commands and options in a shell.
+
+    For bash, add eval "$(graphtemper completion bash)" to ~/.bashrc.
+    """
+    print(app.generate_completion(prog_name="graphtemper", shell=shell))
 
 
 def main() -> None:

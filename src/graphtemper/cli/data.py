@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cyclopts import App
 
 from graphtemper.cli.options import GraphName, Json
-from graphtemper.cli.output import console, print_json, print_line, table
+from graphtemper.cli.output import console, print_json, print_line, print_rows, table
 
 data = App(name="data", help="List, fetch and inspect graphs.")
 
@@ -75,6 +77,45 @@ def inspect_data(graph: GraphName, *, as_json: Json = False) -> None:
     if as_json:
         print_json(facts)
         return
-    console().print(
-        table(str(graph), [{"property": name, "value": value} for name, value in facts.items()])
-    )
+    print_rows(_in_words(facts))
+    print_line(f"File: {facts['path']}")
+
+
+# With more classes, only the largest and the smallest shares are shown.
+_MANY_CLASSES = 8
+
+
+def _in_words(facts: dict[str, Any]) -> dict[str, str]:
+    """Return the facts about a graph as names and short sentences."""
+    homophily, adjusted = facts["homophily"], facts["adjusted_homophily"]
+    corrected = "" if adjusted is None else f"; {adjusted:.3f} corrected for chance"
+    return {
+        "Name": facts["name"] or "none",
+        "Nodes": f"{facts['nodes']:,}, of which {facts['labelled']:,} have a label and "
+        f"{facts['isolated']:,} have no neighbour",
+        "Edges": f"{facts['edges']:,}; on average {facts['degree_mean']:.1f} neighbours per node, "
+        f"at most {facts['degree_max']:,}",
+        "Features": f"{facts['features']:,} columns, {facts['feature_storage']}; "
+        f"{facts['feature_density']:.1%} of the entries are not zero",
+        "Classes": _shares(facts["class_shares"]) if facts["labelled"] else "unknown: no labels",
+        "Homophily": "unknown: no edge between labelled nodes"
+        if homophily is None
+        else f"{homophily:.3f} of the edges join equal labels{corrected}",
+        "Splits": _splits(facts["splits"]),
+    }
+
+
+def _shares(shares: list[float]) -> str:
+    listed = ", ".join(f"{share:.1%}" for share in shares)
+    if len(shares) > _MANY_CLASSES:
+        listed = f"the largest has {max(shares):.1%} of the labels, the smallest {min(shares):.1%}"
+    return f"{len(shares)}: {listed}"
+
+
+def _splits(splits: dict[str, Any]) -> str:
+    """Return the number of splits and the sizes of the parts of the first."""
+    count, parts = splits["count"], {k: v for k, v in splits.items() if k != "count"}
+    if not count:
+        return "none"
+    sizes = ", ".join(f"{sizes[0]:,} {part}" for part, sizes in parts.items() if sizes)
+    return f"{count}; the first has {sizes} nodes"

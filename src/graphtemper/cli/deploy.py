@@ -53,6 +53,7 @@ def recalibrate(
     class_shares: Literal["report", "estimate"] = "report",
     per_node: Flag = False,
     report: Path | None = None,
+    date: str = "",
 ) -> None:
     """Correct a model's probabilities on an unlabelled graph, and say how far to trust them.
 
@@ -68,6 +69,8 @@ def recalibrate(
         One temperature per node, for shifts that affect a part of the graph.
     report
         An .html page that explains the answer; needs the extra [report].
+    date
+        When the target was observed, as the report should show it.
     """
     result_file.check_path(out)
     _check_outputs({"--out": out, "--report": report}, graph, deployed, labels)
@@ -76,13 +79,13 @@ def recalibrate(
     result, _ = _run(graph, deployed, labels, class_shares=class_shares, per_node=per_node)
     result_file.write(out, result)
     if report is not None:
-        result.report(report)
+        result.report(report, date=date)
     if deployed.as_json:
         paths = {"out": out} | ({} if report is None else {"report": report})
         print_json(result.to_dict() | {name: str(path) for name, path in paths.items()})
         return
     print_answer(result)
-    print_line(f"Written: {out} ({len(result.probabilities)} nodes)")
+    print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
     if report is not None:
         print_line(f"Report: {report}")
 

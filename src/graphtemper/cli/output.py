@@ -78,8 +78,11 @@ def working(what: str, quiet: bool) -> Any:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function that shows (task, done, total) as a progress bar on a terminal."""
+def progress(quiet: bool, *, one_bar: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function that shows (task, done, total) as a progress bar on a terminal.
+
+    With ``one_bar`` the names are stages of one task, and the remaining time is that of all.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
     from rich.progress import TextColumn as Column
 
@@ -91,15 +94,20 @@ def progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         TimeRemainingColumn(),
     )
     off = quiet or not errors.is_terminal
-    with Progress(*columns, console=errors, disable=off, transient=True) as bar:
+    # Stages of one task may each take longer than the 30 s that speed is usually averaged over.
+    period = 86_400.0 if one_bar else 30.0
+    with Progress(
+        *columns, console=errors, disable=off, transient=True, speed_estimate_period=period
+    ) as bar:
         tasks: dict[str, Any] = {}
 
         def show(name: str, done: int, total: int) -> None:
-            if name not in tasks:
+            key = "" if one_bar else name
+            if key not in tasks:
                 for task in tasks.values():
                     bar.update(task, visible=False)
-                tasks[name] = bar.add_task(name, total=total)
-            bar.update(tasks[name], completed=done, total=total)
+                tasks[key] = bar.add_task(name, total=total)
+            bar.update(tasks[key], description=name, completed=done, total=total)
 
         yield show
 

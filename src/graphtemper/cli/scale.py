@@ -123,7 +123,7 @@ def recalibrate(
         with working("verifying", as_json):
             target.verify()
     try:
-        with connected(scheduler) as engine, progress(as_json) as show:
+        with connected(scheduler) as engine, progress(as_json, one_bar=True) as show:
             result = recalibrate_shards(
                 model,
                 target,
@@ -202,4 +202,4 @@ def _print_answer(result: ShardedRecalibration, as_json: bool) -> None:
         print_json(result.to_dict() | {"out": str(result.out)})
         return
     print_answer(result)
-    print_line(f"Written: {result.out} ({result.num_nodes} nodes)")
+    print_line(f"Written: {result.out} ({result.num_nodes:,} nodes)")

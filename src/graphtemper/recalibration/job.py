@@ -149,11 +149,16 @@ class Recalibration(Findings):
         )
         return notebook.table(f"Verdict: {self.verdict}", rows) + image
 
-    def report(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
-        """Write the result as one HTML page for people; ``name`` is what they call the graph."""
+    def report(
+        self, path: str | os.PathLike[str], *, name: str | None = None, date: str = ""
+    ) -> None:
+        """Write the result as one HTML page for people.
+
+        ``name`` is what they call the graph, and ``date`` when it was observed, as text.
+        """
         from graphtemper.recalibration.report.page import write_report
 
-        write_report(path, self, name)
+        write_report(path, self, name, date)
 
 
 def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:

@@ -29,7 +29,7 @@ from graphtemper.scale.answering import (
 )
 from graphtemper.scale.clean_pass import CleanPass, Run, clean_pass
 from graphtemper.scale.engine import Engine, Serial
-from graphtemper.scale.evidence.measure import Progress, measure
+from graphtemper.scale.evidence.measure import Progress, measure, report
 from graphtemper.scale.evidence.sums import total
 from graphtemper.scale.matching import LogitRange, nearest_temperature
 from graphtemper.scale.probability_files import (
@@ -83,7 +83,7 @@ def recalibrate_shards(
         A directory for stages and intermediate columns that every worker can access (default: next
         to ``out``).
     progress
-        Called with the name of a stage, the number of finished stages, and their total.
+        Called with what is being done, and how much of the work is finished, in percent of 100.
 
     Examples
     --------
@@ -115,6 +115,7 @@ def recalibrate_shards(
         open_workspace(stage_directory(working, workspace, name), graph.num_nodes) as stages,
         draft_directory(working, out) as draft,
     ):
+        report(progress, "running the model")
         clean = clean_pass(engine, graph, linear, card.probe.temperature, stages)
         run = Run(engine, stages, clean)
         measured = measure(run, card.probe, seed, progress)
@@ -124,6 +125,7 @@ def recalibrate_shards(
             (measured.column_mean, measured.column_std),
             flat=measured.logits.spread == 0.0,
         )
+        report(progress, "matching the temperature")
         logit_range: LogitRange = total(run.map(partial(_logit_range, clean=clean)))
         shards, classes = len(graph.shards), clean.num_classes
 
@@ -133,9 +135,12 @@ def recalibrate_shards(
             return temperature, note
 
         result = with_directory(answer(reading, match), out)
+        report(progress, "writing probabilities")
         write = partial(_write_shard, clean=clean, relative=1.0 / result.slope, folder=draft)
         result = with_confidence(result, sum(run.map(write)) / graph.num_nodes)
         write_answer(draft, result)
+        if progress is not None:
+            progress("finished", 100, 100)
     return result
 
 

@@ -1,16 +1,20 @@
 import copy
 import json
-import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+from tests.helpers import block_model
 
-from graphtemper import metrics
+from graphtemper import metrics, shifts
+from graphtemper._core.estimate import Estimate
 from graphtemper.errors import InputError
+from graphtemper.recalibration.report.atlas_map import _window
 from graphtemper.recalibration.report.charts import charts, groups
 from graphtemper.recalibration.report.content import content, schema
 from graphtemper.recalibration.report.map_chart import family_styles
+from graphtemper.recalibration.report.words import between, headline
 
 CASES = ("plain", "labels", "odd", "logits", "no edges", "one node", "hostile")
 
@@ -151,15 +155,81 @@ def test_what_to_do_follows_from_the_verdict(reported, contents):
             assert set(nodes) <= set(reported[case].nodes.tolist())
             assert sum(weights) == len(reported[case].probabilities)
     assert contents["odd"]["verdict"]["word"] == "abstain"
-    assert contents["odd"]["next_steps"][0]["action"] == "label"
+    assert [step["action"] for step in contents["odd"]["next_steps"][:2]] == ["hold", "label"]
 
 
-def test_the_first_sentence_has_the_answer(contents):
+def test_the_headline_is_the_news_and_the_next_sentence_what_was_done(contents):
     for report in contents.values():
-        sentence, accuracy = report["verdict"]["sentence"], report["accuracy"]
-        assert f"{accuracy['low']:.1%} to {accuracy['high']:.1%}" in sentence
-        assert f"{report['mean_confidence']['after']:.1%}" in sentence
-        assert re.match(r"Trust: |Use with caution: |Do not rely on ", sentence)
+        headline, accuracy = report["verdict"]["headline"], report["accuracy"]
+        assert between(accuracy["low"], accuracy["high"]) in headline
+        assert f"{report['mean_confidence']['before']:.1%}" in report["verdict"]["sentence"]
+        known = report["verdict"]["word"] != "abstain"
+        assert ("not known" in headline) != known
+        assert (f"{report['source']['accuracy']:.1%}" in headline) == known
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.6, 0.7, "have fallen from 85.1% to 65% (60–70%)"),
+        (0.9, 0.93, "have risen from 85.1% to 91.5% (90.0–93.0%)"),
+        (0.8, 0.9, "85% (80–90%), about as at the source (85.1%)"),
+        (0.76, 0.86, "81% (76–86%); the 85.1% of the source is not excluded"),
+    ],
+)
+def test_the_headline_compares_with_the_source(reported, low, high, words):
+    accuracy = Estimate(0.5 * (low + high), low, high, "atlas")
+    result = replace(reported["plain"], accuracy=accuracy, verdict="trust")
+    assert words in headline(result, result.background)
+
+
+@pytest.mark.parametrize("case", ["plain", "labels", "logits", "hostile"])
+def test_expected_errors_are_those_of_the_probabilities(reported, contents, case):
+    result, report = reported[case], contents[case]
+    top = result.probabilities.max(axis=1)
+    every = report["decisions"][0]
+    assert every["nodes"] == len(top)
+    assert every["error"]["value"] == pytest.approx(1.0 - top.mean(), rel=1e-5)
+    # At the ends of the accuracy interval, mean confidence over all nodes equals the end.
+    assert every["error"]["low"] == pytest.approx(1.0 - result.accuracy.high, abs=1e-4)
+    assert every["error"]["high"] == pytest.approx(1.0 - result.accuracy.low, abs=1e-4)
+    for row in report["decisions"]:
+        passing = top >= row["threshold"]
+        assert row["nodes"] == passing.sum()
+        if row["nodes"]:
+            assert row["error"]["low"] <= row["error"]["value"] <= row["error"]["high"]
+            assert row["error"]["value"] <= 1.0 - row["threshold"]
+    for kind in ("classes", "degrees"):
+        rows = [row for row in report[kind] if row["nodes"]]
+        for side in ("value", "low", "high"):
+            mean = sum(row["nodes"] * row["error"][side] for row in rows) / len(top)
+            assert mean == pytest.approx(every["error"][side], rel=1e-4)
+
+
+def test_expected_errors_hold_on_a_graph_with_labels(reported):
+    """Among the nodes that reach a threshold, about the expected share is wrong."""
+    result = reported["plain"]
+    truth = shifts.noise(0.8)(block_model(2, 0.7, 700), 5).labels
+    wrong, top = result.predictions != truth, result.probabilities.max(axis=1)
+    for row in content(result)["decisions"]:
+        if row["nodes"] >= 100:
+            share = wrong[top >= row["threshold"]].mean()
+            slack = 2.0 * np.sqrt(0.25 / row["nodes"])
+            assert row["error"]["low"] - slack <= share <= row["error"]["high"] + slack
+
+
+def test_without_an_accuracy_no_threshold_is_given(contents):
+    for case in ("odd", "no edges", "one node"):
+        assert contents[case]["decisions"] is None
+        assert all(row["error"] is None for row in contents[case]["classes"])
+
+
+def test_an_outlier_does_not_squeeze_the_map():
+    places = np.append(np.random.default_rng(0).normal(size=99), 80.0)
+    low, high = _window(places, 0.0)
+    assert ((places > low) & (places < high)).sum() >= 92
+    assert high < 5.0
+    assert _window(places, 80.0)[1] > 80.0  # the target is always shown
 
 
 def test_a_name_can_be_given(reported):
@@ -168,8 +238,6 @@ def test_a_name_can_be_given(reported):
 
 
 def test_a_result_without_background_is_refused(reported):
-    from dataclasses import replace
-
     with pytest.raises(InputError, match="background"):
         content(replace(reported["plain"], background=None))
 

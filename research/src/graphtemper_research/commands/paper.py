@@ -24,8 +24,9 @@ def paper(
     Parameters
     ----------
     figure
-        concept, slope, extensions, bound, temperature, label-free, synthetic, real, sweep,
-        rewiring, audit, or all.
+        concept (fig1), slope (fig5), extensions (fig6), bound (fig7), temperature (fig8),
+        synthetic (fig9), real (fig10, table2), sweep (fig11), rewiring (fig12), label-free, audit,
+        or all.
     out
         Folder for the files.
     results
@@ -39,6 +40,7 @@ def paper(
     from graphtemper_research.paper.audit_page import render as render_audit
     from graphtemper_research.paper.results_page import write_results
 
+    figure = experiments.named(figure)
     several = figure == "all"
     done = unfinished.finished(out) if several else {}
     outcomes: dict[str, dict[str, Any]] = {}

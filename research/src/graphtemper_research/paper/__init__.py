@@ -26,6 +26,7 @@ the pages.
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,41 @@ FIGURES = {
     "rewiring": "graphtemper_research.paper.rewiring",
     "audit": "graphtemper_research.paper.audit",
 }
+
+# The paper's numbers of them. Figures 2 to 4 are drawings, and table 1 lists related work.
+NUMBERS = {
+    "fig1": "concept",
+    "fig5": "slope",
+    "fig6": "extensions",
+    "fig7": "bound",
+    "fig8": "temperature",
+    "fig9": "synthetic",
+    "fig10": "real",
+    "fig11": "sweep",
+    "fig12": "rewiring",
+    "table2": "real",
+}
+
+
+def named(figure: str) -> str:
+    """Return the name of a figure or table that may be given by its number in the paper.
+
+    Examples
+    --------
+    >>> named("fig5"), named("Table 2"), named("slope")
+    ('slope', 'real', 'slope')
+    """
+    number = re.fullmatch(r"(figure|fig|table|tab)\.?\s*(\d{1,2})", figure.strip(), re.IGNORECASE)
+    if number is None:
+        return figure
+    kind = "fig" if number.group(1).lower().startswith("fig") else "table"
+    key = f"{kind}{number.group(2)}"
+    if key not in NUMBERS:
+        raise InputError(
+            f"{figure!r} has no numbers to reproduce; choose from {', '.join(NUMBERS)}, or a name "
+            f"of {', '.join(FIGURES)}."
+        )
+    return NUMBERS[key]
 
 
 def run(name: str) -> Outcome:

@@ -10,8 +10,30 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper.recalibration.findings import Background
 
-SEVERAL = "several"
+SEVERAL = "several at once"
 """The family of an environment that combines shifts of several families."""
+# What people call the families; others keep their names.
+FAMILIES = {
+    "none": "the source itself",
+    "noise": "feature noise",
+    "mask": "masked features",
+    "shuffle": "swapped features",
+    "blend": "blended features",
+    "smooth": "smoothed features",
+    "scale": "scaled features",
+    "offset": "shifted columns",
+    "drop_columns": "missing columns",
+    "heterogeneous": "noise on half the nodes",
+    "rewire": "rewired edges",
+    "drop": "missing edges",
+    "add": "extra edges",
+    "drop_hubs": "edges missing at hubs",
+    "homophily": "changed homophily",
+    "subpopulation": "part of the nodes",
+    "resample_classes": "other class shares",
+}
+# Share of the environments at each side that may lie outside the picture.
+_OUTLIERS = 0.03
 _NAMED = 2
 # Weight of the target in choosing the plane, as a fraction of the environments.
 _TARGET_SHARE = 0.1
@@ -40,7 +62,7 @@ def atlas_map(background: Background) -> dict[str, Any]:
         {
             "shift": item.shift,
             "label": shift_label(item.shift),
-            "family": next(iter(item.families)) if len(item.families) == 1 else SEVERAL,
+            "family": family_name(*item.families) if len(item.families) == 1 else SEVERAL,
             "x": float(flat[row, 0]),
             "y": float(flat[row, 1]),
             "distance": float(distance[row]),
@@ -67,6 +89,7 @@ def atlas_map(background: Background) -> dict[str, Any]:
             "temperature": scale,
         },
         "target": {"x": float(here[0]), "y": float(here[1])},
+        "window": [_window(flat[:, k], here[k], flat[-1, k]) for k in range(2)],
         "off_map": float(np.linalg.norm(target - centre - here @ axes)),
         "novelty": background.novelty,
     }
@@ -78,11 +101,32 @@ def shift_label(shift: str) -> str:
     Examples
     --------
     >>> shift_label("compose(drop(0.226788), rewire(0.409991))")
-    'drop(0.23) + rewire(0.41)'
+    'missing edges 0.23 + rewired edges 0.41'
+    >>> shift_label("heterogeneous(1.6, 'region')")
+    'noise on half the nodes 1.6 (region)'
     """
     inner = re.fullmatch(r"compose\((.*)\)", shift, re.S)
-    text = shift if inner is None else inner.group(1).replace("), ", ") + ")
-    return re.sub(r"\d+\.\d{1,17}", lambda number: f"{float(number.group()):.2g}", text)
+    parts = [shift] if inner is None else inner.group(1).replace("), ", ")\0").split("\0")
+    return " + ".join(map(_part_label, parts))
+
+
+def _part_label(part: str) -> str:
+    named = re.fullmatch(r"(\w{1,40})\((-?[\d.e+-]{1,20})(?:, '(\w{1,40})')?\)", part)
+    if named is None:
+        return re.sub(r"\d+\.\d{1,17}", lambda number: f"{float(number.group()):.2g}", part)
+    family, level, variant = named.groups()
+    return f"{family_name(family)} {float(level):.2g}{f' ({variant})' if variant else ''}"
+
+
+def family_name(family: str) -> str:
+    """Return what people call a family.
+
+    Examples
+    --------
+    >>> family_name("noise"), family_name("my own")
+    ('feature noise', 'my own')
+    """
+    return FAMILIES.get(family, family)
 
 
 def principal_axes(points: FloatArray, weights: FloatArray) -> FloatArray:
@@ -106,6 +150,20 @@ def principal_axes(points: FloatArray, weights: FloatArray) -> FloatArray:
     for axis in axes:
         axis *= -1.0 if axis[np.abs(axis).argmax()] < 0.0 else 1.0
     return axes + 0.0
+
+
+def _window(along: FloatArray, *included: float) -> list[float]:
+    """Return the ends of an axis that shows all but the outermost environments.
+
+    Examples
+    --------
+    >>> _window(np.append(np.linspace(0.0, 1.0, 99), 50.0), 0.5)[1] < 2.0
+    True
+    """
+    low, high = np.quantile(along, (_OUTLIERS, 1.0 - _OUTLIERS))
+    low, high = min(low, *included), max(high, *included)
+    margin = 0.08 * (high - low) + 0.1
+    return [float(low - margin), float(high + margin)]
 
 
 def _fraction(along: FloatArray, points: FloatArray) -> float:

@@ -50,8 +50,10 @@ def overview(content: Content) -> Spec:
     rows = [
         {"what": "Confidence before", "value": confidence["before"], "colour": BEFORE},
         {"what": "Confidence after", "value": confidence["after"], "colour": AFTER},
-        {"what": "Estimated accuracy", "value": accuracy["value"], "colour": TRUTH},
+        {"what": "Accuracy here", "value": accuracy["value"], "colour": TRUTH},
     ]
+    if content["verdict"]["word"] == "abstain":
+        rows[-1]["value"] = None  # only the interval is shown
     for row in rows:
         row |= {"low": None, "high": None}
     rows[-1] |= {"low": accuracy["low"], "high": accuracy["high"]}
@@ -95,7 +97,7 @@ def overview(content: Content) -> Spec:
 def confidence_histogram(content: Content, side: str) -> Spec:
     """Return a histogram of confidence, with its mean and the estimated accuracy."""
     counts, edges = content["histogram"][side], content["histogram"]["edges"]
-    total = max(sum(counts), 1)
+    total, known = max(sum(counts), 1), content["verdict"]["word"] != "abstain"
     both = [*content["histogram"]["before"], *content["histogram"]["after"]]
     bars = [
         {"low": edges[k], "high": edges[k + 1], "nodes": counts[k], "share": counts[k] / total}
@@ -129,7 +131,7 @@ def confidence_histogram(content: Content, side: str) -> Spec:
                     "mark": {"type": "bar", "color": colour, "binSpacing": 1},
                     "encoding": {"x": binned, "x2": {"field": "high"}, "y": y, "tooltip": tips},
                 },
-                line(content["accuracy"]["value"], TRUTH, [1, 0], x),
+                *([line(content["accuracy"]["value"], TRUTH, [1, 0], x)] if known else []),
                 line(content["mean_confidence"][side], INK, [5, 3], x),
             ]
         },

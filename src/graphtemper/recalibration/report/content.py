@@ -12,19 +12,21 @@ from importlib import resources
 from typing import Any, Literal, get_args
 
 from graphtemper._core.version import __version__
+from graphtemper.card.data import CardData
+from graphtemper.card.format import to_json
 from graphtemper.errors import InputError
 from graphtemper.recalibration.diagnosis import diagnosis
 from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report import panels, words
-from graphtemper.recalibration.report.atlas_map import atlas_map
+from graphtemper.recalibration.report.atlas_map import atlas_map, family_name
 
-SCHEMA = "graphtemper.report/1"
+SCHEMA = "graphtemper.report/2"
 SchemaName = Literal["report", "recalibration"]
 _DIGITS = 6
 _NAMED_FAMILIES = 5
 
 
-def content(result: Findings, name: str | None = None) -> dict[str, Any]:
+def content(result: Findings, name: str | None = None, date: str = "") -> dict[str, Any]:
     """Return the content of a report about a result, as values that JSON can hold.
 
     Parameters
@@ -33,6 +35,8 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
         From `graphtemper.recalibrate`.
     name
         Name of the target. Default: the name of the graph.
+    date
+        When the target was observed, as it should be shown.
 
     Returns
     -------
@@ -48,23 +52,27 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
     >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
     >>> report = content(recalibrate(model, g, card, range(200, 400)), "January")
     >>> report["schema"], report["target"]["name"], sum(report["histogram"]["before"])
-    ('graphtemper.report/1', 'January', 200)
+    ('graphtemper.report/2', 'January', 200)
     """
     background = result.background
     if background is None:
         raise InputError("this result has no background to report on; take it from recalibrate.")
     card = background.card
     facts, numbers = diagnosis(result, card), result.to_dict()
+    errors = panels.ExpectedErrors.of(result)
     values = {
         "schema": SCHEMA,
         "graphtemper": __version__,
         "target": {
             "name": background.name if name is None else name,
+            "date": date,
             "num_nodes": numbers["num_nodes"],
             "num_labels": result.num_labels,
         },
         "source": {
             "predictor": card.predictor,
+            "card": card_checksum(card),
+            "environments": [{"name": item.name, "when": item.when} for item in card.natural],
             "num_classes": card.num_classes,
             "num_nodes": card.num_nodes,
             "accuracy": card.reference.accuracy,
@@ -72,7 +80,8 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
         },
         "verdict": {
             "word": result.verdict,
-            "sentence": words.verdict_sentence(result, background),
+            "headline": words.headline(result, background),
+            "sentence": words.confidence_sentence(result),
             "reasons": [_sentence(reason.text) for reason in result.reasons],
         },
         "accuracy": numbers["accuracy"],
@@ -90,11 +99,15 @@ def content(result: Findings, name: str | None = None) -> dict[str, Any]:
             "severity": words.severity(result.severity_bound),
         },
         "causes": words.causes(result, background),
-        "nearest": numbers["nearest"][:_NAMED_FAMILIES],
+        "nearest": [
+            row | {"name": family_name(row["family"])}
+            for row in numbers["nearest"][:_NAMED_FAMILIES]
+        ],
         "histogram": panels.histogram(background.confidence, result.probabilities.max(axis=1)),
         "atlas": atlas_map(background),
-        "classes": panels.by_class(result, background),
-        "degrees": panels.by_degree(result, background),
+        "decisions": panels.decisions(result, errors),
+        "classes": panels.by_class(result, background, errors),
+        "degrees": panels.by_degree(result, background, errors),
         "labels": panels.labelled(result, background),
         "next_steps": words.next_steps(result, background),
         "labels_to_take": words.suggestion(result, background),
@@ -112,7 +125,7 @@ def schema(of: SchemaName = "report") -> dict[str, Any]:
     Examples
     --------
     >>> schema()["properties"]["schema"]["const"]
-    'graphtemper.report/1'
+    'graphtemper.report/2'
     >>> schema("recalibration")["properties"]["direction"]["enum"]
     ['over-confident', 'under-confident', 'calibrated', 'unknown']
     """
@@ -122,6 +135,12 @@ def schema(of: SchemaName = "report") -> dict[str, Any]:
     text = resources.files("graphtemper.recalibration.report").joinpath(file).read_text("utf-8")
     parsed: dict[str, Any] = json.loads(text)
     return parsed
+
+
+def card_checksum(card: CardData) -> str:
+    """Return the checksum that a card's file ends with, by which readers recognise the card."""
+    checksum: str = json.loads(to_json(card))["crc32"]
+    return checksum
 
 
 def _sentence(text: str) -> str:

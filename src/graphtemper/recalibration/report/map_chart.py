@@ -21,9 +21,9 @@ def family_styles(content: Content) -> list[dict[str, str]]:
 
     Examples
     --------
-    >>> content = {"atlas": {"environments": [{"family": "mask"}, {"family": "several"}]}}
+    >>> content = {"atlas": {"environments": [{"family": "mask"}, {"family": "several at once"}]}}
     >>> [(row["family"], row["symbol"]) for row in family_styles(content)]
-    [('mask', '●'), ('several', '●')]
+    [('mask', '●'), ('several at once', '●')]
     """
     present = {row["family"] for row in content["atlas"]["environments"]}
     styles = []
@@ -96,10 +96,8 @@ def _axis(atlas: dict[str, Any], name: str, number: int) -> Spec:
     axis = atlas["axes"][number]
     title = [f"component {number + 1}, {axis['variance']:.0%} of the variance"]
     title += [f"mostly {axis['mostly'][0]}"] if axis["mostly"] else []
-    places = [row[name] for row in (*atlas["environments"], atlas["source"], atlas["target"])]
-    margin = 0.05 * (max(places) - min(places)) + 0.1
-    ends = [min(places) - margin, max(places) + margin]
-    return at(name) | {"title": title, "scale": {"domain": ends}, "axis": {"tickCount": 6}}
+    scale = {"domain": atlas["window"][number], "nice": False, "clamp": True}
+    return at(name) | {"title": title, "scale": scale, "axis": {"tickCount": 6}}
 
 
 def _source(place: dict[str, Any], x: Spec, y: Spec) -> list[Spec]:

@@ -33,15 +33,28 @@
     document.getElementById("map-controls").hidden = false;
   };
 
+  const failed = (error) => {
+    document.documentElement.dataset.charts = "failed";
+    console.error(error);
+  };
+  const folded = (place) => place.closest("details:not([open])");
+  const drawOnce = (places) => {
+    const drawn = places.filter((place) => !place.dataset.drawn && !folded(place));
+    for (const place of drawn) place.dataset.drawn = "yes";
+    return Promise.all(drawn.map(draw)).then((views) => {
+      const map = new Map(views).get("map");
+      if (map) steer(map);
+    });
+  };
+
+  // A chart takes the width of its place, which a folded part does not have.
   const places = [...document.querySelectorAll("[data-chart]")];
-  Promise.all(places.map(draw)).then(
-    (views) => {
-      steer(new Map(views).get("map"));
-      document.documentElement.dataset.charts = "ready";
-    },
-    (error) => {
-      document.documentElement.dataset.charts = "failed";
-      console.error(error);
-    },
-  );
+  for (const part of document.querySelectorAll("details")) {
+    part.addEventListener("toggle", () => {
+      drawOnce(places.filter((place) => part.contains(place))).catch(failed);
+    });
+  }
+  drawOnce(places).then(() => {
+    document.documentElement.dataset.charts = "ready";
+  }, failed);
 })();

@@ -15,16 +15,19 @@ from graphtemper.recalibration.report.charts import charts
 from graphtemper.recalibration.report.content import SCHEMA, content
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
 from graphtemper.recalibration.report.map_chart import family_styles
-from graphtemper.recalibration.verdict import CAUTION_WIDTH
 
 MAX_BYTES = 2_000_000
+TOLERATED = 0.1
+"""Share of errors for which the page names a threshold of confidence."""
 _BLOCK = re.compile(r'<script type="application/json" id="graphtemper-report">(.*?)</script>', re.S)
 _MARK = {"trust": "✓", "caution": "!", "abstain": "✕"}
 
 
-def write_report(path: str | os.PathLike[str], result: Findings, name: str | None) -> None:
+def write_report(
+    path: str | os.PathLike[str], result: Findings, name: str | None, date: str = ""
+) -> None:
     """Write a result as one HTML page, atomically; `content` determines what is on it."""
-    page = render(content(result, name)).encode("utf-8")
+    page = render(content(result, name, date)).encode("utf-8")
     if len(page) > MAX_BYTES:
         raise InputError(
             f"the report has {len(page)} bytes, more than the limit of {MAX_BYTES}; use a card "
@@ -47,6 +50,15 @@ def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
     return block
 
 
+def useful_threshold(report: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the lowest threshold whose error stays below `TOLERATED` at the interval's end."""
+    for row in report["decisions"] or ():
+        if row["error"] is not None and row["error"]["high"] <= TOLERATED:
+            found: dict[str, Any] = row
+            return found
+    return None
+
+
 def render(report: dict[str, Any]) -> str:
     """Return the page of a report; the same content gives the same bytes.
 
@@ -62,5 +74,6 @@ def render(report: dict[str, Any]) -> str:
         report=report,
         mark=_MARK[report["verdict"]["word"]],
         families=family_styles(report),
-        width=CAUTION_WIDTH,
+        tolerated=TOLERATED,
+        useful=useful_threshold(report),
     )

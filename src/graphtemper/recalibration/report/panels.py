@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import metrics
+from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.verdict import LEVEL
+from graphtemper.temperature.scaling import nearest_temperature
 
 _BARS = 20
 # (fewest labels, bins): a bin with only a few nodes is not informative.
@@ -41,11 +44,63 @@ def _counts(confidence: FloatArray, edges: FloatArray) -> list[int]:
     return counts
 
 
-def by_class(result: Findings, background: Background) -> list[dict[str, Any]]:
-    """Return one row per predicted class: its nodes, confidences and shares."""
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True)
+class ExpectedErrors:
+    """Each node's probability of a wrong prediction: as estimated, and at the interval's ends.
+
+    The ends are the temperatures at which mean confidence equals the ends of the accuracy interval.
+    """
+
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, result: Findings) -> ExpectedErrors | None:
+        """Return the expected errors of a result; None where its accuracy is not known."""
+        if result.verdict == "abstain":
+            return None
+        # Logits up to a constant per node, with everything that was done to them.
+        logits = np.log(np.maximum(result.probabilities, np.finfo(np.float64).tiny))
+        ends = (result.accuracy.high, result.accuracy.low)
+        low, high = (1.0 - _top(logits, nearest_temperature(logits, end)[0]) for end in ends)
+        return cls(1.0 - result.probabilities.max(axis=1), low, high)
+
+    def mean(self, chosen: NDArray[np.bool_]) -> dict[str, float] | None:
+        """Return the mean error of the chosen nodes with its interval; None without nodes."""
+        if not chosen.any():
+            return None
+        sides = {"value": self.value, "low": self.low, "high": self.high}
+        return {name: float(values[chosen].mean()) for name, values in sides.items()}
+
+
+def _top(logits: FloatArray, temperature: float) -> FloatArray:
+    return np.asarray(temperatures.apply(logits, temperature).max(axis=1))
+
+
+def decisions(result: Findings, errors: ExpectedErrors | None) -> list[dict[str, Any]] | None:
+    """Return how many nodes reach each threshold of confidence, and the error expected of them."""
+    if errors is None:
+        return None
+    confidence = result.probabilities.max(axis=1)
+    rows = []
+    for threshold in (0.0, *THRESHOLDS):
+        passing = confidence >= threshold
+        counted = {"nodes": int(passing.sum()), "share": float(passing.mean())}
+        rows.append({"threshold": threshold, **counted, "error": errors.mean(passing)})
+    return rows
+
+
+def by_class(
+    result: Findings, background: Background, errors: ExpectedErrors | None
+) -> list[dict[str, Any]]:
+    """Return one row per predicted class: its nodes, confidences, expected errors and shares."""
     card = background.card
     size = card.num_classes
-    rows = _groups(result, background, background.predictions, size)
+    rows = _groups(result, background, background.predictions, size, errors)
     at_source = None if card.class_profile is None else card.class_profile.shares
     at_target = result.class_shares
     for k, row in enumerate(rows):
@@ -70,10 +125,12 @@ def class_name(names: tuple[str, ...], k: int) -> str:
     return f"class {name or k}" if not name or name.isdecimal() else name
 
 
-def by_degree(result: Findings, background: Background) -> list[dict[str, Any]]:
+def by_degree(
+    result: Findings, background: Background, errors: ExpectedErrors | None
+) -> list[dict[str, Any]]:
     """Return one row per non-empty range of degrees; ranges are powers of two."""
     index = degree_group(background.degrees)
-    rows = _groups(result, background, index, int(index.max(initial=0)) + 1)
+    rows = _groups(result, background, index, int(index.max(initial=0)) + 1, errors)
     for k, row in enumerate(rows):
         low, high = (0, 0) if k == 0 else (2 ** (k - 1), 2**k - 1)
         row |= {"name": f"{low}" if low == high else f"{low}–{high}", "low": low, "high": high}
@@ -92,7 +149,11 @@ def degree_group(degrees: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _groups(
-    result: Findings, background: Background, index: NDArray[Any], size: int
+    result: Findings,
+    background: Background,
+    index: NDArray[Any],
+    size: int,
+    errors: ExpectedErrors | None,
 ) -> list[dict[str, Any]]:
     count = np.bincount(index, minlength=size)
     after = result.probabilities.max(axis=1)
@@ -114,6 +175,7 @@ def _groups(
         rows.append(
             {"nodes": int(count[k])}
             | {name: float(value[k]) if count[k] else None for name, value in means.items()}
+            | {"error": None if errors is None else errors.mean(index == k)}
             | {"labels": int(used.size), "right": None}
         )
         if used.size:

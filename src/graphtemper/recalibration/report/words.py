@@ -13,34 +13,74 @@ from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
     CAUTION_WIDTH,
-    LEVEL,
     labels_needed,
 )
 
-# Relative differences below this are described as no change.
+# Differences below this are described as no change.
 _SAME = 0.02
+# A change of mean confidence that rounding hides.
+_UNCHANGED = 0.005
+# Wider intervals are given in whole percentages.
+_NARROW = 0.04
 
 
-def verdict_sentence(result: Findings, background: Background) -> str:
-    """Return the whole answer in one sentence."""
-    accuracy, (before, after) = result.accuracy, result.mean_confidence
-    model, count = background.card.predictor, len(result.probabilities)
-    interval = f"{LEVEL:.0%} interval {accuracy.low:.1%} to {accuracy.high:.1%}"
+def headline(result: Findings, background: Background) -> str:
+    """Return the news in one sentence: how accurate the model is here, against the source."""
+    accuracy, source = result.accuracy, background.card.reference.accuracy
+    span = between(accuracy.low, accuracy.high)
     if result.verdict == "abstain":
+        return f"The accuracy here is not known: it may be anywhere in {span}."
+    here = f"{percent(accuracy.value, accuracy.high - accuracy.low)} ({span})"
+    if accuracy.high < source:
+        return f"Accuracy is estimated to have fallen from {source:.1%} to {here}."
+    if accuracy.low > source:
+        return f"Accuracy is estimated to have risen from {source:.1%} to {here}."
+    if abs(accuracy.value - source) <= _SAME:
+        return f"Accuracy is estimated at {here}, about as at the source ({source:.1%})."
+    return f"Accuracy is estimated at {here}; the {source:.1%} of the source is not excluded."
+
+
+def confidence_sentence(result: Findings) -> str:
+    """Return a sentence on what was wrong with the confidence, and what was done about it."""
+    before, after = result.mean_confidence
+    changed = abs(after - before) >= _UNCHANGED
+    now = f"its confidence is now {after:.1%}" if changed else "its confidence is kept"
+    if result.verdict == "abstain":
+        guess = ", a best guess" if changed else ""
         return (
-            f"Do not rely on {model} here yet: without more labels, its accuracy on these "
-            f"{count:,} nodes is too uncertain ({interval}). Its confidence, {after:.1%}, "
-            "is a best guess."
+            f"The model claimed {before:.1%} on average; {now}{guess}. Do not rely on it before "
+            "there are labels."
         )
-    right = f"{model} is estimated to be right on {accuracy.value:.1%} of {count:,} nodes"
-    change = (
-        f"its confidence stays at {after:.1%}"
-        if abs(after - before) < 0.005
-        else f"its confidence is {'lowered' if after < before else 'raised'} from {before:.1%} to "
-        f"{after:.1%}"
-    )
-    lead = "Trust" if result.verdict == "trust" else "Use with caution"
-    return f"{lead}: {right} ({interval}), and {change}."
+    gap = 100.0 * abs(before - result.accuracy.value)
+    if result.direction == "unknown":
+        judged = "which may be right: the interval is too wide to tell"
+    elif result.direction == "calibrated":
+        judged = "which agrees with the estimate"
+    else:
+        judged = f"{gap:.0f} points too {'much' if before > result.accuracy.value else 'little'}"
+    return f"The model claimed {before:.1%} on average, {judged}; {now}. {_predictions(result)}"
+
+
+def percent(share: float, width: float) -> str:
+    """Return a share as a percentage, with a decimal place only if its interval is narrow.
+
+    Examples
+    --------
+    >>> percent(0.6543, 0.15), percent(0.9412, 0.012)
+    ('65%', '94.1%')
+    """
+    return f"{share:.{0 if width > _NARROW else 1}%}"
+
+
+def between(low: float, high: float) -> str:
+    """Return an interval of shares.
+
+    Examples
+    --------
+    >>> between(0.571, 0.72), between(0.931, 0.944)
+    ('57–72%', '93.1–94.4%')
+    """
+    return f"{percent(low, high - low)[:-1]}–{percent(high, high - low)}"
 
 
 def temperature_meaning(result: Findings, source: float) -> str:
@@ -49,12 +89,7 @@ def temperature_meaning(result: Findings, source: float) -> str:
     before, after = result.mean_confidence
     if value == source:
         return "The logits are divided by the source temperature, as before: nothing is changed."
-    predictions = (
-        "No prediction changes."
-        if result.logit_shift is None
-        else "The correction for class shares changes some predictions; the temperature changes "
-        "none."
-    )
+    predictions = _predictions(result)
     if result.node_temperatures is not None:
         low, high = np.quantile(result.node_temperatures, (0.05, 0.95))
         return (
@@ -71,19 +106,23 @@ def temperature_meaning(result: Findings, source: float) -> str:
     )
 
 
+def _predictions(result: Findings) -> str:
+    if result.logit_shift is None:
+        return "No prediction changes."
+    return "The correction for class shares changes some predictions; the temperature changes none."
+
+
 def severity(bound: float) -> str:
     """Return a sentence on how large the calibration error can be without recalibration.
 
     Examples
     --------
-    >>> severity(1.3)
-    'There is no useful bound on the calibration error, because the logits are large.'
+    >>> severity(0.21)
+    'Without recalibration, confidence could be wrong by up to 21 points on average.'
     """
-    if bound >= 1.0:
-        return "There is no useful bound on the calibration error, because the logits are large."
     return (
-        f"At the source temperature the calibration error (ECE) is at most {bound:.3f}, if one "
-        "slope describes all nodes."
+        f"Without recalibration, confidence could be wrong by up to {100 * bound:.0f} points on "
+        "average."
     )
 
 
@@ -157,34 +196,37 @@ def next_steps(result: Findings, background: Background) -> list[dict[str, Any]]
     steps = []
     count = labels_to_take(result, background)
     if count:
-        more = " more" if result.num_labels else ""
         text = (
-            f"They would determine the accuracy to within {CAUTION_WIDTH:.0%}. The first command "
-            "chooses them, spread over confidence; the second uses them for the answer."
+            f"They would determine the accuracy to within {100 * CAUTION_WIDTH:.0f} points. The "
+            "first command chooses them, spread over confidence; the second uses them."
         )
         commands = ["graphtemper suggest-labels", "graphtemper recalibrate --labels"]
-        steps.append(_step("label", f"Label about {count}{more} nodes", text, *commands))
+        about = f"about {count}" if count > 1 else "1"
+        more = " more" if result.num_labels else ""
+        title = f"Label {about}{more} node{'s' if count > 1 else ''}"
+        steps.append(_step("label", title, text, *commands))
     strange = background.novelty > CAUTION_NOVELTY
     if result.verdict == "abstain" and strange:
         steps.append(_step("retrain", "Retrain, if such graphs will be common", _STRANGE))
     elif result.verdict != "abstain" and accuracy.high < source:
         text = (
-            f"At the source the accuracy was {source:.1%}, here it is at most {accuracy.high:.1%}. "
-            "A temperature corrects the confidence, not the accuracy."
+            f"It was {source:.1%} at the source and is at most {accuracy.high:.1%} here. "
+            "Recalibration corrects the confidence, not the accuracy."
         )
-        steps.append(_step("retrain", "Retrain, or accept the lower accuracy", text))
+        enough = percent(accuracy.value, accuracy.high - accuracy.low)
+        steps.append(_step("retrain", f"Retrain if an accuracy of {enough} is not enough", text))
     if result.verdict == "trust":
-        return [_step("accept", "Accept", _ACCEPT), *steps]
+        return [_step("accept", "Use the recalibrated probabilities", _ACCEPT), *steps]
     if result.verdict == "caution":
         text = (
-            "The recalibrated probabilities are the best available; plan for the lower end of the "
-            f"interval, an accuracy of {accuracy.low:.1%}."
+            "They are the best available; plan for the lower end of the interval, an accuracy of "
+            f"{accuracy.low:.1%}."
         )
-        return [*steps, _step("accept", "Accept with a margin", text)]
-    return [*steps, _step("hold", "Do not automate on these probabilities", _HOLD)]
+        return [*steps, _step("accept", "Use the recalibrated probabilities with a margin", text)]
+    return [_step("hold", "Do not automate on these probabilities", _HOLD), *steps]
 
 
-_ACCEPT = "Use the recalibrated probabilities. Repeat this when the graph has changed."
+_ACCEPT = "They are as confident as the model is right. Repeat this when the graph has changed."
 _STRANGE = (
     "This graph is unlike every shift in the card. Train on labelled nodes of it, or of similar "
     "graphs, and build a new card."
@@ -208,8 +250,9 @@ def labels_to_take(result: Findings, background: Background) -> int:
     )
     weights = background.labels.weights
     effective = effective_count(weights) if weights.size else 0.0
-    unlabelled = len(result.probabilities) - int(weights.size)
-    return max(min(labels_needed(hardest) - int(effective), unlabelled), 0)
+    size = len(result.probabilities)
+    needed = labels_needed(hardest, population=size) - int(effective)
+    return max(min(needed, size - int(weights.size)), 0)
 
 
 def suggestion(result: Findings, background: Background) -> dict[str, Any] | None:

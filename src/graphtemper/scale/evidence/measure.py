@@ -29,9 +29,25 @@ from graphtemper.signals import pointwise as signals
 from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import Evidence, Probe, check_logit_size
 
-STAGES = ("columns", "halves", "edges", "held-out edges", "noise", "classes")
-"""The stages of `measure`, in their order."""
+STAGES = {
+    "running the model": 0,
+    "means of the features": 12,
+    "views on half of the features": 19,
+    "agreement of neighbours": 45,
+    "held-out edges": 51,
+    "noisy passes": 74,
+    "separation of the classes": 91,
+    "matching the temperature": 93,
+    "writing probabilities": 95,
+}
+"""What a run does, in its order, and the share of the work that is finished before, in percent."""
 Progress = Callable[[str, int, int], None]
+
+
+def report(progress: Progress | None, stage: str) -> None:
+    """Say that a stage begins."""
+    if progress is not None:
+        progress(stage, STAGES[stage], 100)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,36 +69,30 @@ class _NodeSums(Sums):
 def measure(run: Run, probe: Probe, seed: int, progress: Progress | None = None) -> ShardedEvidence:
     """Measure a clean pass and its perturbed passes.
 
-    Each of the `STAGES` is a stage of the workspace, so a resumed run does not repeat it.
+    Each step is a stage of the workspace, so a resumed run does not repeat it.
     """
     clean = run.clean
-    steps = iter(range(1, len(STAGES) + 1))
-
-    def report(stage: str) -> None:
-        if progress is not None:
-            progress(stage, next(steps), len(STAGES))
-
     nodes: _NodeSums = total(run.map(partial(_node_sums, clean=clean, probe=probe)))
     stage, engine, graph = run.workspace.stage, run.engine, clean.graph
+    report(progress, "means of the features")
     moments = stage("columns", lambda: [m.tolist() for m in feature_moments(engine, graph)])
     mean, std = (np.array(values) for values in moments)
-    report("columns")
+    report(progress, "views on half of the features")
     feature, own_feature = stage("halves", lambda: half_covariances(run, probe, mean))
-    report("halves")
+    report(progress, "agreement of neighbours")
     edge, wedge, homophily = stage("edges", lambda: edge_covariances(run, OwnViews.write(run)))
-    report("edges")
+    report(progress, "held-out edges")
     held, agreement = stage(
         "held-out", lambda: held_out_covariance(run, OwnViews.write(run), probe, seed)
     )
     OwnViews.remove(run)
-    report("held-out edges")
+    report(progress, "noisy passes")
     passes, stds = probe.passes_over(graph.num_nodes, fewest=2), [std, probe.column_std]
     own_noise, source_noise = stage(
         "noise", lambda: noise_agreements(run, probe.noise_level, stds, passes, seed)
     )
-    report("noise")
+    report(progress, "separation of the classes")
     snr = stage("snr", lambda: feature_snr(engine, graph, clean.classes, clean.num_classes, mean))
-    report("classes")
     evidence = replace(
         nodes.logits.evidence(homophily, nodes.log_degree / graph.num_nodes),
         feature=Covariance(*feature),
