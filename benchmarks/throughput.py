@@ -161,7 +161,7 @@ def billion(row: dict[str, Any]) -> dict[str, Any]:
 def markdown(facts: dict[str, Any]) -> str:
     """Return the tables of the page."""
     lines = [
-        "| nodes | edges | job | CPU seconds | wall seconds | edges a CPU second |",
+        "| nodes | edges | job | CPU seconds | wall seconds | edges per CPU second |",
         "| ---: | ---: | --- | ---: | ---: | ---: |",
     ]
     for row in facts["sizes"]:

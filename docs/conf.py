@@ -21,6 +21,7 @@ extensions = [
     "docstring_text",
     "generated_parts",
     "gallery",
+    "long_pages",
     "mathml",
     "screenshots",
     "static_explorer",
@@ -36,6 +37,8 @@ myst_dmath_allow_labels = False
 
 # A name in single backquotes is a link if it is documented here, and code otherwise.
 default_role = "py:obj"
+# Attributes of several classes have the same name, and docstrings list them without their class.
+suppress_warnings = ["ref.python"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autosummary_generate = True

@@ -106,8 +106,8 @@ def trust(results: Results) -> str:
         "Is `trust` earned? With SIGN and the kind of shift in the card, "
         f"{known['measured']:.0f} of {count} trusted answers are worse than the source temperature "
         "by more than 0.02 ECE. "
-        "A temperature fitted to labels of a quarter of the target is so in "
-        f"{results.measured('atlas_bench', of_labels)['measured']:.0f} cases.\n"
+        "For a temperature fitted to labels of a quarter of the target, the number is "
+        f"{results.measured('atlas_bench', of_labels)['measured']:.0f}.\n"
     )
 
 

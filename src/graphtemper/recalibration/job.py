@@ -237,7 +237,7 @@ def recalibrate(
         Classes of target nodes that were labelled by hand: ``{node: class}``, or a pandas
         ``Series`` of classes indexed by node. The atlas is then the prior and the labels the
         likelihood, for the accuracy and for the temperature (see
-        `graphtemper.recalibration.few_labels`). None and {} give the same bytes.
+        `graphtemper.recalibration.few_labels`). None and {} give the same result.
     plan
         From `suggest_labels`, if it chose the labelled nodes, so that its weights are used. Without
         a plan the labelled nodes are taken to be a random sample.
