@@ -1,4 +1,4 @@
-"""`graphtemper card build` and `show`."""
+"""`graphtemper card build`, `learn` and `show`."""
 
 import json
 import signal
@@ -23,6 +23,21 @@ def test_card_build_and_show(call, deployed):
     facts = json.loads(call("card", "show", "model.card.json", "--json", cwd=folder).stdout)
     assert facts["num_nodes"] == 120
     assert facts["excluded"] == ["offset", "shuffle"]
+
+
+def test_a_card_learns_from_another_graph(call, deployed):
+    folder, _ = deployed
+    arguments = ("card", "learn", "model.card.json", "target.npz", "--nodes", "nodes.txt")
+    arguments = (*arguments, "--predict", "project.code:predict", "--name", "May")
+    learned = call(*arguments, "--when", "2026-05", "--out", "wiser.card.json", cwd=folder)
+    assert learned.returncode == 0, learned.stderr
+    assert learned.stdout.endswith("Card: wiser.card.json\n")
+    facts = json.loads(call("card", "show", "wiser.card.json", "--json", cwd=folder).stdout)
+    assert facts["learned"] == ["May"]
+    assert facts["passes"] > 100
+    same = call(*arguments, "--out", "model.card.json", cwd=folder)
+    check_refusal(same)
+    assert "model.card.json is a file that is read" in same.stderr
 
 
 def test_an_interrupted_build_resumes(deployed):

@@ -50,6 +50,18 @@ def test_recalibrate_from_code_and_from_logits(call, deployed):
     assert answers["--predict"]["out"] == "r.npz"
 
 
+def test_logits_next_to_a_model_are_not_made_again(call, deployed):
+    folder, _ = deployed
+    arguments = ("recalibrate", "target.npz", "--predict", "project.code:predict")
+    arguments = (*arguments, "--card", "model.card.json", "--json", "--budget", "100")
+    first, second = (
+        json.loads(call(*arguments, *more, cwd=folder).stdout)
+        for more in ((), ("--logits", "logits.npz"))
+    )
+    assert second["passes"] == first["passes"] - 1 < 100
+    assert second["temperature"] == pytest.approx(first["temperature"])
+
+
 def test_one_temperature_per_node(call, deployed):
     folder, _ = deployed
     arguments = ("recalibrate", "target.npz", "--predict", "model.npz", "--card", "model.card.json")
@@ -143,8 +155,9 @@ def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("target.npz", *GOOD[2:]), "--predict or its logits with --logits"),
-        (("target.npz", *GOOD, "--logits", "logits.npz"), "--predict or its logits"),
+        (("target.npz", *GOOD[2:]), "--predict, its logits with --logits, or both"),
+        (("target.npz", *GOOD, "--budget", "3"), "a budget of 3 passes is too small"),
+        (("target.npz", *GOOD, "--budget", "few"), "budget must be a number of forward passes"),
         (("target.npz", "--predict", "missing:x", *GOOD[2:]), "there is no module 'missing'"),
         (("target.npz", "--predict", "project.code:number", *GOOD[2:]), "cannot be called"),
         (("target.npz", "--predict", "project.broken:x", *GOOD[2:]), "RuntimeError: boom"),

@@ -138,7 +138,7 @@ def test_every_block_of_the_page_runs(script, monkeypatch):
     first, by_sign, in_batches, _, _, by_dgl = answers[:6]
     result = namespace["result"]
     assert result.passes <= 12
-    assert namespace["card"].passes <= 300
+    assert namespace["card"].passes <= 400
     np.testing.assert_array_equal(first, namespace["logits"])
     np.testing.assert_allclose(in_batches, first, atol=1e-5)
     assert by_sign.shape == (400, 2)

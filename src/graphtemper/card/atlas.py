@@ -30,6 +30,7 @@ from graphtemper.models.predictor import Predictor, passes_of
 from graphtemper.shifts import Shift
 from graphtemper.signals.evidence import Probe, Reference, measure, read
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.shared_passes import OWN_VIEWS, OwnViews
 
 # Environments that a cluster receives in one batch, so that finished ones are saved on the way.
 _BATCH = 32
@@ -67,6 +68,7 @@ Shifts = Mapping[str, Sequence[float]] | Iterable[Shift]
 """Shifts that a caller chooses for an atlas: strengths by family, or the shifts themselves."""
 _FEWEST_FAMILIES = 3
 _TWO_SIDED = ("scale", "homophily")
+_OF_EDGES = frozenset(("rewire", "drop", "add", "drop_hubs", "homophily"))
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,9 @@ class Source:
     """The labelled source: a frozen model, a graph, labelled nodes, and how to measure them.
 
     ``probe`` and ``reference`` are those of environments; ``signals`` are the source's own, which
-    may have been measured on more splits (default: the same). Plain data, so that it can travel
-    to a worker.
+    may have been measured on more splits (default: the same). ``own`` are its views without
+    neighbours, which shifts of the edges leave as they are. Plain data, so that it can travel to a
+    worker.
     """
 
     predictor: Predictor
@@ -206,14 +209,18 @@ class Source:
     probe: Probe
     reference: Reference
     signals: dict[str, float] | None = None
+    own: OwnViews | None = None
 
     def observe(self, shift: Shift) -> Observation:
         """Return the observation of the model on the shifted source."""
         seed = environment_seed(self.probe.seed, shift)
         graph = shift(self.graph, seed)
+        same = graph.features is self.graph.features and graph.is_plain
         if self.probe.shared_splits:
             graph = _dense_if_full(graph)
         observation = Observation(self.predictor, graph, self.nodes, seed=seed)
+        if self.own is not None and same:
+            observation.memo[OWN_VIEWS] = self.own
         return observation.at(self.probe.temperature)
 
     def environment(self, shift: Shift, observation: Observation) -> Environment:
@@ -246,6 +253,17 @@ def _dense_if_full(graph: Graph) -> Graph:
         return graph
     size = graph.num_nodes * graph.num_features
     return graph.replace(features=features.toarray()) if features.nnz > _FULL * size else graph
+
+
+def moves_edges_only(shift: Shift) -> bool:
+    """Return whether a shift leaves the features as they are.
+
+    Examples
+    --------
+    >>> [moves_edges_only(shift) for shift in (families.drop(0.5), families.noise(0.5))]
+    [True, False]
+    """
+    return shift.families <= _OF_EDGES
 
 
 def survey(

@@ -5,12 +5,16 @@ the columns, because the response averages over many environments, and is compar
 measured on the same split. If the budget does not suffice for all environments, compositions are
 left out; if it exceeds their cost, environments get more splits.
 
-A pass is one call of the model on a graph of the size of the source. Copies of the nodes without
-edges, which some calls hold as well (see `graphtemper.signals.shared_passes`), are not counted.
+A pass is one call of the model on a graph of the size of the source. A call that also holds copies
+of the nodes without edges (see `graphtemper.signals.shared_passes`) has twice the nodes and the
+same edges, and counts as one and a half. Shifts of the edges alone leave views without neighbours
+as they are at the source, so their environments need no copies.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +37,8 @@ _THOROUGH_STEPS, _THOROUGH_PASSES = 9, 6
 _STEPS, _PASSES = 7, 2
 # A model is recognised by a pass over a tiny graph, and checked at the source by two more.
 _RECOGNISED, _CHECKED = 1, 3
+# What copies of all nodes add to a pass.
+_COPIES = 0.5
 
 
 @dataclass(frozen=True)
@@ -85,12 +91,13 @@ def resolved(budget: Budget, predictor: Predictor, default: int) -> int | None:
 
 def plan(
     passes: int | None,
-    environments: int,
+    edges_only: Sequence[bool],
     compositions: int,
     num_nodes: int,
     *,
     has_edges: bool = True,
     copies: bool = True,
+    labelled: Sequence[int] = (),
 ) -> Plan:
     """Return how to build a card of some environments with a number of passes.
 
@@ -98,52 +105,63 @@ def plan(
     ----------
     passes
         The budget, see `resolved`.
-    environments, compositions
-        Number of planned environments, and how many of them are compositions.
+    edges_only
+        Whether each planned environment changes nothing but edges; compositions come last.
+    compositions
+        How many of them are compositions.
     num_nodes, has_edges
         Number of labelled nodes, and whether the graph has edges.
     copies
-        See `graphtemper.signals.shared_passes.reads_copies`.
+        See `graphtemper.signals.copies.reads_copies`.
+    labelled
+        Numbers of labelled nodes of other environments; a pass there is one over their graph.
 
     Examples
     --------
-    >>> few = plan(300, environments=132, compositions=70, num_nodes=500)
-    >>> few.environments, few.passes, plan(None, 132, 70, 500).passes
-    (67, 298, 7106)
+    >>> planned = [True] * 21 + [False] * 111
+    >>> few = plan(400, planned, compositions=70, num_nodes=500)
+    >>> few.environments, few.passes, plan(None, planned, 70, 500).passes
+    (77, 398, 7106)
     """
+    environments = len(edges_only)
     if passes is None:
-        return Plan(environments, count_thorough(environments, num_nodes, has_edges))
+        total = count_thorough(environments, num_nodes, has_edges)
+        total += sum(_thorough_observation(size, has_edges) for size in labelled)
+        return Plan(environments, total)
     at_source = _SPLITS if copies else _SPLITS_APART
-    fixed = _CHECKED + 1 + _STEPS * _PASSES + observing(at_source, copies)
+    fixed = _CHECKED + 1 + _COPIES + _STEPS * _PASSES
+    fixed += (1 + len(labelled)) * observing(at_source, copies)
     for inside in range(at_source, 0, -1):
         again = 0 if inside == at_source else observing(inside, copies) - 1
-        each = observing(inside, copies)
-        total = fixed + again + environments * each
-        if total <= passes:
-            return Plan(environments, total, at_source, inside, copies, _STEPS, _PASSES)
-    affordable = (passes - fixed - again) // each
-    if affordable < environments - compositions:
-        least = fixed + again + (environments - compositions) * each
+        each = [observing(inside, copies, own=not same) for same in edges_only]
+        needed = math.ceil(fixed + again + sum(each))
+        if needed <= passes:
+            return Plan(environments, needed, at_source, inside, copies, _STEPS, _PASSES)
+    spent = fixed + again + np.cumsum(each)
+    affordable, singles = int((spent <= passes).sum()), environments - compositions
+    if affordable < max(singles, 1):
+        least = math.ceil(spent[max(singles, 1) - 1])
         raise InputError(
-            f"a budget of {passes} passes is too small for a card of "
-            f"{environments - compositions} single shifts; the smallest useful budget is {least}, "
-            "or pass fewer shifts."
+            f"a budget of {passes} passes is too small for a card of {singles} single shifts; the "
+            f"smallest useful budget is {least}, or pass fewer shifts."
         )
-    total = fixed + again + affordable * each
-    return Plan(affordable, total, at_source, 1, copies, _STEPS, _PASSES)
+    needed = math.ceil(spent[affordable - 1])
+    return Plan(affordable, needed, at_source, 1, copies, _STEPS, _PASSES)
 
 
-def observing(splits: int, copies: bool) -> int:
+def observing(splits: int, copies: bool, own: bool = True) -> float:
     """Return the passes over one graph that is measured with shared passes.
+
+    Without ``own``, views without neighbours are known.
 
     Examples
     --------
     >>> observing(1, copies=True), observing(3, copies=True), observing(1, copies=False)
-    (4, 9, 6)
+    (5.0, 11.0, 6.0)
     """
     clean, held_out = 1, num_held_out(splits)
-    own = 0 if copies else 1 + splits
-    return clean + 2 * splits + held_out + own
+    each = _COPIES if copies else 1.0
+    return clean + 2 * splits + held_out + each * (1 + splits) * own
 
 
 def count_thorough(num_environments: int, num_nodes: int, has_edges: bool = True) -> int:
@@ -184,10 +202,11 @@ def count_target(
     >>> probe = Probe(1.0, 0.5, np.ones(3), 0.9, 0.1, seed=0)
     >>> from dataclasses import replace
     >>> count_target(probe, 300), count_target(replace(probe, shared_splits=3), 300)
-    (45, 10)
+    (45, 12)
     """
     if probe.shared_splits:
-        return _RECOGNISED + observing(probe.shared_splits, probe.copies and plain)
+        observed = observing(probe.shared_splits, probe.copies and plain)
+        return _RECOGNISED + math.ceil(observed)
     node_rows = 1 + 4 * node_signals.SPLITS if per_node else 0
     return _RECOGNISED + _thorough_observation(num_nodes, has_edges) + node_rows
 

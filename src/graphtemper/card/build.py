@@ -36,6 +36,8 @@ from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor, declared_passes, probe_graph
 from graphtemper.models.recognition import check_repeatable, fingerprint
+from graphtemper.shifts import Shift
+from graphtemper.signals import copies as copies_of_nodes
 from graphtemper.signals import evidence, shared_passes
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Probe, Reference
@@ -69,7 +71,7 @@ def build(
     budget: Budget = None,
 ) -> Card:
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
-    others = _checked_environments(environments)
+    others = _checked_environments(environments, graph)
     check_integer(seed, "seed", 0, 2**62)
     if not callable(predictor):
         raise InputError("a card needs the model, to run it on shifted graphs, not its logits.")
@@ -87,17 +89,23 @@ def build(
         tested = graph if recorded is None else probe_graph(graph.num_features)
         check_repeatable(predictor, tested.replace(labels=None))
     observation = Observation(predictor, graph, rows, seed=seed)
+    for number, (other, chosen) in enumerate(others, start=1):
+        if _same(other, graph):
+            _check_disjoint(graph, rows, chosen, number)
+        name = other.name or f"environment {number}"
+        natural.check(observation.num_classes, other, *select_labelled(other, chosen), name)
     # A module whose first operation is to be found out may refuse one call, see `pyg.deferred`.
     if allowed is not None and hasattr(predictor, "deferred"):
         allowed -= 1
-    copies = allowed is not None and shared_passes.reads_copies(observation)
+    copies = allowed is not None and copies_of_nodes.reads_copies(observation)
     spent = budgets.plan(
         allowed,
-        len(planned),
+        [graph.is_plain and atlas.moves_edges_only(shift) for shift in planned],
         sum(len(shift.parts) > 0 for shift in planned),
         rows.size,
         has_edges=graph.num_edges > 0,
         copies=copies,
+        labelled=[select_labelled(other, chosen)[0].size for other, chosen in others],
     )
     planned = planned[: spent.environments]
     description = f"source card: {len(planned)} environments"
@@ -115,7 +123,8 @@ def build(
             inside = replace(probe, shared_splits=spent.inside)
             compared = Reference(evidence.measure(observation, inside), moments, accuracy)
         at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
-        source = Source(predictor, graph, rows, labels, inside, compared, reference.signals)
+        own = shared_passes.own_views(observation, inside) if inside.shared_splits else None
+        source = Source(predictor, graph, rows, labels, inside, compared, reference.signals, own)
         journal = Journal(resume, build_key(source, observation))
         surveyed, node_rows = atlas.survey(
             source,
@@ -156,8 +165,6 @@ def build(
     # So that a card gives the same answers before and after it was saved.
     card = replace(at_file_precision(card), atlas_nodes=atlas_nodes)
     for number, (other, chosen) in enumerate(others, start=1):
-        if other is graph:
-            _check_disjoint(graph, rows, chosen, number)
         name = _free_name(other.name or f"environment {number}", card)
         card = learn(card, predictor, other, chosen, name=name, when=None)
     return card
@@ -187,7 +194,10 @@ def learn(
     return replace(at_file_precision(larger), atlas_nodes=card.atlas_nodes)
 
 
-def _checked_environments(environments: Sequence[LabelledGraph]) -> list[tuple[Graph, Nodes]]:
+def _checked_environments(
+    environments: Sequence[LabelledGraph], source: Graph
+) -> list[tuple[Graph, Nodes]]:
+    """Return labelled environments as pairs, or refuse those that the card could not learn from."""
     pairs: list[tuple[Graph, Nodes]] = []
     for number, item in enumerate(environments, start=1):
         graph, nodes = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
@@ -196,8 +206,24 @@ def _checked_environments(environments: Sequence[LabelledGraph]) -> list[tuple[G
                 f"environment {number} must be a Graph or a pair (graph, nodes), not "
                 f"{type(item).__name__}."
             )
+        if graph.num_features != source.num_features:
+            raise InputError(
+                f"environment {number} has {graph.num_features} feature columns but the source has "
+                f"{source.num_features}; use the same feature space."
+            )
+        GraphTypes.of(source).check(graph)
         pairs.append((graph, nodes))
     return pairs
+
+
+def _same(one: Graph, other: Graph) -> bool:
+    """Return whether two graphs have the same nodes and edges."""
+    if one is other:
+        return True
+    if one.num_nodes != other.num_nodes or not np.array_equal(one.edges, other.edges):
+        return False
+    gap = one.features - other.features
+    return not (gap.any() if isinstance(gap, np.ndarray) else gap.nnz)
 
 
 def _check_disjoint(graph: Graph, rows: NDArray[np.int64], nodes: Nodes, number: int) -> None:
@@ -216,26 +242,25 @@ def _free_name(name: str, card: CardData) -> str:
 
 
 def count_passes(
-    num_environments: int,
+    shifts: Sequence[Shift],
     num_nodes: int,
     has_edges: bool = True,
     budget: Budget = budgets.CARD_BUDGET,
 ) -> int:
     """Return the number of forward passes of the model that a build takes.
 
-    It counts the calls of a model that declares no fast passes (`graphtemper.models.Passes`), for n
-    labelled nodes on a graph with or without edges, and leaves out environments beyond the budget.
+    It counts the passes of a model that declares no fast ones (`graphtemper.models.Passes`), for
+    n labelled nodes on a graph without attributes, and leaves out environments beyond the budget.
 
     Examples
     --------
-    >>> count_passes(132, 300), count_passes(132, 300, budget="thorough")
-    (498, 7106)
+    >>> shifts = atlas.plan()
+    >>> count_passes(shifts, 300), count_passes(shifts, 300, budget="thorough")
+    (496, 7106)
     """
     allowed = budgets.resolved(budget, print, budgets.CARD_BUDGET)
-    planned = budgets.plan(
-        allowed, num_environments, num_environments, num_nodes, has_edges=has_edges
-    )
-    return planned.passes
+    same = [atlas.moves_edges_only(shift) for shift in shifts]
+    return budgets.plan(allowed, same, len(same), num_nodes, has_edges=has_edges).passes
 
 
 def without(card: Card, family: str) -> Card:

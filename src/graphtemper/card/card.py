@@ -75,8 +75,8 @@ class SourceCard(CardData):
     ) -> SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
-        A model of your own is called at most 500 times, which is the default budget; how often is
-        in ``card.passes``, and `graphtemper.card.build.count_passes` says it in advance. SIGN, SGC,
+        A model of your own takes at most 500 passes, which is the default budget; how many is in
+        ``card.passes``, and `graphtemper.card.build.count_passes` says it in advance. SIGN, SGC,
         GCN and models that declare fast passes (`graphtemper.models.Passes`) need a small part of
         that work, and are measured thoroughly unless a budget is given.
 

@@ -1,21 +1,29 @@
-"""`graphtemper card`: build a source card, or show one."""
+"""`graphtemper card`: build a source card, teach it another environment, or show it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from graphtemper.cli import result_file
-from graphtemper.cli.options import GraphName, Json, Predict, Repeated
-from graphtemper.cli.output import print_json, print_line, print_sentence, progress
+from graphtemper.cli.options import (
+    CardPath,
+    GraphName,
+    Json,
+    NodesFile,
+    Predict,
+    Repeated,
+    Split,
+    read_budget,
+)
+from graphtemper.cli.output import print_json, print_line, print_sentence, progress, working
 
 if TYPE_CHECKING:
-    from graphtemper.card.budget import Budget
     from graphtemper.card.card import SourceCard
 
-card = App(name="card", help="Build a source card from a labelled graph, or show one.")
+card = App(name="card", help="Build a source card from labelled graphs, or show one.")
 
 
 @card.command(name="build")
@@ -70,7 +78,7 @@ def build_card(
                 exclude=tuple(exclude or ()),
                 resume=journal,
                 progress=lambda done, total: show("environments", done, total),
-                budget=_budget(budget),
+                budget=read_budget(budget),
             )
         built.save(out)
     except KeyboardInterrupt:
@@ -87,9 +95,44 @@ def build_card(
     print_line(f"Card: {out}")
 
 
-def _budget(text: str | None) -> Budget:
-    """Read a number of passes or a word; the build refuses any other word."""
-    return int(text) if text is not None and text.isdecimal() else cast("Budget", text)
+@card.command(name="learn")
+def learn_environment(
+    card: CardPath,
+    graph: GraphName,
+    *,
+    predict: Predict,
+    out: Path = Path("learned.card.json"),
+    nodes: NodesFile = None,
+    split: Split = None,
+    name: str | None = None,
+    when: str | None = None,
+    as_json: Json = False,
+) -> None:
+    """Let a card learn from another labelled graph: a later month, another country or release.
+
+    Parameters
+    ----------
+    out
+        The card that has learned; another file than CARD.
+    name
+        What people call the environment. Default: the name of the graph.
+    when
+        Its place in time, as a text that sorts by time, such as 2026-05.
+    """
+    from graphtemper import SourceCard
+    from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
+
+    result_file.check_outputs({"--out": out}, (card, graph, predict, nodes))
+    known, labelled = SourceCard.load(card), load_graph(graph)
+    chosen = choose_nodes(labelled, nodes, split, labelled=True)
+    with working("measuring", as_json):
+        wiser = known.learn(resolve(predict), labelled, chosen, name=name, when=when)
+    wiser.save(out)
+    if as_json:
+        print_json(_facts(wiser) | {"card": str(out)})
+        return
+    print_sentence(wiser.summary())
+    print_line(f"Card: {out}")
 
 
 @card.command(name="show")
@@ -121,4 +164,6 @@ def _facts(card: SourceCard) -> dict[str, Any]:
         "environments": len(card.environments),
         "families": sorted(frozenset().union(*(item.families for item in card.environments))),
         "excluded": list(card.excluded),
+        "learned": [item.name for item in card.natural],
+        "passes": card.passes,
     }

@@ -21,6 +21,7 @@ from graphtemper.cli.options import (
     Predict,
     Split,
     Target,
+    read_budget,
 )
 from graphtemper.cli.output import print_json, print_line, print_rows, print_sentence, working
 from graphtemper.errors import InputError
@@ -54,6 +55,7 @@ def recalibrate(
     per_node: Flag = False,
     report: Path | None = None,
     date: str = "",
+    budget: str | None = None,
 ) -> None:
     """Correct a model's probabilities on an unlabelled graph, and say how far to trust them.
 
@@ -71,12 +73,15 @@ def recalibrate(
         An .html page that explains the answer; needs the extra [report].
     date
         When the target was observed, as the report should show it.
+    budget
+        The most forward passes of the model to take. Default: 12 for a card built with a budget.
     """
     result_file.check_path(out)
     _check_outputs({"--out": out, "--report": report}, graph, deployed, labels)
     if report is not None:
         result_file.check_report(report)
-    result, _ = _run(graph, deployed, labels, class_shares=class_shares, per_node=per_node)
+    options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
+    result, _ = _run(graph, deployed, labels, **options)
     result_file.write(out, result)
     if report is not None:
         result.report(report, date=date)
@@ -149,16 +154,17 @@ def _run(
     from graphtemper.recalibration.label_files import read_label_file
     from graphtemper.scale.logits.logit_files import read_logits
 
-    if (deployed.predict is None) == (deployed.logits is None):
-        raise InputError("give either the model with --predict or its logits with --logits.")
+    if deployed.predict is None and deployed.logits is None:
+        raise InputError("give the model with --predict, its logits with --logits, or both.")
     source = SourceCard.load(deployed.card)
     target = load_graph(graph)
     nodes = choose_nodes(target, deployed.nodes, deployed.split)
-    predictor: Any = None
+    known: Any = None
+    if deployed.logits is not None:
+        known = read_logits(deployed.logits, target.num_nodes, source.num_classes)
+    predictor: Any = known
     if deployed.predict is not None:
-        predictor = resolve(deployed.predict)
-    elif deployed.logits is not None:
-        predictor = read_logits(deployed.logits, target.num_nodes, source.num_classes)
+        predictor, options["logits"] = resolve(deployed.predict), known
     classes, plan = None, None
     if labels is not None:
         classes, plan = read_label_file(labels, target.num_nodes, source.num_classes)

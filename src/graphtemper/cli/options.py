@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from graphtemper.card.budget import Budget
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
 Flag = Annotated[bool, Parameter(negative="")]
@@ -32,8 +35,9 @@ Predict = Annotated[
 Logits = Annotated[
     Path | None,
     Parameter(
-        help="The model's logits instead: .npy, .npz with the key `logits`, .csv, .parquet or "
-        ".safetensors. Fewer signals are available, so the interval is wider."
+        help="The model's logits: .npy, .npz with the key `logits`, .csv, .parquet or "
+        ".safetensors. Without --predict fewer signals are available, so the interval is wider; "
+        "with it, a large graph is run at a sample of its nodes only."
     ),
 ]
 Labels = Annotated[
@@ -56,3 +60,14 @@ Scheduler = Annotated[
         help="Address of a Dask scheduler, such as tcp://host:8786. Default: run in this process."
     ),
 ]
+
+
+def read_budget(text: str | None) -> Budget:
+    """Read a number of passes or a word; the library refuses any word but ``thorough``.
+
+    Examples
+    --------
+    >>> read_budget("300"), read_budget("thorough"), read_budget(None)
+    (300, 'thorough', None)
+    """
+    return int(text) if text is not None and text.isdecimal() else cast("Budget", text)

@@ -127,7 +127,7 @@ def _plain(observation: Observation, probe: Probe) -> list[FloatArray]:
 def _with_model(observation: Observation, probe: Probe) -> list[FloatArray]:
     if probe.shared_splits:
         shared = shared_passes.measure(observation, probe)
-        own = centred(shared.own) / probe.temperature
+        own = centred(shared.own.whole) / probe.temperature
         parts = shared.own_square, shared.square, shared.lead, shared.agree
         return _of_views(observation, own, *parts)
     graph, nodes, predicted = observation.graph, observation.nodes, observation.predictions

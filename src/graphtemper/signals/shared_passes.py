@@ -9,13 +9,16 @@ split but the first, at least one, without some edges:
   For a linear model that averages over neighbours it is the view of the other half up to a
   constant; in general, noise of the first half cancels from it to first order.
 - The other has feature noise. Its agreement with the clean prediction takes the place of the
-  agreement between noisy passes. The agreement under noise of the source's size, which may differ
-  from the graph's own by a factor r, is that of the clean logits plus r times their change.
+  agreement between noisy passes. The change of the logits is also subtracted, which to first order
+  is a pass with the opposite noise: a prediction rarely changes in both, so the mean of the two
+  agreements is more than twice as precise. The agreement under noise of the source's size, which
+  may differ from the graph's own by a factor r, is that of the clean logits plus r times their
+  change.
 - Passes without a random share of the edges give the held-out edges of `covariances`. Noise would
   hide what they show, so they have none.
 
 Own views, without neighbours, are read off copies of the nodes that join these passes without
-edges.
+edges, unless they are known: they depend on the features alone.
 """
 
 from __future__ import annotations
@@ -47,8 +50,18 @@ from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe, feature_noise
 
 Float32 = NDArray[np.float32]
-# Sums in another order change float32 logits by about 1e-6 of their size per layer.
-_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class OwnViews:
+    """The logits of every node without its neighbours, (N, K): of all columns, and per half."""
+
+    whole: FloatArray
+    halves: tuple[FloatArray, ...]
+
+
+OWN_VIEWS = ("own views",)
+"""Under this key the memo of an observation may hold its `OwnViews`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +79,8 @@ class SharedViews:
         the source's.
     edge_agreement
         Cohen's kappa across held-out edges.
-    own : (N, K) array
-        The own view of every node, before division by the temperature.
+    own : OwnViews
+        The own views of every node, before division by the temperature.
     own_square : (N,) array
         Squared difference of the own views of a split.
     square, lead, agree : (n,) arrays
@@ -83,7 +96,7 @@ class SharedViews:
     noise_agreement: float
     source_noise_agreement: float
     edge_agreement: float
-    own: FloatArray
+    own: OwnViews
     own_square: FloatArray
     square: FloatArray
     lead: FloatArray
@@ -115,7 +128,7 @@ def _in_passes(observation: Observation, probe: Probe) -> SharedViews:
     graph, nodes = observation.graph, observation.nodes
     passes = _Passes(observation, probe)
     own, held, edge_agreement = _held_out(observation, probe, passes)
-    halves = _Halves.of(observation, probe, passes, own)
+    halves, firsts = _Halves.of(observation, probe, passes, own)
     edge, wedge = edges_and_wedges(own / probe.temperature, graph, nodes, observation.centre)
     near, far = _noise_agreements(observation, probe, passes)
     return SharedViews(
@@ -126,8 +139,13 @@ def _in_passes(observation: Observation, probe: Probe) -> SharedViews:
         noise_agreement=near,
         source_noise_agreement=far,
         edge_agreement=edge_agreement,
-        own=own,
+        own=OwnViews(own, firsts),
     )
+
+
+def own_views(observation: Observation, probe: Probe) -> OwnViews:
+    """Return the own views of an observation, as far as it reads halves of the columns."""
+    return measure(observation, probe).own
 
 
 def _held_out(
@@ -162,12 +180,13 @@ def _noise_agreements(
     nodes, predicted = observation.nodes, observation.predictions
     clean = passes.clean[nodes]
     factor = _noise_ratio(probe.column_std, observation.column_moments[1])
-    near, far = [], []
+    near: list[float] = []
+    far: list[float] = []
     for _ in range(probe.shared_splits):
-        noisy = passes.noisy()[nodes]
-        near.append(float((noisy.argmax(axis=1) == predicted).mean()))
-        extended = clean + factor * (noisy - clean)
-        far.append(float((extended.argmax(axis=1) == predicted).mean()))
+        change = passes.noisy()[nodes] - clean
+        for found, size in ((near, 1.0), (far, factor)):
+            both = (clean + sign * size * change for sign in (1.0, -1.0))
+            found += [float((logits.argmax(axis=1) == predicted).mean()) for logits in both]
     return float(np.mean(near)), float(np.mean(far))
 
 
@@ -185,14 +204,17 @@ class _Halves:
     @classmethod
     def of(
         cls, observation: Observation, probe: Probe, passes: _Passes, own: FloatArray
-    ) -> _Halves:
+    ) -> tuple[_Halves, tuple[FloatArray, ...]]:
         nodes, predicted, clean = observation.nodes, observation.predictions, passes.clean
         centre = observation.centre
         splits, unit = probe.shared_splits, probe.temperature
         whole, alone, square, lead, agree = (np.zeros(nodes.size) for _ in range(5))
         own_square = np.zeros(observation.graph.num_nodes)
-        for half in column_halves(observation.graph.num_features, splits, probe.seed):
-            first, own_first = passes.half(half)
+        firsts = []
+        halves = column_halves(observation.graph.num_features, splits, probe.seed)
+        for number, half in enumerate(halves):
+            first, own_first = passes.half(half, number)
+            firsts.append(own_first)
             whole += node_products(first, clean - first, centre)[nodes]
             alone += node_products(own_first, own - own_first, centre)[nodes]
             pair = [centred(view[nodes]) for view in (first, clean - first)]
@@ -201,7 +223,7 @@ class _Halves:
             agree += sum((view.argmax(axis=1) == predicted) / 2.0 for view in pair)
             own_square += (centred(2.0 * own_first - own) ** 2).sum(axis=1)
         ones = np.full(nodes.size, splits * unit**2)
-        return cls(
+        found = cls(
             feature=ratio_of_sums(whole, ones),
             own_feature=ratio_of_sums(alone, ones),
             own_square=own_square / (splits * unit**2),
@@ -209,6 +231,7 @@ class _Halves:
             lead=lead / (splits * unit),
             agree=agree / splits,
         )
+        return found, tuple(firsts)
 
 
 class _Passes:
@@ -225,6 +248,7 @@ class _Passes:
         self._rng = stream(observation.seed, "shared passes")
         self._reader = _reader(observation, probe.noise_level, self._rng) if probe.copies else None
         self._part = observation.part
+        self._own: OwnViews | None = observation.memo.get(OWN_VIEWS)
         # In a part of a graph, only own views of the sample and its neighbours are exact.
         self._copied = np.arange(graph.num_nodes)
         if observation.part is not None:
@@ -244,8 +268,14 @@ class _Passes:
         draw += self._dense
         return predict(self._predictor, self._graph.replace(features=draw))
 
-    def half(self, half: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    def half(self, half: NDArray[np.bool_], number: int) -> tuple[FloatArray, FloatArray]:
         """Return the view that reads half of the columns, and its own view."""
+        if self._own is not None:
+            logits = self._read(columns=half)
+            if logits is None:
+                changed = self._graph.replace(features=np.where(half, self._dense, self._mean))
+                logits = predict(self._predictor, changed)
+            return logits, self._own.halves[number]
         known = self._read(columns=half, copies=self._copied)
         if known is not None:
             return self._cut(known)
@@ -260,6 +290,8 @@ class _Passes:
 
     def without_and_own(self, keep: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
         """Return the logits on some of the edges, and those without any."""
+        if self._own is not None:
+            return self.without(keep), self._own.whole
         known = self._read(keep, copies=self._copied)
         return self._cut(known) if known is not None else self._with_own(self._dense, keep)
 
@@ -346,37 +378,6 @@ def dense(graph: Graph) -> Float32:
     """Return the features as a dense array."""
     features = graph.features
     return features if isinstance(features, np.ndarray) else features.toarray()
-
-
-def reads_copies(observation: Observation) -> bool:
-    """Return whether copies of the nodes without edges leave the logits of the nodes as they are.
-
-    That is so for models that pass messages along edges; not for those that average over the whole
-    graph or know every node. Takes one pass.
-
-    Examples
-    --------
-    >>> g = Graph(features=[[0.0, 1.0], [3.0, -2.0]], edges=[[0, 1]])
-    >>> reads_copies(Observation(lambda graph: graph.features, g))
-    True
-    >>> reads_copies(Observation(lambda graph: graph.features - graph.features[-1], g))
-    False
-    """
-    graph = observation.graph
-    if not graph.is_plain or not graph.num_nodes:
-        return False
-    known = dense(graph)
-    # The copies are changed, so that no average over the graph stays the same.
-    extra = known[: max(graph.num_nodes // 2, 1)] * np.float32(1.5) + np.float32(0.5)
-    clean = observation.all_logits * observation.temperature
-    try:
-        joined = Graph(features=np.vstack([known, extra]), edges=graph.edges)
-        both = predict(observation.predictor, joined)
-    except Exception:  # the user's code, which may refuse more nodes for any reason
-        return False
-    size = np.abs(clean).max(axis=1)
-    gap = np.abs(both[: graph.num_nodes] - clean).max(axis=1)
-    return bool((gap <= _TOLERANCE * (size + np.median(size))).all())
 
 
 def leads(values: FloatArray, predicted: NDArray[np.intp]) -> FloatArray:
