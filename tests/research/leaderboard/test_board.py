@@ -27,6 +27,21 @@ def test_the_paragraph_is_made_of_the_files(tmp_path, cells, make_cell):
     assert "Mean ECE is 0.165 with source-T and 0.025 with the oracle's" in text
     assert "Against the prediction" in text
     assert "GATS by 0.05" in text
+    other = make_cell(
+        "GCN",
+        "a",
+        1,
+        source=0.2,
+        Tent=0.11,
+        RBS=0.2,
+        GATS=0.2,
+        atlas=0.05,
+        per_node=0.05,
+        oracle=0.02,
+    )
+    BENCH.outcome([*cells, other]).write(tmp_path)
+    assert "Against source-T in the cells where they were measured" in section(tmp_path)
+    assert "Tent -0.090 (1)" in section(tmp_path)
     calm = [
         make_cell("SIGN", graph, 1, source=0.2, RBS=0.21, atlas=0.1, per_node=0.1, oracle=0.05)
         for graph in ("a", "b")

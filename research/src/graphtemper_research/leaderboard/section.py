@@ -46,8 +46,13 @@ def _paragraph(rows: list[Row], setting: str) -> str:
     """Say in words how the paper's prediction fared."""
     by_name = {row["method"]: row for row in rows}
     source, oracle = by_name[SOURCE]["ece"], by_name[ORACLE]["ece"]
-    fitted = sorted((row for row in rows if is_fitted(row)), key=lambda row: row["ece"])
+    whole = by_name[SOURCE]["cells"]
+    fitted = sorted(
+        (row for row in rows if is_fitted(row) and row["cells"] == whole),
+        key=lambda row: row["ece"],
+    )
     against = [r for r in fitted if r["against_high"] is not None and r["against_high"] < 0]
+    ranked = sum(row["rank"] is not None for row in rows)
     words = [
         f"**{setting.capitalize()}.** Mean ECE is {source:.3f} with source-T and {oracle:.3f} with "
         "the oracle's temperature."
@@ -55,7 +60,8 @@ def _paragraph(rows: list[Row], setting: str) -> str:
     if fitted:
         best, worst = fitted[0], fitted[-1]
         words.append(
-            f"The {len(fitted)} calibrators that are fitted at the source lie between "
+            f"The {len(fitted)} calibrators that are fitted at the source, and measured in all "
+            f"{whole} cells, lie between "
             f"{best['ece']:.3f} ({best['method']}) and {worst['ece']:.3f} ({worst['method']})."
         )
         if against:
@@ -70,12 +76,21 @@ def _paragraph(rows: list[Row], setting: str) -> str:
                 f"{by_name[SOURCE]['cells']} cells, so nothing here contradicts the paper's "
                 "prediction that they inherit its failure."
             )
+    if some := [row for row in rows if row["cells"] < whole]:
+        listed = ", ".join(
+            f"{row['method']} {row['against_source']:+.3f} ({row['cells']})"
+            for row in sorted(some, key=lambda row: row["against_source"])
+        )
+        words.append(
+            "Against source-T in the cells where they were measured (how many in brackets): "
+            f"{listed}."
+        )
     for name in (ATLAS, PER_NODE, UNSEEN, UNSEEN_PER_NODE):
         if name not in by_name:
             continue
         row = by_name[name]
         words.append(
             f"The {name} has {row['ece']:.3f} and removes {row['removed']:.0%} of source-T's "
-            f"excess over the oracle (mean rank {row['rank']:.1f} of {len(rows) - 1})."
+            f"excess over the oracle (mean rank {row['rank']:.1f} of {ranked})."
         )
     return " ".join(words)
