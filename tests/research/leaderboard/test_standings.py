@@ -46,6 +46,8 @@ def test_intervals_are_those_of_student(cells):
     low, high = ttest_1samp(gaps, 0.0).confidence_interval(0.9)
     assert found["against_low"] == pytest.approx(low)
     assert found["against_high"] == pytest.approx(high)
+    low, high = ttest_1samp([-0.06, -0.055], 0.0).confidence_interval(0.9)
+    assert (found["graphs_low"], found["graphs_high"]) == pytest.approx((low, high))
     seeds = by_name(table(cells, KNOWN, "SIGN"))[SOURCE]
     low, high = ttest_1samp([0.15, 0.18], 0.0).confidence_interval(0.9)
     assert (seeds["ece_low"], seeds["ece_high"]) == pytest.approx((low, high))

@@ -243,6 +243,7 @@ _WIDE = (
     Column("ece_source", "ECE unshifted", ".4f"),
     _AGAINST,
     Column(partial(_span, "against_low", "against_high", "+.4f"), "90 % over cells"),
+    Column(partial(_span, "graphs_low", "graphs_high", "+.4f"), "90 % over graphs"),
     Column(lambda row: f"{row['better_cells']} of {row['cells']}", "better in"),
     _REMOVED,
     _RANK,
@@ -364,6 +365,8 @@ a graph, a model and a seed). *Against source-T* is the paired difference of ECE
 removed* the fraction of source-T's ECE above the oracle's that is gone (1 is the oracle's
 single temperature, negative is worse than source-T). Estimators give the temperature whose mean
 confidence is the accuracy they estimate; `AverageConfidence` is source-T by construction.
+Intervals are Student's t. Those *over cells* take cells as independent, though cells of one graph
+are not; those *over graphs* average the cells of a graph first and are the safer ones.
 A method that was measured in fewer cells is compared with source-T and the oracle in those alone;
 its ECE is not comparable with that of methods in all cells, and it has no rank. A method that
 changes predictions is scored by its own. The NLL of a method that was certain and wrong is

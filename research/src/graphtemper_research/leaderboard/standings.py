@@ -74,7 +74,8 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
         values = [_shifted(cell, name, "ece") for cell in cells]
         base = [_shifted(cell, SOURCE, "ece") for cell in cells]
         best = [_shifted(cell, ORACLE, "ece") for cell in cells]
-        gap = Interval.of([value - other for value, other in zip(values, base, strict=True)])
+        gaps = [value - other for value, other in zip(values, base, strict=True)]
+        gap, graphs = Interval.of(gaps), _over_graphs(cells, gaps)
         seeds = _over_seeds(cells, values)
         rows.append(
             {
@@ -89,6 +90,8 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
                 "against_source": gap.mean,
                 "against_low": gap.low,
                 "against_high": gap.high,
+                "graphs_low": graphs.low,
+                "graphs_high": graphs.high,
                 "better_cells": sum(v < b for v, b in zip(values, base, strict=True)),
                 "cells": len(cells),
                 "removed": _removed(values, base, best),
@@ -135,6 +138,14 @@ def _over_seeds(cells: Sequence[Cell], values: Sequence[float]) -> Interval:
     if len({frozenset(own) for own in seeds.values()}) > 1:
         return Interval(float(np.mean(values)), None, None)
     return Interval.of([float(np.mean(list(own.values()))) for own in seeds.values()])
+
+
+def _over_graphs(cells: Sequence[Cell], values: Sequence[float]) -> Interval:
+    """Return the interval over graphs: cells of one graph are not independent."""
+    graphs: dict[str, list[float]] = {}
+    for cell, value in zip(cells, values, strict=True):
+        graphs.setdefault(cell["graph"], []).append(value)
+    return Interval.of([float(np.mean(own)) for own in graphs.values()])
 
 
 def _removed(values: Sequence[float], base: Sequence[float], best: Sequence[float]) -> float:
