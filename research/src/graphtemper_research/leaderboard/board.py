@@ -260,11 +260,14 @@ def _title(row: Row) -> str:
 
 def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
     usual = usual_settings(cells, rows)
-    drawn = frame.select(cells, setting=KNOWN)
+    drawn, away = (frame.select(joined(cells), setting=name) for name in (KNOWN, NATURAL))
     return {
         "models": usual.pop("models"),
         "graphs": frame.distinct(drawn, "graph"),
-        "natural sources": frame.distinct(frame.select(cells, setting=NATURAL), "graph"),
+        "cells under known shifts": len(drawn),
+        "natural sources": frame.distinct(away, "graph"),
+        "models under natural shifts": frame.distinct(away, "model"),
+        "cells under natural shifts": len(away),
         **usual,
         "shifts": len({*frame.distinct(frame.flat(drawn), "shift")} - {UNSHIFTED}),
         **{
