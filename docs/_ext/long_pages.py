@@ -1,9 +1,16 @@
-"""Make long generated pages readable: an overview at the top of the results, long tables folded."""
+"""Make generated pages of results readable: an overview, long tables folded, words for readers."""
 
 import re
 
 from docutils import nodes
 
+PAGES = ("results", "benchmarks")
+# What the files say to those who keep them, and what the site says.
+WORDS = {
+    "; do not edit.": ".",
+    "| bar | met |": "| goal | reached |",
+    "A bar that is not met is shown as not met.": "Goals that are not reached are shown as such.",
+}
 LONGEST = 14
 """Tables of results with more rows than this are folded; a click opens them."""
 
@@ -16,6 +23,9 @@ def setup(app):
 
 
 def _summarise(app, docname, source):
+    if docname.startswith(PAGES):
+        for word, other in WORDS.items():
+            source[0] = source[0].replace(word, other)
     if docname == "results":
         head, line, rest = source[0].partition("\n## ")
         source[0] = head + "\n" + overview(line + rest) + line + rest
@@ -50,7 +60,7 @@ def _anchor(title: str) -> str:
 
 
 def _fold(app, doctree, docname):
-    if not docname.startswith(("results", "benchmarks")):
+    if not docname.startswith(PAGES):
         return
     for table in list(doctree.findall(nodes.table)):
         count = len(list(table.findall(nodes.row))) - 1

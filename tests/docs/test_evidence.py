@@ -45,12 +45,23 @@ def test_the_readme_shows_the_labels(evidence, results):
     assert readme_row("natural shifts with 50 labels") == [before, fifty, best]
 
 
+def test_the_picture_of_the_readme_is_that_of_the_demo(docs, site):
+    image = pytest.importorskip("matplotlib.image", reason="matplotlib is not installed")
+    committed, drawn = (
+        image.imread(docs / folder / "demo.png") for folder in ("results", "_generated")
+    )
+    assert committed.shape == drawn.shape
+    difference = abs(committed - drawn).mean()
+    assert difference < 0.02, "copy docs/_generated/demo.png to docs/results/demo.png"
+
+
 def test_means_of_families_are_plain_means(evidence):
     class Two:
         def rows(self, name):
             names = (*evidence.NATURAL, "held")
             values = (("a", 0.1), ("a", 0.3), ("b", 0.6))
-            return [dict.fromkeys(names, value) | {"family": family} for family, value in values]
+            rows = [dict.fromkeys(names, value) | {"family": family} for family, value in values]
+            return [row | {"model": "SIGN"} for row in rows] + [{"model": "GCN"}]
 
     assert evidence.natural_means(Two())["ece"] == pytest.approx(0.4)
     assert "| a (2 pairs) | 0.200 |" in evidence.natural(Two())
