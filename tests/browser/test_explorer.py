@@ -180,7 +180,35 @@ def test_a_number_outside_is_named_and_not_used(visit):
         assert_shows(sheet, STATE)
         sheet.locator("#degree").press("Tab")
         assert sheet.input_value("#degree") == "20"
+        assert "1000 is not between 1 and 100; 20 is kept" in sheet.text_content("#problem")
+        # One click resets, although the field was left in the same moment.
+        sheet.locator("#degree").fill("1000")
+        sheet.locator("#reset").click()
+        assert sheet.input_value("#degree") == "25"
         assert sheet.text_content("#problem") == ""
+
+
+def test_the_headline_follows_the_degree(visit):
+    with visit(**DESKTOP) as sheet:
+        for degree in ("25", "5"):
+            sheet.locator("#degree").fill(degree)
+            found = readings(State(degree=float(degree)))
+            expect(sheet.locator("#verdict-sentence")).to_contain_text(f"At degree {degree} the")
+            sentence = sheet.text_content("#verdict-sentence")
+            assert f"dividing the logits by {found['finite_temperature']:.4f}" in sentence
+            assert f"right {100 * found['finite_accuracy']:.1f} %" in sentence
+
+
+def test_on_a_phone_the_curves_stay_in_view_of_the_sliders(visit):
+    with visit(**PHONE) as sheet:
+        slider = sheet.locator("#gamma-slider")
+        slider.scroll_into_view_if_needed()
+        sheet.evaluate("document.getElementById('gamma-slider').scrollIntoView({block: 'end'})")
+        curve = sheet.locator("[data-chart=curve] svg").bounding_box()
+        place = slider.bounding_box()
+        assert curve["y"] >= 0
+        assert curve["y"] + curve["height"] < place["y"]
+        assert place["y"] + place["height"] <= PHONE["viewport"]["height"]
 
 
 def test_the_verdict_is_said_once_the_sliders_rest(visit):

@@ -40,6 +40,20 @@ def test_a_card_learns_from_another_graph(call, deployed):
     assert "model.card.json is a file that is read" in same.stderr
 
 
+def test_a_callable_that_is_not_the_model_gets_no_card(call, deployed):
+    """Refused after one pass, before the shifts are measured."""
+    folder, _ = deployed
+    (folder / "wrong.py").write_text(
+        "from graphtemper import models\nmodel = models.load('model.npz')\n"
+        "def swapped(graph):\n    return -model(graph)\n"
+    )
+    arguments = ("card", "build", "source.npz", "--split", "val:0", "--out", "wrong.card.json")
+    result = call(*arguments, "--predict", "wrong:swapped", cwd=folder)
+    check_refusal(result)
+    assert "not more often than a guess among its 2 classes" in result.stderr
+    assert not (folder / "wrong.card.json").exists()
+
+
 def test_an_interrupted_build_resumes(deployed):
     needs("fcntl")  # Windows has no signal for this
     folder, _ = deployed

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from tests.helpers import answer_bytes, block_model
 
-from graphtemper import Graph, recalibrate, shifts
+from graphtemper import Graph, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
@@ -109,6 +109,25 @@ def test_noise_asks_for_a_higher_temperature(card, model):
     accuracy, confidence = found[1].accuracy, found[1].mean_confidence[0]
     assert found[1].severity_bound == pytest.approx(confidence - accuracy.low)
     assert found[1].severity_bound > confidence - accuracy.value  # the estimate may be wrong
+
+
+SWAPPED = {
+    "a path as the card": (lambda m, g, c: recalibrate(m, g, "model.card.json"), "SourceCard.load"),
+    "a path as the graph": (lambda m, g, c: recalibrate(m, "target.npz", c), "Graph.load"),
+    "a path as the model": (lambda m, g, c: recalibrate("model.npz", g, c), "models.load"),
+    "graph first": (lambda m, g, c: recalibrate(g, m, c), "the model comes before the graph"),
+    "card second": (lambda m, g, c: recalibrate(m, c, g), "call recalibrate"),
+    "card first": (lambda m, g, c: recalibrate(c, g, m), "call recalibrate"),
+    "labels of a card": (lambda m, g, c: suggest_labels(c, 5), "the result of recalibrate"),
+}
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_arguments_in_another_order_are_one_sentence(card, model, target, name):
+    call, words = SWAPPED[name]
+    with pytest.raises(InputError, match=words) as caught:
+        call(model, target, card)
+    assert "\n" not in str(caught.value)
 
 
 def test_labels_of_the_target_change_no_byte(card, model, target):

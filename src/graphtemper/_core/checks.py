@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -110,10 +111,12 @@ def check_instance(value: Any, kind: type, name: str, call: str) -> None:
     graphtemper.errors.InputError: card must be a dict, not a list; \
 call follow(predictor, snapshots, card, log).
     """
-    if not isinstance(value, kind):
-        raise InputError(
-            f"{name} must be a {kind.__name__}, not a {type(value).__name__}; call {call}."
-        )
+    if isinstance(value, kind):
+        return
+    advice = f"call {call}"
+    if isinstance(value, str | os.PathLike) and hasattr(kind, "load"):
+        advice = f"{kind.__name__}.load(path) reads a file"
+    raise InputError(f"{name} must be a {kind.__name__}, not a {type(value).__name__}; {advice}.")
 
 
 def check_fraction(value: float, name: str) -> float:

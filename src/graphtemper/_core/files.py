@@ -163,10 +163,13 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     """
     source = Path(path)
     try:
-        with open_regular(source) as stream, zipfile.ZipFile(stream) as archive:
-            members = archive.infolist()
-            _check_members(archive, source, os.fstat(stream.fileno()).st_size)
-            return dict(_read_member(archive, member, source) for member in members)
+        with open_regular(source) as stream:
+            if stream.peek(2)[:2] not in (b"PK", b""):
+                raise FileError(f"{source} is not an .npz file, which NumPy's savez writes.")
+            with zipfile.ZipFile(stream) as archive:
+                members = archive.infolist()
+                _check_members(archive, source, os.fstat(stream.fileno()).st_size)
+                return dict(_read_member(archive, member, source) for member in members)
     except FileError:
         raise
     except _DAMAGE as error:

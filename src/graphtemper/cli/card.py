@@ -19,9 +19,12 @@ from graphtemper.cli.options import (
     read_budget,
 )
 from graphtemper.cli.output import print_json, print_line, print_sentence, progress, working
+from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
+    from graphtemper.graph.graph import Graph, Nodes
+    from graphtemper.models.predictor import Predictor
 
 card = App(name="card", help="Build a source card from labelled graphs, or show one.")
 
@@ -68,6 +71,7 @@ def build_card(
     source = load_graph(graph)
     chosen = choose_nodes(source, nodes, split, labelled=True)
     predictor = resolve(predict)
+    _check_model(predictor, source, chosen, predict)
     try:
         with progress(as_json) as show:
             built = SourceCard.build(
@@ -133,6 +137,27 @@ def learn_environment(
         return
     print_sentence(wiser.summary())
     print_line(f"Card: {out}")
+
+
+def _check_model(predictor: Predictor, graph: Graph, nodes: Nodes, spec: str) -> None:
+    """Raise an error if a model is not better than a guess: it is probably not the trained one."""
+    from graphtemper.graph.graph import select_nodes
+    from graphtemper.models.predictor import predict
+
+    if graph.labels is None:
+        return  # the build says so
+    chosen = select_nodes(nodes, graph.num_nodes)
+    chosen = chosen[graph.labels[chosen] >= 0]
+    if not chosen.size:
+        return
+    logits = predict(predictor, graph)
+    accuracy = float((logits[chosen].argmax(axis=1) == graph.labels[chosen]).mean())
+    if accuracy <= 1.0 / logits.shape[1]:
+        raise InputError(
+            f"{spec} is right on {accuracy:.1%} of the {chosen.size} labelled nodes, not more "
+            f"often than a guess among its {logits.shape[1]} classes; name the trained model, "
+            "whose columns are the classes 0, 1, ... of the labels."
+        )
 
 
 @card.command(name="show")

@@ -39,6 +39,7 @@ True
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -207,20 +208,22 @@ def as_graph(source: Graph | Data, predictor: object = None) -> Graph:
     50
     >>> as_graph("cora.npz")
     Traceback (most recent call last):
-    graphtemper.errors.InputError: the graph must be a graphtemper.Graph or ... not str; ...
+    graphtemper.errors.InputError: the graph must be a Graph or a PyG Data, not str; ...
     """
     if any(base.__module__.startswith("torch.nn.") for base in type(predictor).__mro__):
         raise InputError(
             f"{type(predictor).__name__} is a torch module; wrap it with "
             "graphtemper.pyg.predictor(module)."
         )
+    if isinstance(predictor, str | os.PathLike):
+        raise InputError("the model is a path; graphtemper.models.load(path) reads a saved one.")
     if isinstance(source, Graph):
         return source
     if not is_pyg(source):
-        raise InputError(
-            f"the graph must be a graphtemper.Graph or a PyG Data, not {type(source).__name__}; "
-            "Graph.load(path) reads a file."
-        )
+        path = isinstance(source, str | os.PathLike)
+        advice = "Graph.load(path) reads a file" if path else "the model comes before the graph"
+        kind = type(source).__name__
+        raise InputError(f"the graph must be a Graph or a PyG Data, not {kind}; {advice}.")
     check = getattr(predictor, "check", None)
     if not callable(check):
         return Graph.from_pyg(source)

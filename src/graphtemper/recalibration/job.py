@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import check_instance
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
@@ -293,6 +294,7 @@ def recalibrate(
     if objective not in get_args(Objective):
         known = " or ".join(map(repr, get_args(Objective)))
         raise InputError(f"objective must be {known}, not {objective!r:.60}.")
+    check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
     graph = as_graph(graph, predictor)
     card.check(predictor, graph)
     if logits is not None and not callable(predictor):

@@ -80,6 +80,10 @@ def suggest_labels(result: Findings, count: int, seed: int = 0) -> LabelPlan:
     >>> [node // 3.4 for node in plan.nodes.tolist()]  # one of each stratum
     [0.0, 1.0, 2.0]
     """
+    if not hasattr(result, "probabilities"):
+        raise InputError(
+            f"suggest_labels takes the result of recalibrate, not a {type(result).__name__}."
+        )
     size = len(result.probabilities)
     check_integer(count, "count", 1, size)
     rng = stream(seed, "suggest_labels")

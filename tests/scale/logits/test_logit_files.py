@@ -88,7 +88,7 @@ BAD = {
     "empty.csv": (write(""), r"shape \(N, 3\)"),
     "a.xlsx": (write("x"), "save them as .npy, .npz, .csv, .parquet or .safetensors"),
     "a.npz": (lambda path: np.savez(path, scores=LOGITS), "key 'logits' is missing"),
-    "text.npz": (write("1,2,3\n"), "damaged or not an .npz"),
+    "text.npz": (write("1,2,3\n"), "is not an .npz file"),
     "a.npy": (lambda path: np.save(path, np.array([{}], object), allow_pickle=True), "of numbers"),
     "none.npy": (lambda path: None, "does not exist"),
     "long.safetensors": (

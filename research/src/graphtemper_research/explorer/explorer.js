@@ -80,7 +80,14 @@ for (const control of facts.controls) {
     place("problem").textContent =
       `${control.label}: give ${whole} between ${control.least} and ${control.most}.`;
   });
-  number.addEventListener("blur", () => showControls());
+  number.addEventListener("blur", () => {
+    const typed = number.getAttribute("aria-invalid") ? number.value || "That" : "";
+    if (!typed) return;
+    showControls();
+    place("problem").textContent =
+      `${control.label}: ${typed} is not between ${control.least} and ${control.most}; ` +
+      `${state[name]} is kept.`;
+  });
 }
 place("controls").addEventListener("submit", (event) => event.preventDefault());
 place("reset").addEventListener("click", () => change(camelKeys(facts.start)));
@@ -153,7 +160,10 @@ function follow(started) {
     }
   }
   redraw("curve", "slopes", "errors", "signal");
-  const verdict = sayVerdict(state, found);
+  setTimeout(() => slowly(started, finiteWork(found)), 0);
+}
+
+function speak(verdict) {
   place("verdict").dataset.tone = verdict.tone;
   place("verdict-word").textContent = verdict.word;
   place("verdict-sentence").textContent = verdict.sentence;
@@ -162,13 +172,14 @@ function follow(started) {
     place("spoken").textContent = `${verdict.word} ${verdict.sentence}`;
     if (location.hash !== address()) history.replaceState(null, "", address());
   }, REST);
-  setTimeout(() => slowly(started, finiteWork()), 0);
 }
 
-/** The finite-degree numbers, then their curves, one point at a time. */
-function* finiteWork() {
+/** The finite-degree numbers with the words about them, then their curves, one point at a time. */
+function* finiteWork(limit) {
   const source = finiteSource(state);
-  show(finiteReadings(state, source), camel);
+  const found = finiteReadings(state, source);
+  show(found, camel);
+  speak(sayVerdict(state, { ...limit, ...found }));
   put("curve", { finite: finiteCurve(state, source, facts.largestLogit) });
   redraw("curve");
   yield;
@@ -236,6 +247,10 @@ async function start() {
     places.map((where) => vegaEmbed(where, facts.charts[where.dataset.chart], options)),
   );
   views = Object.fromEntries(places.map((where, k) => [where.dataset.chart, drawn[k].view]));
+  const small = matchMedia("(max-width: 56rem)");
+  const fit = () => views.curve.height(small.matches ? 130 : facts.charts.curve.height).run();
+  small.addEventListener("change", fit);
+  fit();
   update();
 }
 start();

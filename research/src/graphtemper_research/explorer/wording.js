@@ -1,5 +1,8 @@
 // How numbers and the verdict read.
 
+// Slopes closer to one than this are one up to rounding.
+const CALIBRATED = 1e-9;
+
 /** Write readings into their places; the full number stays in data-value. */
 export function show(found, camel) {
   for (const where of document.querySelectorAll("[data-reading]")) {
@@ -20,10 +23,12 @@ export function readable(value) {
   return size >= 100 ? value.toFixed(1) : size >= 10 ? value.toFixed(2) : value.toFixed(4);
 }
 
-/** One word and one sentence about a state. */
-export function sayVerdict({ hSource, hTarget, numClasses }, found) {
-  const { slope, temperature, accuracy, meanConfidence } = found;
-  if (slope === null) {
+/** One word and one sentence about a state at its degree, or at large ones where that is not defined. */
+export function sayVerdict({ hSource, hTarget, numClasses, degree }, found) {
+  const exact = found.finiteSlope !== null;
+  const slope = exact ? found.finiteSlope : found.slope;
+  const temperature = exact ? found.finiteTemperature : found.temperature;
+  if (found.slope === null) {
     return {
       tone: "none",
       word: "No calibration at the source.",
@@ -31,7 +36,10 @@ export function sayVerdict({ hSource, hTarget, numClasses }, found) {
     };
   }
   const percent = (value) => `${(100 * value).toFixed(1)} %`;
-  const says = `The model says ${percent(meanConfidence)} on average and is right ${percent(accuracy)} of the time`;
+  const says = exact
+    ? `At degree ${readable(degree).replace(/\.?0+$/, "")} the model is right ${percent(found.finiteAccuracy)} of the time ` +
+      `and its confidence is off by ${(100 * found.finiteEce).toFixed(1)} points`
+    : `The model says ${percent(found.meanConfidence)} on average and is right ${percent(found.accuracy)} of the time`;
   const notes = [];
   if (found.illConditioned) {
     notes.push("The source is so close to 0.5 that a small error in its homophily moves κ by a large factor.");
@@ -51,13 +59,13 @@ export function sayVerdict({ hSource, hTarget, numClasses }, found) {
       sentence: `${says}: the target lies ${side} the zero crossing, where no positive temperature exists.${tail}`,
     };
   }
-  if (found.direction === "calibrated") {
+  if (Math.abs(slope - 1) < CALIBRATED) {
     return { tone: "right", word: "Calibrated.", sentence: `${says}.${tail}` };
   }
-  const over = found.direction === "over-confident";
+  const over = slope < 1;
   return {
     tone: over ? "over" : "under",
     word: over ? "Over-confident." : "Under-confident.",
-    sentence: `${says}; dividing the logits by ${readable(temperature)} makes the two equal.${tail}`,
+    sentence: `${says}; dividing the logits by ${readable(temperature)} makes confidence and accuracy equal.${tail}`,
   };
 }
