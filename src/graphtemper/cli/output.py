@@ -113,14 +113,15 @@ def progress(quiet: bool, *, one_bar: bool = False) -> Iterator[Callable[[str, i
 
 
 def print_rows(rows: dict[str, str]) -> None:
-    """Print names and values in two columns, the second one wrapped."""
-    from rich.table import Table
-    from rich.text import Text
+    """Print names and values in two columns, the second one wrapped between words."""
+    from textwrap import TextWrapper
 
-    grid = Table.grid(padding=(0, 2))
+    indent = max(map(len, rows)) + 2
+    width = max(console().width, indent + 20)
+    wrapper = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    wrapper.subsequent_indent = " " * indent
     for name, value in rows.items():
-        grid.add_row(Text(name), Text(value))
-    console().print(grid)
+        print_line(wrapper.fill(name.ljust(indent) + value))
 
 
 def print_reasons(reasons: Iterable[object]) -> None:

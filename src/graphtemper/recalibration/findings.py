@@ -254,6 +254,13 @@ class Findings(GraphFindings):
             }
         )
 
+    def summary_rows(self) -> dict[str, str]:
+        """Return the numbers of the summary by name, with the accuracy at the source."""
+        rows = super().summary_rows()
+        if self.background is not None:
+            rows["Accuracy"] += f"; {self.background.card.reference.accuracy:.1%} at the source"
+        return rows
+
     def _temperature_in_words(self) -> str:
         if self.node_temperatures is None or self.verdict == "abstain":
             return super()._temperature_in_words()
