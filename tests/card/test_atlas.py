@@ -40,8 +40,9 @@ class Counting:
 
 
 def _source(card, predictor, graph, seed=0):
-    probe = replace(card.probe, seed=seed)
-    return Source(predictor, graph, NODES, graph.labels[NODES], probe, card.reference)
+    return Source(
+        predictor, graph, NODES, graph.labels[NODES], card.probe, card.reference, seed
+    )
 
 
 def _run(card, predictor, graph, planned, seed=0, **other):

@@ -24,6 +24,7 @@ from graphtemper._core.reproducible import num_cores, one_blas_thread, stream
 from graphtemper.card import node_response
 from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
 from graphtemper.card.progress import Progress as Progress
+from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor, passes_of
@@ -197,7 +198,8 @@ class Source:
     """The labelled source: a frozen model, a graph, labelled nodes, and how to measure them.
 
     ``probe`` and ``reference`` are those of environments; ``signals`` are the source's own, which
-    may have been measured on more splits (default: the same). ``own`` are its views without
+    may have been measured on more splits (default: the same). ``seed`` draws the shifts and the
+    nodes that are scored; it is a secret (`graphtemper.card.privacy`). ``own`` are the views without
     neighbours, which shifts of the edges leave as they are. Plain data, so that it can travel to a
     worker.
     """
@@ -208,12 +210,13 @@ class Source:
     labels: NDArray[np.int64]
     probe: Probe
     reference: Reference
+    seed: int
     signals: dict[str, float] | None = None
     own: OwnViews | None = None
 
     def observe(self, shift: Shift) -> Observation:
         """Return the observation of the model on the shifted source."""
-        seed = environment_seed(self.probe.seed, shift)
+        seed = environment_seed(self.seed, shift)
         graph = shift(self.graph, seed)
         same = graph.features is self.graph.features and graph.is_plain
         if self.probe.shared_splits:
@@ -224,13 +227,17 @@ class Source:
         return observation.at(self.probe.temperature)
 
     def environment(self, shift: Shift, observation: Observation) -> Environment:
-        """Return the row of the atlas for a shift."""
+        """Return the row of the atlas for a shift, scored on a secret part of the nodes."""
+        size = self.labels.size
+        part = stream(observation.seed, "scored nodes").permutation(size)[: 2 * size // 3]
+        labels = self.labels[part]
+        optimum = temperature.solve(observation.logits[part], labels).temperature
         return Environment(
             shift=repr(shift),
             families=frozenset(shift.families),
-            signals=self._signals(observation),
-            accuracy=float((observation.predictions == self.labels).mean()),
-            temperature=temperature.solve(observation.logits, self.labels).temperature,
+            signals=coarse_signals(self._signals(observation), size),
+            accuracy=float(coarse_share((observation.predictions[part] == labels).mean(), size)),
+            temperature=coarse_log(optimum, size),
         )
 
     def _signals(self, observation: Observation) -> dict[str, float]:

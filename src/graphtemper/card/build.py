@@ -11,25 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature
+from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.card import atlas, natural, response
+from graphtemper.card import atlas, natural, privacy, response
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
 from graphtemper.card.budget import Budget, Plan
 from graphtemper.card.data import (
     CardData,
-    ClassProfile,
     GraphTypes,
     relative_log_odds,
     sampling_variance,
 )
 from graphtemper.card.format import as_stored, at_file_precision, to_json
 from graphtemper.card.journal import Journal, build_key
-from graphtemper.card.node_response import NodeRows
+from graphtemper.card.node_response import NodeResponse, NodeRows
 from graphtemper.card.progress import Progress, shown
 from graphtemper.card.response import Response
+from graphtemper.card.rounding import coarse_log, coarse_quantile, coarse_share
 from graphtemper.card.size import MAX_BYTES, check_size
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import select_nodes
@@ -40,14 +41,24 @@ from graphtemper.shifts import Shift
 from graphtemper.signals import copies as copies_of_nodes
 from graphtemper.signals import evidence, shared_passes
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Probe, Reference
-from graphtemper.signals.gains import ClassMoments
+from graphtemper.signals.covariances import Covariance
+from graphtemper.signals.evidence import (
+    FEW_SIGNALS,
+    LEAD,
+    LOGIT_SIGNALS,
+    Evidence,
+    Probe,
+    Reference,
+)
+from graphtemper.signals.gains import COVARIANCES, shows
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
 from graphtemper.signals.share_drift import DriftBaseline
 
 FEWEST_NODES = 50
 """Fewer labelled nodes than this measure an accuracy too poorly to learn from."""
+PUBLIC_SEED = 0
+"""Seed of the column halves, which targets repeat; the seed of a build is in no card."""
 Card = TypeVar("Card", bound=CardData)
 LabelledGraph = Graph | tuple[Graph, Nodes]
 """A labelled environment: a graph, or a graph and some of its nodes."""
@@ -88,6 +99,7 @@ def build(
     if called:
         tested = graph if recorded is None else probe_graph(graph.num_features)
         check_repeatable(predictor, tested.replace(labels=None))
+    secret = privacy.secret_seed(seed, rows, labels)
     observation = Observation(predictor, graph, rows, seed=seed)
     for number, (other, chosen) in enumerate(others, start=1):
         if _same(other, graph):
@@ -115,16 +127,19 @@ def build(
         observation = _at_source_temperature(observation, labels)
         check_size(observation.num_classes, graph.num_features, len(planned))
         probe = _probe(observation, labels, spent)
-        moments = ClassMoments.measure(observation.logits, labels)
-        accuracy = float((observation.predictions == labels).mean())
-        reference = Reference(evidence.measure(observation, probe), moments, accuracy)
-        inside, compared = probe, reference
+        measured = privacy.coarse_evidence(evidence.measure(observation, probe), observation)
+        moments = privacy.coarse_moments(observation.logits, labels, measured.covariance)
+        accuracy = _accuracy(observation, labels)
+        inside, few = probe, measured
         if spent.inside != spent.shared_splits:
             inside = replace(probe, shared_splits=spent.inside)
-            compared = Reference(evidence.measure(observation, inside), moments, accuracy)
+            measured, few = _both_show(measured, evidence.measure(observation, inside))
+        reference = Reference(measured, moments, accuracy)
+        compared = reference if few is measured else Reference(few, moments, accuracy)
         at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
         own = shared_passes.own_views(observation, inside) if inside.shared_splits else None
-        source = Source(predictor, graph, rows, labels, inside, compared, reference.signals, own)
+        start = reference.signals
+        source = Source(predictor, graph, rows, labels, inside, compared, secret, start, own)
         journal = Journal(resume, build_key(source, observation))
         surveyed, node_rows = atlas.survey(
             source,
@@ -145,21 +160,14 @@ def build(
         fingerprint=recorded,
         probe=probe,
         reference=reference,
-        population=DriftBaseline.measure(
-            graph,
-            rows,
-            labels,
-            observation.predictions,
-            observation.num_classes,
-            probe.column_std,
-        ),
+        population=_population(observation, labels, probe, secret),
         environments=tuple(surveyed),
         names={kind: item.names for kind, item in fitted.items()},
         kernels={kind: item.kernel for kind, item in fitted.items()},
         widening={kind: item.widening for kind, item in fitted.items()},
         excluded=tuple(sorted(set(exclude))),
-        class_profile=ClassProfile.measure(observation.logits, labels),
-        node_responses=atlas_nodes.fit(surveyed, reference.accuracy),
+        class_profile=privacy.coarse_profile(observation.logits, labels, secret),
+        node_responses=_node_responses(atlas_nodes, surveyed, reference.accuracy, rows.size),
         passes=spent.passes if called or allowed is not None else None,
     )
     # So that a card gives the same answers before and after it was saved.
@@ -278,7 +286,9 @@ def without(card: Card, family: str) -> Card:
         kernels={kind: item.kernel for kind, item in fitted.items()},
         widening={kind: item.widening for kind, item in fitted.items()},
         excluded=tuple(sorted({*card.excluded, family})),
-        node_responses=None if nodes is None else nodes.fit(environments, card.reference.accuracy),
+        node_responses=None
+        if nodes is None
+        else _node_responses(nodes, environments, card.reference.accuracy, card.num_nodes),
     )
 
 
@@ -286,22 +296,69 @@ def _at_source_temperature(observation: Observation, labels: NDArray[np.int64]) 
     fitted = temperature.solve(observation.logits, labels)
     if fitted.status == "undetermined":
         raise InputError("every node's logits are equal, so there is nothing to calibrate.")
-    return observation.at(fitted.temperature)
+    return observation.at(coarse_log(fitted.temperature, labels.size))
+
+
+def _both_show(first: Evidence, second: Evidence) -> tuple[Evidence, Evidence]:
+    """Return two measurements of the source without the covariances that one of them misses.
+
+    Otherwise targets, which are compared with the first, would have a signal that environments,
+    which are compared with the second, have not.
+    """
+    for name in COVARIANCES:
+        pair = getattr(first, name), getattr(second, name)
+        if None not in pair and not (shows(first, name) and shows(second, name)):
+            first, second = (
+                replace(item, **{name: Covariance(0.0, value.error)})
+                for item, value in zip((first, second), pair, strict=True)
+            )
+    return first, second
+
+
+def _accuracy(observation: Observation, labels: NDArray[np.int64]) -> float:
+    return float(coarse_share((observation.predictions == labels).mean(), labels.size))
+
+
+def _population(
+    observation: Observation, labels: NDArray[np.int64], probe: Probe, secret: int
+) -> DriftBaseline:
+    exact = DriftBaseline.measure(
+        observation.graph,
+        observation.nodes,
+        labels,
+        observation.predictions,
+        observation.num_classes,
+        probe.column_std,
+    )
+    return privacy.coarse_population(exact, labels, probe.column_std, secret)
+
+
+def _node_responses(
+    nodes: AtlasNodes, environments: Sequence[Environment], accuracy: float, count: int
+) -> dict[str, NodeResponse]:
+    fitted = nodes.fit(environments, accuracy)
+    return {kind: privacy.coarse_response(item, count) for kind, item in fitted.items()}
 
 
 def _probe(observation: Observation, labels: NDArray[np.int64], spent: Plan) -> Probe:
-    accuracy = float((observation.predictions == labels).mean())
+    accuracy = _accuracy(observation, labels)
     probabilities = observation.probabilities
+    confidence, certainty = signals.confidence(probabilities), -signals.entropy(probabilities)
+    std = privacy.coarse_columns(observation.graph, observation.column_moments[1])
     return Probe(
         temperature=observation.temperature,
         noise_level=_matching_noise(observation, 1.0 - accuracy, spent),
-        column_std=as_stored(observation.column_moments[1]),
-        confidence_threshold=signals.atc_threshold(signals.confidence(probabilities), accuracy),
-        entropy_threshold=signals.atc_threshold(-signals.entropy(probabilities), accuracy),
-        seed=observation.seed,
+        column_std=as_stored(std),
+        confidence_threshold=_threshold(confidence, accuracy),
+        entropy_threshold=_threshold(certainty, accuracy),
+        seed=PUBLIC_SEED,
         shared_splits=spent.shared_splits,
         copies=spent.copies,
     )
+
+
+def _threshold(scores: FloatArray, accuracy: float) -> float:
+    return coarse_quantile(scores, signals.atc_threshold(scores, accuracy), 1.0 - accuracy)
 
 
 def _matching_noise(observation: Observation, error: float, spent: Plan) -> float:

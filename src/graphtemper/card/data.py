@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,8 +65,15 @@ class ClassProfile:
     biases: FloatArray
 
     @classmethod
-    def measure(cls, logits: FloatArray, labels: NDArray[np.int64]) -> ClassProfile | None:
+    def measure(
+        cls,
+        logits: FloatArray,
+        labels: NDArray[np.int64],
+        round_edge: Callable[[FloatArray, float, float], float] = lambda _, edge, __: edge,
+    ) -> ClassProfile | None:
         """Measure labelled source nodes; None if the logits do not separate the classes.
+
+        ``round_edge`` is called with the confidences, an edge and its level.
 
         Examples
         --------
@@ -82,7 +89,10 @@ class ClassProfile:
         if not _SLOPES[0] < slope < _SLOPES[1]:
             return None
         confidence = temperatures.apply(logits).max(axis=1)
-        edges = np.quantile(confidence, np.arange(1, THIRDS) / THIRDS)
+        levels = [part / THIRDS for part in range(1, THIRDS)]
+        edges = np.array(
+            [round_edge(confidence, float(np.quantile(confidence, x)), x) for x in levels]
+        )
         counts = np.zeros((THIRDS * classes, classes), dtype=np.int64)
         np.add.at(counts, (_cells(logits, confidence, edges), labels), 1)
         return cls(counts, edges, slope, biases)

@@ -23,9 +23,9 @@ from graphtemper.signals.gains import ClassMoments
 from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
 
 Card = TypeVar("Card", bound=CardData)
-SCHEMA = "graphtemper.card/3"
-# Cards of schema 2 are the same but have no checksum.
-_READABLE = (SCHEMA, "graphtemper.card/2")
+SCHEMA = "graphtemper.card/4"
+# Those of schema 3 hold exact numbers; those of schema 2 have no checksum either.
+_READABLE = (SCHEMA, "graphtemper.card/3", "graphtemper.card/2")
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 _COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
 _SHARED = ("column_std", "shared_splits", "copies")
@@ -110,7 +110,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; use a matching "
             "version of graphtemper."
         )
-    check_seal(content, required=schema == SCHEMA)
+    check_seal(content, required=schema != _READABLE[-1])
     classes = root["num_classes"].count(2, 100_000)
     features = root["num_features"].count(1, 100_000_000)
     recorded = root["fingerprint"]
@@ -241,9 +241,16 @@ def _recalls(field: Field, classes: int) -> FloatArray:
     return values
 
 
+def _sketch(field: Field) -> FloatArray:
+    sketch = field.array((None,))
+    if not 1 <= sketch.size <= SKETCH_SIZE:
+        raise field.odd(f"1 to {SKETCH_SIZE} numbers")
+    return sketch
+
+
 def _population(field: Field, classes: int) -> DriftBaseline:
     return DriftBaseline(
-        sketch=field["sketch"].array((SKETCH_SIZE,)),
+        sketch=_sketch(field["sketch"]),
         num_nodes=field["num_nodes"].count(1, 10**12),
         separation=field["separation"].number(1e-6, 1e6),
         recalls=_recalls(field["recalls"], classes),

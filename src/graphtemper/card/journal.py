@@ -44,6 +44,7 @@ def build_key(source: Source, observation: Observation) -> str:
     settings = {key: value for key, value in source.probe.__dict__.items() if key != "column_std"}
     for part in (
         json.dumps([versions, settings, content_digest(source.graph)]).encode(),
+        str(source.seed).encode(),
         source.nodes.tobytes(),
         source.labels.tobytes(),
         np.ascontiguousarray(source.probe.column_std).tobytes(),

@@ -20,6 +20,7 @@ from graphtemper import temperature
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.random_effects import Environments
 from graphtemper.card.response import Response
+from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals
 from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
@@ -103,16 +104,16 @@ def measure(
     check(reference.moments.shares.size, graph, rows, labels, name)
     observation = Observation(predictor, graph, rows, seed=probe.seed).at(probe.temperature)
     measured = evidence.measure(observation, probe)
+    optimum = temperature.solve(observation.logits, labels).temperature
     return LabelledEnvironment(
         name=name,
         when=when,
         num_nodes=int(rows.size),
-        accuracy=float((observation.predictions == labels).mean()),
-        confidence=measured.confidence,
-        temperature=float(
-            np.clip(temperature.solve(observation.logits, labels).temperature, *_TEMPERATURES)
-        ),
-        signals=evidence.read(measured, reference),
+        # No more digits than the nodes support, see `graphtemper.card.privacy`.
+        accuracy=float(coarse_share((observation.predictions == labels).mean(), rows.size)),
+        confidence=float(coarse_share(measured.confidence, rows.size)),
+        temperature=coarse_log(float(np.clip(optimum, *_TEMPERATURES)), rows.size),
+        signals=coarse_signals(evidence.read(measured, reference), rows.size),
     )
 
 

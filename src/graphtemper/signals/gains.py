@@ -48,6 +48,8 @@ _EXPECTED_CHANGE = 0.5
 _CONTRADICTION = 0.5
 _LARGEST_ERROR = 50.0
 _NEIGHBOURS = ("edge", "wedge", "held")
+COVARIANCES = ("feature", "own_feature", *_NEIGHBOURS)
+"""The covariances that a gain may be computed from."""
 _LEAST_RATIO = 1e-4
 
 
@@ -110,7 +112,7 @@ def read_gains(target: _Covariances, source: _Covariances) -> Gains:
     """Return the gains of a target against its source; both must be measured with a model."""
     spread = _spread(target, source)
     halves = _halves(target, source)
-    if not _shows(source, *_NEIGHBOURS) or not _measured(target, *_NEIGHBOURS):
+    if not shows(source, *_NEIGHBOURS) or not _measured(target, *_NEIGHBOURS):
         return Gains(
             signal=halves, halves=halves, model=None, own=None, homophily=0.0, spread=spread
         )
@@ -147,7 +149,7 @@ def _homophily(
 
 def _halves(target: _Covariances, source: _Covariances) -> float | None:
     """Return the gain by halves, or None if the halves share no signal without neighbours."""
-    if not _shows(source, "feature", "own_feature"):
+    if not shows(source, "feature", "own_feature"):
         return None
     return float(np.clip(0.5 * _log_ratio(target, source, "feature").value, *_RANGE))
 
@@ -163,7 +165,7 @@ def _spread(target: _Covariances, source: _Covariances) -> float:
     return 0.5 * float(np.log(max(now / then, _LEAST_RATIO))) if then > 0.0 else 0.0
 
 
-def _shows(source: _Covariances, *names: str) -> bool:
+def shows(source: _Covariances, *names: str) -> bool:
     """Return whether the source's covariances differ from zero beyond chance and rounding."""
     least = _LEAST_SHARE_OF_VARIANCE * float(np.trace(source.covariance))
     for name in names:

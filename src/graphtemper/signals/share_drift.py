@@ -46,7 +46,7 @@ from graphtemper.signals.evidence import Evidence, Reference, signal_accuracy
 from graphtemper.signals.gains import ClassMoments, Gains
 
 SKETCH_SIZE = 128
-"""Number of random combinations of column means that the card holds in place of the columns."""
+"""Most random combinations of column means that a card holds in place of the columns."""
 # An unknown share, uniform between 0 and 1, has a standard deviation of 0.29.
 LARGEST_DRIFT = 0.25
 _LEAST_SEPARATION = 1e-3
@@ -66,7 +66,7 @@ class DriftBaseline:
     sketch
         Random combinations of the column means, see `column_sketch`.
     num_nodes
-        Number of labelled source nodes.
+        Number of source nodes with the sampling error of the sketch.
     separation
         Distance of the class means, see `class_separation`.
     recalls
@@ -107,7 +107,7 @@ class DriftBaseline:
         ``mean`` and ``spread`` are the mean and the standard deviation of the target's columns over
         its observed nodes.
         """
-        change = column_sketch(mean, column_std) - self.sketch
+        change = column_sketch(mean, column_std, self.sketch.size) - self.sketch
         used = column_std > 0.0
         if not used.any():
             return 0.0
@@ -115,7 +115,7 @@ class DriftBaseline:
         ratio = float(np.maximum(spread[used] ** 2 / column_std[used] ** 2, 1.0).mean())
         chance = 1.0 / self.num_nodes + ratio / num_nodes
         # A mean of m squared normals has standard deviation sqrt(2 / m); allow three of those.
-        chance *= 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), SKETCH_SIZE)))
+        chance *= 1.0 + 3.0 * float(np.sqrt(2.0 / min(int(used.sum()), self.sketch.size)))
         excess = max(float((change**2).mean()) - chance, 0.0)
         # If the classes differ by less than chance, they explain no more than chance does.
         return min(float(np.sqrt(excess / (self.separation**2 + chance))), LARGEST_DRIFT)
@@ -127,7 +127,7 @@ class DriftBaseline:
         return drift * float(np.sqrt(size / (size - 1) * spread))
 
 
-def column_sketch(mean: FloatArray, column_std: FloatArray) -> FloatArray:
+def column_sketch(mean: FloatArray, column_std: FloatArray, size: int = SKETCH_SIZE) -> FloatArray:
     """Return random signed sums of the standardised column means, over the root of their number.
 
     The mean square of the difference of two sketches estimates that of the column means, so the
@@ -148,7 +148,7 @@ def column_sketch(mean: FloatArray, column_std: FloatArray) -> FloatArray:
         part = scaled[start : start + _BLOCK]
         signs = np.random.default_rng([2024, block]).choice([-1.0, 1.0], (SKETCH_SIZE, part.size))
         total += signs @ part
-    return np.asarray(total / np.sqrt(max(int(used.sum()), 1)))
+    return np.asarray(total[:size] / np.sqrt(max(int(used.sum()), 1)))
 
 
 def class_separation(
