@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -40,9 +38,7 @@ class Counting:
 
 
 def _source(card, predictor, graph, seed=0):
-    return Source(
-        predictor, graph, NODES, graph.labels[NODES], card.probe, card.reference, seed
-    )
+    return Source(predictor, graph, NODES, graph.labels[NODES], card.probe, card.reference, seed)
 
 
 def _run(card, predictor, graph, planned, seed=0, **other):
@@ -148,8 +144,12 @@ def test_an_environment_records_what_the_labels_say(card, graph, model):
         logits, labels = model(shifted)[NODES] / card.probe.temperature, graph.labels[NODES]
         assert found.shift == repr(shift)
         assert found.families == shift.families
-        assert found.accuracy == (logits.argmax(axis=1) == labels).mean()
-        assert found.temperature == pytest.approx(temperature.solve(logits, labels).temperature)
+        # Two thirds of the nodes, rounded to at most a standard error.
+        right = (logits.argmax(axis=1) == labels).mean()
+        assert found.accuracy == pytest.approx(right, abs=3 * (right * (1 - right) / 120) ** 0.5)
+        assert found.accuracy * 64 == int(found.accuracy * 64)
+        optimum = temperature.solve(logits, labels).temperature
+        assert found.temperature == pytest.approx(optimum, rel=0.3)
 
 
 def test_an_environments_seed_is_its_own_and_no_small_number():

@@ -148,14 +148,16 @@ def test_a_damaged_number_of_splits_is_refused(graph, model):
 
 
 def test_a_cheap_card_answers_as_a_thorough_one(graph, model):
-    """Both find the accuracy of a target whose shift is in the atlas."""
-    target = shifts.noise(1.2)(graph, seed=9)
-    truth = float((model(target).argmax(axis=1) == graph.labels)[NODES].mean())
+    """Both find the accuracy of targets whose shift is in the atlas."""
+    targets = [shifts.noise(1.2)(graph, seed=seed) for seed in (9, 10, 11)]
+    truth = [(model(target).argmax(axis=1) == graph.labels)[NODES].mean() for target in targets]
     for passes in (500, "thorough"):
         card = SourceCard.build(model, graph, NODES, compositions=20, budget=passes)
-        accuracy = recalibrate(model, target, card, NODES).accuracy
-        assert accuracy.low <= truth <= accuracy.high
-        assert accuracy.value == pytest.approx(truth, abs=0.06)
+        found = [recalibrate(model, target, card, NODES).accuracy for target in targets]
+        covered = [item.low <= right <= item.high for item, right in zip(found, truth, strict=True)]
+        assert all(covered)
+        missed = [item.value for item in found] - np.array(truth)
+        assert np.sqrt((missed**2).mean()) < 0.08  # two standard errors of 150 nodes
 
 
 def test_targets_with_attributes_take_passes_for_nodes_alone():

@@ -16,7 +16,6 @@ from graphtemper.models import SGC, SIGN
 from graphtemper.models.recognition import fingerprint
 from graphtemper.signals import node_signals
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.share_drift import SKETCH_SIZE
 
 NODES = np.arange(150, 300)
 # What a card does with an atlas does not depend on its size.
@@ -101,9 +100,10 @@ def test_a_card_answers_alike_before_and_after_it_has_travelled(card, model, tmp
 def test_a_card_is_small_and_holds_no_row_of_a_node(card, text):
     assert len(text) < MAX_BYTES
     content = json.loads(text)
-    # Classes, a covariance with its error, the fixed path of six nodes, the sketch, the atlas, and
-    # thirds of the confidences in each predicted class.
-    allowed = {3, 2, 6, 9, SKETCH_SIZE, len(card.environments), len(content["signals"])}
+    # Classes, a covariance with its error, the fixed path of six nodes, the atlas, and thirds of
+    # the confidences in each predicted class.
+    allowed = {3, 2, 6, 9, len(card.environments), len(content["signals"])}
+    assert len(content["population"]["sketch"]) <= 8
     allowed |= {len(node_signals.SIGNALS), len(node_signals.PLAIN_SIGNALS)}
 
     def check(value, where):
@@ -219,7 +219,7 @@ EDITS = [
     (("reference", "evidence", "covariance", 0, 0), 1e300, "'reference.evidence.covariance'"),
     (("reference", "evidence", "feature"), None, "evidence.feature'"),
     (("reference", "evidence", "held"), [1.0], "evidence.held'"),
-    (("population", "sketch"), [0.0], "population.sketch'"),
+    (("population", "sketch"), [0.0] * 129, "population.sketch'"),
     (("population", "separation"), 0.0, "population.separation'"),
     (("population", "recalls"), ..., "population.recalls'"),
     (("reference", "evidence", "edge_agreement"), ..., "edge_agreement' is missing"),
@@ -554,13 +554,18 @@ def test_no_digit_of_a_card_changes_unnoticed(text, tmp_path):
             SourceCard.load(_write(tmp_path, text[:place] + digit + text[place + 1 :]))
 
 
-def test_a_card_without_its_checksum_is_refused_and_one_of_schema_2_is_read(card, text, tmp_path):
+def test_a_card_without_its_checksum_is_refused_and_ones_of_earlier_schemas_are_read(
+    card, text, tmp_path
+):
     content = json.loads(text)
     assert content.pop("crc32")
     with pytest.raises(FileError, match="checksum"):
         SourceCard.load(_write(tmp_path, json.dumps(content)))
     content["schema"] = "graphtemper.card/2"
     assert SourceCard.load(_write(tmp_path, json.dumps(content))).to_json() == text
+    content["schema"] = "graphtemper.card/3"
+    content["population"]["sketch"] = [0.5] * 128
+    assert SourceCard.load(_write(tmp_path, content)).population.sketch.size == 128
 
 
 def test_white_space_and_order_do_not_matter_to_the_checksum(text, tmp_path):

@@ -18,8 +18,8 @@ def sealed(content: dict[str, Any], indent: int | None = None) -> str:
 
     Examples
     --------
-    >>> sealed({"schema": "graphtemper.card/3"})
-    '{"schema":"graphtemper.card/3","crc32":"623c2cd5"}'
+    >>> sealed({"schema": "graphtemper.card/4"})
+    '{"schema":"graphtemper.card/4","crc32":"67733a50"}'
     """
     separators = (",", ":") if indent is None else None
     return json.dumps(content | {_KEY: _checksum(content)}, indent=indent, separators=separators)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -308,10 +308,8 @@ def _both_show(first: Evidence, second: Evidence) -> tuple[Evidence, Evidence]:
     for name in COVARIANCES:
         pair = getattr(first, name), getattr(second, name)
         if None not in pair and not (shows(first, name) and shows(second, name)):
-            first, second = (
-                replace(item, **{name: Covariance(0.0, value.error)})
-                for item, value in zip((first, second), pair, strict=True)
-            )
+            none: list[dict[str, Any]] = [{name: Covariance(0.0, item.error)} for item in pair]
+            first, second = replace(first, **none[0]), replace(second, **none[1])
     return first, second
 
 

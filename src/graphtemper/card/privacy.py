@@ -72,11 +72,14 @@ def secret_seed(seed: int, nodes: NDArray[np.int64], labels: NDArray[np.int64]) 
     --------
     >>> nodes = np.arange(3)
     >>> one = secret_seed(0, nodes, np.array([0, 1, 1]))
-    >>> one == secret_seed(0, nodes[::-1], np.array([1, 1, 0])), one == secret_seed(0, nodes, nodes)
+    >>> one == secret_seed(0, nodes[::-1], np.array([4, 4, 2])), one == secret_seed(0, nodes, nodes)
     (True, False)
     """
     order = np.argsort(nodes, kind="stable")
-    content = np.stack([nodes[order], labels[order]]).astype("<i8").tobytes()
+    # Classes by first occurrence, so that their numbers do not matter.
+    _, first, places = np.unique(labels[order], return_index=True, return_inverse=True)
+    named = np.argsort(np.argsort(first))[places]
+    content = np.stack([nodes[order], named]).astype("<i8").tobytes()
     salt = f"graphtemper card {seed}".encode()
     return int.from_bytes(hashlib.pbkdf2_hmac("sha256", content, salt, _ROUNDS)[:16], "little")
 

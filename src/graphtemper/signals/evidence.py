@@ -183,9 +183,9 @@ def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covaria
     classified = graph.classified
     everywhere = observation.centre
     if everywhere is None:
-        everywhere = _sample(classified, observation.seed)
+        everywhere = _sample(observation, classified)
     observes_all = observation.num_nodes == classified.size
-    nodes = everywhere if observes_all else _sample(observation.nodes, observation.seed)
+    nodes = everywhere if observes_all else _sample(observation, observation.nodes)
     rows = None if everywhere.size == graph.num_nodes else np.union1d(everywhere, nodes)
     centre = None if rows is None else np.searchsorted(rows, everywhere)
     at = nodes if rows is None else np.searchsorted(rows, nodes)
@@ -199,12 +199,13 @@ def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covaria
     return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)
 
 
-def _sample(nodes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+def _sample(observation: Observation, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the nodes, or a sorted sample of `ENOUGH_NODES` if there are more."""
     if nodes.size <= ENOUGH_NODES:
         return nodes
-    sample = stream(seed, "measured nodes").choice(nodes, ENOUGH_NODES, replace=False)
-    return np.sort(sample)
+    salt = stream(observation.seed, "measured nodes").integers(2**64, dtype=np.uint64)
+    draws = perturb.mixed(observation.node_keys[nodes] + salt)
+    return np.sort(nodes[np.argpartition(draws, ENOUGH_NODES)[:ENOUGH_NODES]])
 
 
 def noise_agreement(
@@ -212,7 +213,7 @@ def noise_agreement(
 ) -> float:
     """Return how often two noisy passes agree, over the observed nodes or a sample of them."""
     std = observation.column_moments[1] if column_std is None else column_std
-    rows = _sample(observation.nodes, observation.seed)
+    rows = _sample(observation, observation.nodes)
     runs = perturb.feature_noise(
         observation.predictor,
         observation.graph,
@@ -222,6 +223,7 @@ def noise_agreement(
         column_std=std,
         clean=observation.all_logits * observation.temperature,
         rows=None if rows.size == observation.graph.num_nodes else rows,
+        keys=observation.node_keys,
     )
     votes = perturb.count_votes(runs)
     return 1.0 - signals.pairwise_disagreement(votes)
@@ -241,11 +243,9 @@ def _held_out_agreement(observation: Observation, probe: Probe, held_out: HeldOu
     rng = stream(observation.seed, "held-out edges")
     values = []
     for _ in range(probe.passes_over(observation.num_nodes)):
-        keep = rng.random(len(edges)) >= probe.edge_share
+        keep = perturb.kept_links(observation.link_keys, probe.edge_share, rng)
         if observation.part is not None:
             keep[observation.part.links] = False
-        if keep.all():
-            keep[rng.integers(len(edges))] = False
         logits = run(keep)
         held_out.add(logits / probe.temperature, edges[~keep])
         values.append(observation.agreement(logits, edges[~keep]))
@@ -259,7 +259,7 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
 def _snr(observation: Observation) -> float | None:
     features, predictions = observation.graph.features, observation.all_predictions
     if observation.graph.num_nodes > ENOUGH_NODES:
-        rows = _sample(np.arange(observation.graph.num_nodes), observation.seed)
+        rows = _sample(observation, np.arange(observation.graph.num_nodes))
         features, predictions = features[rows], predictions[rows]
     try:
         return signals.snr_estimate(features, predictions)

@@ -223,6 +223,12 @@ class ClassMoments:
         return cls(counts / counts.sum(), sums / np.maximum(counts, 1.0)[:, None])
 
     @property
+    def class_order(self) -> NDArray[np.intp]:
+        """The classes by share, own offset and size of their offsets, whatever their numbers."""
+        size = (self.offsets**2).sum(axis=1)
+        return np.lexsort([size.round(9), np.diag(self.offsets).round(9), self.shares.round(9)])
+
+    @property
     def between(self) -> FloatArray:
         """Covariance of the class offsets, sum_k pi_k m_k m_k^T."""
         return np.asarray((self.offsets.T * self.shares) @ self.offsets)
@@ -272,9 +278,26 @@ def transfer(
     classes = moments.shares.size
     residual = covariance - gain**2 * moments.between
     values, vectors = np.linalg.eigh(residual)
+    # Directions have the same sign whatever the order of classes.
+    vectors = vectors * np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(classes)])
     floor = _FLOOR * float(np.trace(covariance)) / classes
-    labels = np.repeat(np.arange(classes), np.round(moments.shares * DRAWS).astype(np.int64))
-    noise = np.random.default_rng(0).standard_normal((labels.size, classes))
-    spread = noise * np.sqrt(np.maximum(values, floor)) @ vectors.T
+    order = moments.class_order
+    counts = np.round(moments.shares * DRAWS).astype(np.int64)[order]
+    labels = np.repeat(order, counts)
+    spread = _noise(counts) * np.sqrt(np.maximum(values, floor)) @ vectors.T
     logits = mean + gain * moments.offsets[labels] + spread
     return ClassModel(logits - logits.mean(axis=1, keepdims=True), labels)
+
+
+def _noise(counts: NDArray[np.int64]) -> FloatArray:
+    """Return normal numbers, a row per draw and a column per direction, for classes of given sizes.
+
+    Two classes may be mirror images of each other, so both get the same draws, in pairs of opposite
+    sign.
+    """
+    rng = np.random.default_rng(0)
+    if counts.size != 2:
+        return np.asarray(rng.standard_normal((int(counts.sum()), counts.size)))
+    half = rng.standard_normal((int(counts.max() + 1) // 2, 2))
+    both = np.stack([half, -half], axis=1).reshape(-1, 2)
+    return np.vstack([both[:count] for count in counts])

@@ -18,7 +18,7 @@ from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.operators import adjacency, column_moments, graph_moments
 from graphtemper.models.predictor import Passes, Predictor, checked_logits, passes_of, predict
 from graphtemper.signals import passes as perturb
-from graphtemper.signals.passes import Kind
+from graphtemper.signals.passes import Keys, Kind
 from graphtemper.signals.pointwise import kappa
 
 
@@ -223,6 +223,16 @@ class Observation:
         return self._subject.memo
 
     @property
+    def node_keys(self) -> Keys:
+        """A number per node of the graph by its content, see `signals.passes.node_keys`."""
+        return self._subject.node_keys
+
+    @property
+    def link_keys(self) -> Keys:
+        """A number per link by the content of its ends, see `signals.passes.link_keys`."""
+        return self._subject.link_keys
+
+    @property
     def neighbours(self) -> sp.csr_matrix:
         """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
         return self._subject.neighbours
@@ -292,6 +302,14 @@ class _Subject:
         if self.nodes.size == self.graph.num_nodes:
             return self.column_moments
         return column_moments(self.graph.features[self.nodes])
+
+    @cached_property
+    def node_keys(self) -> Keys:
+        return perturb.node_keys(self.graph)
+
+    @cached_property
+    def link_keys(self) -> Keys:
+        return perturb.link_keys(self.graph, self.node_keys)
 
     @cached_property
     def neighbours(self) -> sp.csr_matrix:

@@ -2,6 +2,11 @@
 
 Passes come one at a time, so M passes never hold (M, N, K) numbers; votes are counted as they come.
 The model itself takes the passes, see `graphtemper.models.predictor`.
+
+Random draws belong to what a node is, not to its number: nodes are drawn for in the order of a hash
+of their features, degree and neighbours (`node_keys`), and edges are held out by a hash of their
+ends (`kept_links`). Renumbering nodes or reordering edges then changes no draw, except among nodes
+that are alike.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +23,9 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import checked_level
 from graphtemper._core.reproducible import Seed, stream
 from graphtemper.errors import InputError
+from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import graph_moments
+from graphtemper.graph.operators import adjacency, graph_moments, row_blocks
 from graphtemper.models.predictor import Predictor, passes_of
 
 # Number of votes (nodes times passes) beyond which more passes are not worth their time.
@@ -55,6 +61,123 @@ class Probe:
         would only reduce an error that is already smaller than the atlas can resolve.
         """
         return max(fewest, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
+
+
+Keys = NDArray[np.uint64]
+_ROUNDS = 3
+
+
+def node_keys(graph: Graph) -> Keys:
+    """Return a number per node, (N,), that depends on its content and not on its place.
+
+    It hashes features and degree and, where nodes are alike, their neighbours up to three steps
+    away. Nodes that are still alike get different numbers by their place.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [2.0], [2.0], [2.0]], edges=[[0, 1], [1, 2], [2, 3]])
+    >>> turned = Graph(features=[[2.0], [2.0], [2.0], [1.0]], edges=[[1, 0], [3, 2], [2, 1]])
+    >>> bool((node_keys(g) == node_keys(turned)[::-1]).all())
+    True
+    """
+    keys = mixed(_row_sums(graph.features) + mixed(graph.degrees.astype(np.uint64)))
+    order = np.argsort(keys, kind="stable")
+    for _ in range(_ROUNDS):
+        alike = _alike(keys, order)
+        if not alike.any():
+            return keys
+        tied = np.flatnonzero(alike)
+        near = adjacency(graph)[tied]
+        sums = _sums(mixed(keys)[near.indices], near.indptr)
+        keys[tied] = mixed(keys[tied] + mixed(sums))
+        order = np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+    sizes = np.diff(np.r_[starts, ranked.size])
+    place = np.arange(ranked.size) - np.repeat(starts, sizes)
+    keys[order] = mixed(ranked + place.astype(np.uint64))
+    return keys
+
+
+def mixed(values: Keys) -> Keys:
+    """Return well-mixed 64-bit numbers: the finaliser of SplitMix64 (Steele et al., 2014)."""
+    x = values + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+def _alike(keys: Keys, order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return which keys occur more than once."""
+    ranked = keys[order]
+    same = ranked[1:] == ranked[:-1]
+    alike = np.zeros(keys.size, dtype=bool)
+    alike[order[1:][same]] = alike[order[:-1][same]] = True
+    return alike
+
+
+def _row_sums(features: Features) -> Keys:
+    """Return sums of the entries' bits times a random odd number per column, modulo 2^64."""
+    count, width = features.shape
+    drawn = np.random.default_rng(2024).integers(2**64, size=width, dtype=np.uint64)
+    odd = np.asarray(drawn | np.uint64(1))
+    if not isinstance(features, np.ndarray):
+        bits = _bits(features.data) * odd[features.indices]
+        return _sums(bits, features.indptr)
+    sums = np.empty(count, dtype=np.uint64)
+    for rows in row_blocks(count, width):
+        sums[rows] = np.einsum("ij,j->i", _bits(features[rows]), odd)
+    return sums
+
+
+def _bits(values: NDArray[np.float32]) -> Keys:
+    positive_zero = np.ascontiguousarray(values, dtype=np.float32) + np.float32(0.0)
+    return positive_zero.view(np.uint32).astype(np.uint64)
+
+
+def _sums(values: Keys, starts: NDArray[np.signedinteger[Any]]) -> Keys:
+    """Return the sums, modulo 2^64, of consecutive groups of values."""
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    return np.asarray(total[starts[1:]] - total[starts[:-1]])
+
+
+class OrderedDraws(np.random.Generator):
+    """A generator whose normal numbers for N nodes come in the order of the nodes' keys."""
+
+    def __init__(self, rng: np.random.Generator, keys: Keys) -> None:
+        super().__init__(rng.bit_generator)
+        order = np.argsort(keys, kind="stable")
+        self._place = np.empty_like(order)
+        self._place[order] = np.arange(order.size)
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Return standard normal numbers; the first axis of ``size`` may be the nodes."""
+        draws = super().standard_normal(size, dtype=dtype, out=out)
+        nodes = isinstance(size, tuple) and len(size) == 2 and size[0] == self._place.size
+        return draws[self._place] if nodes else draws
+
+
+def link_keys(graph: Graph, keys: Keys) -> Keys:
+    """Return a number per link, (E,), that depends on the keys of its ends."""
+    ends = mixed(keys)
+    return np.asarray(ends[graph.links[:, 0]] + ends[graph.links[:, 1]])
+
+
+def kept_links(keys: Keys, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Return which links to keep, by their keys: all but a random share, and never all of them.
+
+    Examples
+    --------
+    >>> g = Graph(features=np.arange(6.0)[:, None], edges=[[0, 1], [2, 3], [4, 5]])
+    >>> keep = kept_links(link_keys(g, node_keys(g)), 0.0, np.random.default_rng(0))
+    >>> int(keep.sum())
+    2
+    """
+    draws = mixed(keys + rng.integers(2**64, dtype=np.uint64))
+    keep = draws >= np.uint64(min(int(share * 2.0**64), 2**64 - 1))
+    if keep.size and keep.all():
+        keep[draws.argmin()] = False
+    return np.asarray(keep)
 
 
 Kind = Literal["feature", "edge", "both"]
@@ -99,12 +222,14 @@ def feature_noise(
     column_std: FloatArray | None = None,
     clean: FloatArray | None = None,
     rows: NDArray[np.int64] | None = None,
+    keys: Keys | None = None,
 ) -> Iterator[FloatArray]:
     """Yield the logits (N, K) under ``level`` x column std x N(0, 1), drawn ``passes`` times.
 
     ``column_std`` replaces the graph's own standard deviations, for instance by the source's.
     ``clean`` are the logits of all nodes without noise, if they are already available. ``rows``
-    are the nodes to return logits for, (n, K) per pass; default all.
+    are the nodes to return logits for, (n, K) per pass; default all. ``keys`` are those of
+    `node_keys`, if they are already available.
 
     Examples
     --------
@@ -116,7 +241,7 @@ def feature_noise(
     """
     _check_count(passes, 1)
     strength = checked_level("noise", level, 0.0)
-    rng = stream(seed, "feature_noise")
+    rng = OrderedDraws(stream(seed, "feature_noise"), node_keys(graph) if keys is None else keys)
     std = graph_moments(graph)[1] if column_std is None else column_std
     return passes_of(predictor).noisy(graph, strength * std, passes, rng, clean=clean, rows=rows)
 
@@ -136,16 +261,18 @@ def edge_dropout(
     """
     _check_count(passes, 1)
     dropped = round(checked_level("drop", share, 0.0, 1.0) * len(graph.links))
-    subsets = _random_subsets(len(graph.links), dropped, passes, stream(seed, "edge_dropout"))
+    subsets = _random_subsets(graph, dropped, passes, stream(seed, "edge_dropout"))
     return map(passes_of(predictor).edge_runner(graph), subsets)
 
 
 def _random_subsets(
-    num_edges: int, dropped: int, passes: int, rng: np.random.Generator
+    graph: Graph, dropped: int, passes: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.bool_]]:
+    keys = link_keys(graph, node_keys(graph))
     for _ in range(passes):
-        keep = np.ones(num_edges, dtype=bool)
-        keep[rng.permutation(num_edges)[:dropped]] = False
+        draws = mixed(keys + rng.integers(2**64, dtype=np.uint64))
+        keep = np.ones(keys.size, dtype=bool)
+        keep[np.argsort(draws, kind="stable")[:dropped]] = False
         yield keep
 
 

@@ -47,7 +47,7 @@ from graphtemper.signals.covariances import (
     ratio_of_sums,
 )
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import Probe, feature_noise
+from graphtemper.signals.passes import OrderedDraws, Probe, feature_noise, kept_links
 
 Float32 = NDArray[np.float32]
 
@@ -245,7 +245,8 @@ class _Passes:
         self._mean, self._size = (
             values.astype(np.float32) for values in (mean, probe.noise_level * std)
         )
-        self._rng = stream(observation.seed, "shared passes")
+        self._links = observation.link_keys
+        self._rng = OrderedDraws(stream(observation.seed, "shared passes"), observation.node_keys)
         self._reader = _reader(observation, probe.noise_level, self._rng) if probe.copies else None
         self._part = observation.part
         self._own: OwnViews | None = observation.memo.get(OWN_VIEWS)
@@ -330,11 +331,9 @@ class _Passes:
 
     def kept(self) -> NDArray[np.bool_]:
         """Return which edges to read: all but a random share, and never all of them."""
-        keep = self._rng.random(len(self._graph.links)) >= self._probe.edge_share
+        keep = kept_links(self._links, self._probe.edge_share, self._rng)
         if self._part is not None:
             keep[self._part.links] = False
-        if keep.size and keep.all():
-            keep[self._rng.integers(keep.size)] = False
         return keep
 
 
@@ -348,7 +347,8 @@ def _reader(observation: Observation, level: float, rng: np.random.Generator) ->
 
 def noisy_passes(observation: Observation, level: float, passes: int) -> Iterator[FloatArray]:
     """Yield the logits of the observed nodes under noise of the graph's own size."""
-    reader = _reader(observation, level, stream(observation.seed, "feature_noise"))
+    rng = OrderedDraws(stream(observation.seed, "feature_noise"), observation.node_keys)
+    reader = _reader(observation, level, rng)
     while passes and reader is not None:
         logits = reader.logits(noisy=True)
         if logits is None:  # the module is not linear in the features of this graph
@@ -364,6 +364,7 @@ def noisy_passes(observation: Observation, level: float, passes: int) -> Iterato
             passes,
             seed,
             column_std=observation.column_moments[1],
+            keys=observation.node_keys,
         ):
             yield logits[observation.nodes]
 
