@@ -15,10 +15,10 @@ from graphtemper import SourceCard, csbm
 from graphtemper.card.atlas import environment_seed, plan
 from graphtemper.card.data import ClassProfile
 from graphtemper.card.privacy import (
+    coarse_baseline,
     coarse_columns,
     coarse_evidence,
     coarse_moments,
-    coarse_population,
     coarse_profile,
     rounded_counts,
     secret_seed,
@@ -200,7 +200,7 @@ def test_the_sketch_does_not_tell_members_from_others():
         mean, std = column_moments(graph.features)
         std = coarse_columns(graph, std)
         whole = DriftBaseline.measure(graph, nodes, labels, labels, 2, std)
-        card = coarse_population(whole, labels, std, seed)
+        card = coarse_baseline(whole, labels, std, seed)
         for kept, sketch in ((exact, whole.sketch), (stored, card.sketch)):
             centre = column_sketch(mean, std, sketch.size)
             score = graph.features @ projection(std, sketch.size).T @ (sketch - centre)
@@ -281,7 +281,7 @@ def test_two_cards_that_differ_by_a_node_do_not_show_its_features_or_logits():
             nodes = np.arange(size)
             labels = rng.integers(0, 2, size)
             whole = DriftBaseline.measure(graph, nodes, labels, labels, 2, std)
-            card = coarse_population(whole, labels, std, secret_seed(0, nodes, labels))
+            card = coarse_baseline(whole, labels, std, secret_seed(0, nodes, labels))
             sums.append(size * card.sketch)
             seen = Observation(logits, graph, nodes)
             means.append(size * coarse_evidence(_evidence(seen), seen).mean)

@@ -199,9 +199,9 @@ class Source:
 
     ``probe`` and ``reference`` are those of environments; ``signals`` are the source's own, which
     may have been measured on more splits (default: the same). ``seed`` draws the shifts and the
-    nodes that are scored; it is a secret (`graphtemper.card.privacy`). ``own`` are the views without
-    neighbours, which shifts of the edges leave as they are. Plain data, so that it can travel to a
-    worker.
+    nodes that are scored; it is a secret (`graphtemper.card.privacy`). ``own`` are the views
+    without neighbours, which shifts of the edges leave as they are. Plain data, so that it can
+    travel to a worker.
     """
 
     predictor: Predictor

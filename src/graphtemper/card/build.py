@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,19 +41,15 @@ from graphtemper.shifts import Shift
 from graphtemper.signals import copies as copies_of_nodes
 from graphtemper.signals import evidence, shared_passes
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import (
     FEW_SIGNALS,
     LEAD,
     LOGIT_SIGNALS,
-    Evidence,
     Probe,
     Reference,
 )
-from graphtemper.signals.gains import COVARIANCES, shows
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
-from graphtemper.signals.share_drift import DriftBaseline
 
 FEWEST_NODES = 50
 """Fewer labelled nodes than this measure an accuracy too poorly to learn from."""
@@ -133,7 +129,7 @@ def build(
         inside, few = probe, measured
         if spent.inside != spent.shared_splits:
             inside = replace(probe, shared_splits=spent.inside)
-            measured, few = _both_show(measured, evidence.measure(observation, inside))
+            measured, few = privacy.both_show(measured, evidence.measure(observation, inside))
         reference = Reference(measured, moments, accuracy)
         compared = reference if few is measured else Reference(few, moments, accuracy)
         at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
@@ -160,7 +156,7 @@ def build(
         fingerprint=recorded,
         probe=probe,
         reference=reference,
-        population=_population(observation, labels, probe, secret),
+        population=privacy.coarse_population(observation, labels, probe, secret),
         environments=tuple(surveyed),
         names={kind: item.names for kind, item in fitted.items()},
         kernels={kind: item.kernel for kind, item in fitted.items()},
@@ -299,36 +295,8 @@ def _at_source_temperature(observation: Observation, labels: NDArray[np.int64]) 
     return observation.at(coarse_log(fitted.temperature, labels.size))
 
 
-def _both_show(first: Evidence, second: Evidence) -> tuple[Evidence, Evidence]:
-    """Return two measurements of the source without the covariances that one of them misses.
-
-    Otherwise targets, which are compared with the first, would have a signal that environments,
-    which are compared with the second, have not.
-    """
-    for name in COVARIANCES:
-        pair = getattr(first, name), getattr(second, name)
-        if None not in pair and not (shows(first, name) and shows(second, name)):
-            none: list[dict[str, Any]] = [{name: Covariance(0.0, item.error)} for item in pair]
-            first, second = replace(first, **none[0]), replace(second, **none[1])
-    return first, second
-
-
 def _accuracy(observation: Observation, labels: NDArray[np.int64]) -> float:
     return float(coarse_share((observation.predictions == labels).mean(), labels.size))
-
-
-def _population(
-    observation: Observation, labels: NDArray[np.int64], probe: Probe, secret: int
-) -> DriftBaseline:
-    exact = DriftBaseline.measure(
-        observation.graph,
-        observation.nodes,
-        labels,
-        observation.predictions,
-        observation.num_classes,
-        probe.column_std,
-    )
-    return privacy.coarse_population(exact, labels, probe.column_std, secret)
 
 
 def _node_responses(

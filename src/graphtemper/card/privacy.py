@@ -46,8 +46,8 @@ from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments, row_blocks
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.covariances import Covariance
-from graphtemper.signals.evidence import Evidence
-from graphtemper.signals.gains import ClassMoments
+from graphtemper.signals.evidence import Evidence, Probe
+from graphtemper.signals.gains import COVARIANCES, ClassMoments, shows
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
 
@@ -158,6 +158,20 @@ def coarse_evidence(evidence: Evidence, observation: Observation) -> Evidence:
     )
 
 
+def both_show(first: Evidence, second: Evidence) -> tuple[Evidence, Evidence]:
+    """Return two measurements of the source without the covariances that one of them misses.
+
+    Otherwise targets, which are compared with the first, would have a signal that environments,
+    which are compared with the second, have not.
+    """
+    for name in COVARIANCES:
+        pair = getattr(first, name), getattr(second, name)
+        if None not in pair and not (shows(first, name) and shows(second, name)):
+            none: list[dict[str, Any]] = [{name: Covariance(0.0, item.error)} for item in pair]
+            first, second = replace(first, **none[0]), replace(second, **none[1])
+    return first, second
+
+
 def _centred(matrix: FloatArray) -> FloatArray:
     rows = matrix - matrix.mean(axis=0)
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
@@ -225,12 +239,27 @@ def rounded_counts(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArr
 
 
 def coarse_population(
+    observation: Observation, labels: NDArray[np.int64], probe: Probe, secret: int
+) -> DriftBaseline:
+    """Measure what class shares are compared with: a short sketch with noise, rounded recalls.
+
+    ``num_nodes`` is the number of nodes whose sampling error is that of the sketch.
+    """
+    exact = DriftBaseline.measure(
+        observation.graph,
+        observation.nodes,
+        labels,
+        observation.predictions,
+        observation.num_classes,
+        probe.column_std,
+    )
+    return coarse_baseline(exact, labels, probe.column_std, secret)
+
+
+def coarse_baseline(
     exact: DriftBaseline, labels: NDArray[np.int64], column_std: FloatArray, secret: int
 ) -> DriftBaseline:
-    """Return a shorter sketch with noise, and rounded recalls.
-
-    ``num_nodes`` becomes the number of nodes whose sampling error is that of the sketch.
-    """
+    """Return a baseline with a shorter sketch that carries noise, and rounded recalls."""
     n = exact.num_nodes
     # More numbers than columns would average the noise out.
     most = min(SKETCH_SIZE, max(int((column_std > 0.0).sum()), 1))
