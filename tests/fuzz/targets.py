@@ -22,7 +22,7 @@ from graphtemper.card.journal import Journal
 from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
-from graphtemper.monitor import Entry, Log, find_logits
+from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track_record
 from graphtemper.recalibration.label_files import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, ShardedGraph, convert_graph
@@ -63,7 +63,19 @@ class Target:
 
 def read_log(path):
     log = Log(path, "card")
-    return log.entries(), log.missed(), log.snapshots(), log.reported()
+    return (
+        *(log.entries(), log.missed(), log.snapshots(), log.reported()),
+        *(log.history(), track_record(log), log.learned()),
+    )
+
+
+def write_log(path):
+    """Write a log with late labels."""
+    log = Log(path, "card")
+    log.append(replace(ENTRY, name="a", when="2026-05"), [Missed("b", "damaged")])
+    log.append(replace(ENTRY, name="c"), stamp="s")
+    again = replace(ENTRY, name="c", revision=1)
+    log.add_labels(Labelled("a", 1, 10, 0.7, 0.0, 0.1, 0.1), "{}", [again], after="c")
 
 
 def read_watched(path):
@@ -245,7 +257,7 @@ TARGETS = {
     "upstream.npz": Target(write_upstream, lambda path: datasets._convert(path, "any")),
     "cell.json": Target(write_cell, read_cell),
     "card.json.part": Target(write_journal, read_journal),
-    "watch.sqlite": Target(lambda path: Log(path, "card").append(ENTRY), read_log),
+    "watch.sqlite": Target(write_log, read_log),
     "outcome.json": Target(
         write_text(json.dumps(OUTCOME)), lambda path: render_results(path.parent, [path.stem])
     ),

@@ -230,7 +230,10 @@ class Log:
         """Return the text of the card that has learned from labels, if any, and the revision."""
         with self._reading() as base:
             texts = [row[0] for row in rows(base, self.path, "SELECT card FROM learned")]
-            return texts[0] if texts else None, _revision(base)
+            text, revision = texts[0] if texts else None, _revision(base)
+        if not isinstance(text, str | None):
+            raise FileError(f"{self.path} holds a card that is not text; it is damaged.")
+        return text, revision
 
     def missed(self) -> list[Missed]:
         """Return the snapshots that could not be measured before a later one was."""
@@ -325,7 +328,10 @@ class Log:
 
 
 def _revision(base: sqlite3.Connection) -> int:
-    return int(base.execute("SELECT coalesce(max(revision), 0) FROM labels").fetchone()[0])
+    value = base.execute("SELECT coalesce(max(revision), 0) FROM labels").fetchone()[0]
+    if not isinstance(value, int):
+        raise FileError("the labels of the log have no revision; it is damaged.")
+    return value
 
 
 def _values(entry: Entry) -> list[Any]:

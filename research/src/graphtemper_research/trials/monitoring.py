@@ -1,8 +1,13 @@
 """A model watched over time: a block model that drifts, one that does not, graphs in time order.
 
 The models are trained and their cards made before the first snapshot. Labels of the snapshots only
-score: the error of the estimated accuracy, and how soon after the true change the alarm came. Each
+score: the error of the estimated accuracy, and how soon after the true change alarms came. Each
 series has a log on disk, from which an interrupted run resumes.
+
+Graphs in time order are watched a second time with late labels: those of a snapshot come when
+`LAG` more have been measured, the card learns from them, and the snapshots since then are answered
+again. What is scored is the first answer to each snapshot, which knows labels up to `LAG`
+snapshots before it.
 """
 
 from __future__ import annotations
@@ -23,7 +28,15 @@ from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
-from graphtemper.monitor import Log, Snapshot, alarms, fingerprint, follow, windows
+from graphtemper.monitor import (
+    Entry,
+    Log,
+    Snapshot,
+    add_labels,
+    fingerprint,
+    follow,
+    windows,
+)
 from graphtemper.monitor.page import write_page
 from graphtemper.monitor.standing import read_log
 from graphtemper.recalibration.report import style
@@ -41,12 +54,14 @@ from graphtemper_research.trials.pairs import early
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA = "graphtemper.monitoring_cell/1"
+SCHEMA = "graphtemper.monitoring_cell/2"
 # Articles by date, and accounts from the oldest to the newest.
 IN_TIME = ("pubmed", "twitch_de")
 DRAWN = ("drift", "steady")
 SERIES = (*DRAWN, *IN_TIME)
-FALSE_ALARMS = 0.01
+FALSE_ALARMS, FALSE_DROPS = 0.01, 0.05
+# Snapshots from one to its labels.
+LAG = 2
 # The drifting model's homophily: constant, then falling at a constant rate.
 START, END, CONSTANT = 0.85, 0.65, 0.3
 NODES, DEGREE, SNR, FEATURES = 500, 8.0, 1.0, 6
@@ -99,11 +114,12 @@ def measure(
         begun = now
         if progress is not None:
             progress(len(costs), len(course.snapshots))
-    entries = log.entries()
+    entries, late = log.entries(), _late(out, name, course)
     costs = [{"seconds": None, "growth": None}] * (len(entries) - len(costs)) + costs
-    found = alarms(entries, FALSE_ALARMS)
-    write_page(out / f"{name}.html", read_log(log, course.card, false_alarms=FALSE_ALARMS))
-    positions = {alarm.position for alarm in found}
+    standing = read_log(log, course.card, false_alarms=FALSE_ALARMS, false_drops=FALSE_DROPS)
+    write_page(out / f"{name}.html", standing)
+    changed = {change.position for change in standing.changes}
+    dropped = {drop.position for drop in standing.drops}
     return [
         {
             "series": name,
@@ -113,13 +129,32 @@ def measure(
             "low": entry.low,
             "high": entry.high,
             "verdict": entry.verdict,
-            "alarm": "alarm" if position in positions else "",
+            "alarm": "alarm" if position in changed else "",
+            "drop": "drop" if position in dropped else "",
+            "source": standing.source,
+            "late": answer.accuracy,
+            "late_low": answer.low,
+            "late_high": answer.high,
             **cost,
         }
-        for position, (snapshot, entry, cost) in enumerate(
-            zip(course.snapshots, entries, costs, strict=True)
+        for position, (snapshot, entry, answer, cost) in enumerate(
+            zip(course.snapshots, entries, late, costs, strict=True)
         )
     ]
+
+
+def _late(out: Path, name: str, course: Course) -> list[Entry]:
+    """Watch a graph in time order with late labels; return the first answers to its snapshots."""
+    log = Log(out / f"{name}_labels.sqlite", fingerprint(course.card))
+    if name in DRAWN:
+        return Log(out / f"{name}.sqlite", fingerprint(course.card)).entries()
+    known = {row.name for row in log.labelled()}
+    for position in range(len(course.snapshots)):
+        until = course.snapshots[: position + 1]
+        list(follow(course.model, until, course.card, log))
+        if position >= LAG and until[position - LAG].name not in known:
+            add_labels(course.model, until, course.card, log, until[position - LAG].name)
+    return log.entries()
 
 
 def summarise(cells: Sequence[Cell]) -> Rows:
@@ -148,8 +183,19 @@ def _compare(cell: Cell) -> list[Comparison]:
             f"{len(rows)} snapshots",
         ),
     ]
+    dropped = [position for position, row in enumerate(rows) if row["drop"]]
+    false = [k for k in dropped if rows[k]["true"] >= rows[k]["source"]]
+    comparisons.append(at_most("drops that were none", len(false), 0))
     if name in IN_TIME:
-        return [*comparisons, reported("alarms", len(alarmed))]
+        gaps = [abs(row["late"] - row["true"]) for row in rows]
+        held = [row["late_low"] <= row["true"] <= row["late_high"] for row in rows]
+        return [
+            *comparisons,
+            reported("alarms of slow changes", len(alarmed)),
+            reported("snapshots that are drops", len(dropped)),
+            reported(f"labels {LAG} snapshots late: error", float(np.mean(gaps))),
+            reported(f"labels {LAG} snapshots late: coverage", float(np.mean(held))),
+        ]
     early_alarms = [position for position in alarmed if change is None or position < change]
     comparisons.append(at_most("false alarms", len(early_alarms), 0))
     if change is not None:
@@ -161,6 +207,18 @@ def _compare(cell: Cell) -> list[Comparison]:
                 "an alarm",
                 late is not None,
                 note=f"the change begins at {change} of {len(rows)} and takes the rest of them",
+            )
+        )
+        first = next((position for position in dropped if position >= change), None)
+        truth = float("nan") if first is None else rows[first]["true"]
+        comparisons.append(
+            Comparison(
+                "snapshots from the change to the drop",
+                float("nan") if first is None else first - change,
+                "a drop",
+                first is not None,
+                note=f"the true accuracy was {truth:.3f} there, {rows[0]['source']:.3f} at the "
+                "source",
             )
         )
     if name == "drift" and not cell["quick"] and rows[0]["seconds"] is not None:
@@ -234,9 +292,14 @@ def _truth(model: LinearGNN, snapshot: Snapshot) -> float:
 
 
 def _some(rows: Sequence[Row]) -> list[Row]:
-    """Return a dozen snapshots and every alarm."""
+    """Return a dozen snapshots, every alarm, and the first drop."""
     step = max(len(rows) // 12, 1)
-    return [row for position, row in enumerate(rows) if position % step == 0 or row["alarm"]]
+    first = next((position for position, row in enumerate(rows) if row["drop"]), None)
+    return [
+        row
+        for position, row in enumerate(rows)
+        if position % step == 0 or row["alarm"] or position == first
+    ]
 
 
 _TABLE = Table(
@@ -248,6 +311,8 @@ _TABLE = Table(
         Column(interval, "interval"),
         Column("verdict"),
         Column("alarm"),
+        Column("drop"),
+        Column("late", "with late labels", ".3f"),
     ),
     _some,
 )
@@ -265,12 +330,18 @@ def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
         axes.fill_between(x, low, high, color=style.SKY, alpha=0.35, linewidth=0)
         axes.plot(x, true, ".", color=style.GREY, markersize=3, alpha=0.6, label="true")
         axes.plot(x, said, color=style.BLUE, linewidth=1.2, label="estimated, 90 % interval")
+        axes.axhline(some[0]["source"], color=style.GREY, linestyle="--", linewidth=0.8)
         for position, row in enumerate(some):
             if row["alarm"]:
                 axes.axvline(position + 1, color=style.RED, linestyle=":", linewidth=1.2)
+        drops = [position + 1 for position, row in enumerate(some) if row["drop"]]
+        axes.plot(drops, [low.min()] * len(drops), "|", color=style.RED, markersize=5)
+        if name in IN_TIME:
+            late = [row["late"] for row in some]
+            axes.plot(x, late, color=style.ORANGE, linewidth=1.0, label="with late labels")
         axes.set(title=name, ylabel="accuracy", xlim=(1, len(some)))
         axes.legend(loc="lower left", ncols=2)
-    axes.set_xlabel("snapshot (red: alarm)")
+    axes.set_xlabel("snapshot (dotted: slow change, ticks: drop, dashed: accuracy at the source)")
 
 
 def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
@@ -278,6 +349,7 @@ def _settings(cells: Sequence[Cell], rows: Sequence[Row]) -> dict[str, Any]:
         "series": frame.distinct(cells, "series"),
         "nodes": NODES,
         "false alarms": FALSE_ALARMS,
+        "false drops": FALSE_DROPS,
         "quick": cells[0]["quick"],
     }
 
@@ -290,8 +362,10 @@ BENCH = Bench(
 *drift*: a block model whose homophily is constant for three tenths of the snapshots and then
 falls at a constant rate; *steady*: one that does not change; *pubmed*, *twitch_de*: a model of
 the earlier half of articles or accounts, watched over the later ones. The *estimate* of the
-accuracy has a 90 % interval; the true accuracy only scores. Of each series some snapshots and
-every alarm are listed.""",
+accuracy has a 90 % interval; the true accuracy only scores. An *alarm* is a slow change of any
+signal, a *drop* an accuracy that is certainly below the source's. *With late labels*: the labels
+of a snapshot came when two more had been measured, and the card learned from them; the first
+answers are shown. Of each series some snapshots, every alarm and the first drop are listed.""",
     cases=cases,
     rows=summarise,
     bars=bars,
