@@ -7,7 +7,7 @@ import pytest
 
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.errors import InputError
-from graphtemper.monitor import Entry, Gate, drops, limits_of
+from graphtemper.monitor import Entry, Gate, Labelled, drops, limits_of
 from graphtemper.monitor.drop import upper_bound
 
 SOURCE, DEVIATION, RATE = 0.9, 0.25, 0.1
@@ -61,8 +61,8 @@ def test_intervals_that_cover_85_percent_are_enough_and_narrower_ones_are_not():
         ]
         return np.mean(found)
 
-    assert 0.02 < rate(1.645 / 1.44) <= RATE + 0.03  # 2 standard errors of the simulation
-    assert rate(2.0) > RATE
+    assert 0.01 < rate(1.645 / 1.44) <= RATE / 2 + 0.02  # 2 standard errors of the simulation
+    assert rate(2.2) > RATE
 
 
 def test_a_fall_is_reported_within_a_few_snapshots():
@@ -91,15 +91,37 @@ def test_answers_given_again_count_and_what_was_certain_stays():
     unsure = answer("1", log_odds(0.85), deviation=1.0, revision=1)
     assert [drop.position for drop in drops([*fallen, unsure], {"source": 0.9})] == [1]
     # The third answer of the log is read at a stricter level than the second.
-    assert upper_bound(fallen[1], 3) > upper_bound(fallen[1], 2) > upper_bound(fallen[1], 1)
+    bounds = [upper_bound(0.7, fallen[1].high, number) for number in (1, 2, 3)]
+    assert bounds == sorted(bounds)
 
 
 def test_the_levels_add_up_to_the_rate():
     numbers = np.arange(1, 100_000)
-    assert np.sum(RATE / (numbers * (numbers + 1))) == pytest.approx(RATE, rel=1e-4)
+    assert 2 * np.sum(RATE / (2 * numbers * (numbers + 1))) == pytest.approx(RATE, rel=1e-4)
     wide = answer("0", 0.0, deviation=1.0)
-    # For the first answer: the normal quantile at RATE / 2, in units of 1.645 / 1.44.
-    assert log_odds(upper_bound(wide, 1, RATE)) == pytest.approx(1.645 * 1.645 / 1.4395, abs=1e-3)
+    # For the first answer: the normal quantile at RATE / 4, in units of 1.645 / 1.44.
+    assert log_odds(upper_bound(wide.accuracy, wide.high, 1, RATE)) == pytest.approx(
+        1.645 * 1.95996 / 1.4395, abs=1e-3
+    )
+
+
+def test_labels_show_a_drop_that_an_interval_hides():
+    """Labels that fall by chance do so in at most the stated share of logs."""
+    unsure = [answer(f"{k}", log_odds(0.9), deviation=1.0) for k in range(5)]
+    assert drops(unsure, {"source": 0.94}) == []
+    fallen = [Labelled("2", 1, 300, 0.75, 0.0, 0.1, 0.1)]
+    assert [drop.position for drop in drops(unsure, {"source": 0.94}, labelled=fallen)] == [2]
+    rng = np.random.default_rng(8)
+
+    def alarms(count):
+        rows = [
+            Labelled(f"{k}", k + 1, count, rng.binomial(count, 0.9) / count, 0.0, 0.1, 0.1)
+            for k in range(30)
+        ]
+        return bool(drops(unsure, {"source": 0.9}, RATE, rows))
+
+    for count in (20, 300):
+        assert np.mean([alarms(count) for _ in range(300)]) <= RATE
 
 
 def test_limits_are_the_source_and_gates_from_below():

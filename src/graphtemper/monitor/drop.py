@@ -3,14 +3,16 @@ r"""Drops: snapshots on which the accuracy has certainly fallen below a limit.
 The answer to a snapshot is an accuracy with a 90 % interval. A watch gives many answers, so some
 intervals miss the truth. The n-th answer of a log is therefore read at a level of its own,
 
-.. math:: \alpha_n = \frac{\alpha}{n (n + 1)}, \qquad \sum_{n \ge 1} \alpha_n = \alpha,
+.. math:: \alpha_n = \frac{\alpha}{2 n (n + 1)}, \qquad \sum_{n \ge 1} \alpha_n = \frac{\alpha}{2},
 
 with the upper bound, in log-odds,
 
 .. math:: u_n = \hat a_n + \frac{z_{1 - \alpha_n}}{z_{0.925}} (\mathrm{high}_n - \hat a_n).
 
-A snapshot is a drop if :math:`u_n` of any of its answers is below a limit: the accuracy at the
-source, or that of a gate. By the union bound, the probability that any answer of the log calls a
+The other half of :math:`\alpha` is for late labels: the n-th set of them has a bound at the same
+level, with the sampling error of an accuracy counted on its nodes as interval. A snapshot is a drop
+if a bound of one of its answers or of its labels is below a limit: the accuracy at the source, or
+that of a gate. By the union bound, the probability that the log ever calls a
 snapshot a drop whose true accuracy is not below the limit is at most :math:`\alpha`, however long
 the log runs. This holds *however the snapshots depend on each other*, because a union bound needs
 no independence, and for any number of limits, because a false drop below any of them means
@@ -21,8 +23,8 @@ which is less than the 1.645 of a 90 % interval (intervals that cover 85 %), and
 the error beyond the interval are those of a normal distribution. An estimate that is wrong for all
 snapshots in the same way can break this; late labels show it (`graphtemper.monitor.Scored`).
 
-The price of testing for ever is small: the bound is 1.4 half-widths from the estimate at the first
-answer, 2.6 at the twentieth and 3.7 at the thousandth.
+The price of testing for ever is small: the bound is 1.6 half-widths from the estimate at the first
+answer, 2.7 at the twentieth and 3.8 at the thousandth.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
+from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.monitor.change import check_rate
-from graphtemper.monitor.entry import Entry
+from graphtemper.monitor.entry import Entry, Labelled
 from graphtemper.monitor.gates import Gate
 
 SOURCE = "source"
@@ -44,7 +47,7 @@ _ACCURACIES = ("accuracy", "low", "high")
 
 
 class Drop(NamedTuple):
-    """A snapshot whose accuracy is below a limit at the stated error rate.
+    """A snapshot whose accuracy is certainly below a limit, at the stated error rate.
 
     Attributes
     ----------
@@ -81,24 +84,26 @@ def limits_of(source: float, gates: Iterable[Gate] = ()) -> dict[str, float]:
     return {SOURCE: source} | chosen
 
 
-def upper_bound(entry: Entry, number: int, rate: float = 0.05) -> float:
-    r"""Return the upper bound :math:`u_n` of the accuracy, for the n-th answer of a log.
+def upper_bound(accuracy: float, high: float, number: int, rate: float = 0.05) -> float:
+    r"""Return the upper bound :math:`u_n` of an accuracy from its 90 % interval.
 
     Examples
     --------
-    >>> entry = Entry("d", "0", 10, 0.8, 0.7, 0.87, 0.9, 1.5, 0.7, "trust", (), {})
-    >>> [round(upper_bound(entry, number), 2) for number in (1, 20, 1000)]
-    [0.89, 0.93, 0.95]
+    >>> [round(upper_bound(0.8, 0.87, number), 2) for number in (1, 20, 1000)]
+    [0.9, 0.94, 0.97]
     """
-    value, high = log_odds(entry.accuracy), log_odds(entry.high)
-    quantile = -NormalDist().inv_cdf(rate / (number * (number + 1)))
-    return to_share(value + quantile / _HALF_WIDTH * (high - value))
+    value = log_odds(accuracy)
+    quantile = -NormalDist().inv_cdf(rate / (2 * number * (number + 1)))
+    return to_share(value + quantile / _HALF_WIDTH * (log_odds(high) - value))
 
 
 def drops(
-    history: Sequence[Entry], limits: Mapping[str, float], false_drops: float = 0.05
+    history: Sequence[Entry],
+    limits: Mapping[str, float],
+    false_drops: float = 0.05,
+    labelled: Sequence[Labelled] = (),
 ) -> list[Drop]:
-    """Return the snapshots of which an answer shows a drop, oldest first.
+    """Return the snapshots of which an answer or labels show a drop, oldest first.
 
     Parameters
     ----------
@@ -109,6 +114,8 @@ def drops(
         Accuracies by name, as from `limits_of`.
     false_drops
         Upper bound on the probability that the log ever holds a false drop.
+    labelled
+        Late labels in the order in which they came (`graphtemper.monitor.Log.labelled`).
 
     Examples
     --------
@@ -116,14 +123,17 @@ def drops(
     >>> entry = Entry("1", "0", 10, 0.93, 0.9, 0.95, 0.9, 1.5, 0.7, "trust", (), {})
     >>> fallen = replace(entry, name="2", accuracy=0.8, low=0.74, high=0.85)
     >>> drops([entry, fallen, replace(fallen, name="3")], {"source": 0.94})[0]
-    Drop(position=1, below='source', limit=0.94, bound=0.877..., begins=True)
+    Drop(position=1, below='source', limit=0.94, bound=0.88..., begins=True)
     """
     rate = check_rate(false_drops, "false_drops")
     bounds: dict[str, float] = {}
     for number, entry in enumerate(history, start=1):
         # A snapshot that is answered again keeps its place, and what was certain stays so.
-        bound = upper_bound(entry, number, rate)
+        bound = upper_bound(entry.accuracy, entry.high, number, rate)
         bounds[entry.name] = min(bound, bounds.get(entry.name, bound))
+    for number, labels in enumerate(labelled, start=1):
+        bound = upper_bound(labels.accuracy, _high(labels), number, rate)
+        bounds[labels.name] = min(bound, bounds.get(labels.name, bound))
     found: list[Drop] = []
     for below, limit in limits.items():
         before = False
@@ -132,3 +142,10 @@ def drops(
                 found.append(Drop(position, below, limit, bound, not before))
             before = bound < limit
     return sorted(found)
+
+
+def _high(labels: Labelled) -> float:
+    """Return the upper end of the 90 % interval of an accuracy that was counted on labels."""
+    right = labels.accuracy * labels.num_labels + 0.5
+    wrong = labels.num_labels + 1.0 - right
+    return to_share(log_odds(labels.accuracy) + DEVIATIONS * (1.0 / right + 1.0 / wrong) ** 0.5)

@@ -138,7 +138,7 @@ def read_log(
         answers=answers,
         record=track_record(log),
         changes=alarms(answers, false_alarms, log.seed, every),
-        drops=drops(log.history(), limits, false_drops),
+        drops=drops(log.history(), limits, false_drops, log.labelled()),
         limits=limits,
         moved=_moved(answers, card),
         missed=list(dict.fromkeys([*log.missed(), *missed])),
