@@ -3,14 +3,15 @@ r"""Drops: snapshots on which the accuracy has certainly fallen below a limit.
 The answer to a snapshot is an accuracy with a 90 % interval. A watch gives many answers, so some
 intervals miss the truth. The n-th answer of a log is therefore read at a level of its own,
 
-.. math:: \alpha_n = \frac{\alpha}{2 n (n + 1)}, \qquad \sum_{n \ge 1} \alpha_n = \frac{\alpha}{2},
+.. math:: \alpha_n = \frac{0.8 \alpha}{n (n + 1)}, \qquad \sum_{n \ge 1} \alpha_n = 0.8 \alpha,
 
 with the upper bound, in log-odds,
 
 .. math:: u_n = \hat a_n + \frac{z_{1 - \alpha_n}}{z_{0.925}} (\mathrm{high}_n - \hat a_n).
 
-The other half of :math:`\alpha` is for late labels: the n-th set of them has a bound at the same
-level, with the sampling error of an accuracy counted on its nodes as interval. A snapshot is a drop
+The rest is for late labels: the n-th set of them has a bound at the level
+:math:`0.2 \alpha / (n (n + 1))`, with the sampling error of an accuracy counted on its nodes as
+interval. A snapshot is a drop
 if a bound of one of its answers or of its labels is below a limit: the accuracy at the source, or
 that of a gate. By the union bound, the probability that the log ever calls a
 snapshot a drop whose true accuracy is not below the limit is at most :math:`\alpha`, however long
@@ -23,8 +24,8 @@ which is less than the 1.645 of a 90 % interval (intervals that cover 85 %), and
 the error beyond the interval are those of a normal distribution. An estimate that is wrong for all
 snapshots in the same way can break this; late labels show it (`graphtemper.monitor.Scored`).
 
-The price of testing for ever is small: the bound is 1.6 half-widths from the estimate at the first
-answer, 2.7 at the twentieth and 3.8 at the thousandth.
+The price of testing for ever is small: the bound is 1.4 half-widths from the estimate at the first
+answer, 2.6 at the twentieth and 3.7 at the thousandth.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ SOURCE = "source"
 """Name of the limit that is the accuracy at the source."""
 # Standard deviations in the half-width of an interval that covers 85 % of the truths.
 _HALF_WIDTH = NormalDist().inv_cdf(0.925)
+# Shares of the rate.
+_ANSWERS, _LABELS = 0.8, 0.2
 _ACCURACIES = ("accuracy", "low", "high")
 
 
@@ -84,16 +87,18 @@ def limits_of(source: float, gates: Iterable[Gate] = ()) -> dict[str, float]:
     return {SOURCE: source} | chosen
 
 
-def upper_bound(accuracy: float, high: float, number: int, rate: float = 0.05) -> float:
+def upper_bound(accuracy: float, high: float, number: int, rate: float) -> float:
     r"""Return the upper bound :math:`u_n` of an accuracy from its 90 % interval.
+
+    ``rate`` is the sum of all levels.
 
     Examples
     --------
-    >>> [round(upper_bound(0.8, 0.87, number), 2) for number in (1, 20, 1000)]
-    [0.9, 0.94, 0.97]
+    >>> [round(upper_bound(0.8, 0.87, number, 0.04), 2) for number in (1, 20, 1000)]
+    [0.89, 0.94, 0.96]
     """
     value = log_odds(accuracy)
-    quantile = -NormalDist().inv_cdf(rate / (2 * number * (number + 1)))
+    quantile = -NormalDist().inv_cdf(rate / (number * (number + 1)))
     return to_share(value + quantile / _HALF_WIDTH * (log_odds(high) - value))
 
 
@@ -123,16 +128,16 @@ def drops(
     >>> entry = Entry("1", "0", 10, 0.93, 0.9, 0.95, 0.9, 1.5, 0.7, "trust", (), {})
     >>> fallen = replace(entry, name="2", accuracy=0.8, low=0.74, high=0.85)
     >>> drops([entry, fallen, replace(fallen, name="3")], {"source": 0.94})[0]
-    Drop(position=1, below='source', limit=0.94, bound=0.88..., begins=True)
+    Drop(position=1, below='source', limit=0.94, bound=0.87..., begins=True)
     """
     rate = check_rate(false_drops, "false_drops")
     bounds: dict[str, float] = {}
     for number, entry in enumerate(history, start=1):
         # A snapshot that is answered again keeps its place, and what was certain stays so.
-        bound = upper_bound(entry.accuracy, entry.high, number, rate)
+        bound = upper_bound(entry.accuracy, entry.high, number, _ANSWERS * rate)
         bounds[entry.name] = min(bound, bounds.get(entry.name, bound))
     for number, labels in enumerate(labelled, start=1):
-        bound = upper_bound(labels.accuracy, _high(labels), number, rate)
+        bound = upper_bound(labels.accuracy, _high(labels), number, _LABELS * rate)
         bounds[labels.name] = min(bound, bounds.get(labels.name, bound))
     found: list[Drop] = []
     for below, limit in limits.items():
