@@ -10,6 +10,7 @@ from scipy.special import logit
 from graphtemper import SourceCard, csbm
 from graphtemper.card import atlas, response
 from graphtemper.card.build import count_passes, fit_responses
+from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.models.recognition import fingerprint
 from graphtemper.signals.evidence import noise_agreement
@@ -120,3 +121,10 @@ def test_the_source_is_passed_once_without_a_change(graph, model):
     few = {"noise": (1.0,), "mask": (0.5,), "scale": (0.5,)}
     SourceCard.build(counting, graph, NODES, compositions=0, shifts=few)
     assert counting.clean == 1
+
+
+def test_fewer_nodes_than_classes_are_refused():
+    many = csbm.sample(400, degree=6, homophily=0.8, snr=9.0, num_classes=55, seed=1)
+    model = SIGN(hops=1).fit(many, range(340))
+    with pytest.raises(InputError, match="the model has 55 classes but only 52 labelled nodes"):
+        SourceCard.build(model, many, range(340, 392))

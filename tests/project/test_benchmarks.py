@@ -45,6 +45,30 @@ def test_a_quick_scaling_run(tmp_path, monkeypatch):
     assert scaling.markdown(found["rows"]) == (tmp_path / "scaling.md").read_text()
 
 
+def test_small_modules_and_a_sample(tmp_path, monkeypatch):
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    from benchmarks import modules
+
+    from graphtemper.signals import receptive_field
+
+    few = {"shifts": {"noise": (1.0,), "drop": (0.5,), "scale": (0.5,)}, "compositions": 0}
+    monkeypatch.setattr(modules, "_EPOCHS", 5)
+    row = modules.measure("drawn", "GCN", **few)
+    assert row["card_passes"] <= 500
+    assert row["passes"] <= 12
+    monkeypatch.setattr(receptive_field, "SMALL", 1000)
+    monkeypatch.setattr(receptive_field, "SIZES", (60,))
+    large = modules.on_a_sample(num_nodes=8000, degree=4, at_source=300, **few)
+    assert large["sampled"]
+    low, value, high = large["accuracy"]
+    assert 0.0 <= low < value < high <= 1.0
+    modules.write([row], tmp_path / "modules.json")
+    modules.write([large], tmp_path / "modules.json")
+    page = (tmp_path / "modules.md").read_text("utf-8")
+    assert page == modules.markdown([row, large])
+    assert page.count("| drawn | GCN |") == page.count("| million | GraphSAGE |") == 1
+
+
 def test_the_pages_show_what_was_measured():
     if not (ROOT / "docs").is_dir():
         pytest.skip("the documentation is not beside the tests")

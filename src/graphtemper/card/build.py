@@ -97,6 +97,11 @@ def build(
         check_repeatable(predictor, tested.replace(labels=None))
     secret = privacy.secret_seed(seed, rows, labels)
     observation = Observation(predictor, graph, rows, seed=seed)
+    if rows.size < observation.num_classes:
+        raise InputError(
+            f"the model has {observation.num_classes} classes but only {rows.size} labelled nodes "
+            "are given; a source card needs at least one node per class."
+        )
     for number, (other, chosen) in enumerate(others, start=1):
         if _same(other, graph):
             _check_disjoint(graph, rows, chosen, number)
