@@ -62,6 +62,8 @@ def test_small_modules_and_a_sample(tmp_path, monkeypatch):
     assert large["sampled"]
     low, value, high = large["accuracy"]
     assert 0.0 <= low < value < high <= 1.0
+    left = json.loads(modules.FILE.read_text("utf-8"))
+    assert modules.FILE.with_suffix(".md").read_text("utf-8") == modules.markdown(left)
     modules.write([row], tmp_path / "modules.json")
     modules.write([large], tmp_path / "modules.json")
     page = (tmp_path / "modules.md").read_text("utf-8")
