@@ -33,7 +33,7 @@ of the nodes; the card is built on 30 %, with the default budget. Seconds are CP
 thread; ratios are to one forward pass of the same module through `predictor`. In the row `million`
 (degree 20, 100 columns) the logits are given and the module runs on a sample; a pass there is one
 of a pipeline that works layer by layer, and *peak* is the memory of the whole process, which also
-drew the graph and made the logits.
+drew the graph and made the logits. Beside other work seconds are longer; ratios change less.
 
 | graph | module | pass, s | card, s | ratio | passes | recalibrate, s | ratio | passes | peak, GB |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
