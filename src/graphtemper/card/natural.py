@@ -105,15 +105,17 @@ def measure(
     observation = Observation(predictor, graph, rows, seed=probe.seed).at(probe.temperature)
     measured = evidence.measure(observation, probe)
     optimum = temperature.solve(observation.logits, labels).temperature
+    # Rounded to half a standard error (see `graphtemper.card.privacy`): few environments may set a
+    # whole interval, and coarser ones would look too much alike.
+    size = 4 * rows.size
     return LabelledEnvironment(
         name=name,
         when=when,
         num_nodes=int(rows.size),
-        # No more digits than the nodes support, see `graphtemper.card.privacy`.
-        accuracy=float(coarse_share((observation.predictions == labels).mean(), rows.size)),
-        confidence=float(coarse_share(measured.confidence, rows.size)),
-        temperature=coarse_log(float(np.clip(optimum, *_TEMPERATURES)), rows.size),
-        signals=coarse_signals(evidence.read(measured, reference), rows.size),
+        accuracy=float(coarse_share((observation.predictions == labels).mean(), size)),
+        confidence=float(coarse_share(measured.confidence, size)),
+        temperature=coarse_log(float(np.clip(optimum, *_TEMPERATURES)), size),
+        signals=coarse_signals(evidence.read(measured, reference), size),
     )
 
 
