@@ -39,7 +39,7 @@ def test_from_a_graph_to_probabilities(folder, serial):
     result = call("recalibrate", "g", *options, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert "Verdict" in result.stdout
-    assert "2000 nodes" in result.stdout
+    assert "2,000 nodes" in result.stdout
     assert serial.read(folder / "answer") == serial.written
 
 

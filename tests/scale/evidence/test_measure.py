@@ -56,7 +56,8 @@ def test_random_evidence_has_the_same_distribution(problem, tmp_path):
         )
         error = np.sqrt(one.var(ddof=1) + other.var(ddof=1)) / np.sqrt(len(SEEDS))
         assert abs(one.mean() - other.mean()) < 4 * error, name
-        assert 0.2 < one.std(ddof=1) / other.std(ddof=1) < 5.0, name
+        # Standard deviations of four numbers: one in forty pairs differs by a factor of five.
+        assert 0.1 < one.std(ddof=1) / other.std(ddof=1) < 10.0, name
     errors = [[item.held.error for item in items] for items in (shards, memory)]
     assert np.mean(errors[0]) == pytest.approx(np.mean(errors[1]), rel=0.1)
 
@@ -66,7 +67,8 @@ def test_the_answer_is_that_of_recalibrate(problem, serial):
     expected = recalibrate(problem.model, problem.target, problem.card).to_dict()
     assert set(found) == set(expected)
     assert found["accuracy"]["value"] == pytest.approx(expected["accuracy"]["value"], abs=0.02)
-    assert found["temperature"] == pytest.approx(expected["temperature"], rel=0.05)
+    # The two draw different noise; an accuracy of 0.02 more or less is worth 8 % in temperature.
+    assert found["temperature"] == pytest.approx(expected["temperature"], rel=0.08)
     assert found["verdict"] == expected["verdict"]
     before = found["mean_confidence"]["before"]
     assert before == pytest.approx(expected["mean_confidence"]["before"], abs=1e-7)
