@@ -100,16 +100,16 @@ def measure(
 ) -> Rows:
     """Follow one series to its end; return one row per snapshot.
 
-    The log, from which an interrupted run resumes, and a page are written to ``out``. Seconds and
-    memory of a snapshot are None where an earlier run followed it.
+    The log, from which an interrupted run resumes, and a page are written to ``out``. CPU seconds
+    and memory of a snapshot are None where an earlier run followed it.
     """
     course = _course(name, quick, compositions)
     out.mkdir(parents=True, exist_ok=True)
     log = Log(out / f"{name}.sqlite", fingerprint(course.card))
     costs: Rows = []
-    begun, memory = time.perf_counter(), peak_gigabytes()
+    begun, memory = time.process_time(), peak_gigabytes()
     for _ in follow(course.model, course.snapshots, course.card, log):
-        now = time.perf_counter()
+        now = time.process_time()
         costs.append({"seconds": now - begun, "growth": peak_gigabytes() - memory})
         begun = now
         if progress is not None:
@@ -224,7 +224,7 @@ def _compare(cell: Cell) -> list[Comparison]:
     if name == "drift" and not cell["quick"] and rows[0]["seconds"] is not None:
         seconds = sum(row["seconds"] for row in rows)
         comparisons += [
-            at_most("seconds in all", seconds, _SECONDS),
+            at_most("CPU seconds in all", seconds, _SECONDS),
             at_most("growth of memory, GB", rows[-1]["growth"], _GIGABYTES),
         ]
     return comparisons
