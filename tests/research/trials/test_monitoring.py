@@ -53,13 +53,13 @@ def test_a_finished_series_is_not_followed_again(finished, from_cells):
 def test_costs_are_stated_for_a_long_run_that_was_not_interrupted(finished):
     folder, _ = finished
     cell = json.loads((folder / "cells" / "drift.json").read_text())
-    assert "drift: seconds in all" not in quantities(cell)
+    assert "drift: CPU seconds in all" not in quantities(cell)
     cell["quick"] = False
     bars = quantities(cell)
-    assert bars["drift: seconds in all"].measured == sum(row["seconds"] for row in cell["rows"])
+    assert bars["drift: CPU seconds in all"].measured == sum(row["seconds"] for row in cell["rows"])
     assert bars["drift: growth of memory, GB"].measured == cell["rows"][-1]["growth"]
     cell["rows"][0]["seconds"] = None  # followed by an earlier run
-    assert "drift: seconds in all" not in quantities(cell)
+    assert "drift: CPU seconds in all" not in quantities(cell)
 
 
 def quantities(cell):
