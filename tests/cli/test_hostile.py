@@ -102,7 +102,7 @@ def test_only_the_named_module_of_the_working_directory_is_run(tmp_path, start):
     """Its own helpers are found; nothing there takes the place of an installed module."""
     GRAPH.save(tmp_path / "source.npz")
     (tmp_path / "code.py").write_text(CODE)  # the standard library has a module of this name
-    (tmp_path / "helper.py").write_text("FACTOR = 2.0\n")
+    (tmp_path / "helper.py").write_text("FACTOR = -2.0\n")
     for name in ("threadpoolctl", "csv", "scipy", "rich"):
         (tmp_path / f"{name}.py").write_text(STRAY)
     options = ("card", "build", "source.npz", "--predict", "code:predict", "--json")
