@@ -6,7 +6,6 @@ Every format holds one row per node and one column per class. CSV and Parquet ma
 
 from __future__ import annotations
 
-import csv
 import os
 from array import array
 from collections.abc import Iterator
@@ -176,11 +175,12 @@ def _read_csv(path: Path) -> tuple[NDArray[np.int64] | None, FloatArray]:
     is a logit.
     """
     values, width, first, header = array("d"), 0, "", False
-    for number, row in enumerate(csv.reader(read_lines(path, "the logits")), start=1):
-        if not row:
+    for number, line in enumerate(read_lines(path, "the logits"), start=1):
+        if not line.strip():
             continue
+        row = line.split(",")
         if not width:
-            width, first = len(row), row[0].strip()
+            width, first = len(row), row[0].strip().strip('"')
             header = _is_header(row, path)
             if header:
                 continue
@@ -189,6 +189,8 @@ def _read_csv(path: Path) -> tuple[NDArray[np.int64] | None, FloatArray]:
                 f"{path}, line {number}: {len(row)} columns, but the first line has {width}."
             )
         try:
+            if "_" in line:  # Python's float would skip it
+                raise ValueError("an underscore")
             values.extend(map(float, row))
         except ValueError as error:
             raise FileError(f"{path}, line {number}: not all columns are numbers.") from error
@@ -203,7 +205,7 @@ def _read_csv(path: Path) -> tuple[NDArray[np.int64] | None, FloatArray]:
 
 def _is_header(row: list[str], path: Path) -> bool:
     """Return whether the first row names the columns; other names than expected are refused."""
-    names = [name.strip() for name in row]
+    names = [name.strip().strip('"') for name in row]
     logits = names[1:] if names[0] in ("", NODE) else names
     if logits in ([f"logit_{k}" for k in range(len(logits))], [f"{k}" for k in range(len(logits))]):
         return True
