@@ -53,10 +53,11 @@ def test_the_card_page_names_every_field_and_no_other(card, docs):
     assert named == held
 
 
-def test_the_report_page_names_every_field_of_the_schema(extension):
-    text = extension("report_fields").markdown(schema())
+@pytest.mark.parametrize(("kind", "count"), [("report", 100), ("recalibration", 60)])
+def test_pages_name_every_field_of_the_schemas(extension, kind, count):
+    text = extension("report_fields").markdown(schema(kind))
     fields = re.findall(r"^\| `([^`]+)`", text, flags=re.M)
-    assert len(fields) == len(set(fields)) > 100
+    assert len(fields) == len(set(fields)) > count
 
     def names(node):
         for name, child in node.get("properties", {}).items():
@@ -68,7 +69,7 @@ def test_the_report_page_names_every_field_of_the_schema(extension):
             yield from names(part)
 
     last = {re.split(r"[.\]]+", field)[-1] for field in fields}
-    assert set(names(schema())) == last
+    assert set(names(schema(kind))) == last
 
 
 def test_the_labelling_page_states_the_needed_labels(docs):
