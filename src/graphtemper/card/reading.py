@@ -2,26 +2,25 @@ r"""A target read against a source card: its evidence, its signals, and the accu
 
 **The natural prior.** Shifts that somebody draws (noise, rewiring, masking) leave the means of the
 feature columns where they were. Shifts that happen (another month, country or release) move them,
-and then an estimate that was learned from drawn shifts is worth less. Let u, between 0
-and 1, say how far the column means have moved; c be the log-odds of mean confidence at the source
-temperature; m the atlas's centre, and :math:`m'` its centre if class shares have moved
-(`graphtemper.signals.share_drift`). The answer is centred at
+and an estimate that was learned from drawn shifts is then one opinion of two: the other is that the
+model is as right as its confidence says. Let u, between 0 and 1, say whether column means have
+moved; c be the log-odds of mean confidence at the source temperature; and m the larger of the
+atlas's two centres, with the source's class shares and with moved ones
+(`graphtemper.signals.share_drift`), because new class shares must not be taken for lost signal. The
+answer is centred half-way,
 
-.. math:: \hat\eta = c + w\,(m - c), \qquad
-          w = (1 - (1 - k)\,u)\Big(1 - u + \frac{u}{1 + \Delta^2}\Big), \qquad
-          \Delta = \frac{m - m'}{d_0\,(1 + (r / r_0)^2)},
+.. math:: \hat\eta = c + (1 - u/2)\,(m - c),
 
-where r is the misfit of the moved shares, and only a fraction 1 - u of an excess over c is
-kept. The variance grows by
+and only a fraction 1 - u of an excess over c is kept: natural shifts hardly ever make a model
+under-confident. The variance grows by
 
 .. math:: \tau^2 \sqrt{u}\,(1 + \min(n, 5)^2)
 
 with the target's novelty n, and the interval reaches further down than up by the factor
-`lower_tail`: natural shifts lower accuracy more often than they raise it. The estimate is the
-median, which minimises the expected difference between mean confidence and accuracy. Without moved
-column means nothing changes.
+`lower_tail`. The estimate is the median, which minimises the expected difference between mean
+confidence and accuracy. Without moved column means nothing changes.
 
-The five numbers were chosen on families of natural shift; ``graphtemper bench natural-prior``
+The three numbers are those of families of natural shift; ``graphtemper bench natural-prior``
 chooses them again, with every family left out in turn.
 """
 
@@ -41,7 +40,7 @@ from graphtemper.card.random_effects import Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.signals.evidence import LEAD, Evidence
 from graphtemper.signals.gains import Gains
-from graphtemper.signals.share_drift import LARGEST_DRIFT, read_moved
+from graphtemper.signals.share_drift import read_moved
 
 TAILS = 4.0
 """Degrees of freedom of the prior."""
@@ -51,6 +50,9 @@ _T_QUANTILE = 2.1318467863266495
 _FARTHEST = 5.0
 # Log-odds beyond this are an accuracy of 0 or 1 in float64.
 _FAR = 40.0
+# Feature means have moved if class shares may have changed by this much, which no drawn noise, mask
+# or change of edges looks like.
+_MOVED = 0.0625
 # Grid points at the prior's own scale, and points between the ends.
 _OWN, _EVEN = 81, 81
 
@@ -109,32 +111,23 @@ class Prior:
 
 @dataclass(frozen=True)
 class NaturalPrior:
-    r"""Five numbers that say how to read a target whose feature means have moved.
+    r"""Three numbers that say how to read a target whose feature means have moved.
 
     Attributes
     ----------
     weight
-        Weight k of the atlas against plain confidence where the column means have moved far.
-    disagreement
-        Difference :math:`d_0` of the two readings, in log-odds, that halves the atlas's weight.
-    misfit
-        Misfit :math:`r_0` of moved class shares, in standard deviations, beyond which that reading
-        is implausible.
+        Weight of the atlas against plain confidence where the column means have moved.
     deviation
         Standard deviation :math:`\tau` of natural variation, in log-odds.
     lower_tail
         Factor by which the interval is longer below the estimate than above.
     """
 
-    weight: float = 0.75
-    disagreement: float = 0.5
-    misfit: float = 2.0
+    weight: float = 0.5
     deviation: float = 0.5
     lower_tail: float = 2.0
 
-    def centre(
-        self, confidence: float, atlas: float, moved: float, misfit: float, fraction: float
-    ) -> float:
+    def centre(self, confidence: float, atlas: float, moved: float, fraction: float) -> float:
         """Return the log-odds of the accuracy.
 
         Parameters
@@ -143,25 +136,21 @@ class NaturalPrior:
             Log-odds of mean confidence at the source temperature.
         atlas, moved
             Log-odds of the accuracy by the atlas, with the source's and with moved class shares.
-        misfit
-            Misfit of the moved class shares.
         fraction
-            How far the column means have moved, between 0 and 1.
+            Whether column means have moved, between 0 and 1.
 
         Examples
         --------
         >>> prior = NaturalPrior()
-        >>> prior.centre(2.0, 1.0, 1.0, 0.0, fraction=0.0)  # means as at the source: the atlas
+        >>> prior.centre(2.0, 1.0, 1.0, fraction=0.0)  # means as at the source: the atlas
         1.0
-        >>> prior.centre(2.0, 1.0, 1.0, 0.0, fraction=1.0)
-        1.25
-        >>> prior.centre(2.0, 1.0, 2.5, 0.0, fraction=1.0)  # the two readings disagree
-        1.925
+        >>> prior.centre(2.0, 1.0, 1.0, fraction=1.0)  # half-way
+        1.5
+        >>> prior.centre(2.0, 1.0, 2.5, fraction=1.0)  # other class shares explain it
+        2.0
         """
-        doubt = (atlas - moved) / (self.disagreement * (1.0 + (misfit / self.misfit) ** 2))
-        agreed = 1.0 - fraction + fraction / (1.0 + doubt**2)
-        weight = (1.0 - (1.0 - self.weight) * fraction) * agreed
-        centre = confidence + weight * (atlas - confidence)
+        cautious = atlas + fraction * max(moved - atlas, 0.0)
+        centre = confidence + (1.0 - (1.0 - self.weight) * fraction) * (cautious - confidence)
         if centre > confidence:
             centre = confidence + (1.0 - fraction) * (centre - confidence)
         return float(centre)
@@ -257,8 +246,8 @@ class Reading:
 
     @cached_property
     def moved_fraction(self) -> float:
-        """How far feature means have moved, between 0 and 1; 1 if features are unknown."""
-        return 1.0 if self.moments is None else self.drift / LARGEST_DRIFT
+        """Whether feature means have moved, between 0 and 1; 1 if features are unknown."""
+        return 1.0 if self.moments is None else min(self.drift / _MOVED, 1.0)
 
     @cached_property
     def prior(self) -> Prior:
@@ -280,12 +269,18 @@ class Reading:
         return Prior(centre, float(np.sqrt(variance)), lower_tail)
 
     def deviation_with_shares(self, error: float) -> float:
-        """Return the deviation of the log-odds if class shares are known up to an error."""
+        """Return the deviation of the log-odds if class shares are known up to an error.
+
+        Natural variation counts as far as moved shares do not explain the change of mean logits.
+        """
         centre = self._centre(self.signals)
         value = to_share(centre)
         slope = max(value * (1.0 - value), 0.01)
         shares = (self.card.population.accuracy_deviation(error) / slope) ** 2
-        return float(np.sqrt(self._variance(centre) + shares))
+        square = self._moved_shares[1] ** 2
+        left = self.moved_fraction * (square / (1.0 + square)) ** 2
+        variation = NATURAL.variance(self.novelty, left)
+        return float(np.sqrt(self._variance(centre) + shares + variation))
 
     def _centre(self, signals: dict[str, float]) -> float:
         return log_odds(self.card.reference.accuracy) + self.response.predict(signals)[0]
@@ -293,15 +288,18 @@ class Reading:
     def two_centres(self) -> dict[str, float]:
         """Return the log-odds by the atlas, with the source's and with moved class shares.
 
-        They are ``atlas`` and ``moved``; ``misfit`` is that of the moved shares. Without a signal
-        to read the two are equal.
+        They are ``atlas`` and ``moved``; without a signal to read the two are equal.
         """
-        atlas, gains = self._centre(self.signals), self.gains
+        return {"atlas": self._centre(self.signals), "moved": self._moved_shares[0]}
+
+    @cached_property
+    def _moved_shares(self) -> tuple[float, float]:
+        """The log-odds with moved class shares, and how badly these explain the mean logits."""
+        gains = self.gains
         if gains is None or gains.signal is None or LEAD not in self.response.names:
-            return {"atlas": atlas, "moved": atlas, "misfit": 0.0}
+            return self._centre(self.signals), 0.0
         lead, misfit = read_moved(self.evidence, self.card.reference, gains)
-        moved = self._centre(self.signals | {LEAD: lead})
-        return {"atlas": atlas, "moved": moved, "misfit": misfit}
+        return self._centre(self.signals | {LEAD: lead}), misfit
 
     @property
     def atlas_variance(self) -> float:

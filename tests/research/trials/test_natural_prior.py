@@ -14,7 +14,7 @@ def row(family, confidence, atlas, accuracy, fraction=1.0):
     share = 1.0 / (1.0 + np.exp(-natural_prior.GRID))
     return {
         **{"family": family, "confidence": confidence, "atlas": atlas, "moved": atlas},
-        **{"misfit": 0.0, "fraction": fraction, "novelty": 0.5, "variance": 0.02},
+        **{"fraction": fraction, "novelty": 0.5, "variance": 0.02},
         **{"accuracy": accuracy, "ece": np.abs(share - accuracy).tolist(), "source-T": 0.1},
     }
 

@@ -1,7 +1,7 @@
 """The numbers of the natural prior: chosen on natural families, scored on the one left out.
 
 A cell is one source. For every other graph of its family it keeps what the prior reads (plain
-confidence, the atlas's two centres, the misfit, how far feature means have moved, the novelty) and
+confidence, the atlas's two centres, whether feature means have moved, the novelty) and
 the ECE at temperatures that match a grid of accuracies, so that any prior can be scored without
 running a model again. Labels of the targets only score.
 """
@@ -47,10 +47,7 @@ SCHEMA = "graphtemper.natural_prior_cell/1"
 # Accuracies at which the ECE of a target is kept, as log-odds.
 GRID = np.linspace(-4.0, 5.0, 37)
 # What the choice is made from. Intervals are chosen after the centre.
-CENTRES = tuple(
-    NaturalPrior(weight, disagreement, misfit)
-    for weight, disagreement, misfit in product((0.5, 0.75, 1.0), (0.5, 1.0), (1.0, 2.0, 4.0))
-)
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 DEVIATIONS_TRIED = tuple(np.linspace(0.1, 1.5, 29).round(3).tolist())
 COVERAGE = 0.92  # mean of families that the interval is chosen for
 QUICK_FAMILIES = ("airports", "villages")
@@ -111,8 +108,7 @@ def _ece_by_accuracy(logits: FloatArray, labels: Indices) -> list[float]:
 
 def centre(prior: NaturalPrior, row: Row) -> float:
     """Return the log-odds of the accuracy that a prior gives to a row."""
-    readings = (row["confidence"], row["atlas"], row["moved"], row["misfit"], row["fraction"])
-    return prior.centre(*readings)
+    return prior.centre(row["confidence"], row["atlas"], row["moved"], row["fraction"])
 
 
 def score(prior: NaturalPrior, row: Row) -> dict[str, Any]:
@@ -132,9 +128,10 @@ def score(prior: NaturalPrior, row: Row) -> dict[str, Any]:
 
 def choose(rows: Sequence[Row]) -> NaturalPrior:
     """Return the centre with the least mean ECE, with the narrowest interval that covers enough."""
-    best = min(CENTRES, key=lambda prior: _mean(rows, lambda row: score(prior, row)["ece"]))
+    tried = [NaturalPrior(weight) for weight in WEIGHTS]
+    best = min(tried, key=lambda prior: _mean(rows, lambda row: score(prior, row)["ece"]))
     for deviation in DEVIATIONS_TRIED:
-        prior = NaturalPrior(best.weight, best.disagreement, best.misfit, deviation)
+        prior = NaturalPrior(best.weight, deviation)
         if _covered(rows, prior) >= COVERAGE:
             break
     return prior
