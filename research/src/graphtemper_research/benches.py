@@ -15,6 +15,7 @@ MODULES = {
     "natural_shifts": "trials.natural_shifts",
     "natural_environments": "trials.natural_environments",
     "natural_prior": "trials.natural_prior",
+    "natural_labels": "trials.natural_labels",
     "labels": "trials.label_budgets",
     "controls": "trials.negative_controls",
     "paper_setting": "trials.paper_setting",

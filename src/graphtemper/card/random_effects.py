@@ -57,8 +57,8 @@ class Constants:
         Environments in order of time after which one counts half as much.
     """
 
-    mean: float = -0.35
-    mean_scale: float = 0.3
+    mean: float = -0.2
+    mean_scale: float = 0.5
     spread: float = 0.4
     spread_range: float = 0.5
     atlas_weight: float = 0.15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -136,24 +136,27 @@ def natural(
     run: Run = RUN,
     splits: Splits = SPLITS,
     *,
-    groups: Groups = None,
-    environments: Annotated[
-        bool,
+    families: Annotated[
+        str | None,
         Parameter(
-            negative="",
-            help="Leave one environment of a family out and learn from the others; groups are "
-            "then airports, villages, covid_us, bugs, twitch, ud.",
+            help="airports, villages, covid_us, bugs, twitch, ud, county, bitcoin, houses, joined "
+            "by commas; default all."
         ),
-    ] = False,
+    ] = None,
 ) -> None:
-    """Take a model to other countries, another election and later years."""
-    _run("natural_environments" if environments else "natural_shifts", run, splits, groups)
+    """Take a model to other months, countries and releases: without labels, with others, with few.
+
+    One run makes three pages: natural_prior (no labels), natural_environments, natural_labels.
+    """
+    out = run.out or Path("artifacts") / "natural"
+    for name in ("natural_prior", "natural_environments", "natural_labels"):
+        _run(name, replace(run, out=out), splits, families)
 
 
 @bench.command
-def natural_prior(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
-    """Choose the numbers of the natural prior, and score each family with those of the others."""
-    _run("natural_prior", run, splits, groups)
+def natural_pairs(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
+    """Compare the atlas with its peers on pairs of graphs and on later years of one graph."""
+    _run("natural_shifts", run, splits, groups)
 
 
 @bench.command

@@ -27,11 +27,11 @@ def short(name: str) -> str:
 
     Examples
     --------
-    >>> short("cora"), short("cora+svd64"), short("data/cora.npz+svd64")
-    ('cora', 'cora+svd64', 'cora+svd64')
+    >>> short("cora"), short("bugs_camel_2.9.0"), short("data/cora.npz+svd64")
+    ('cora', 'bugs_camel_2.9.0', 'cora+svd64')
     """
     base = name.removesuffix(SUFFIX)
-    return Path(base).stem + name[len(base) :]
+    return Path(base).name.removesuffix(".npz") + name[len(base) :]
 
 
 def content(*names: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.reproducible import stream
 from graphtemper.card.natural import LabelledEnvironment
+from graphtemper.card.reading import Reading
 from graphtemper.cli.arguments import load_graph
 from graphtemper.graph.graph import Graph
+from graphtemper.metrics import ece
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration import answer as answers
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
@@ -27,6 +29,7 @@ from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Rows
+from graphtemper_research.trials.graph_names import short
 from graphtemper_research.trials.natural_families import Family
 from graphtemper_research.trials.trial import (
     MODELS,
@@ -40,12 +43,15 @@ from graphtemper_research.trials.trial import (
 )
 
 # More nodes of an environment than this are sampled.
-MOST_NODES = 6000
+MOST_NODES = 3000
 LATEST, POOLED, GAP = "latest-T", "pooled-T", "mean gap"
 NONE, ONE, ALL = "no environment", "one environment", "all environments"
 PAST, PAST_LATEST = "past environments", "latest past-T"
+POISONED = "one environment with wrong labels"
 BASELINES = (SOURCE, LATEST, POOLED, GAP, NONE)
 COUNTS, DRAWS = (20, 50), 2
+# Accuracies at which the ECE of a target is kept, as log-odds.
+GRID = np.linspace(-4.0, 5.0, 37)
 WITH = {NONE: "labels", ALL: "labels and environments"}
 OBJECTIVES: tuple[Objective, ...] = ("calibration", "likelihood")
 
@@ -61,13 +67,19 @@ def label_method(count: int, basis: str, objective: str, draw: int) -> str:
     return f"{count} {WITH[basis]}, {objective}, draw {draw}"
 
 
-def methods(in_time: bool) -> list[str]:
-    """Return the names of all answers about one target, in the order of its rows."""
-    labelled = [
-        label_method(*choice) for choice in product(COUNTS, WITH, OBJECTIVES, range(1, DRAWS + 1))
+def methods(others: bool, in_time: bool) -> list[str]:
+    """Return the names of all answers about one target, in the order of its rows.
+
+    ``others`` says whether the family has a third environment to learn from.
+    """
+    names = [SOURCE, NONE]
+    names += [LATEST, POOLED, GAP, ONE, ALL, POISONED] if others else []
+    bases = tuple(WITH) if others else (NONE,)
+    names += [
+        label_method(*choice) for choice in product(COUNTS, bases, OBJECTIVES, range(1, DRAWS + 1))
     ]
     past = [PAST_LATEST, PAST] if in_time else []
-    return [*BASELINES, ONE, ALL, *labelled, *past, ORACLE]
+    return [*names, *past, ORACLE]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +101,19 @@ class Place:
         graph = load_graph(name)
         nodes = np.setdiff1d(graph.labelled, trained)
         if nodes.size > MOST_NODES:
-            rng = stream(seed, f"natural nodes {Path(name).stem}")
+            rng = stream(seed, f"natural nodes {short(name)}")
             nodes = np.sort(rng.choice(nodes, MOST_NODES, replace=False))
         assert graph.labels is not None
-        learned = card.learn(predictor, graph, nodes, name=Path(name).stem)
+        learned = card.learn(predictor, graph, nodes, name=short(name))
         logits = Observation(predictor, graph, nodes).logits
         return cls(name, graph, nodes, logits, graph.labels[nodes], learned.natural[0])
+
+    @property
+    def poisoned(self) -> LabelledEnvironment:
+        """What a card keeps of the environment if every label is that of the next class."""
+        wrong = (self.classes + 1) % self.logits.shape[1]
+        accuracy = float((self.logits.argmax(axis=1) == wrong).mean())
+        return replace(self.known, accuracy=accuracy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +138,21 @@ class Target:
         objective: Objective = "likelihood",
     ) -> Answer:
         """Return the answer of the card with some labelled environments."""
-        card = replace(self.card, natural=tuple(known))
-        own = self.observation.own_moments
-        reading = card.read_evidence(self.measured, self.observation.num_nodes, own, flat=False)
         found = answers.answer(
-            reading, self.observation.logits, labels, class_shares="report", objective=objective
+            self.reading(known),
+            self.observation.logits,
+            labels,
+            class_shares="report",
+            objective=objective,
         )
         stated = (found.accuracy.value, found.accuracy.low, found.accuracy.high)
         return Answer(found.temperature, *stated, found.verdict)
+
+    def reading(self, known: Sequence[LabelledEnvironment] = ()) -> Reading:
+        """Return the measurements, compared with the card and some labelled environments."""
+        card = replace(self.card, natural=tuple(known))
+        own = self.observation.own_moments
+        return card.read_evidence(self.measured, self.observation.num_nodes, own, flat=False)
 
     def after_mean_gap(self, known: Sequence[LabelledEnvironment]) -> Answer:
         """Return mean confidence corrected by the mean gap: no atlas, no prior."""
@@ -147,22 +173,25 @@ def answers_about(
     target: Target, place: Place, others: Sequence[Place], past: Sequence[Place], seed: int
 ) -> dict[str, Answer]:
     """Return every method's answer about one target; only labelled draws read its labels."""
-    rng = stream(seed, f"natural {place.name}")
-    one = others[int(rng.integers(len(others)))]
+    rng = stream(seed, f"natural {short(place.name)}")
     known = [item.known for item in others]
-    found = {
-        SOURCE: Answer(target.card.temperature),
-        LATEST: pooled(others[-1:]),
-        POOLED: pooled(others),
-        GAP: target.after_mean_gap(known),
-        NONE: target.ask([]),
-        ONE: target.ask([one.known]),
-        ALL: target.ask(known),
-    }
+    found = {SOURCE: Answer(target.card.temperature), NONE: target.ask([])}
+    if others:
+        one = int(rng.integers(len(others)))
+        poisoned = [*known[:one], others[one].poisoned, *known[one + 1 :]]
+        found |= {
+            LATEST: pooled(others[-1:]),
+            POOLED: pooled(others),
+            GAP: target.after_mean_gap(known),
+            ONE: target.ask([known[one]]),
+            ALL: target.ask(known),
+            POISONED: target.ask(poisoned),
+        }
     draws = {
         (count, draw): _drawn(place, count, rng) for count in COUNTS for draw in range(1, DRAWS + 1)
     }
-    for count, basis, objective, draw in product(COUNTS, WITH, OBJECTIVES, range(1, DRAWS + 1)):
+    bases = tuple(WITH) if others else (NONE,)
+    for count, basis, objective, draw in product(COUNTS, bases, OBJECTIVES, range(1, DRAWS + 1)):
         basis_known = known if basis == ALL else []
         name = label_method(count, basis, objective, draw)
         found[name] = target.ask(basis_known, draws[count, draw], objective)
@@ -203,6 +232,24 @@ def measure(
         others = [item for other, item in places.items() if other != name]
         past = [places[other] for other in family.history(source, name)]
         found = answers_about(target, place, others, past, seed)
-        facts = {"target": Path(name).stem, "card_nodes": int(val.size)}
-        rows += [facts | row for row in score(place.logits, place.classes, found)]
+        facts = {"target": short(name), "card_nodes": int(val.size)}
+        scores = [facts | row for row in score(place.logits, place.classes, found)]
+        scores[0]["reading"] = _facts(target, place)
+        rows += scores
     return rows
+
+
+def _facts(target: Target, place: Place) -> dict[str, Any]:
+    """Return what the natural prior reads, and the ECE at the accuracies of `GRID`."""
+    reading, logits = target.reading(), target.observation.logits
+    eces = []
+    for point in GRID:
+        divisor, _ = nearest_temperature(logits, to_share(float(point)))
+        eces.append(round(ece(temperature.apply(logits, divisor), place.classes), 6))
+    return reading.two_centres() | {
+        "confidence": log_odds(reading.evidence.confidence),
+        "fraction": reading.moved_fraction,
+        "novelty": reading.novelty,
+        "variance": reading.atlas_variance,
+        "ece": eces,
+    }

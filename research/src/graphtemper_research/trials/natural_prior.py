@@ -1,109 +1,39 @@
 """The numbers of the natural prior: chosen on natural families, scored on the one left out.
 
 A cell is one source. For every other graph of its family it keeps what the prior reads (plain
-confidence, the atlas's two centres, whether feature means have moved, the novelty) and
-the ECE at temperatures that match a grid of accuracies, so that any prior can be scored without
-running a model again. Labels of the targets only score.
+confidence, the atlas's two centres, whether feature means have moved, the novelty) and the ECE at
+temperatures that match a grid of accuracies, so that any prior can be scored without running a
+model again. Labels of the targets only score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
-from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.reading import NATURAL, NaturalPrior
-from graphtemper.cli.arguments import load_graph
-from graphtemper.errors import InputError
-from graphtemper.metrics import ece
-from graphtemper.signals.observation import Observation
-from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.harness import frame
-from graphtemper_research.harness.cells import Case, Cell, Show
+from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most, between, reported
-from graphtemper_research.harness.runner import Bench, Request, Selection
-from graphtemper_research.trials import graph_names
-from graphtemper_research.trials.cases import models_of
+from graphtemper_research.harness.runner import Bench, per
+from graphtemper_research.trials import natural_environments
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
-from graphtemper_research.trials.natural_places import MOST_NODES
+from graphtemper_research.trials.natural_places import GRID
 from graphtemper_research.trials.natural_shifts import rank_correlation
-from graphtemper_research.trials.trial import MODELS, TARGET_SEED, Indices, Source, halves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA = "graphtemper.natural_prior_cell/1"
-# Accuracies at which the ECE of a target is kept, as log-odds.
-GRID = np.linspace(-4.0, 5.0, 37)
 # What the choice is made from. Intervals are chosen after the centre.
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 DEVIATIONS_TRIED = tuple(np.linspace(0.1, 1.5, 29).round(3).tolist())
 COVERAGE = 0.92  # mean of families that the interval is chosen for
-QUICK_FAMILIES = ("airports", "villages")
-
-
-def measure(
-    family: Family,
-    source: str,
-    model: str,
-    seed: int,
-    compositions: int,
-    progress: Show | None = None,
-) -> Rows:
-    """Return one row per target of a source."""
-    graph = load_graph(source)
-    train, val = halves(graph, seed)
-    frozen = Source.prepare(
-        MODELS[model](seed), graph, train, val, seed, compositions, progress=progress
-    )
-    card, rows = frozen.card, []
-    for name in family.graphs:
-        if name == source:
-            continue
-        target = load_graph(name)
-        nodes = np.setdiff1d(target.labelled, train if family.same_nodes else train[:0])
-        if nodes.size > MOST_NODES:
-            nodes = np.sort(np.random.default_rng(seed).choice(nodes, MOST_NODES, replace=False))
-        hidden = target.replace(labels=None)
-        observation = Observation(frozen.predictor, hidden, nodes, seed=TARGET_SEED + seed)
-        observation = observation.at(card.temperature)
-        reading = card.read(observation)
-        assert target.labels is not None
-        labels = target.labels[nodes]
-        rows.append(
-            {"target": Path(name).stem}
-            | reading.two_centres()
-            | {
-                "confidence": log_odds(reading.evidence.confidence),
-                "fraction": reading.moved_fraction,
-                "novelty": reading.novelty,
-                "variance": reading.atlas_variance,
-                "accuracy": float((observation.predictions == labels).mean()),
-                "source-T": ece(observation.probabilities, labels),
-                "ece": _ece_by_accuracy(observation.logits, labels),
-            }
-        )
-    return rows
-
-
-def _ece_by_accuracy(logits: FloatArray, labels: Indices) -> list[float]:
-    """Return the ECE at the temperatures that match mean confidence to the accuracies of `GRID`."""
-    found = []
-    for point in GRID:
-        divisor, _ = nearest_temperature(logits, to_share(float(point)))
-        found.append(round(ece(temperature.apply(logits, divisor), labels), 6))
-    return found
 
 
 def centre(prior: NaturalPrior, row: Row) -> float:
@@ -149,47 +79,61 @@ def _mean(rows: Sequence[Row], value: Callable[[Row], float]) -> float:
     return float(np.mean([np.mean(values) for values in families.values()]))
 
 
+def readings(cells: Sequence[Cell]) -> Rows:
+    """Return one row per pair: what the prior reads, the accuracy and the ECE of source-T."""
+    return [
+        frame.pick(row, "family", "model", "source", "target", "accuracy")
+        | {"source-T": row["ece"]}
+        | row["reading"]
+        for row in frame.flat(cells, "family", "model", "seed", "source")
+        if "reading" in row
+    ]
+
+
 def summarise(cells: Sequence[Cell]) -> Rows:
     """Return one row per pair: its scores with the shipped numbers and with its family left out."""
-    rows = frame.flat(cells, "family", "model", "seed", "source")
+    rows = readings(cells)
     chosen = {
-        name: choose([row for row in rows if row["family"] != name] or rows)
-        for name in frame.distinct(rows, "family")
+        (model, name): choose([row for row in own if row["family"] != name] or own)
+        for (model,), own in frame.grouped(rows, "model").items()
+        for name in frame.distinct(own, "family")
     }
     found = []
     for row in rows:
-        left_out, shipped = score(chosen[row["family"]], row), score(NATURAL, row)
+        prior = chosen[row["model"], row["family"]]
+        left_out, shipped = score(prior, row), score(NATURAL, row)
         best = float(np.interp(log_odds(row["accuracy"]), GRID, row["ece"]))
         found.append(
             frame.pick(row, "family", "model", "source", "target", "accuracy", "source-T")
             | {"atlas": float(np.interp(row["atlas"], GRID, row["ece"])), "true accuracy": best}
             | left_out
             | {"shipped": shipped["ece"], "shipped held": shipped["held"]}
-            | {"weight": chosen[row["family"]].weight}
-            | {"deviation": chosen[row["family"]].deviation}
+            | {"weight": prior.weight, "deviation": prior.deviation}
         )
     return found
 
 
-def compare(rows: Sequence[Row], cells: Sequence[Cell]) -> list[Comparison]:
+def compare(rows: Sequence[Row]) -> list[Comparison]:
     """State what the choice gives on families that had no part in it."""
     source = _mean(rows, lambda row: row["source-T"])
-    worst = max(
-        _mean(own, lambda row: row["ece"] - row["source-T"])
-        for own in (frame.select(rows, family=name) for name in frame.distinct(rows, "family"))
-    )
     widths, errors = ([row[name] for row in rows] for name in ("half_width", "error"))
     return [
         at_most("mean ECE over source-T's", _mean(rows, lambda row: row["ece"]) / source, 0.92),
-        at_most("largest excess of a family over source-T", worst, 0.005),
+        at_most("largest excess of a family over source-T", _worst(rows, "ece"), 0.005),
         between(
             "coverage of the 90 % interval", _mean(rows, lambda row: row["held"]), (0.85, 0.97)
         ),
         at_least("rank correlation of width and error", rank_correlation(widths, errors), 0.4),
         reported("the same ratio, atlas alone", _mean(rows, lambda row: row["atlas"]) / source),
+        reported("the largest excess, shipped", _worst(rows, "shipped")),
         reported("the same ratio, shipped", _mean(rows, lambda row: row["shipped"]) / source),
         reported("coverage, shipped", _mean(rows, lambda row: row["shipped held"])),
     ]
+
+
+def _worst(rows: Sequence[Row], key: str) -> float:
+    families = (frame.select(rows, family=name) for name in frame.distinct(rows, "family"))
+    return max(_mean(own, lambda row: row[key] - row["source-T"]) for own in families)
 
 
 def family_means(rows: Sequence[Row]) -> Rows:
@@ -202,30 +146,6 @@ def family_means(rows: Sequence[Row]) -> Rows:
         for name in frame.distinct(rows, "family")
         for own in [frame.select(rows, family=name)]
     ]
-
-
-def cases(families: Sequence[Family], request: Request) -> Selection:
-    """Return a case for every model, source and split of a request whose names are families."""
-    found, missing = [], []
-    names = request.names
-    if names is None and request.quick:
-        names = [item.name for item in families if item.name in QUICK_FAMILIES] or None
-    for family in families:
-        if names is not None and family.name not in names:
-            continue
-        here, absent = graph_names.present(family.graphs)
-        missing += absent
-        own = replace(family, graphs=tuple(here))
-        for model, source, seed in product(models_of(request), here, request.splits()):
-            stem, size = Path(source).stem, request.compositions
-            head = {"schema": SCHEMA, "family": family.name, "source": stem, "model": model}
-            rows = [{"target": Path(name).stem} for name in here if name != source]
-            work = partial(measure, own, source, model, seed, size)
-            settings = head | {"seed": seed, "compositions": size}
-            found.append(Case(f"{stem}-{model}-{seed}", settings, work, rows))
-    if not found:
-        raise InputError("no family of graphs is here; `graphtemper data list` shows what is.")
-    return found, missing
 
 
 def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
@@ -261,7 +181,7 @@ def bench(families: Sequence[Family] = (*FAMILIES, *PAIRS_ONLY)) -> Bench:
     return Bench(
         name="natural_prior",
         title="The natural prior, families left out",
-        command="bench natural-prior",
+        command="bench natural",
         introduction="""\
 Mean ECE of the source temperature, of the atlas alone, of the prior chosen on the other families
 (*left out*), of the shipped numbers and of the true accuracy; the error of the accuracy, the share
@@ -269,9 +189,9 @@ of pairs whose 90 % interval covers it and its half-width, with the family left 
 and the deviation that the other families choose. The shipped numbers were chosen on all of these
 families, so their column is not held out. Neither is the form of the prior, which was found on
 them.""",
-        cases=partial(cases, families),
+        cases=natural_environments.bench(families).cases,
         rows=summarise,
-        bars=compare,
+        bars=per("model", compare),
         tables=(Table("{model}", _COLUMNS, family_means),),
         terminal=(Table("{model}", _COLUMNS, family_means),),
         draw=_draw,

@@ -207,7 +207,7 @@ def bench(pairs: Sequence[Pair] = PAIRS) -> Bench:
     return Bench(
         name="natural_shifts",
         title="The atlas under natural shifts",
-        command="bench natural",
+        command="bench natural-pairs",
         introduction=_INTRODUCTION,
         cases=pair_cases(Source.answers, SCHEMA, METHODS, pairs),
         rows=summarise,

@@ -1,0 +1,156 @@
+"""A few labels of a target under natural shift, without and with labelled environments.
+
+The cells are those of `graphtemper_research.trials.natural_environments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from graphtemper.recalibration.report import style
+from graphtemper_research.harness import frame
+from graphtemper_research.harness.cells import Cell
+from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.harness.layout import Column, Table
+from graphtemper_research.harness.outcome import Comparison, at_most, between, reported
+from graphtemper_research.harness.runner import Bench, per
+from graphtemper_research.trials import natural_environments
+from graphtemper_research.trials.natural_environments import COVERAGE, family_means, settings
+from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
+from graphtemper_research.trials.natural_places import (
+    ALL,
+    COUNTS,
+    DRAWS,
+    NONE,
+    OBJECTIVES,
+    WITH,
+    label_method,
+)
+from graphtemper_research.trials.trial import ORACLE, SOURCE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LIMITS = {(50, NONE): 0.060, (50, ALL): 0.056}
+
+
+def summarise(cells: Sequence[Cell]) -> Rows:
+    """Return one row per pair, model and seed: the scores with labels, means over draws."""
+    keys = ("family", "model", "seed", "source")
+    rows = []
+    for facts, found in frame.by_method(frame.flat(cells, *keys), *keys, "target"):
+        row = dict(facts) | frame.pick(found[SOURCE], "accuracy", "nodes")
+        row |= {f"ece {name}": found[name]["ece"] for name in (SOURCE, NONE, ORACLE)}
+        for count, basis, objective in product(COUNTS, WITH, OBJECTIVES):
+            names = [label_method(count, basis, objective, draw) for draw in range(1, DRAWS + 1)]
+            drawn = [found[name] for name in names if name in found]
+            name = f"{count} {WITH[basis]}, {objective}"
+            row[f"ece {name}"] = frame.average(drawn, "ece") if drawn else None
+            row[f"nll {name}"] = frame.average(drawn, "nll") if drawn else None
+            row[f"held {name}"] = frame.mean([_held(item) for item in drawn]) if drawn else None
+        rows.append(row)
+    return rows
+
+
+def _held(found: Row) -> float:
+    return float(found["low"] <= found["accuracy"] <= found["high"])
+
+
+def compare(rows: Sequence[Row]) -> list[Comparison]:
+    """State the bars on means of families."""
+    means = family_means(rows)[-1]
+    shared = [row for row in rows if row[f"ece {_name(20, ALL)}"] is not None]
+    bases = tuple(WITH) if shared else (NONE,)
+    bars = []
+    for (count, basis), limit in LIMITS.items():
+        if basis not in bases:
+            continue
+        for objective in OBJECTIVES:
+            name = _name(count, basis, objective)
+            bars.append(at_most(f"mean ECE with {name}", means[f"ece {name}"], limit))
+        bars.append(between(f"coverage with {name}", means[f"held {name}"], COVERAGE))
+    if shared:
+        own = family_means(shared)[-1]
+        quantity = "mean ECE with 20 labels and environments, against 50 labels"
+        few, more = own[f"ece {_name(20, ALL)}"], own[f"ece {_name(50, NONE)}"]
+        note = "likelihood; families with a third environment"
+        bars.append(at_most(quantity, few, more, note))
+    for count, basis in product(COUNTS, bases):
+        match, fit = (_name(count, basis, objective) for objective in OBJECTIVES)
+        lost = means[f"nll {match}"] - means[f"nll {fit}"]
+        gained = means[f"ece {fit}"] - means[f"ece {match}"]
+        quantity = f"NLL that matching loses with {count} {WITH[basis]}"
+        bars.append(reported(quantity, lost, f"ECE lower by {gained:.4f}"))
+    return bars
+
+
+def _name(count: int, basis: str, objective: str = "likelihood") -> str:
+    return f"{count} {WITH[basis]}, {objective}"
+
+
+_MEANS = Table(
+    "{model}: means of families",
+    (
+        Column("family"),
+        Column("pairs"),
+        Column(f"ece {SOURCE}", "source", ".3f"),
+        Column(f"ece {NONE}", "no labels", ".3f"),
+        *(
+            Column(f"ece {_name(count, basis, objective)}", f"{count} {short} {kind}", ".3f", "-")
+            for count, (basis, short), (objective, kind) in product(
+                COUNTS,
+                ((NONE, "alone"), (ALL, "all")),
+                (("calibration", "match"), ("likelihood", "NLL")),
+            )
+        ),
+        Column(f"ece {ORACLE}", "oracle", ".3f"),
+    ),
+    family_means,
+)
+
+
+def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
+    """Draw the mean ECE of every family by number of labels."""
+    axes, means = figure.subplots(), family_means(rows)
+    names = [row["family"] for row in means]
+    marks = {
+        SOURCE: (style.GREY, "x"),
+        _name(20, NONE): (style.ORANGE, "o"),
+        _name(50, NONE): (style.BLUE, "o"),
+        _name(50, ALL): (style.GREEN, "o"),
+    }
+    for method, (colour, marker) in marks.items():
+        known = [(row[f"ece {method}"], name) for row, name in zip(means, names, strict=True)]
+        known = [point for point in known if point[0] is not None]
+        values, places = zip(*known, strict=True) if known else ((), ())
+        axes.plot(values, places, marker, color=colour, label=method)
+    axes.set(xlabel="ECE", title="means of families")
+    axes.yaxis.set_inverted(True)
+    axes.legend(fontsize="x-small")
+
+
+def bench(families: Sequence[Family] = (*FAMILIES, *PAIRS_ONLY)) -> Bench:
+    """Return the bench of some families."""
+    return Bench(
+        name="natural_labels",
+        title="A few labels under natural shifts",
+        command="bench natural",
+        introduction="""\
+ECE of the source temperature, of the card without labels, and with 20 or 50 random labels of the
+target, *alone* or with *all* other environments of the family in the card. *match* matches mean
+confidence to the posterior of the accuracy (`objective="calibration"`), *NLL* fits the likelihood
+of the labels (the default). Two draws of labels for each pair; the family is the unit.""",
+        cases=natural_environments.bench(families).cases,
+        rows=summarise,
+        bars=per("model", compare),
+        tables=(_MEANS,),
+        terminal=(_MEANS,),
+        draw=_draw,
+        size=lambda rows: (7.0, 4.2),
+        settings=settings,
+    )
+
+
+BENCH = bench()
