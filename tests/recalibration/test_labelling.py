@@ -1,5 +1,6 @@
 """Labels that a person gives: which to ask for, what is refused, and what they do to the answer."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -79,6 +80,48 @@ def test_the_weighted_estimate_is_unbiased_and_less_noisy():
         error = np.std(found) / np.sqrt(3000)
         assert abs(np.mean(found) - right.mean()) < 4 * error
         assert np.std(found) < 1.05 * np.sqrt(right.var() / 20)
+
+
+def test_a_second_round_keeps_means_unbiased_and_never_repeats_a_node():
+    """By simulation of both rounds: the weighted mean has the population's as its expectation."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.5, 1.0, 60)
+    result = _fake(p)
+    right = rng.random(60) < p
+    means = []
+    for seed in range(400):
+        first = suggest_labels(result, 6, seed)
+        both = suggest_labels(result, 10, seed, previous=first)
+        assert both.nodes[:6].tolist() == first.nodes.tolist()
+        assert both.new_nodes.size == 10
+        assert np.unique(both.nodes).size == 16
+        assert both.weights.sum() == pytest.approx(60.0)
+        means.append(np.average(right[both.nodes - 7], weights=both.weights))
+    error = np.std(means) / np.sqrt(len(means))
+    assert np.mean(means) == pytest.approx(right.mean(), abs=4 * error)
+    assert np.std(means) < 0.8 * np.sqrt(right.mean() * (1 - right.mean()) / 6)
+
+
+def test_rounds_of_other_nodes_are_refused():
+    result = _fake(np.linspace(0.5, 1.0, 9))
+    with pytest.raises(InputError, match="count must be"):
+        suggest_labels(result, 7, previous=suggest_labels(result, 3))
+    with pytest.raises(InputError, match="node 2, which is not among"):
+        suggest_labels(result, 1, previous=LabelPlan(np.array([2]), np.ones(1)))
+
+
+def test_an_answer_says_whether_more_labels_are_worth_it(model, target, card):
+    plain = recalibrate(model, target, card)
+    said, results = [], []
+    for count in (20, 600):
+        plan = suggest_labels(plain, count)
+        results.append(
+            recalibrate(model, target, card, labels=_truth(target, plan.nodes), plan=plan)
+        )
+        said.append(next(item.text for item in results[-1].reasons if item.code == "labels_used"))
+    assert _width(results[0]) > 0.12 > _width(results[1])
+    assert re.search(r"; about \d+ more would bring that to 6\.$", said[0])
+    assert said[1].endswith(", so more labels are hardly worth it.")
 
 
 # --- recalibrate with labels ----------------------------------------------------------------

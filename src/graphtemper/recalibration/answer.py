@@ -26,6 +26,7 @@ from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
+    CAUTION_WIDTH,
     Verdict,
     direction,
     judge,
@@ -255,7 +256,7 @@ def learn(
         accuracy=accuracy,
         temperature=temperature,
         problem=problem,
-        reason=_labels_used(right, accuracy, answer.accuracy),
+        reason=_labels_used(right, accuracy, answer.accuracy, size),
         count=count,
         leads=information > trusted.deviation**-2,
         worth=few_labels.labels_worth(accuracy, size),
@@ -282,14 +283,21 @@ def _trusted(deviation: float, novelty: float) -> float:
     return deviation * max(novelty / CAUTION_NOVELTY, 1.0)
 
 
-def _labels_used(right: NDArray[np.bool_], accuracy: Estimate, before: Estimate) -> Reason:
+def _labels_used(
+    right: NDArray[np.bool_], accuracy: Estimate, before: Estimate, population: int
+) -> Reason:
     count, hits = right.size, int(right.sum())
     nodes = "1 labelled node" if count == 1 else f"{count} labelled nodes"
     was, now = (0.5 * (item.high - item.low) for item in (before, accuracy))
     text = (
         f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
-        f"{100 * now:.1f} points, from the {before.method} alone to within {100 * was:.1f}."
+        f"{100 * now:.1f} points, from the {before.method} alone to within {100 * was:.1f}"
     )
+    more = min(few_labels.more_labels(accuracy, CAUTION_WIDTH), population - count)
+    if more > 0:
+        text += f"; about {more} more would bring that to {100 * CAUTION_WIDTH:.0f}."
+    else:
+        text += ", so more labels are hardly worth it."
     return Reason(ReasonCode.LABELS_USED, text)
 
 

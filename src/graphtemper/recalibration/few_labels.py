@@ -186,6 +186,28 @@ def labels_worth(accuracy: Estimate, population: int) -> float:
     return float(min(population, 1.0 / (deviation**2 * value * (1.0 - value))))
 
 
+def more_labels(accuracy: Estimate, half_width: float) -> int:
+    r"""Return how many more labels should bring the interval to a half-width; 0 if none.
+
+    Every label adds :math:`a (1 - a)` to the precision of the log-odds, and the half-width falls
+    with the root of the precision.
+
+    Examples
+    --------
+    >>> now = accuracy(Prior(1.0, 0.8), [1] * 40 + [0] * 10)
+    >>> more_labels(now, 0.06), more_labels(now, 0.1)
+    (60, 0)
+    >>> then = accuracy(Prior(1.0, 0.8), [1] * 88 + [0] * 22)
+    >>> round(0.5 * (then.high - then.low), 3)
+    0.059
+    """
+    value = min(max(accuracy.value, 0.01), 0.99)
+    low, high = (log_odds(end) for end in (accuracy.low, accuracy.high))
+    precision = (2.0 * DEVIATIONS / max(high - low, 1e-9)) ** 2
+    ratio = 0.5 * (accuracy.high - accuracy.low) / half_width
+    return max(int(np.ceil(precision * (ratio**2 - 1.0) / (value * (1.0 - value)))), 0)
+
+
 def temperature(prior: Prior, logits: FloatArray, labels: Labels, matched: float) -> float:
     """Return the posterior median of the temperature.
 

@@ -36,13 +36,23 @@ class LabelPlan:
     weights : (m,) array
         The inverse probability with which each was drawn; from `suggest_labels` they sum to the
         number of nodes.
+    known
+        Number of nodes, at the front, that an earlier round has chosen.
     """
 
     nodes: NDArray[np.int64]
     weights: FloatArray
+    known: int = 0
+
+    @property
+    def new_nodes(self) -> NDArray[np.int64]:
+        """The nodes that this round adds."""
+        return self.nodes[self.known :]
 
 
-def suggest_labels(result: Findings, count: int, seed: int = 0) -> LabelPlan:
+def suggest_labels(
+    result: Findings, count: int, seed: int = 0, *, previous: LabelPlan | None = None
+) -> LabelPlan:
     r"""Pick ``count`` nodes to label, spread over the model's confidence.
 
     The nodes are sorted by confidence (ties in random order) and cut into ``count`` strata as equal
@@ -55,14 +65,23 @@ def suggest_labels(result: Findings, count: int, seed: int = 0) -> LabelPlan:
     has the mean over all nodes as its expectation, and less variance than as many nodes drawn
     at random.
 
+    With a ``previous`` plan, the nodes come from those that it does not hold, and the plan returned
+    holds both rounds. The weights are those of :math:`\lambda E_1 + (1 - \lambda) E_2`, where
+    :math:`E_1` is the mean by the previous plan, :math:`E_2` the one that counts its nodes once and
+    estimates the rest from the new ones, and :math:`\lambda` the fraction of nodes of the previous
+    plan: the expectation stays the mean over all nodes. Whether another round is worth it is said
+    by the reason ``labels_used`` of a result with labels.
+
     Parameters
     ----------
     result
         From `recalibrate`, with or without labels.
     count
-        Number of nodes to pick, at most those of the result.
+        Number of nodes to pick, at most those of the result that are not picked yet.
     seed
         The same seed picks the same nodes.
+    previous
+        The plan of the rounds before.
 
     Returns
     -------
@@ -79,20 +98,39 @@ def suggest_labels(result: Findings, count: int, seed: int = 0) -> LabelPlan:
     [4.0, 3.0, 3.0]
     >>> [node // 3.4 for node in plan.nodes.tolist()]  # one of each stratum
     [0.0, 1.0, 2.0]
+    >>> more = suggest_labels(result, 3, previous=plan)
+    >>> len(set(more.nodes.tolist())), more.new_nodes.size, float(more.weights.sum())
+    (6, 3, 10.0)
     """
     if not hasattr(result, "probabilities"):
         raise InputError(
             f"suggest_labels takes the result of recalibrate, not a {type(result).__name__}."
         )
-    size = len(result.probabilities)
-    check_integer(count, "count", 1, size)
-    rng = stream(seed, "suggest_labels")
-    order = rng.permutation(size)
+    nodes, rows = np.asarray(result.nodes), np.arange(len(result.probabilities))
+    before = 0
+    if previous is not None:
+        taken = _weights(previous)
+        before = len(taken)
+        absent = sorted(taken.keys() - set(nodes.tolist()))
+        if absent:
+            raise InputError(
+                f"the previous plan has node {absent[0]}, which is not among the nodes of the "
+                "result; plan the rounds of one set of nodes together."
+            )
+        rows = rows[~np.isin(nodes, previous.nodes)]
+    check_integer(count, "count", 1, rows.size)
+    rng = stream(seed, "suggest_labels" if previous is None else f"suggest_labels {before}")
+    order = rows[rng.permutation(rows.size)]
     order = order[np.argsort(result.probabilities.max(axis=1)[order], kind="stable")]
     strata = np.array_split(order, count)
-    picked = np.array([stratum[rng.integers(stratum.size)] for stratum in strata])
+    picked = nodes[[stratum[rng.integers(stratum.size)] for stratum in strata]]
     weights = np.array([float(stratum.size) for stratum in strata])
-    return LabelPlan(np.asarray(result.nodes)[picked], weights)
+    if previous is None:
+        return LabelPlan(picked, weights)
+    share = before / (before + count)
+    old = share * np.asarray(previous.weights) + (1.0 - share)
+    both = np.concatenate([old, (1.0 - share) * weights])
+    return LabelPlan(np.concatenate([previous.nodes, picked]), both, before)
 
 
 def read_labels(
