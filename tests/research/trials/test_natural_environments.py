@@ -151,3 +151,5 @@ def test_a_family_of_two_has_no_environment_to_learn_from(quick, tmp_path):
     assert len(quick(natural_prior.bench(family), tmp_path).rows) == 2
     rows = quick(natural_labels.bench(family), tmp_path).rows
     assert rows[0]["ece 50 labels and environments, likelihood"] is None
+    with pytest.raises(InputError, match="family of at least three graphs"):
+        quick(natural_environments.bench(family), tmp_path)

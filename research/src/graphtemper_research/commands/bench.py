@@ -146,10 +146,11 @@ def natural(
 ) -> None:
     """Take a model to other months, countries and releases: without labels, with others, with few.
 
-    One run makes three pages: natural_prior (no labels), natural_environments, natural_labels.
+    One run makes three pages: natural_prior (no labels), natural_labels and natural_environments,
+    which needs a family of at least three graphs.
     """
     out = run.out or Path("artifacts") / "natural"
-    for name in ("natural_prior", "natural_environments", "natural_labels"):
+    for name in ("natural_prior", "natural_labels", "natural_environments"):
         _run(name, replace(run, out=out), splits, families)
 
 

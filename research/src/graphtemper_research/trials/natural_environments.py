@@ -114,6 +114,11 @@ def summarise(cells: Sequence[Cell]) -> Rows:
         for method in (NONE, ONE, ALL, POISONED):
             row |= _quality(found[method], method)
         rows.append(row)
+    if not rows:
+        raise InputError(
+            "no page on environments: it needs a family of at least three graphs, a source, a "
+            "target and one to learn from."
+        )
     return rows
 
 

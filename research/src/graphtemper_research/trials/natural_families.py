@@ -1,10 +1,25 @@
-"""Families of natural graphs: environments with the same columns and classes."""
+"""Families of natural graphs: environments with the same columns and classes.
+
+They are a benchmark that any method can be run on: `task` gives the graphs, the nodes to train on,
+the nodes to calibrate on and the nodes that are scored, by seed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from graphtemper._core.reproducible import stream
+from graphtemper.cli.arguments import load_graph
+from graphtemper.errors import InputError
+from graphtemper.graph.graph import Graph
+from graphtemper_research.trials.graph_names import short
 from graphtemper_research.trials.pairs import AIRPORTS, TWITCH
+from graphtemper_research.trials.trial import Indices, halves
+
+MOST_NODES = 3000
+"""More nodes of an environment than this are sampled."""
 
 
 @dataclass(frozen=True)
@@ -65,3 +80,48 @@ PAIRS_ONLY = (
     Family("bitcoin", _named("bitcoin", "otc alpha")),
     Family("houses", _named("houses_california", "north south")),
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One task of the benchmark: train and calibrate at home, answer about a target.
+
+    Attributes
+    ----------
+    source, train, card
+        The labelled source, the half of its labelled nodes to train on and the other half.
+    target, scored
+        The target with its labels, and the nodes that are scored. A method may read no label of it.
+    """
+
+    source: Graph
+    train: Indices
+    card: Indices
+    target: Graph
+    scored: Indices
+
+
+def task(family: str, source: str, target: str, seed: int = 1) -> Task:
+    """Load a task of the benchmark by the names of its family and of two of its graphs."""
+    known = {item.name: item for item in (*FAMILIES, *PAIRS_ONLY)}
+    if family not in known:
+        raise InputError(f"unknown family {family!r}; choose from {', '.join(known)}.")
+    for name in (source, target):
+        if name not in known[family].graphs:
+            raise InputError(
+                f"{name!r} is not in the family {family!r}; choose from "
+                f"{', '.join(known[family].graphs)}."
+            )
+    home, away = load_graph(source), load_graph(target)
+    train, card = halves(home, seed)
+    trained = train if known[family].same_nodes else train[:0]
+    return Task(home, train, card, away, scored_nodes(away, target, trained, seed))
+
+
+def scored_nodes(graph: Graph, name: str, trained: Indices, seed: int) -> Indices:
+    """Return labelled nodes that were not trained on: all, or a sample of `MOST_NODES`."""
+    nodes = np.setdiff1d(graph.labelled, trained)
+    if nodes.size <= MOST_NODES:
+        return nodes
+    rng = stream(seed, f"natural nodes {short(name)}")
+    return np.sort(rng.choice(nodes, MOST_NODES, replace=False))

@@ -30,7 +30,7 @@ from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Rows
 from graphtemper_research.trials.graph_names import short
-from graphtemper_research.trials.natural_families import Family
+from graphtemper_research.trials.natural_families import Family, scored_nodes
 from graphtemper_research.trials.trial import (
     MODELS,
     ORACLE,
@@ -42,8 +42,6 @@ from graphtemper_research.trials.trial import (
     score,
 )
 
-# More nodes of an environment than this are sampled.
-MOST_NODES = 3000
 LATEST, POOLED, GAP = "latest-T", "pooled-T", "mean gap"
 NONE, ONE, ALL = "no environment", "one environment", "all environments"
 PAST, PAST_LATEST = "past environments", "latest past-T"
@@ -99,10 +97,7 @@ class Place:
     ) -> Place:
         """Load an environment and measure what a card keeps of it."""
         graph = load_graph(name)
-        nodes = np.setdiff1d(graph.labelled, trained)
-        if nodes.size > MOST_NODES:
-            rng = stream(seed, f"natural nodes {short(name)}")
-            nodes = np.sort(rng.choice(nodes, MOST_NODES, replace=False))
+        nodes = scored_nodes(graph, name, trained, seed)
         assert graph.labels is not None
         learned = card.learn(predictor, graph, nodes, name=short(name))
         logits = Observation(predictor, graph, nodes).logits
