@@ -62,18 +62,19 @@ def test_the_atlas_is_used_as_it_is_where_feature_means_have_not_moved(c, m, mov
 
 @given(odds, odds, odds, st.floats(0.0, 1.0))
 def test_the_centre_lies_between_confidence_and_the_readings(c, m, moved, fraction):
-    centre = NATURAL.centre(c, m, moved, fraction)
+    centre = NATURAL.centre(c, m, moved, fraction) + NATURAL.shift * fraction
     assert min(c, m) - 1e-9 <= centre <= max(c, m, moved) + 1e-9
     if fraction == 1.0:
         assert centre <= c + 1e-9
 
 
-def test_moved_means_leave_the_answer_half_way_to_the_more_confident_reading():
+def test_moved_means_leave_a_part_of_the_way_to_the_more_confident_reading():
     """New class shares must not be taken for lost signal."""
-    assert NATURAL.centre(2.0, -1.0, -1.0, 1.0) == pytest.approx(0.5)
-    assert NATURAL.centre(2.0, -1.0, 1.0, 1.0) == pytest.approx(1.5)
-    assert NATURAL.centre(2.0, -1.0, 3.0, 1.0) == 2.0
-    assert NATURAL.centre(2.0, 0.0, -1.0, 1.0) == 1.0
+    prior = NaturalPrior(weight=0.5, shift=0.2)
+    assert prior.centre(2.0, -1.0, -1.0, 1.0) == pytest.approx(0.5 - 0.2)
+    assert prior.centre(2.0, -1.0, 1.0, 1.0) == pytest.approx(1.5 - 0.2)
+    assert prior.centre(2.0, -1.0, 3.0, 1.0) == pytest.approx(2.0 - 0.2)
+    assert prior.centre(2.0, 0.0, -1.0, 1.0) == pytest.approx(1.0 - 0.2)
 
 
 def test_estimated_shares_keep_natural_variation_that_they_do_not_explain(card, model):

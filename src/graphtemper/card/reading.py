@@ -1,18 +1,17 @@
 r"""A target read against a source card: its evidence, its signals, and the accuracy they imply.
 
 **The natural prior.** Shifts that somebody draws (noise, rewiring, masking) leave the means of the
-feature columns where they were. Shifts that happen (another month, country or release) move them,
-and an estimate that was learned from drawn shifts is then one opinion of two: the other is that the
-model is as right as its confidence says. Let u, between 0 and 1, say whether column means have
-moved; c be the log-odds of mean confidence at the source temperature; and m the larger of the
-atlas's two centres, with the source's class shares and with moved ones
-(`graphtemper.signals.share_drift`), because new class shares must not be taken for lost signal. The
-answer is centred half-way,
+feature columns where they were. Shifts that happen (another month, country or release) move them.
+An estimate that was learned from drawn shifts is then one opinion of three: another is that the
+model is as right as its confidence says, and the third that it is a little over-confident, as
+models under natural shift usually are. Let u, between 0 and 1, say whether column means have moved;
+c be the log-odds of mean confidence at the source temperature; and m the larger of the atlas's two
+centres, with the source's class shares and with moved ones (`graphtemper.signals.share_drift`),
+because new class shares must not be taken for lost signal. The answer is centred at
 
-.. math:: \hat\eta = c + (1 - u/2)\,(m - c),
+.. math:: \hat\eta = c + (1 - (1 - w)\,u)\,(m - c) - s\,u,
 
-and only a fraction 1 - u of an excess over c is kept: natural shifts hardly ever make a model
-under-confident. The variance grows by
+and only a fraction 1 - u of an excess of the first two terms over c is kept. The variance grows by
 
 .. math:: \tau^2 \sqrt{u}\,(1 + \min(n, 5)^2)
 
@@ -20,7 +19,7 @@ with the target's novelty n, and the interval reaches further down than up by th
 `lower_tail`. The estimate is the median, which minimises the expected difference between mean
 confidence and accuracy. Without moved column means nothing changes.
 
-The three numbers are those of families of natural shift; ``graphtemper bench natural-prior``
+The four numbers are those of families of natural shift; ``graphtemper bench natural``
 chooses them again, with every family left out in turn.
 """
 
@@ -111,19 +110,22 @@ class Prior:
 
 @dataclass(frozen=True)
 class NaturalPrior:
-    r"""Three numbers that say how to read a target whose feature means have moved.
+    r"""Four numbers that say how to read a target whose feature means have moved.
 
     Attributes
     ----------
     weight
-        Weight of the atlas against plain confidence where the column means have moved.
+        Weight w of the atlas against plain confidence where the column means have moved.
+    shift
+        Usual over-confidence s under natural shift, in log-odds.
     deviation
         Standard deviation :math:`\tau` of natural variation, in log-odds.
     lower_tail
         Factor by which the interval is longer below the estimate than above.
     """
 
-    weight: float = 0.5
+    weight: float = 0.25
+    shift: float = 0.1
     deviation: float = 0.5
     lower_tail: float = 2.0
 
@@ -144,16 +146,16 @@ class NaturalPrior:
         >>> prior = NaturalPrior()
         >>> prior.centre(2.0, 1.0, 1.0, fraction=0.0)  # means as at the source: the atlas
         1.0
-        >>> prior.centre(2.0, 1.0, 1.0, fraction=1.0)  # half-way
-        1.5
+        >>> prior.centre(2.0, 1.0, 1.0, fraction=1.0)  # a part of the way
+        1.65
         >>> prior.centre(2.0, 1.0, 2.5, fraction=1.0)  # other class shares explain it
-        2.0
+        1.9
         """
         cautious = atlas + fraction * max(moved - atlas, 0.0)
         centre = confidence + (1.0 - (1.0 - self.weight) * fraction) * (cautious - confidence)
         if centre > confidence:
             centre = confidence + (1.0 - fraction) * (centre - confidence)
-        return float(centre)
+        return float(centre - self.shift * fraction)
 
     def variance(self, novelty: float, fraction: float) -> float:
         """Return the variance that natural variation adds to the log-odds.
