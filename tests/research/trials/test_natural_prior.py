@@ -20,13 +20,13 @@ def row(family, confidence, atlas, accuracy, fraction=1.0):
 
 
 def test_the_atlas_gets_the_weight_that_other_families_support():
-    """Where the atlas is right it gets all of it, where it is half right one half."""
+    """Where the atlas is right it gets the most that is tried, where it is half right less."""
     right = [row("a", 2.0, 0.0, 0.5), row("b", 2.0, 1.0, 0.731)]
-    half = [row("a", 2.0, -1.0, 0.622), row("b", 3.0, 0.0, 0.818)]
-    assert natural_prior.choose(right).weight == 1.0
-    assert natural_prior.choose(half).weight == 0.5
-    late = [row(name, 0.7, 0.7, 0.62246) for name in "ab"]  # log-odds of 0.5
-    assert natural_prior.choose(late).shift == 0.2
+    half = [row("a", 2.0, 0.0, 0.8176), row("b", 3.0, 1.0, 0.9241)]  # a quarter of the way
+    assert natural_prior.choose(right).weight == 0.5
+    assert natural_prior.choose(half).weight == 0.25
+    late = [row(name, 0.6, 0.6, 0.62246) for name in "ab"]  # log-odds of 0.5
+    assert natural_prior.choose(late).shift == 0.1
 
 
 def test_the_interval_is_as_wide_as_other_families_need():

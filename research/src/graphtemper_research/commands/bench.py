@@ -143,6 +143,9 @@ def natural(
             "by commas; default all."
         ),
     ] = None,
+    finished: Annotated[
+        bool, Parameter(negative="", help="Summarise every cell in OUT/cells and measure nothing.")
+    ] = False,
 ) -> None:
     """Take a model to other months, countries and releases: without labels, with others, with few.
 
@@ -151,7 +154,10 @@ def natural(
     """
     out = run.out or Path("artifacts") / "natural"
     for name in ("natural_prior", "natural_labels", "natural_environments"):
-        _run(name, replace(run, out=out), splits, families)
+        if finished:
+            _publish(name, out)
+        else:
+            _run(name, replace(run, out=out), splits, families)
 
 
 @bench.command
@@ -252,6 +258,19 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> Pa
     console().print(table("Bars", bars))
     print_line(f"Files: {out}")
     return out
+
+
+def _publish(name: str, out: Path) -> None:
+    """Write the files of a natural bench from the cells that are finished."""
+    from graphtemper_research import benches
+    from graphtemper_research.harness import cells, runner
+    from graphtemper_research.results import stamped
+    from graphtemper_research.trials.natural_environments import SCHEMA
+
+    chosen = benches.load(name)
+    found = cells.finished(out, SCHEMA)
+    for path in runner.publish(chosen, stamped(chosen.outcome(found)), out):
+        print_line(str(path))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import parse_json, read_bytes
+from graphtemper.errors import InputError
 from graphtemper_research.harness.code_digest import code_digest
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import Comparison, reported, write_text
@@ -61,6 +62,16 @@ class Case:
     measure: Callable[[Show | None], Rows]
     expected: Sequence[Mapping[str, Any]] | None = None
     whole: Callable[[Row], bool] = finite
+
+
+def finished(out: Path, schema: str) -> list[Cell]:
+    """Return the cells of a schema that are in ``out/cells``."""
+    paths = sorted((out / "cells").glob("*.json"))
+    cells = [parse_json(read_bytes(path, _MAX_BYTES)) for path in paths]
+    found = [cell for cell in cells if cell.get("schema") == schema]
+    if not found:
+        raise InputError(f"{out / 'cells'} holds no finished cell; run the bench first.")
+    return found
 
 
 def finish(

@@ -8,14 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphtemper._core.safe_reading import parse_json, read_bytes
-from graphtemper.errors import InputError
-from graphtemper_research.harness.cells import Cell
+from graphtemper_research.harness.cells import Cell, finished
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.leaderboard.board import NAME
 from graphtemper_research.leaderboard.tasks import SCHEMA
 
-_MAX_BYTES = 256_000_000
 HEAD = ("setting", "graph", "model", "seed", "code", "cpu_seconds", "wall_seconds")
 _WHOLE = ("seed", "cpu_seconds", "wall_seconds")
 SCORES = ("ece", "nll", "brier", "accuracy", "estimate")
@@ -52,12 +49,7 @@ def _short(value: Any) -> Any:
 
 def cells_in(out: Path) -> list[Cell]:
     """Return the finished cells in ``out/cells`` that this version of the protocol made."""
-    paths = sorted((out / "cells").glob("*.json"))
-    cells = [parse_json(read_bytes(path, _MAX_BYTES)) for path in paths]
-    found = [cell for cell in cells if cell.get("schema") == SCHEMA]
-    if not found:
-        raise InputError(f"{out / 'cells'} holds no finished cell; run `graphtemper bench all`.")
-    return found
+    return finished(out, SCHEMA)
 
 
 def write(out: Path) -> Path:

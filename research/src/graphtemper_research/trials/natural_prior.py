@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # What the choice is made from. Intervals are chosen after the centre.
-CENTRES = tuple(product((0.0, 0.25, 0.5, 1.0), (0.0, 0.1, 0.2)))  # weight and shift
+CENTRES = tuple(product((0.0, 0.25, 0.5), (0.0, 0.1)))  # weight and shift
 DEVIATIONS_TRIED = tuple(np.linspace(0.1, 1.5, 29).round(3).tolist())
 COVERAGE = 0.92  # mean of families that the interval is chosen for
 
