@@ -18,7 +18,7 @@ GRAPH = "graphs/g.npz"
 def test_bench_says_what_it_does_not_know(call, tmp_path):
     check_refusal(call("bench", "atlas", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "atlas", "--graphs", "nonsense", "--out", tmp_path, cwd=tmp_path))
-    check_refusal(call("bench", "natural", "--groups", "mars", "--out", tmp_path, cwd=tmp_path))
+    check_refusal(call("bench", "natural", "--families", "mars", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "controls", "--seeds", "0", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "sets", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "all", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
