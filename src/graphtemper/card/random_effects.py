@@ -239,6 +239,8 @@ def expect(
         excess = max(variance - float(np.median(known.variance)), 0.0)
         ends = conformal_interval(gaps)
         half = float(np.hypot(0.5 * (ends[1] - ends[0]), DEVIATIONS * np.sqrt(excess)))
+        # Nine gaps can lie together by chance, but no accuracy is known better than it is sampled.
+        half = max(half, DEVIATIONS * float(np.sqrt(variance)))
         low, high = 0.5 * sum(ends) - half, 0.5 * sum(ends) + half
     strange = effects.strangeness(gaps, known.variance)
     worst = int(strange.argmax())
