@@ -88,7 +88,7 @@ class SourceCard(CardData):
         nodes
             Labelled nodes that were not used for training (default: all labelled ones).
         seed
-            Seed of the shifts; shifts of targets should use other seeds.
+            Seed of the shifts, together with the labels; not part of the card (see SECURITY.md).
         exclude
             Families of shifts to leave out, also from compositions, for honest evaluation.
         compositions
