@@ -153,7 +153,9 @@ def test_the_labels_of_real_graphs_cannot_be_recovered(name, size, capsys):
     found, exact = source.from_card(draws=12), source.exact()
     with capsys.disabled():
         print(f"\n{name} {size}: guess {source.guessed:.3f} exact {exact:.3f} card {found:.3f}")
-    assert found <= source.guessed + LARGEST_GAIN
+    # A biased model is corrected by the class profile, for the attacker as well (SECURITY.md).
+    corrected = [(prior.argmax(axis=1) == source.labels).mean() for prior in source.priors()]
+    assert found <= max(corrected) + LARGEST_GAIN
 
 
 def test_no_seed_of_a_build_is_in_its_card(source):
