@@ -132,7 +132,7 @@ def test_files_and_folders_that_are_snapshots(logits_of, tmp_path):
     (days / "empty").mkdir()
     (days / "notes.txt").touch()
     assert names(find_logits([days], 2)) == ["day=9", "day=10"]
-    assert names(find_logits([days / "day=10", days / "day=9"], 2)) == ["day=10", "day=9"]
+    assert names(find_logits([days / "day=10", days / "day=9"], 2)) == ["day=9", "day=10"]
     np.save(days / "day=11.npy", logits_of(1))
     assert names(find_logits([days], 2))[-1] == "day=11.npy"
     np.save(days / "day=9" / "odd.npy", logits_of(1))
