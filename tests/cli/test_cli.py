@@ -67,7 +67,7 @@ def natural_cells(folder):
     head = {"schema": natural_shifts.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
     graphs = ["county_2012", "county_2016"]
     cell(folder, "county_2012-SIGN-1", rows, graphs, group="counties", **head)
-    return ("natural", "--groups", "counties"), "natural_shifts"
+    return ("natural-pairs", "--groups", "counties"), "natural_shifts"
 
 
 def label_cells(folder):
