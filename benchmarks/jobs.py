@@ -10,16 +10,16 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
-from benchmarks.timing import ROOT, Row, best, in_own_process
+from benchmarks.timing import ROOT, Row, in_own_process, race
 
 from graphtemper import Graph, SourceCard, csbm, datasets, recalibrate
 from graphtemper.card import atlas
 from graphtemper.models import GCN, SIGN
-from graphtemper.signals.observation import Observation
 from graphtemper_research.harness.memory import peak_gigabytes
 
 ENVIRONMENTS = 100
-CARD_BARS = {"SIGN": 45, "GCN": 240}
+# Most CPU seconds of a card, by graph and model.
+CARD_BARS = {("pubmed", "SIGN"): 12, ("words", "SIGN"): 30, ("pubmed", "GCN"): 240}
 
 
 def naive_operator(graph: Graph) -> sp.csr_matrix:
@@ -68,21 +68,18 @@ def recalibrate_large(num_nodes: int) -> None:
     model, card = fitted(drawn(4000, 10, 1))
     graph = drawn(num_nodes, 10, 2)
     # A graph is new each time: its operator is part of the job.
-    ours = best(lambda: recalibrate(model, graph.replace(), card), 2)
+    recalibrate(model, graph.replace(), card)
     peak = peak_gigabytes()
-    whole = best(lambda: naive_pass(model, graph), 2)
     step = naive_operator(graph)
-    products = best(lambda: step @ (step @ graph.features), 2)
-    votes = best(lambda: vote(model, graph.replace()), 1)
-    times = {"ours": ours, "peak": peak, "pass": whole, "products": products, "votes": votes}
-    print(json.dumps(times))
-
-
-def vote(model: SIGN, graph: Graph) -> None:
-    """Count votes over eight noisy passes and eight with dropped edges."""
-    observation = Observation(model, graph)
-    for kind in ("feature", "edge"):
-        observation.votes(kind, passes=8)
+    times = race(
+        {
+            "ours": (lambda: recalibrate(model, graph.replace(), card), 1),
+            "pass": (lambda: naive_pass(model, graph), 1),
+            "products": (lambda: step @ (step @ graph.features), 1),
+        },
+        2,
+    )
+    print(json.dumps(times | {"peak": peak}))
 
 
 def recalibrate_rows(num_nodes: int) -> list[Row]:
@@ -90,51 +87,73 @@ def recalibrate_rows(num_nodes: int) -> list[Row]:
     size = f"{num_nodes:,} nodes, degree 20, F = 100, K = 10"
     ours, peak = times["ours"], round(times["peak"], 2)
     run = "1 clean, 6 half views, 2 x 2 noisy, 1 held-out pass; temperature, verdict"
-    full = "clean and 8 + 8 votes"
     peers = {
         "one naive SIGN pass from edges to logits, SciPy": times["pass"],
         "its two products S(SX) alone, SciPy, S given": times["products"],
     }
     rows = []
     for peer, theirs in peers.items():
-        met = ours <= 2.5 * theirs and peak <= 4.0
-        bar = "at most 2.5 times the peer and 4 GB"
+        met = ours <= 1.8 * theirs and peak <= 2.5
+        bar = "at most 1.8 times the peer and 2.5 GB"
         rows.append(Row("recalibrate", size, ours, peer, theirs, peak, run, bar, met))
-        rows.append(Row(full, size, times["votes"], peer, theirs))
     for name in ("pubmed", "cora"):
         if datasets.find(name) is not None:
             graph = datasets.load(name)
             model, card = fitted(graph)
-            ours = best(lambda m=model, g=graph, c=card: recalibrate(m, g.replace(), c))
-            theirs = best(lambda m=model, g=graph: naive_pass(m, g))
             peer = "one naive SIGN pass from edges to logits, SciPy"
-            rows.append(Row("recalibrate", name, ours, peer, theirs))
+            found = race(
+                {
+                    "ours": (lambda m=model, g=graph, c=card: recalibrate(m, g.replace(), c), 1),
+                    peer: (lambda m=model, g=graph: naive_pass(m, g), 1),
+                }
+            )
+            rows.append(Row("recalibrate", name, found["ours"], peer, found[peer]))
     return rows
 
 
-def build_card(name: str) -> None:
-    """Print how long a card of a hundred environments on pubmed takes."""
-    graph = datasets.load("pubmed")
+def words(num_nodes: int = 9000, num_columns: int = 6800, seed: int = 0) -> Graph:
+    """Return a graph of documents of about 60 words, half of them from the topic of a class."""
+    rng = np.random.default_rng(seed)
+    base = csbm.sample(num_nodes, 4, 0.8, 1.0, num_classes=5, num_features=8, seed=seed)
+    common = rng.dirichlet(np.full(num_columns, 0.3))
+    rows = np.repeat(np.arange(num_nodes), rng.poisson(60, num_nodes))
+    columns = np.empty(rows.size, np.int64)
+    for label in range(5):
+        topic = 0.5 * common + 0.5 * rng.dirichlet(np.full(num_columns, 0.05))
+        mine = base.labels[rows] == label
+        columns[mine] = rng.choice(num_columns, mine.sum(), p=topic)
+    ones = np.ones(rows.size, np.float32)
+    features = sp.csr_matrix((ones, (rows, columns)), shape=(num_nodes, num_columns))
+    features.data[:] = 1.0
+    return base.replace(features=features)
+
+
+def build_card(graph_name: str, model_name: str) -> None:
+    """Print the CPU seconds of a card of a hundred environments."""
+    graph = words() if graph_name == "words" else datasets.load(graph_name)
     nodes = np.random.default_rng(0).permutation(graph.labelled)
-    train, held = nodes[:6000], nodes[6000:11000]
-    model = SIGN(hops=2, tol=1e-2).fit(graph, train) if name == "SIGN" else GCN().fit(graph, train)
+    count = graph.num_nodes // 4
+    train, held = nodes[:count], nodes[count : 2 * count]
+    linear = model_name == "SIGN"
+    model = SIGN(hops=2, tol=1e-2).fit(graph, train) if linear else GCN().fit(graph, train)
     more = ENVIRONMENTS - len(atlas.plan(0, (), 0))
-    start = time.perf_counter()
+    start = time.process_time()
     card = SourceCard.build(model, graph, held, compositions=more)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     print(json.dumps({"seconds": seconds, "environments": len(card.environments)}))
 
 
 def card_rows() -> list[Row]:
-    if datasets.find("pubmed") is None:
-        return []
     rows = []
-    for name, limit in CARD_BARS.items():
-        built = in_own_process(f"jobs.build_card({name!r})")
-        size = f"pubmed, {name}, {built['environments']} environments"
+    for (graph, model), limit in CARD_BARS.items():
+        if graph != "words" and datasets.find(graph) is None:
+            continue
+        built = in_own_process(f"jobs.build_card({graph!r}, {model!r})")
+        about = "9,000 nodes, 6,800 sparse columns" if graph == "words" else graph
+        size = f"{about}, {model}, {built['environments']} environments"
         seconds = built["seconds"]
         met = seconds < limit
-        rows.append(Row("source card", size, seconds, bar=f"under {limit} s", met=met))
+        rows.append(Row("source card", size, seconds, bar=f"under {limit} s of CPU", met=met))
     return rows
 
 

@@ -49,6 +49,22 @@ def best(job: Callable[[], Any], repeats: int = 3) -> float:
     return min(times)
 
 
+def race(jobs: dict[str, tuple[Callable[[], Any], int]], rounds: int = 3) -> dict[str, float]:
+    """Return the least CPU seconds of each job, divided by its number of threads.
+
+    The jobs take turns, so that all of them meet the same state of the machine, and CPU seconds do
+    not grow while other programs run. Dividing by the threads is generous to a peer that does not
+    keep all of them busy.
+    """
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(rounds):
+        for name, (job, threads) in jobs.items():
+            start = time.process_time()
+            job()
+            times[name].append((time.process_time() - start) / threads)
+    return {name: min(found) for name, found in times.items()}
+
+
 def in_own_process(call: str) -> Any:
     """Run ``module.function(...)`` of this folder in a fresh process; it prints JSON at its end."""
     module = call.split(".")[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import jobs, peers, run, scaling
+from benchmarks import jobs, peers, products, run, scaling
 
 from graphtemper.graph.operators import operator
 from graphtemper_research.harness import speed
@@ -33,6 +33,35 @@ def test_peers_find_the_same_optimum():
     gap = float(rows[0].note.split()[3].rstrip(","))
     assert gap < 1e-6
     assert {row.what for row in peers.ece_rows(4000)} == {"ECE"}
+
+
+def test_products_and_their_bandwidth():
+    rows = products.product_rows(2000)
+    assert {row.peer for row in rows} >= {"SciPy, one thread"}
+    assert {row.bar for row in rows if "10 columns" in row.size} >= {"at least 4 x faster"}
+    (growth,) = products.growth_rows((500, 1000))
+    assert growth.what.startswith("growth of cost per edge: ")
+    assert products.triad_bandwidth(10_000) > 1e8
+
+
+def test_the_graph_of_documents_is_sparse_and_learnable():
+    graph = jobs.words(400, 300)
+    assert graph.features.nnz / np.prod(graph.features.shape) < 0.25
+    model = jobs.SIGN(hops=1).fit(graph, range(200))
+    assert (model(graph)[200:].argmax(axis=1) == graph.labels[200:]).mean() > 0.5
+
+
+def test_parts_of_the_last_run_are_kept(tmp_path, monkeypatch):
+    row = {"what": "a", "size": "", "seconds": 1.0, "peer": "", "note": "", "peer_seconds": None}
+    row |= {"ratio": None, "peak_gigabytes": None, "bar": "", "met": None, "part": "ece"}
+    (tmp_path / speed.FILE).write_text(json.dumps([row, row | {"part": "growth"}]))
+    monkeypatch.setattr(run.products, "growth_rows", lambda: [run.Row("b", "", 2.0)])
+    monkeypatch.setattr(run, "write_results", lambda *_: None)
+    page = ["--page", str(tmp_path / "page.md")]
+    monkeypatch.setattr("sys.argv", ["run", "--out", str(tmp_path), *page, "--only", "growth"])
+    run.main()
+    kept = json.loads((tmp_path / speed.FILE).read_text())
+    assert [(item["what"], item["part"]) for item in kept] == [("a", "ece"), ("b", "growth")]
 
 
 def test_a_quick_scaling_run(tmp_path, monkeypatch):
