@@ -63,27 +63,25 @@ def draw_million() -> None:
     print(json.dumps({"seconds": time.perf_counter() - start, "peak": round(peak_gigabytes(), 2)}))
 
 
-def recalibrate_large(num_nodes: int) -> None:
+def recalibrate_large(num_nodes: int, rounds: int = 2) -> None:
     """Print the times of recalibration and of its peers, and the peak memory of the former."""
     model, card = fitted(drawn(4000, 10, 1))
     graph = drawn(num_nodes, 10, 2)
     # A graph is new each time: its operator is part of the job.
-    recalibrate(model, graph.replace(), card)
-    peak = peak_gigabytes()
+    ours = (lambda: recalibrate(model, graph.replace(), card), 1)
+    first = race({"ours": ours}, 1)["ours"]
+    peak = peak_gigabytes()  # before the peers need memory
     step = naive_operator(graph)
-    times = race(
-        {
-            "ours": (lambda: recalibrate(model, graph.replace(), card), 1),
-            "pass": (lambda: naive_pass(model, graph), 1),
-            "products": (lambda: step @ (step @ graph.features), 1),
-        },
-        2,
-    )
-    print(json.dumps(times | {"peak": peak}))
+    jobs = {
+        "pass": (lambda: naive_pass(model, graph), 1),
+        "products": (lambda: step @ (step @ graph.features), 1),
+    }
+    times = race(jobs | ({"ours": ours} if rounds > 1 else {}), rounds)
+    print(json.dumps(times | {"ours": min(first, times.get("ours", first)), "peak": peak}))
 
 
-def recalibrate_rows(num_nodes: int) -> list[Row]:
-    times = in_own_process(f"jobs.recalibrate_large({num_nodes})")
+def recalibrate_rows(num_nodes: int, rounds: int = 2) -> list[Row]:
+    times = in_own_process(f"jobs.recalibrate_large({num_nodes}, {rounds})")
     size = f"{num_nodes:,} nodes, degree 20, F = 100, K = 10"
     ours, peak = times["ours"], round(times["peak"], 2)
     run = "1 clean, 6 half views, 2 x 2 noisy, 1 held-out pass; temperature, verdict"

@@ -175,7 +175,7 @@ class LinearPasses:
         of_features, of_mean = self._terms(graph), self.project(mean)
         whole: list[Dense] = [x + c for x, c in zip(of_features, of_mean, strict=True)]
         both, own_both = horner(matrix, whole, rows), _total(whole, rows)
-        step = max(COLUMNS_AT_ONCE // classes, 1)
+        step = max(COLUMNS_AT_ONCE // (2 * classes), 1)  # all terms of a split are in memory
         for start in range(0, len(halves), step):
             some = halves[start : start + step]
             reader = self._on_halves(some)
