@@ -56,9 +56,12 @@ def traffic(matrix: sp.csr_matrix, width: int) -> float:
     return matrix.nnz * (8 + LINE * lines) + matrix.shape[0] * (row + 4)
 
 
+GRAPHS = {"random order": random_graph, "mixed communities": community_graph}
+
+
 def product_rows(num_nodes: int) -> list[Row]:
     bandwidth, rows = triad_bandwidth(), []
-    for name, make in (("random order", random_graph), ("mixed communities", community_graph)):
+    for name, make in GRAPHS.items():
         graph = make(num_nodes)
         start = time.process_time()
         matrix = operator(graph)

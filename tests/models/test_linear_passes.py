@@ -207,3 +207,13 @@ def test_weights_that_do_not_fit_together(change, message):
     fields = {"weights": np.zeros((2, 4, 2)), "intercept": np.zeros(2), "hops_used": (0, 1)}
     with pytest.raises(InputError, match=message):
         LinearPasses(**fields | change)
+
+
+def test_weights_that_change_in_place_are_noticed():
+    """Projected features are shared between passes, for the same weights only."""
+    graph = _small()
+    model = SIGN(hops=1).fit(graph, range(60))
+    before = model(graph) - model.intercept_.astype(np.float32)
+    model.weights_ *= 2.0
+    after = model(graph) - model.intercept_.astype(np.float32)
+    np.testing.assert_allclose(after, 2.0 * before, rtol=1e-5, atol=1e-5)

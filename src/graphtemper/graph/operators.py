@@ -206,10 +206,9 @@ def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | s
     width = 1 if dense.ndim == 1 else dense.shape[1]
     threads = num_cores() if matrix.nnz * width >= _WORTH_THREADS else 1
     near = ordering.known(matrix) if matrix.nnz >= _WORTH_ORDER else None
-    if near is None:
-        product = _product(matrix, dense, threads)
-    else:
-        product = near.restore(_product(near.matrix, dense[near.order], threads))
+    product = dense
+    for step in (matrix,) if near is None else (near.forward, near.matrix, near.back):
+        product = _product(step, product, threads)
     if product.dtype == np.float32:
         for row in np.flatnonzero(np.diff(matrix.indptr) > _LONG_ROW).tolist():
             product[row] = _long_row(matrix, row, dense)

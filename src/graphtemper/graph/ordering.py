@@ -30,16 +30,15 @@ _BALLS, _BALL_SIZE = 4, 4096
 
 @dataclass(frozen=True, eq=False)
 class Nearby:
-    """A matrix with renumbered rows and columns; ``order`` has the old number of each new one."""
+    """A matrix with renumbered rows and columns.
 
-    order: NDArray[np.int64]
+    ``forward @ x`` puts rows in the new order and ``back @ x`` restores the old one: permutations
+    as matrices, whose products are compiled and run on threads.
+    """
+
     matrix: sp.csr_matrix
-
-    def restore(self, rows: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Return rows in the old order."""
-        out = np.empty_like(rows)
-        out[self.order] = rows
-        return out
+    forward: sp.csr_matrix
+    back: sp.csr_matrix
 
 
 # Renumbered copies of matrices in use, by id.
@@ -106,4 +105,15 @@ def renumbered(matrix: sp.csr_matrix, order: NDArray[np.int64]) -> Nearby:
         place[matrix.indices[entries]],
         indptr.astype(matrix.indptr.dtype),
     )
-    return Nearby(order, sp.csr_matrix(parts, shape=matrix.shape))
+    return Nearby(
+        sp.csr_matrix(parts, shape=matrix.shape),
+        _rows_from(order.astype(place.dtype)),
+        _rows_from(place),
+    )
+
+
+def _rows_from(origin: NDArray[np.integer]) -> sp.csr_matrix:
+    """Return the permutation matrix that takes row i from ``origin[i]``."""
+    size = origin.size
+    parts = (np.ones(size, np.float32), origin, np.arange(size + 1, dtype=origin.dtype))
+    return sp.csr_matrix(parts, shape=(size, size))
