@@ -78,7 +78,9 @@ def test_products_of_vectors_and_of_nothing():
 def arguments(matrix, columns=None):
     columns = np.ones((20, 3), np.float32) if columns is None else columns
     out = np.empty((matrix.shape[0], columns.shape[-1]), columns.dtype)
-    return [matrix.indptr, matrix.indices, matrix.data, columns, out, 0, matrix.shape[0]]
+    rows = matrix.shape[0]
+    places = np.arange(rows)[::-1].copy()
+    return [matrix.indptr, matrix.indices, matrix.data, columns, out, places, 0, rows]
 
 
 BAD = {
@@ -99,9 +101,13 @@ BAD = {
     "other byte order": lambda a: a.__setitem__(3, a[3].astype(">f4")),
     "mixed pointers": lambda a: a.__setitem__(0, a[0].astype(np.int64)),
     "one dimension": lambda a: a.__setitem__(3, a[3].ravel()),
-    "negative row": lambda a: a.__setitem__(5, -1),
-    "row past the end": lambda a: a.__setitem__(6, 31),
-    "rows in reverse": lambda a: a.__setitem__(5, 31),
+    "negative row": lambda a: a.__setitem__(6, -1),
+    "row past the end": lambda a: a.__setitem__(7, 31),
+    "rows in reverse": lambda a: a.__setitem__(6, 31),
+    "negative place": lambda a: a[5].__setitem__(4, -1),
+    "huge place": lambda a: a[5].__setitem__(4, 2**62),
+    "too few places": lambda a: a.__setitem__(5, a[5][:-1].copy()),
+    "narrow places": lambda a: a.__setitem__(5, a[5].astype(np.int32)),
     "no array": lambda a: a.__setitem__(0, None),
     "too few arguments": lambda a: a.pop(),
 }
@@ -130,7 +136,7 @@ def test_random_structures_never_crash(data):
     out = np.zeros((max(indptr.size - 1, 0), columns.shape[1]), np.float32)
     rows = data.draw(st.integers(-1, 9)), data.draw(st.integers(-1, 9))
     try:
-        _kernels.multiply(indptr, indices, values, columns, out, *rows)
+        _kernels.multiply(indptr, indices, values, columns, out, None, *rows)
     except (ValueError, IndexError):
         return
     assert np.isfinite(out).all()

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Raise it with any change of a signature or of a result; compiled.py refuses other versions. */
-#define VERSION 3
+#define VERSION 4
 
 #define INLINE static inline __attribute__((always_inline))
 /* One copy per instruction set, chosen when the module is loaded. Needs glibc's ifunc. */
@@ -113,6 +113,8 @@ typedef struct {
     const void *indptr, *indices, *values, *columns;
     void *out;
     int64_t first, last, entries, nodes, width;
+    const int64_t *places; /* where each row goes, or NULL for its own place */
+    int64_t rows;
 } Product;
 
 /* Rows of out = matrix @ columns, summed edge by edge as in SciPy's csr_matvecs, hence the same
@@ -127,7 +129,9 @@ typedef struct {
         for (int64_t row = p->first; row < p->last; row++) {                                        \
             const int64_t start = indptr[row], stop = indptr[row + 1];                              \
             if (start < 0 || stop < start || stop > p->entries) return row;                         \
-            COLUMN *restrict out = (COLUMN *)p->out + row * width;                                  \
+            const int64_t place = p->places ? p->places[row] : row;                                 \
+            if ((uint64_t)place >= (uint64_t)p->rows) return row;                                   \
+            COLUMN *restrict out = (COLUMN *)p->out + place * width;                                \
             COLUMN own[32];                                                                         \
             COLUMN *restrict sum = fixed ? own : out;                                               \
             for (int64_t k = 0; k < width; k++) sum[k] = 0;                                         \
@@ -174,29 +178,32 @@ CLONES static int64_t multiply_ldd(const Product *p) { return rows_ldd(p, p->wid
 static PyObject *multiply(PyObject *self, PyObject *args) {
     static const Wanted wanted[] = {{"indptr", "il", 1, READ}, {"indices", "il", 1, READ},
                                     {"values", "fd", 1, READ}, {"columns", "fd", 2, READ},
-                                    {"out", "fd", 2, WRITE}};
-    PyObject *o[5];
-    Array a[5];
+                                    {"out", "fd", 2, WRITE},     {"places", "l", 1, READ}};
+    PyObject *o[6];
+    Array a[6];
     Py_ssize_t first, last;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOOnn", &o[0], &o[1], &o[2], &o[3], &o[4], &first, &last))
+    if (!PyArg_ParseTuple(args, "OOOOOOnn", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5], &first, &last))
         return NULL;
-    if (take_all(o, a, wanted, 5) < 0) return NULL;
+    const int count = o[5] == Py_None ? 5 : 6;
+    if (take_all(o, a, wanted, count) < 0) return NULL;
+    const int64_t rows = SIZE(a[4], 0);
     Product p = {a[0].view.buf, a[1].view.buf, a[2].view.buf, a[3].view.buf, a[4].view.buf,
-                 first, last, SIZE(a[1], 0), SIZE(a[3], 0), SIZE(a[3], 1)};
-    int64_t rows = SIZE(a[4], 0), bad;
+                 first, last, SIZE(a[1], 0), SIZE(a[3], 0), SIZE(a[3], 1),
+                 count == 6 ? a[5].view.buf : NULL, rows};
+    int64_t bad;
     if (a[0].kind != a[1].kind || a[3].kind != a[4].kind || (a[2].kind == 'd' && a[3].kind == 'f'))
-        return fail(a, 5, "the types of the arrays do not fit together."), NULL;
+        return fail(a, count, "the types of the arrays do not fit together."), NULL;
     if (SIZE(a[0], 0) != rows + 1 || SIZE(a[2], 0) != p.entries || SIZE(a[4], 1) != p.width ||
-        first < 0 || last < first || last > rows)
-        return fail(a, 5, "the shapes of the arrays do not fit together."), NULL;
+        first < 0 || last < first || last > rows || (count == 6 && SIZE(a[5], 0) != rows))
+        return fail(a, count, "the shapes of the arrays do not fit together."), NULL;
     Py_BEGIN_ALLOW_THREADS
     int wide = a[0].kind == 'l';
     if (a[3].kind == 'f') bad = wide ? multiply_lff(&p) : multiply_narrow(&p);
     else if (a[2].kind == 'f') bad = wide ? multiply_lfd(&p) : multiply_ifd(&p);
     else bad = wide ? multiply_ldd(&p) : multiply_idd(&p);
     Py_END_ALLOW_THREADS
-    release(a, 5);
+    release(a, count);
     if (bad >= 0)
         return PyErr_Format(PyExc_IndexError, "row %lld has an index out of range.", (long long)bad);
     Py_RETURN_NONE;
@@ -559,7 +566,7 @@ static PyObject *column_sums(PyObject *self, PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"multiply", multiply, METH_VARARGS,
-     "multiply(indptr, indices, values, columns, out, first, last): rows of a CSR product."},
+     "multiply(indptr, indices, values, columns, out, places, first, last): rows of a CSR product."},
     {"bin_rows", bin_rows, METH_VARARGS, "Add rows of probabilities to bins; returns a bad row or -1."},
     {"nll_sums", nll_sums, METH_VARARGS, "nll_sums(logits, beta, first, last)"},
     {"confidence_sums", confidence_sums, METH_VARARGS, "confidence_sums(logits, beta, first, last)"},

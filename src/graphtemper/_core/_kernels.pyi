@@ -5,7 +5,15 @@ from typing import Any
 VERSION: int
 
 def multiply(
-    indptr: Any, indices: Any, values: Any, columns: Any, out: Any, first: int, last: int, /
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    columns: Any,
+    out: Any,
+    places: Any,
+    first: int,
+    last: int,
+    /,
 ) -> None: ...
 def bin_rows(
     probabilities: Any,

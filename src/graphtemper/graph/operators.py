@@ -206,9 +206,8 @@ def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | s
     width = 1 if dense.ndim == 1 else dense.shape[1]
     threads = num_cores() if matrix.nnz * width >= _WORTH_THREADS else 1
     near = ordering.known(matrix) if matrix.nnz >= _WORTH_ORDER else None
-    product = dense
-    for step in (matrix,) if near is None else (near.forward, near.matrix, near.back):
-        product = _product(step, product, threads)
+    ordered, places = (matrix, None) if near is None else (near.matrix, near.order)
+    product = _product(ordered, dense, threads, places)
     if product.dtype == np.float32:
         for row in np.flatnonzero(np.diff(matrix.indptr) > _LONG_ROW).tolist():
             product[row] = _long_row(matrix, row, dense)
@@ -226,23 +225,27 @@ def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float
     return total
 
 
-def _product(matrix: sp.csr_matrix, dense: Dense, threads: int) -> Dense:
+def _product(
+    matrix: sp.csr_matrix, dense: Dense, threads: int, places: NDArray[np.int64] | None = None
+) -> Dense:
+    """Return the product, with row i at ``places[i]``."""
     compiled, types = kernels(), (matrix.data.dtype, dense.dtype)
     known = {*types} <= {np.dtype(np.float32), np.dtype(np.float64)} and np.can_cast(*types)
     if not known or matrix.indices.dtype != matrix.indptr.dtype:
         compiled = None
     unfit = dense.ndim > 2 or dense.shape[0] != matrix.shape[1]  # SciPy says what is wrong
-    if unfit or (compiled is None and threads == 1):
+    if unfit or (compiled is None and threads == 1 and places is None):
         return np.asarray(matrix @ dense)
     out = np.empty((matrix.shape[0], *dense.shape[1:]), np.result_type(*types))
     columns, sums = (array[:, None] if array.ndim == 1 else array for array in (dense, out))
 
     def fill(first: int, last: int) -> None:
         if compiled is None:
-            out[first:last] = matrix[first:last] @ dense
+            rows = slice(first, last) if places is None else places[first:last]
+            out[rows] = matrix[first:last] @ dense
         else:
             structure = matrix.indptr, matrix.indices, matrix.data
-            compiled.multiply(*structure, columns, sums, first, last)
+            compiled.multiply(*structure, columns, sums, places, first, last)
 
     if threads == 1:
         fill(0, matrix.shape[0])
@@ -299,8 +302,7 @@ class EdgeSubsets:
     def __init__(self, graph: Graph, kind: Operator = "self-loop") -> None:
         self._graph, self._kind = graph, kind
         self._links, self._weights = graph.links, _link_weights(graph)
-        count = len(self._links)
-        low, high = self._links[:, 0], self._links[:, 1]
+        count, (low, high) = len(self._links), self._links.T
         own = np.arange(graph.num_nodes) if kind == "self-loop" else np.empty(0, np.int64)
         # Edges are numbered from 1, as SciPy may drop stored zeros; self-loops come last.
         dtype = np.int32 if count < np.iinfo(np.int32).max else np.int64
@@ -372,7 +374,6 @@ def graph_moments(graph: Graph) -> tuple[FloatArray, FloatArray]:
 
     Examples
     --------
-    >>> from graphtemper import Graph
     >>> types = {"node_type": [0, 1, 1], "type_columns": [[0, 1], [1, 2]]}
     >>> g = Graph(features=[[3.0, 0.0], [0.0, 1.0], [0.0, 5.0]], edges=[], **types)
     >>> [values.tolist() for values in graph_moments(g)]

@@ -1,12 +1,12 @@
-"""An order of the nodes in which neighbours lie close in memory, for products with large matrices.
+"""An order of the rows in which a product with a large matrix reads the same memory again soon.
 
-A product reads one row of the dense array per edge. If the rows of a node's neighbours are spread
-over memory, each of them waits for memory; if they lie near each other, most are in the cache. The
-reverse Cuthill-McKee order brings neighbours together where the graph has such an order, as road
+A product reads one row of the dense array per edge. If consecutive rows of the matrix have far
+apart neighbours, each read waits for memory; if they share neighbours, most are in the cache. The
+reverse Cuthill-McKee order brings such rows together where the graph has such an order, as road
 networks, grids and chains of communities do. A random graph has none.
 
-`nearby` renumbers a matrix. Each row keeps the order of its entries, so products have the same bits
-as in the original order.
+`nearby` puts the rows of a matrix in that order. Columns keep their numbers and each row the order
+of its entries, so every sum has the same bits, and results go to their own place.
 """
 
 from __future__ import annotations
@@ -30,28 +30,23 @@ _BALLS, _BALL_SIZE = 4, 4096
 
 @dataclass(frozen=True, eq=False)
 class Nearby:
-    """A matrix with renumbered rows and columns.
-
-    ``forward @ x`` puts rows in the new order and ``back @ x`` restores the old one: permutations
-    as matrices, whose products are compiled and run on threads.
-    """
+    """A matrix with its rows in another order; ``order`` has the old number of each."""
 
     matrix: sp.csr_matrix
-    forward: sp.csr_matrix
-    back: sp.csr_matrix
+    order: NDArray[np.int64]
 
 
-# Renumbered copies of matrices in use, by id.
+# Ordered copies of matrices in use, by id.
 _known: dict[int, Nearby] = {}
 
 
 def known(matrix: sp.csr_matrix) -> Nearby | None:
-    """Return the renumbered copy of a matrix, if it has one."""
+    """Return the ordered copy of a matrix, if it has one."""
     return _known.get(id(matrix))
 
 
 def remember(matrix: sp.csr_matrix) -> None:
-    """Renumber a matrix if that pays, for as long as the matrix is in use."""
+    """Order the rows of a matrix if that pays, for as long as the matrix is in use."""
     near = nearby(matrix)
     if near is not None:
         _known[id(matrix)] = near
@@ -59,17 +54,17 @@ def remember(matrix: sp.csr_matrix) -> None:
 
 
 def nearby(matrix: sp.csr_matrix) -> Nearby | None:
-    """Renumber a square matrix with a symmetric pattern, or return None if that would not pay.
+    """Order the rows of a matrix with a symmetric pattern; None if that would not be faster.
 
     Examples
     --------
-    >>> near = renumbered(sp.csr_matrix(np.eye(3, k=1) + np.eye(3, k=-1)), np.array([2, 0, 1]))
-    >>> near.matrix.toarray().astype(int).tolist()
-    [[0, 0, 1], [0, 0, 1], [1, 1, 0]]
+    >>> nearby(sp.csr_matrix(np.eye(3))) is None
+    True
     """
     if share_nearby(matrix) >= _LOCAL_SHARE or share_in_balls(matrix) < _LOCAL_SHARE:
         return None
-    return renumbered(matrix, reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int64))
+    order = reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int64)
+    return Nearby(sp.csr_matrix(matrix[order]), order)
 
 
 def share_nearby(matrix: sp.csr_matrix, rows: int = 2000) -> float:
@@ -91,29 +86,3 @@ def share_in_balls(matrix: sp.csr_matrix) -> float:
         ends = matrix[ball].indices
         inside, total = inside + int(np.isin(ends, ball).sum()), total + ends.size
     return inside / total if total else 1.0
-
-
-def renumbered(matrix: sp.csr_matrix, order: NDArray[np.int64]) -> Nearby:
-    """Return the matrix with row and column ``order[i]`` at place i."""
-    lengths = np.diff(matrix.indptr)[order]
-    indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    entries = np.arange(matrix.nnz) + np.repeat(matrix.indptr[order] - indptr[:-1], lengths)
-    place = np.empty(order.size, matrix.indices.dtype)
-    place[order] = np.arange(order.size, dtype=place.dtype)
-    parts = (
-        matrix.data[entries],
-        place[matrix.indices[entries]],
-        indptr.astype(matrix.indptr.dtype),
-    )
-    return Nearby(
-        sp.csr_matrix(parts, shape=matrix.shape),
-        _rows_from(order.astype(place.dtype)),
-        _rows_from(place),
-    )
-
-
-def _rows_from(origin: NDArray[np.integer]) -> sp.csr_matrix:
-    """Return the permutation matrix that takes row i from ``origin[i]``."""
-    size = origin.size
-    parts = (np.ones(size, np.float32), origin, np.arange(size + 1, dtype=origin.dtype))
-    return sp.csr_matrix(parts, shape=(size, size))
