@@ -27,7 +27,8 @@ one machine; above 1 means we are faster. In products, ECE and temperatures, tim
 divided by the threads that a program uses (two for ours and torch). In recalibration and cards they
 are the CPU seconds of all threads. Ours and the peers take turns, and the least time counts; a card
 is built once. Other rows are wall-clock times, the best of a few. The engine is the compiled one;
-`GRAPHTEMPER_ENGINE=reference make bench` measures the other.
+`GRAPHTEMPER_ENGINE=reference make bench` measures the other. Parts may come from separate runs
+(`--only`).
 
 """
 
