@@ -29,7 +29,7 @@ def random_graph(num_nodes: int, seed: int = 0) -> Graph:
 def community_graph(num_nodes: int, seed: int = 0, *, mixed: bool = True) -> Graph:
     """Return a chain of communities: links join nodes less than `REACH` places apart.
 
-    With ``mixed``, nodes are numbered at random, as in a file that nobody put in order.
+    With ``mixed``, nodes are numbered at random, as in a file without any order.
     """
     rng = np.random.default_rng(seed)
     low = np.repeat(np.arange(num_nodes), DEGREE // 2)
