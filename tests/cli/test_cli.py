@@ -198,7 +198,7 @@ def test_help_groups_the_commands(call):
         "Use": ["card", "recalibrate", "diagnose", "suggest-labels", "monitor", "scale"],
         "Evidence": ["demo", "data", "bench"],
         "Research": ["paper", "explore"],
-        "Options": [],
+        "Options": ["completion"],
     }
 
 
