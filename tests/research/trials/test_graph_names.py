@@ -6,7 +6,9 @@ import scipy.sparse as sp
 
 from graphtemper import Graph
 from graphtemper.errors import InputError
+from graphtemper.graph import datasets
 from graphtemper_research.trials import graph_names
+from graphtemper_research.trials.pairs import Pair
 
 
 def test_an_embedding_by_name(tmp_path):
@@ -26,3 +28,11 @@ def test_an_embedding_by_name(tmp_path):
     assert graph_names.present([name, "nowhere.npz"]) == ([name], ["nowhere.npz"])
     with pytest.raises(InputError, match="120 dense feature columns"):
         graph_names.load(f"{dense}+svd64")
+
+
+def test_no_two_graphs_share_a_name():
+    names = list(datasets.CATALOGUE)
+    assert "bugs_camel_2.9.0" in names
+    assert [graph_names.short(name) for name in names] == names
+    assert [graph_names.short(f"data/{name}.npz") for name in names] == names
+    assert [Pair("any", "source", name).title for name in names] == names

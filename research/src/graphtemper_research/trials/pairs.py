@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,8 +58,10 @@ class Pair:
         --------
         >>> Pair("twitch", "twitch_de", "twitch_fr").title, Pair("time", "pubmed", "pubmed").title
         ('twitch_fr', 'pubmed, later')
+        >>> Pair("bugs", "bugs_jruby_1.1", "bugs_jruby_1.4.0").title
+        'bugs_jruby_1.4.0'
         """
-        return Path(self.target).stem + (", later" if self.in_time else "")
+        return graph_names.short(self.target) + (", later" if self.in_time else "")
 
 
 def _across(group: str, names: Sequence[str]) -> tuple[Pair, ...]:
@@ -95,7 +96,7 @@ def pair_cases(
         here, missing = choose(pairs, request.names, quick=request.quick)
         found, size = [], request.compositions
         for model, own, seed in product(models, by_source(here).values(), request.splits()):
-            name = Path(own[0].source).stem
+            name = graph_names.short(own[0].source)
             head: dict[str, Any] = {"schema": schema, "group": own[0].group, "source": name}
             head |= {"model": model, "seed": seed, "compositions": size}
             head |= {"content": graph_names.content(own[0].source, *(pair.target for pair in own))}
