@@ -1,4 +1,4 @@
-"""The page of a watch."""
+"""The page of a watch, and its words on a terminal."""
 
 import json
 import re
@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphtemper.monitor import Drop, Entry, Labelled, Missed, Scored
+from graphtemper.cli.monitor_output import Run, print_outcome
+from graphtemper.monitor import Drop, Entry, Labelled, LateLabels, Missed, Scored
 from graphtemper.monitor.change import Change
 from graphtemper.monitor.page import render
 from graphtemper.monitor.standing import Moved, _moved
@@ -24,7 +25,44 @@ def test_an_abstention_has_neither_temperature_nor_slope(standing):
     assert [row["slope"] for row in log["snapshots"]] == [0.7, None]
     assert [row["temperature"] for row in log["snapshots"]] == [1.5, None]
     (newest,) = re.findall(r"<tr>.*abstain.*</tr>", page)
-    assert newest.count("–") == 2
+    assert newest.count("–") == 3  # and no accuracy
+
+
+def test_an_abstention_claims_no_accuracy(standing):
+    abstained = replace(ABSTAINED, name="new", accuracy=0.8731)
+    drop = Drop(1, "source", 0.9, 0.8, begins=True)
+    for drops in ([], [drop]):  # an alarm does not make the estimate known
+        told = standing([ENTRY, replace(abstained, high=0.89)], drops=drops).headline()
+        assert told.startswith("On new accuracy is not known: it may be anywhere from 70.0% to")
+        assert "it was 90.0% at the source" in told
+        assert "87.3" not in told
+    scored = Scored(Labelled("new", 1, 10, 0.75, 0.0, 0.1, 0.1), abstained, abstained)
+    learned = replace(ENTRY, name="new", revision=1)
+    for answers, first in (([ENTRY, abstained], None), ([ENTRY, learned], [ENTRY, abstained])):
+        page = render(standing(answers, first=first or answers, record=[scored] * 2))
+        assert "87.3%" not in page
+        assert "0.8731" not in page
+    chart = charts_of(render(standing([ENTRY, abstained])))["accuracy"]
+    assert [row["accuracy"] for row in chart["data"]["values"]] == [0.8, None]
+
+
+def test_an_abstention_claims_no_accuracy_on_a_terminal(standing, capsys):
+    entry = replace(ABSTAINED, name="new", accuracy=0.8731)
+    scored = Scored(Labelled("new", 1, 10, 0.75, 0.0, 0.1, 0.1), entry, entry)
+    run = Run([entry], [], LateLabels(scored, None, [], []))
+    print_outcome(standing([entry]), run, closed=[], written=[])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "On new accuracy is not known" in printed
+    assert printed.count("not known (90 % interval 70.0% to 90.0%)") == 2
+    assert "87.3" not in printed
+
+
+def test_an_abstention_is_a_cross_at_the_confidence(standing):
+    vl_convert = pytest.importorskip("vl_convert")
+    chart = charts_of(render(standing([ENTRY, ABSTAINED, ENTRY])))["accuracy"]
+    drawn = vl_convert.vegalite_to_svg(chart | {"width": 300})
+    groups = re.findall(r'class="mark-symbol[^>]*>(.*?)</g>', drawn, flags=re.DOTALL)
+    assert [group.count("<path") for group in groups] == [2, 1]
 
 
 def test_missing_values_leave_gaps():

@@ -89,8 +89,7 @@ def print_outcome(
         {
             "Snapshot": f"{newest.name}, number {len(standing.answers)} of the log",
             "New": _counts(run.added),
-            "Accuracy": f"{newest.accuracy:.1%} (90 % interval {newest.low:.1%} to "
-            f"{newest.high:.1%}; source {standing.source:.1%})",
+            "Accuracy": f"{newest.accuracy_in_words}; {standing.source:.1%} at the source",
             "Temperature": f"{newest.temperature:.3g}{note}",
             "Alarms": "; ".join(_alarms(standing)) or "none",
             "Record": f"{sum(item.covered for item in record)} of {len(record)} intervals held"
@@ -130,8 +129,7 @@ def _print_late(late: LateLabels) -> None:
     print_rows(
         {
             "True accuracy": f"{labelled.accuracy:.1%}{error} ({labelled.num_labels} labels)",
-            "Answered": f"{first.accuracy:.1%} (90 % interval {first.low:.1%} to "
-            f"{first.high:.1%}): the truth is {held}",
+            "Answered": f"{first.accuracy_in_words}: the truth is {held}",
             "ECE": f"{labelled.ece_before:.3f} at the source temperature, {labelled.ece_after:.3f} "
             "as answered",
             "Answered again": f"{len(late.answered)} later snapshots",

@@ -25,7 +25,7 @@ class Entry:
     num_nodes
         Number of evaluated nodes.
     accuracy, low, high
-        Estimate and 90 % interval.
+        Estimate and 90 % interval; with the verdict ``abstain`` the estimate is a best guess.
     confidence
         Mean confidence before recalibration.
     temperature, slope
@@ -55,8 +55,17 @@ class Entry:
 
     @property
     def settled(self) -> bool:
-        """Whether temperature and slope can be relied on: not if the verdict is `abstain`."""
+        """Whether the numbers can be relied on: not if the verdict is `abstain`.
+
+        An abstention has an interval, but claims no accuracy, temperature or slope.
+        """
         return self.verdict != "abstain"
+
+    @property
+    def accuracy_in_words(self) -> str:
+        """The accuracy with its interval; "not known" if the verdict is `abstain`."""
+        value = f"{self.accuracy:.1%}" if self.settled else "not known"
+        return f"{value} (90 % interval {self.low:.1%} to {self.high:.1%})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

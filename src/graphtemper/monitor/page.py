@@ -82,15 +82,16 @@ def _rows(standing: Standing) -> list[dict[str, Any]]:
     dated = None not in days and len(set(days)) > 1
     rows = []
     for position, (first, entry) in enumerate(zip(standing.first, standing.answers, strict=True)):
-        names = ("name", "when", "num_nodes", "accuracy", "low", "high", "confidence", "verdict")
+        names = ("name", "when", "num_nodes", "low", "high", "confidence", "verdict")
         row = {"position": position + 1, "x": days[position] if dated else position + 1}
         row |= {name: getattr(entry, name) for name in names}
-        # An abstention has neither a temperature nor a slope of its own.
+        # An abstention claims no accuracy, and has neither a temperature nor a slope of its own.
         row |= {
             name: getattr(entry, name) if entry.settled else None
-            for name in ("temperature", "slope")
+            for name in ("accuracy", "temperature", "slope")
         }
-        row["first"] = first.accuracy if entry.revision > first.revision else None
+        replaced = entry.revision > first.revision and first.settled
+        row["first"] = first.accuracy if replaced else None
         row["true"] = true.get(entry.name)
         rows.append(row)
     return rows

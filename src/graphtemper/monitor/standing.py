@@ -90,6 +90,11 @@ class Standing:
         """Return one sentence on the newest accuracy, compared with the source's."""
         entry, source = self.newest, f"{self.source:.1%} at the source"
         interval = f"{entry.low:.1%} to {entry.high:.1%}"
+        if not entry.settled:
+            return (
+                f"On {entry.name} accuracy is not known: it may be anywhere from {interval}; it "
+                f"was {source}."
+            )
         fallen = any(
             drop.position == len(self.answers) - 1 and drop.below == SOURCE for drop in self.drops
         )

@@ -50,12 +50,6 @@ def accuracy_chart(
         tip("true", "True accuracy", ".1%"),
     ]
     x = _x_channel(rows)
-    shape = {
-        "field": "verdict",
-        "type": "nominal",
-        "scale": {"domain": list(_SYMBOLS), "range": list(_SYMBOLS.values())},
-        "legend": None,
-    }
     return sized(
         _TALL,
         {
@@ -85,19 +79,38 @@ def accuracy_chart(
                 },
                 *(_first_answers(x, y) if any(row["first"] is not None for row in rows) else []),
                 {
-                    "mark": {"type": "line", "color": TRUTH, "strokeWidth": 2},
+                    "mark": {"type": "line", "color": TRUTH, "strokeWidth": 2, "invalid": GAPS},
                     "encoding": {"x": x, "y": at("accuracy", y)},
                 },
-                {
-                    "mark": {"type": "point", "filled": True, "color": TRUTH, "size": 70},
-                    "encoding": {"x": x, "y": at("accuracy", y), "shape": shape, "tooltip": tips},
-                },
+                *_points(x, y, tips),
                 *(_truths(x, y, tips) if any(row["true"] is not None for row in rows) else []),
                 *_rules(marks, x),
                 _labels(rows, x, _TALL),
             ],
         },
     )
+
+
+def _points(x: Spec, y: Spec, tips: list[Spec]) -> list[Spec]:
+    """Return the estimates by verdict; abstentions, which have none, stand at the confidence."""
+    shape = {
+        "field": "verdict",
+        "type": "nominal",
+        "scale": {"domain": list(_SYMBOLS), "range": list(_SYMBOLS.values())},
+        "legend": None,
+    }
+    known = {"field": "accuracy", "valid": True}
+    return [
+        {
+            "transform": [{"filter": chosen}],
+            "mark": {"type": "point", "filled": True, "color": colour, "size": 70},
+            "encoding": {"x": x, "y": at(field, y), "shape": shape, "tooltip": tips},
+        }
+        for field, chosen, colour in (
+            ("accuracy", known, TRUTH),
+            ("confidence", {"not": known}, BEFORE),
+        )
+    ]
 
 
 def _first_answers(x: Spec, y: Spec) -> list[Spec]:
@@ -121,7 +134,7 @@ def record_chart(record: Sequence[Scored]) -> Spec:
         {
             "name": item.first.name,
             "true": item.labelled.accuracy,
-            "said": item.first.accuracy,
+            "said": item.first.accuracy if item.first.settled else None,
             "low": item.first.low,
             "high": item.first.high,
             "held": "inside" if item.covered else "outside",
@@ -170,7 +183,7 @@ def record_chart(record: Sequence[Scored]) -> Spec:
                     },
                 },
                 {
-                    "mark": {"type": "point", "filled": True, "size": 60},
+                    "mark": {"type": "point", "filled": True, "size": 60, "invalid": GAPS},
                     "encoding": {
                         "x": at("true", x),
                         "y": at("said", y),
