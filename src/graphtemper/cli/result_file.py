@@ -68,10 +68,9 @@ def _is_read(path: Path, source: Path) -> bool:
 
 def check_report(report: Path) -> None:
     """Raise an error if no report can be written, before anything is measured."""
-    from graphtemper.recalibration.report.html import check_extra
+    from graphtemper.recalibration.report.html import check_extra, check_name
 
-    if report.suffix not in (".html", ".htm"):
-        raise InputError(f"cannot write {report}; the report is an .html file.")
+    check_name(report)
     check_extra()
 
 

@@ -153,7 +153,7 @@ class Recalibration(Findings):
     def report(
         self, path: str | os.PathLike[str], *, name: str | None = None, date: str = ""
     ) -> None:
-        """Write the result as one HTML page for people.
+        """Write the result as one HTML page for people, an .html file.
 
         ``name`` is what they call the graph, and ``date`` when it was observed, as text.
         """

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from graphtemper.cli.result_file import check_report
 from graphtemper.errors import FileError, InputError, MissingExtraError
 from graphtemper.recalibration.report import html, page
 from graphtemper.recalibration.report.content import content
@@ -71,6 +72,18 @@ def test_the_same_result_gives_the_same_bytes(reported, tmp_path):
     html.vega_bundle.cache_clear()
     reported["labels"].report(second)
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz", ""])
+def test_other_files_than_pages_are_refused_in_the_words_of_the_command(reported, tmp_path, name):
+    path = tmp_path / name
+    refusal = re.escape(f"cannot write {path}; the report is an .html file.")
+    for refuse in (reported["plain"].report, check_report):
+        with pytest.raises(InputError, match=f"^{refusal}$"):
+            refuse(path)
+    assert list(tmp_path.iterdir()) == []
+    for written in ("report.htm", "REPORT.HTML"):
+        check_report(tmp_path / written)
 
 
 def test_the_json_block_is_the_content(reported, tmp_path):

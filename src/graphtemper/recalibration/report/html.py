@@ -11,13 +11,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module, resources
+from pathlib import Path
 from typing import Any
 
 from graphtemper._core.printable import printable
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import InputError, MissingExtraError
 
 
 def render_page(
@@ -83,6 +85,12 @@ def _printable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_printable(key): _printable(item) for key, item in value.items()}
     return value
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a file whose name does not end as that of a page."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"cannot write {path}; the report is an .html file.")
 
 
 def check_extra() -> None:

@@ -13,7 +13,7 @@ from graphtemper.errors import FileError, InputError
 from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report.charts import charts
 from graphtemper.recalibration.report.content import SCHEMA, content
-from graphtemper.recalibration.report.html import embeddable, render_page, text_of
+from graphtemper.recalibration.report.html import check_name, embeddable, render_page, text_of
 from graphtemper.recalibration.report.map_chart import family_styles
 
 MAX_BYTES = 2_000_000
@@ -27,6 +27,7 @@ def write_report(
     path: str | os.PathLike[str], result: Findings, name: str | None, date: str = ""
 ) -> None:
     """Write a result as one HTML page, atomically; `content` determines what is on it."""
+    check_name(path)
     page = render(content(result, name, date)).encode("utf-8")
     if len(page) > MAX_BYTES:
         raise InputError(
