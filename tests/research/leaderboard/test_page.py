@@ -10,6 +10,7 @@ import pytest
 from graphtemper.errors import InputError
 from graphtemper_research.leaderboard import raw
 from graphtemper_research.leaderboard.board import PROTOCOL, joined
+from graphtemper_research.leaderboard.models import USUAL
 from graphtemper_research.leaderboard.page import render, write_page
 from graphtemper_research.leaderboard.tasks import SCHEMA
 
@@ -60,6 +61,16 @@ def test_the_page_states_protocol_time_and_code(folder):
     assert PROTOCOL.split("(")[0] in page
     assert "took 0.4 hours of one processor (0.8 hours by the clock" in page
     assert "Code: x." in page
+
+
+def test_the_page_states_what_was_left_out(folder, cells):
+    assert "have fewer" not in render(raw.write(folder))
+    assert "GAT is not among the default backbones" in render(raw.write(folder))
+    assert "GAT" not in USUAL
+    tent = [cells[0]["rows"][0] | {"method": "Tent", "family": "none"}]
+    content = cells[0] | {"schema": SCHEMA, "rows": tent}
+    (folder / "cells" / "apart.json").write_text(json.dumps(content))
+    assert "Of the 2 graphs, some methods have fewer: Tent 1." in render(raw.write(folder))
 
 
 def test_parts_of_a_cell_are_joined(cells):

@@ -358,7 +358,8 @@ PROTOCOL = (
     f"families of known shifts; cards of {BUDGET} forward passes for every model (the default for "
     f"a model of one's own is {CARD_BUDGET}); networks of calibrators train for at most "
     f"{MOST_EPOCHS} epochs; calibrators that train a network, and methods that retrain the model, "
-    "are measured in some of the cells, with the GCN."
+    "are measured in some of the cells, with the GCN; GAT is not among the default backbones, "
+    "because of its cost."
 )
 _INTRODUCTION = f"""\
 Every method learns from the same labelled nodes of the source (a quarter of them under known

@@ -18,7 +18,7 @@ from graphtemper_research.leaderboard.board import PROTOCOL
 from graphtemper_research.leaderboard.methods import KIND
 from graphtemper_research.leaderboard.raw import encoded, hours, read
 from graphtemper_research.leaderboard.standings import LEVEL
-from graphtemper_research.leaderboard.tasks import UNSHIFTED
+from graphtemper_research.leaderboard.tasks import KNOWN, UNSHIFTED
 from graphtemper_research.trials.trial import SOURCE
 
 _PACKAGE = "graphtemper_research.leaderboard"
@@ -64,11 +64,28 @@ def render(table: Path) -> str:
     return page
 
 
+def _on_fewer_graphs(rows: list[dict[str, Any]]) -> str:
+    """Name the methods that have fewer graphs under known shifts than others, and how many.
+
+    Examples
+    --------
+    >>> _on_fewer_graphs([{"setting": KNOWN, "graph": g, "method": "Tent"} for g in "ab"])
+    ''
+    """
+    graphs: dict[str, set[str]] = {}
+    for row in rows:
+        if row["setting"] == KNOWN:
+            graphs.setdefault(row["method"], set()).add(row["graph"])
+    whole = max(map(len, graphs.values()), default=0)
+    few = [f"{name} {len(own)}" for name, own in sorted(graphs.items()) if len(own) < whole]
+    return f" Of the {whole} graphs, some methods have fewer: {', '.join(few)}." if few else ""
+
+
 def _made(rows: list[dict[str, Any]]) -> str:
     """Return the protocol, the time and the code of a table."""
     cpu, wall = hours(rows)
     codes = ", ".join(sorted({str(row["code"]) for row in rows})) or "unknown"
     return (
-        f"{PROTOCOL} All cells together took {cpu:.1f} hours of one processor ({wall:.1f} hours by "
-        f"the clock, on a machine with other work). Code: {codes}."
+        f"{PROTOCOL}{_on_fewer_graphs(rows)} All cells together took {cpu:.1f} hours of one "
+        f"processor ({wall:.1f} hours by the clock, on a machine with other work). Code: {codes}."
     )
