@@ -81,7 +81,6 @@ NOT_REACHED = {
     "graph/download.py:git_blob_id": "compares a checksum",
     "harness/speed.py:section": "a file of the repository",
     "harness/unfinished.py:finished": "a file of the repository",
-    "leaderboard/raw.py:cells_in": "cells that this package wrote",
     "monitor/snapshots.py:is_sharded_graph": "compares a prefix of a thousand bytes",
     "scale/storage/stage_directories.py:_recorded": "compares a path",
     "scale/storage/shards.py:ShardedGraph.verify": "reads only to compare a checksum",

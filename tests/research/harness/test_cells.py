@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from graphtemper._core.checksum import sealed
+from graphtemper.errors import FileError
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.trials.trial import SCORES, scored
@@ -138,3 +139,15 @@ def test_a_case_of_a_trial_can_be_pickled():
     (case,), _ = negative_controls.BENCH.cases(Request(None, ["cora"]))
     work = pickle.loads(pickle.dumps(case)).measure
     assert isinstance(work, partial)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '["crc32"]', '{"schema": "test/1", "crc32": "0"}'])
+def test_a_damaged_cell_is_named_where_finished_ones_are_collected(finish, tmp_path, text):
+    cell, _ = finish()
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cell.json").rename(tmp_path / "cells" / "cell.json")
+    (found,) = cells.finished(tmp_path, "test/1")
+    assert found["rows"] == cell["rows"]
+    (tmp_path / "cells" / "damaged.json").write_text(text)
+    with pytest.raises(FileError, match=r"damaged\.json is not a whole cell"):
+        cells.finished(tmp_path, "test/1")

@@ -13,7 +13,7 @@ from typing import Any
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import parse_json, read_bytes
-from graphtemper.errors import InputError
+from graphtemper.errors import FileError, InputError
 from graphtemper_research.harness.code_digest import code_digest
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import Comparison, reported, write_text
@@ -67,11 +67,22 @@ class Case:
 def finished(out: Path, schema: str) -> list[Cell]:
     """Return the cells of a schema that are in ``out/cells``."""
     paths = sorted((out / "cells").glob("*.json"))
-    cells = [parse_json(read_bytes(path, _MAX_BYTES)) for path in paths]
-    found = [cell for cell in cells if cell.get("schema") == schema]
+    found = [cell for cell in map(_read, paths) if cell.get("schema") == schema]
     if not found:
         raise InputError(f"{out / 'cells'} holds no finished cell; run the bench first.")
     return found
+
+
+def _read(path: Path) -> Cell:
+    """Read a cell; a damaged or foreign file is named in one sentence."""
+    try:
+        cell: Cell = parse_json(read_bytes(path, _MAX_BYTES))
+        if not isinstance(cell, dict):
+            raise TypeError("a cell is an object")
+        check_seal(cell, required=False)  # cells of earlier protocols have none
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise FileError(f"{path} is not a whole cell of a bench; delete it.") from error
+    return cell
 
 
 def finish(
@@ -125,8 +136,7 @@ def stored(path: Path, case: Case) -> Cell | None:
     True
     """
     try:
-        cell: Cell = parse_json(read_bytes(path, _MAX_BYTES))
-        check_seal(cell, required=True)
+        cell = _read(path)
         del cell["crc32"]
         rows = cell["rows"]
         expected = [{}] * len(rows) if case.expected is None else case.expected
