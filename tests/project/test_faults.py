@@ -114,7 +114,7 @@ def predict(graph):
         open("started", "w").close()
         time.sleep(60)
         open("ended", "w").close()
-    return graph.features[:, :2]
+    return graph.features[:, 1::-1]  # right on four of five nodes
 """
 
 
