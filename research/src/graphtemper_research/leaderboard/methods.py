@@ -127,6 +127,7 @@ class Field:
 
     predictor: Predictor
     card: SourceCard
+    source_temperature: float
     threshold: float
     calibrators: dict[str, Calibrator]
     estimators: dict[str, Estimator]
@@ -154,16 +155,18 @@ class Field:
                 logits, graph.labels, graph, val, train_nodes=train
             )
             done()
-        source = Observation(predictor, graph, val, temperature=card.probe.temperature, seed=seed)
+        # The card's own temperature is rounded, so that it tells nothing of single nodes.
+        exact = temperature.solve(logits[val], graph.labels[val]).temperature
+        source = Observation(predictor, graph, val, temperature=exact, seed=seed)
         learned = {}
         for name, make in ESTIMATORS.items():
             learned[name] = make().fit(source, graph.labels[val])
             done()
-        return cls(predictor, card, stac.threshold(predictor, graph, val), fitted, learned)
+        return cls(predictor, card, exact, stac.threshold(predictor, graph, val), fitted, learned)
 
     def answers(self, target: Target) -> dict[str, Prediction]:
         """Return the answers of all methods but the oracle, in no particular order."""
-        unit = self.card.probe.temperature
+        unit = self.source_temperature
         raw = Observation(self.predictor, target.graph, target.nodes, seed=target.seed)
         answers = {
             UNCALIBRATED: Prediction(temperature.apply(raw.logits, 1.0)),
