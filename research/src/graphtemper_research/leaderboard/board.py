@@ -355,8 +355,9 @@ def bench(
 PROTOCOL = (
     f"Reductions that make a cell cheap: graphs of one to three thousand nodes, of which three "
     f"have 64 components of their sparse features (+svd64); one strength of each of eight "
-    f"families of known shifts; cards of {BUDGET} forward passes for every model (the default for "
-    f"a model of one's own is {CARD_BUDGET}); networks of calibrators train for at most "
+    f"families of known shifts; cards of {BUDGET} forward passes for every model (300 in "
+    f"cells that were measured before copies of nodes counted as passes; the default for a model "
+    f"of one's own is {CARD_BUDGET}); networks of calibrators train for at most "
     f"{MOST_EPOCHS} epochs; calibrators that train a network, and methods that retrain the model, "
     "are measured in some of the cells, with the GCN; GAT is not among the default backbones, "
     "because of its cost."
