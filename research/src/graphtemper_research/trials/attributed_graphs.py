@@ -282,11 +282,13 @@ def measure(
     )
     assert graph.labels is not None
     labels = graph.labels[test]
+    at_home = np.asarray(model(graph), dtype=np.float64)[val]
+    source = temperature.fit(at_home, graph.labels[val])  # the card's own is rounded
     for number, shift in enumerate(targets):
         target = shift(graph, seed=10_000 + 100 * seed + number)
         logits = np.asarray(model(target), dtype=np.float64)[test]
         answers = {
-            "source T": card.temperature,
+            "source T": source,
             "known family": recalibrate(model, target, card, test).temperature,
             "unknown family": recalibrate(
                 model, target, card.without(shift.family), test

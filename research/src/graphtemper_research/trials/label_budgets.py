@@ -64,7 +64,7 @@ def answers_with_labels(
     hidden = target.replace(labels=None)
     logits = source.logits(target, nodes)
     plain = recalibrate(source.predictor, hidden, source.card, nodes, seed=seed)
-    answers = {SOURCE: Answer(source.card.probe.temperature), ATLAS: Answer.of(plain)}
+    answers = {SOURCE: Answer(source.peers.source_temperature), ATLAS: Answer.of(plain)}
     position = {int(node): row for row, node in enumerate(nodes)}
     for count in EXCESS:
         for draw in range(1, DRAWS + 1):

@@ -111,7 +111,7 @@ def measure(
     rows: Rows = []
     for shift, target, draw in shifted_targets.shifted(graph, seed):
         observation = Observation(source.predictor, target, test, seed=draw)
-        answers: dict[str, float | FloatArray] = {SOURCE: source.card.probe.temperature}
+        answers: dict[str, float | FloatArray] = {SOURCE: source.peers.source_temperature}
         answers[STAC_FULL] = _stac(observation, source.peers.threshold)
         known = unknown = _ask(source, target, test, draw, whole)
         if shift is not None:

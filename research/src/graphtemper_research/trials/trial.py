@@ -153,11 +153,11 @@ class Peers:
     estimators: dict[str, ATC | DoC]
 
     @classmethod
-    def fit(
-        cls, predictor: Predictor, graph: Graph, nodes: Indices, source_temperature: float
-    ) -> Peers:
-        """Fit to the labelled nodes of the card."""
+    def fit(cls, predictor: Predictor, graph: Graph, nodes: Indices) -> Peers:
+        """Fit to the labelled nodes of the card, whose own temperature is rounded."""
         assert graph.labels is not None
+        logits = Observation(predictor, graph, nodes).logits
+        source_temperature = temperature.solve(logits, graph.labels[nodes]).temperature
         source = Observation(predictor, graph, nodes, temperature=source_temperature)
         estimators: dict[str, ATC | DoC] = {"ATC": ATC(), "DoC": DoC()}
         for item in estimators.values():
@@ -221,7 +221,7 @@ class Source:
         card = SourceCard.build(
             frozen, graph, val, seed=seed, compositions=compositions, progress=progress
         )
-        peers = Peers.fit(frozen, graph, val, card.probe.temperature)
+        peers = Peers.fit(frozen, graph, val)
         return cls(frozen, card, peers, int(val.size))
 
     @classmethod
