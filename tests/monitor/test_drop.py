@@ -121,6 +121,14 @@ def test_labels_show_a_drop_that_an_interval_hides():
         assert np.mean([alarms(count) for _ in range(300)]) <= RATE
 
 
+def test_a_perfect_source_has_no_drop_where_nothing_fell():
+    perfect = [replace(ENTRY, name="1", accuracy=0.999, low=0.998, high=0.9999)]
+    for source in (0.998, 1.0):
+        assert drops(perfect, {"source": source}) == []
+    fallen = [replace(ENTRY, name="1", accuracy=0.8, low=0.78, high=0.82)]
+    assert len(drops(fallen, {"source": 1.0})) == 1
+
+
 def test_limits_are_the_source_and_gates_from_below():
     gates = [Gate.parse(text) for text in ("accuracy<0.8", "low<=0.7", "high>0.9", "slope<0.5")]
     assert limits_of(0.95, gates) == {"source": 0.95, "accuracy<0.8": 0.8, "low<=0.7": 0.7}

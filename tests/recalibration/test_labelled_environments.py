@@ -1,14 +1,17 @@
 """Answers of a card that has learned from labelled environments."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.helpers import block_model
 
-from graphtemper import recalibrate
+from graphtemper import recalibrate, shifts, temperature
 from graphtemper._core.numerics import to_share
 from graphtemper.card.reading import Prior
 from graphtemper.errors import InputError
 from graphtemper.recalibration.labelled_environments import accuracy_to_match
+from graphtemper.signals.observation import Observation
 
 
 def elsewhere(seed, wrong=0.3):
@@ -63,6 +66,36 @@ def test_the_answer_says_what_its_interval_rests_on(card, learned, model):
     assert "environments_exchangeable" in codes(recalibrate(model, target, learned[9]))
     ordered = card.learn(model, elsewhere(11), when=1).learn(model, elsewhere(12), when=2)
     assert "environments_ordered" in codes(recalibrate(model, target, ordered))
+    # Undated ones count as the oldest, so one date makes an order.
+    dated = learned[9].learn(model, elsewhere(20), when=1)
+    assert "environments_ordered" in codes(recalibrate(model, target, dated))
+
+
+def test_good_months_do_not_hide_a_fall_that_the_atlas_sees(card, model):
+    """Noise moves no feature means, so the answer stays near that of the atlas."""
+    calm = card
+    for seed in range(11, 14):
+        calm = calm.learn(model, block_model(seed), name=f"month {seed}")
+    errors = {"atlas": [], "learned": [], "confidence": []}
+    for seed in range(30, 34):
+        target = shifts.noise(1.5)(block_model(seed), seed=seed)
+        found = {
+            "atlas": recalibrate(model, target, card),
+            "learned": recalibrate(model, target, calm),
+        }
+        right = (found["atlas"].predictions == target.labels).mean()
+        for name, result in found.items():
+            errors[name].append(abs(result.accuracy.value - right))
+        probabilities = temperature.apply(model(target), card.temperature)
+        errors["confidence"].append(abs(probabilities.max(axis=1).mean() - right))
+    size = {name: np.mean(values) for name, values in errors.items()}
+    assert size["confidence"] > 0.1
+    assert size["learned"] < 0.5 * size["confidence"]
+
+
+def test_the_error_of_a_sample_widens_answers_from_environments(learned, model):
+    reading = learned[3].read(Observation(model, elsewhere(30)).at(learned[3].temperature))
+    assert replace(reading, sampled=1.0).prior.deviation > reading.prior.deviation + 0.1
 
 
 def test_wrong_labels_in_one_environment_widen_the_answer(learned, model):

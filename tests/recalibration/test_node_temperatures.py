@@ -52,7 +52,8 @@ def target(graph):
 
 
 def with_gain(card, gain):
-    found = {kind: replace(item, gain=gain) for kind, item in card.node_responses.items()}
+    responses = card.node_responses.items()
+    found = {kind: replace(item, gain=gain, error=0.02) for kind, item in responses}
     return replace(card, node_responses=found)
 
 

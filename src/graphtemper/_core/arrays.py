@@ -92,6 +92,16 @@ def row_kernels(table: NDArray[Any], labels: NDArray[np.intp] | None = None) -> 
     return kernels() if readable and native else None
 
 
+def kernel_rows(table: NDArray[Any]) -> NDArray[Any]:
+    """Return the table, copied if the compiled functions cannot read its layout.
+
+    Both engines agree to the last digits only, so one of them reads every layout.
+    """
+    if kernels() is None or row_kernels(table) is not None:
+        return table
+    return np.ascontiguousarray(table, dtype=table.dtype.newbyteorder("="))
+
+
 def check_finite_rows(values: FloatArray, name: str) -> None:
     """Raise if a number is not finite, and name its row.
 

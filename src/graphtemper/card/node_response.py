@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.numerics import log_odds
+from graphtemper._core.numerics import RANGE, log_odds
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.signals import node_signals
 from graphtemper.signals.evidence import Probe
@@ -205,7 +205,8 @@ def _task(
         x = _standardised(item.signals[:, columns], origin, scale)
         design = np.hstack([x, change * x, _indicators(logits)])
         designs.append(design - design.mean(axis=0))
-        relative, _ = nearest_temperature(logits, accuracy)
+        # Accuracies are those of a part of the nodes, and may be 1 where others are wrong.
+        relative, _ = nearest_temperature(logits, float(np.clip(accuracy, *RANGE)))
         gap = (logits - logits.max(axis=1, keepdims=True)) / relative
         gaps.append(gap)
         label_gaps.append(gap[np.arange(len(gap)), item.labels])

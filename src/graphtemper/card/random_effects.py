@@ -24,7 +24,7 @@ unit as in Lee, Barber and Willett 2023).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -51,8 +51,9 @@ class Constants:
         Location and scale of the mean gap: models are over-confident elsewhere.
     spread, spread_range
         Median of the spread between environments, and the deviation of its logarithm.
-    atlas_weight, ridge
-        The usual weight of the atlas's estimate, and the penalty that holds it there.
+    atlas_weight, unmoved_weight, ridge
+        The usual weight of the atlas's estimate where feature means have moved, and where they have
+        not, as under the shifts that the atlas knows; and the penalty that holds it there.
     half_life
         Environments in order of time after which one counts half as much.
     """
@@ -62,8 +63,20 @@ class Constants:
     spread: float = 0.4
     spread_range: float = 0.5
     atlas_weight: float = 0.15
+    unmoved_weight: float = 0.85
     ridge: float = 0.6
     half_life: float = 3.0
+
+    def at(self, moved: float) -> Constants:
+        """Return the constants for a target whose feature means have moved so far, from 0 to 1.
+
+        Examples
+        --------
+        >>> CONSTANTS.at(1.0).atlas_weight, CONSTANTS.at(0.0).atlas_weight
+        (0.15, 0.85)
+        """
+        weight = moved * self.atlas_weight + (1.0 - moved) * self.unmoved_weight
+        return replace(self, atlas_weight=weight)
 
 
 CONSTANTS = Constants()

@@ -35,7 +35,7 @@ from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card import natural
 from graphtemper.card.data import CardData
-from graphtemper.card.random_effects import Expected, expect
+from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.signals.evidence import LEAD, Evidence
 from graphtemper.signals.gains import Gains
@@ -233,7 +233,9 @@ class Reading:
         known = natural.as_arrays(card.natural, self.response, source)
         centre = log_odds(source) + self.response.predict(self.signals)[0]
         estimates = np.array([log_odds(self.evidence.confidence), centre])
-        return expect(known, estimates, _sampling(0.5, self.num_nodes))
+        constants = CONSTANTS.at(self.moved_fraction)
+        variance = _sampling(0.5, self.num_nodes) + self.sampled
+        return expect(known, estimates, variance, constants)
 
     @cached_property
     def drift(self) -> float:
@@ -282,7 +284,8 @@ class Reading:
         square = self._moved_shares[1] ** 2
         left = self.moved_fraction * (square / (1.0 + square)) ** 2
         variation = NATURAL.variance(self.novelty, left)
-        return float(np.sqrt(self._variance(centre) + shares + variation))
+        deviation = float(np.sqrt(self._variance(centre) + shares + variation))
+        return deviation if self.expected is None else max(deviation, self.expected.deviation)
 
     def _centre(self, signals: dict[str, float]) -> float:
         return log_odds(self.card.reference.accuracy) + self.response.predict(signals)[0]

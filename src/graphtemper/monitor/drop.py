@@ -143,9 +143,11 @@ def drops(
     for below, limit in limits.items():
         before = False
         for position, bound in enumerate(bounds.values()):
-            if bound < limit:
+            # Bounds are clipped as log-odds are, so the limit is too: 99.8 % is no drop from 100 %.
+            fallen = log_odds(bound) < log_odds(limit) - 1e-9
+            if fallen:
                 found.append(Drop(position, below, limit, bound, not before))
-            before = bound < limit
+            before = fallen
     return sorted(found)
 
 

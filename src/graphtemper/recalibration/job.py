@@ -319,6 +319,8 @@ def _sampled(observation: Observation) -> tuple[Sample | None, list[Reason]]:
     from graphtemper.signals import receptive_field
 
     sample = receptive_field.draw(observation)
+    if sample is None and observation.graph.num_nodes <= receptive_field.SMALL:
+        return None, []
     if sample is None:
         text = (
             "the model ran on the whole graph, because what it reads for a useful sample of nodes "

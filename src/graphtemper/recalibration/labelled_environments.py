@@ -58,7 +58,7 @@ def reasons(reading: Reading) -> list[Reason]:
         return []
     count = sum(item.count for item in known)
     many = "1 labelled environment" if count == 1 else f"{count} labelled environments"
-    if known[0].when is not None:
+    if known[-1].when is not None:
         code = ReasonCode.ENVIRONMENTS_ORDERED
         text = (
             f"the estimate rests on {many} in order of time; recent ones count for more, and the "

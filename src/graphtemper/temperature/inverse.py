@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray, row_kernels
+from graphtemper._core.arrays import FloatArray, kernel_rows, row_kernels
 from graphtemper._core.numerics import Derivatives, bounded_root
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
@@ -206,6 +206,7 @@ class Optimum(NamedTuple):
 
 
 def find_optimum(z: NDArray[Any], y: NDArray[np.intp]) -> Optimum:
+    z = kernel_rows(z)
     summary = summarise(z, y)
     label_gap = summary.mean_label_gap
     if summary.spread == 0.0:
