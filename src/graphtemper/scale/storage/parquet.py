@@ -173,7 +173,8 @@ def to_floats(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
             raise FileError(
                 f"{path}: column {name!r} must hold real numbers without gaps, not {column.type}."
             )
-        values[:, position] = column.to_numpy(zero_copy_only=False)
+        with np.errstate(invalid="ignore"):  # a signalling NaN warns; the caller refuses any NaN
+            values[:, position] = column.to_numpy(zero_copy_only=False)
     return values
 
 
