@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from graphtemper import SourceCard, csbm
 from graphtemper import temperature as temperatures
 from graphtemper.card import node_response
 from graphtemper.card.node_response import FOLDS, NodeRows
+from graphtemper.models import SIGN
 from graphtemper.signals.node_signals import SIGNALS
 
 NAMES = SIGNALS[:3]
@@ -123,3 +125,11 @@ def test_leaving_out_is_nearly_a_refit():
         assert set(np.flatnonzero(task.environment == index)) <= set(gone)
         assert (task.folds[judged] == index % FOLDS).all()
         assert set(np.flatnonzero(task.folds == index % FOLDS)) <= set(gone)
+
+
+def test_environments_where_the_scored_part_is_all_right():
+    """Accuracies are those of two thirds of the nodes, and may be 1 where others are wrong."""
+    graph = csbm.sample(400, 10, 0.9, 2.2, num_features=8, seed=2)
+    model = SIGN(hops=1).fit(graph, range(200))
+    card = SourceCard.build(model, graph, range(200, 400), progress=False)
+    assert all(abs(item.gain) < 1.0 for item in card.node_responses.values())
