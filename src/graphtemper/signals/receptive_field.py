@@ -9,12 +9,15 @@ links, and their cost does not depend on the size of the graph.
   edge deeper each time, until it gives the logits that it gave on the whole graph. Layers that
   divide by the degrees of both ends of an edge (GCN) also need the degrees of the outermost nodes.
   These get them from edges to empty nodes, which nothing that is measured reads.
-- **Nodes** are a systematic sample in the order of predicted class and confidence, which are known
-  everywhere; so the sample has the shares of the whole graph.
+- **Nodes** are a sample in proportion to the strata of predicted class and confidence, which are
+  known everywhere; so the sample has the shares of the whole graph.
 - **Links** are those to a random neighbour of every sampled node. They are held out in every pass
   without some edges, because the agreement across held-out links needs the logits of both ends. A
   link is chosen with a probability in proportion to :math:`1/d_i + 1/d_j` for the degrees d of its
   ends, and has the inverse as its weight.
+
+Both are drawn by the content of nodes, so that their numbers do not change the answer
+(`graphtemper.signals.sampling`).
 
 If the fields of the smallest useful sample are most of the graph, the model runs on all of it.
 """
@@ -36,8 +39,10 @@ from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import ball
 from graphtemper.graph.operators import adjacency
 from graphtemper.models.predictor import Predictor, predict
+from graphtemper.signals import sampling
 from graphtemper.signals.covariances import centred
 from graphtemper.signals.observation import Observation, Part
+from graphtemper.signals.passes import mixed
 
 Rows = NDArray[np.int64]
 SMALL = 100_000
@@ -149,8 +154,7 @@ def draw(observation: Observation) -> Sample | None:
         return None
     predictor = _in_one_pass(observation.predictor)
     logits = centred(observation.all_logits * observation.temperature)
-    rng = stream(observation.seed, "sampled nodes")
-    tested = np.sort(rng.choice(observation.nodes, min(_TESTED, observation.num_nodes), False))
+    tested = _drawn(observation, _TESTED)
     for depth, padded in _depths(graph):
         field = _Field.of(graph, tested, depth, padded)
         if len(field.nodes) > _MOST_SHARE * graph.num_nodes:
@@ -214,9 +218,8 @@ def _sample(
     """Return the largest sample whose fields are not too large, or None."""
     graph, matrix = observation.graph, adjacency(observation.graph)
     for size in SIZES:
-        rng = stream(observation.seed, "sampled nodes", size)
-        nodes = _systematic(observation, size, rng)
-        links = _to_neighbours(matrix, nodes, rng)
+        nodes = _drawn(observation, size)
+        links = _to_neighbours(observation, matrix, nodes)
         centre = np.unique(np.concatenate([nodes, links[:, 1]]))
         reached = ball(matrix, centre, depth)
         if reached.size > min(_MOST_ROWS, _MOST_SHARE * graph.num_nodes):
@@ -239,22 +242,29 @@ def _sample(
     return None
 
 
-def _systematic(observation: Observation, size: int, rng: np.random.Generator) -> Rows:
-    """Return evenly spaced nodes in the order of predicted class and confidence, sorted."""
+def _drawn(observation: Observation, size: int) -> Rows:
+    """Return nodes of each stratum in proportion to its size, sorted."""
     if size >= observation.num_nodes:
         return observation.nodes
-    confidence = observation.probabilities.max(axis=1)
-    order = np.lexsort((confidence, observation.predictions))
-    steps = (np.arange(size) + rng.random()) * (order.size / size)
-    return np.sort(observation.nodes[order[steps.astype(np.int64)]])
+    rng = stream(observation.seed, "sampled nodes")
+    groups = sampling.strata(observation.probabilities)
+    counts = np.bincount(groups, minlength=sampling.num_strata(observation.num_classes))
+    take = sampling.allocated(counts, size, rng.random())
+    draws = mixed(observation.node_keys[observation.nodes] + _salt(rng))
+    return np.sort(observation.nodes[sampling.lowest(groups, draws, take)])
 
 
-def _to_neighbours(matrix: sp.csr_matrix, nodes: Rows, rng: np.random.Generator) -> Rows:
+def _to_neighbours(observation: Observation, matrix: sp.csr_matrix, nodes: Rows) -> Rows:
     """Return every node that has neighbours with a random one of them, (m, 2)."""
-    start, count = matrix.indptr[nodes], np.diff(matrix.indptr)[nodes]
-    places = start + rng.integers(np.maximum(count, 1))
-    linked = count > 0
-    return np.column_stack([nodes[linked], matrix.indices[places[linked]]]).astype(np.int64)
+    near, keys = matrix[nodes], observation.node_keys
+    salt = _salt(stream(observation.seed, "sampled links"))
+    chosen = sampling.partners(near.indptr, keys[nodes], keys[near.indices], salt)
+    linked = np.diff(near.indptr) > 0
+    return np.column_stack([nodes[linked], near.indices[chosen]]).astype(np.int64)
+
+
+def _salt(rng: np.random.Generator) -> np.uint64:
+    return np.uint64(rng.integers(2**64, dtype=np.uint64))
 
 
 def _positions(field: _Field, links: Rows) -> Rows:

@@ -1,0 +1,94 @@
+r"""Samples of nodes and links that belong to what nodes are, not to their numbers.
+
+Every node has a key, a hash of its content (`graphtemper.signals.passes.node_keys`), and draws are
+hashes of keys with a random salt. Renumbering the nodes then leaves the sample as it is, and so do
+other last bits of the logits: a node is taken because its draw is among the lowest of its stratum,
+not because of its rank.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper.signals.passes import Keys, mixed
+
+Rows = NDArray[np.int64]
+_BINS = 32
+
+
+def strata(probabilities: FloatArray) -> Rows:
+    """Return a number per node by predicted class and bin of confidence, (n,).
+
+    Examples
+    --------
+    >>> strata(np.array([[0.9, 0.1], [0.1, 0.9], [0.11, 0.89]])).tolist()
+    [28, 60, 60]
+    """
+    confidence = probabilities.max(axis=1)
+    bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+    return np.asarray(probabilities.argmax(axis=1) * _BINS + bins)
+
+
+def num_strata(num_classes: int) -> int:
+    """Return how many `strata` there are."""
+    return num_classes * _BINS
+
+
+def allocated(counts: Rows, size: int, start: float) -> Rows:
+    """Return how many nodes to take of each stratum, in proportion to their numbers of nodes.
+
+    They add up to ``size``, which is at most the number of all nodes. ``start`` in [0, 1) is random
+    and makes the expected numbers exactly proportional.
+
+    Examples
+    --------
+    >>> allocated(np.array([10, 0, 30]), 8, 0.5).tolist()
+    [2, 0, 6]
+    """
+    total = int(counts.sum())
+    ends = (np.cumsum(counts) * size + int(start * total)) // total
+    return np.diff(ends, prepend=0)
+
+
+def lowest(groups: Rows, draws: Keys, take: Rows) -> Rows:
+    """Return the positions of the lowest draws of each group, as many as ``take`` says.
+
+    Examples
+    --------
+    >>> draws = np.array([5, 3, 9, 1], dtype=np.uint64)
+    >>> lowest(np.array([0, 0, 1, 1]), draws, np.array([1, 2])).tolist()
+    [1, 3, 2]
+    """
+    order = np.lexsort((draws, groups))
+    counts = np.bincount(groups, minlength=take.size)
+    place = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.asarray(order[place < np.repeat(take, counts)])
+
+
+def partners(indptr: NDArray[Any], own: Keys, others: Keys, salt: np.uint64) -> Rows:
+    """Return the position of a random neighbour of every node that has any.
+
+    Parameters
+    ----------
+    indptr
+        Where the neighbours of each node start, (n + 1,).
+    own, others
+        Keys of the nodes, and of their neighbours in the order of ``indptr``.
+    salt
+        The random number of this sample.
+
+    Examples
+    --------
+    >>> keys = mixed(np.arange(5, dtype=np.uint64))
+    >>> found = partners(np.array([0, 3, 3, 5]), keys[:3], keys, np.uint64(7))
+    >>> found.size, bool(0 <= found[0] < 3), bool(3 <= found[1] < 5)
+    (2, True, True)
+    """
+    counts = np.diff(indptr)
+    owner = np.repeat(np.arange(counts.size), counts)
+    draws = mixed(others + np.repeat(mixed(own + salt), counts))
+    return lowest(owner, draws, np.minimum(counts, 1))
