@@ -10,7 +10,7 @@ from graphtemper.card import sampled
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
-from graphtemper.signals import evidence, receptive_field
+from graphtemper.signals import evidence, fields, receptive_field
 from graphtemper.signals.observation import Observation
 
 FEW = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,)}
@@ -71,7 +71,11 @@ def test_logits_at_the_sample_are_those_of_the_whole_graph(graph, name, layers):
     assert part.graph.num_nodes < graph.num_nodes
     # A field that is one edge short gives other logits.
     if layers == 2:
-        field = receptive_field._Field.of(graph, found.nodes, 1, padded=True)
+        field = fields.Field.of(
+            fields.InMemory(Observation(model, graph)),
+            found.nodes,
+            fields.Reach(1, padded=True),
+        )
         wrong = predict(model, field.graph)[field.rows(found.nodes)]
         assert np.abs(wrong - logits[found.nodes]).max() > 1e-3
 
@@ -109,7 +113,7 @@ def test_the_sample_has_the_shares_of_the_whole_graph(graph, model, monkeypatch)
 def test_a_sample_of_all_nodes_is_the_whole_graph(graph, model, card, monkeypatch):
     monkeypatch.setattr(receptive_field, "SIZES", (6000,))
     monkeypatch.setattr(receptive_field, "_MOST_SHARE", 2.0)
-    monkeypatch.setattr(receptive_field, "_TESTED", 5)
+    monkeypatch.setattr(receptive_field, "TESTED", 5)
     observation = Observation(model, graph, logits=model(graph)).at(card.temperature)
     sample = receptive_field.draw(observation)
     for probe in (card.probe, replace(card.probe, shared_splits=0)):

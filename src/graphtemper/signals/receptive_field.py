@@ -24,36 +24,35 @@ If the fields of the smallest useful sample are most of the graph, the model run
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
-from graphtemper.graph.graph import Graph
-from graphtemper.graph.neighbourhoods import ball
-from graphtemper.graph.operators import adjacency
+from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.signals import sampling
 from graphtemper.signals.covariances import centred
+from graphtemper.signals.fields import Field, InMemory, Reach, Whole, logits_on, relative_work
 from graphtemper.signals.observation import Observation, Part
 from graphtemper.signals.passes import mixed
 
-Rows = NDArray[np.int64]
 SMALL = 100_000
 """Up to this number of nodes the model runs on the whole graph, which is more precise."""
 SIZES = (2000, 1400, 1000, 700, 500)
 """Numbers of sampled nodes; the largest whose fields are not too large is used."""
-# Largest fields of a sample: rows, links, and the share of the graph.
-_MOST_ROWS, _MOST_LINKS, _MOST_SHARE = 400_000, 4_000_000, 0.5
+MOST_ROWS, MOST_LINKS = 400_000, 4_000_000
+"""Largest fields of a sample."""
+TESTED = 24
+"""Nodes at which the depth is found."""
+# Largest share of the graph that fields of a sample may be.
+_MOST_SHARE = 0.5
 _DEEPEST = 12
-# Nodes at which the depth is found.
-_TESTED = 24
 # Differences of logits, relative to their size, that rounding explains; and the share of nodes
 # that may differ by more, since sums over many neighbours round differently.
 _TOLERANCE, _FEW = 1e-3, 0.005
@@ -86,54 +85,6 @@ class Sample:
     num_links: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Field:
-    """The nodes within ``depth`` edges of a centre, and the links that messages to it take."""
-
-    graph: Graph
-    nodes: Rows
-
-    @classmethod
-    def of(cls, whole: Graph, centre: Rows, depth: int, padded: bool) -> _Field:
-        inner = ball(adjacency(whole), centre, depth - 1)
-        nodes = ball(adjacency(whole), inner, 1)
-        part = whole.subgraph(nodes)
-        read = np.zeros(nodes.size, dtype=bool)
-        read[np.searchsorted(nodes, inner)] = True
-        part = part.keep_links(np.asarray(read[part.links].any(axis=1)))
-        if padded:
-            part = _with_degrees(part, whole.degrees[nodes] - part.degrees)
-        return cls(part, nodes)
-
-    def rows(self, nodes: Rows) -> Rows:
-        """Return the rows of some nodes of the whole graph."""
-        return np.searchsorted(self.nodes, nodes)
-
-
-def _with_degrees(graph: Graph, missing: Rows) -> Graph:
-    """Return the graph with edges to empty nodes, as many per node as it is missing."""
-    count, empty = graph.num_nodes, int(missing.max(initial=0))
-    owners = np.repeat(np.arange(count), missing)
-    ends = count + np.arange(owners.size) - np.repeat(np.cumsum(missing) - missing, missing)
-    features = graph.features
-    if isinstance(features, np.ndarray):
-        features = np.vstack([features, np.zeros((empty, graph.num_features), features.dtype)])
-    else:
-        blank = sp.csr_matrix((empty, graph.num_features), dtype=features.dtype)
-        features = sp.vstack([features, blank], format="csr")
-    edges = np.vstack([graph.edges, np.column_stack([owners, ends]).astype(np.int32)])
-    return Graph(features=features, edges=edges)
-
-
-def relative_work(part: Graph, whole: Graph) -> float:
-    """Return the work of a pass over a part, relative to one over the whole graph.
-
-    It is the mean of the shares of nodes and of edges.
-    """
-    edges = part.num_edges / whole.num_edges if whole.num_edges else 1.0
-    return 0.5 * (part.num_nodes / whole.num_nodes + edges)
-
-
 def draw(observation: Observation) -> Sample | None:
     """Return a sample of an observation that was given its logits, or None to run on all nodes.
 
@@ -152,49 +103,50 @@ def draw(observation: Observation) -> Sample | None:
     graph = observation.graph
     if graph.num_nodes <= SMALL or graph.target_type is not None or not len(graph.links):
         return None
-    predictor = _in_one_pass(observation.predictor)
+    whole, predictor = InMemory(observation), in_one_pass(observation.predictor)
     logits = centred(observation.all_logits * observation.temperature)
-    tested = _drawn(observation, _TESTED)
-    for depth, padded in _depths(graph):
-        field = _Field.of(graph, tested, depth, padded)
-        if len(field.nodes) > _MOST_SHARE * graph.num_nodes:
+    tested = _drawn(observation, TESTED)
+    for reach in reaches(whole):
+        field = Field.of(whole, tested, reach)
+        if field is None or len(field.nodes) > _MOST_SHARE * graph.num_nodes:
             break
-        found = _logits(predictor, field.graph)
-        if found is None or not _agree(found[field.rows(tested)], logits[tested]):
+        found = logits_on(predictor, field.graph)
+        if found is None or not agree(found[field.rows(tested)], logits[tested]):
             continue
-        sample = _sample(observation, predictor, depth, padded)
-        if sample is None:
+        seen = sample(
+            whole,
+            lambda size: _drawn(observation, size),
+            predictor,
+            reach,
+            observation.column_moments,
+            observation.seed,
+        )
+        if seen is None:
             return None
-        part = sample.observation
-        if _agree(centred(part.logits * part.temperature), logits[sample.nodes]):
-            return sample
-    _check_whole(observation, predictor, logits)
+        if agree(centred(seen.observation.logits), logits[seen.nodes]):
+            return replace(seen, observation=seen.observation.at(observation.temperature))
+    check_whole(observation, predictor)
     return None
 
 
-def _depths(graph: Graph) -> Iterator[tuple[int, bool]]:
+def reaches(whole: Whole) -> Iterator[Reach]:
+    """Yield how far a model may read, the cheapest first."""
     for depth in range(1, _DEEPEST + 1):
-        yield depth, False
-        if graph.is_plain:
-            yield depth, True
+        yield Reach(depth, padded=False)
+        if whole.is_plain:
+            yield Reach(depth, padded=True)
 
 
-def _logits(predictor: Predictor, graph: Graph) -> FloatArray | None:
-    """Return centred logits, or None if the model does not run on a part of the graph."""
-    try:
-        return centred(predict(predictor, graph))
-    except Exception:  # the user's code, which may need the whole graph for any reason
-        return None
-
-
-def _agree(found: FloatArray, known: FloatArray) -> bool:
+def agree(found: FloatArray, known: FloatArray, tolerance: float = _TOLERANCE) -> bool:
+    """Return whether centred logits are equal but for rounding."""
     size = np.abs(known).max(axis=1)
     gap = np.abs(found - known).max(axis=1)
-    return float((gap > _TOLERANCE * (size + np.median(size))).mean()) <= _FEW
+    return float((gap > tolerance * (size + np.median(size))).mean()) <= _FEW
 
 
-def _check_whole(observation: Observation, predictor: Predictor, logits: FloatArray) -> None:
+def check_whole(observation: Observation, predictor: Predictor) -> None:
     """Refuse logits that the model does not give on the whole graph either."""
+    logits = centred(observation.all_logits * observation.temperature)
     found = centred(predict(predictor, observation.graph))
     size = float(np.sqrt((found**2).mean()))
     if float(np.sqrt(((found - logits) ** 2).mean())) > _OTHER * size:
@@ -205,38 +157,60 @@ def _check_whole(observation: Observation, predictor: Predictor, logits: FloatAr
         )
 
 
-def _in_one_pass(predictor: Any) -> Predictor:
+def in_one_pass(predictor: Any) -> Predictor:
     """Return a predictor that takes a graph in one pass, where it would run in batches."""
     in_batches = getattr(predictor, "batches", None) is not None
     whole: Predictor = replace(predictor, batches=None) if in_batches else predictor
     return whole
 
 
-def _sample(
-    observation: Observation, predictor: Predictor, depth: int, padded: bool
+def sample(
+    whole: Whole,
+    drawn: Callable[[int], Rows],
+    predictor: Predictor,
+    reach: Reach,
+    moments: tuple[FloatArray, FloatArray],
+    seed: int,
 ) -> Sample | None:
-    """Return the largest sample whose fields are not too large, or None."""
-    graph, matrix = observation.graph, adjacency(observation.graph)
+    """Return the largest sample whose fields are not too large, or None.
+
+    Parameters
+    ----------
+    whole
+        The graph.
+    drawn
+        Returns a sample of so many nodes, sorted.
+    predictor, reach
+        The model, and how far it reads.
+    moments
+        Mean and standard deviation of the feature columns of the whole graph.
+    seed
+        Seed of the sampled links and of the perturbed passes.
+    """
     for size in SIZES:
-        nodes = _drawn(observation, size)
-        links = _to_neighbours(observation, matrix, nodes)
+        nodes = drawn(size)
+        links = _to_neighbours(whole, nodes, seed)
         centre = np.unique(np.concatenate([nodes, links[:, 1]]))
-        reached = ball(matrix, centre, depth)
-        if reached.size > min(_MOST_ROWS, _MOST_SHARE * graph.num_nodes):
+        reached = whole.ball(centre, reach.depth)
+        if reached is None or reached.size > min(MOST_ROWS, _MOST_SHARE * whole.num_nodes):
             continue
-        inner = reached if padded else ball(matrix, centre, depth - 1)
-        if graph.degrees[inner].sum() > min(_MOST_LINKS, _MOST_SHARE * len(graph.links)):
+        inner = reached if reach.padded else whole.ball(centre, reach.depth - 1)
+        most = min(MOST_LINKS, _MOST_SHARE * whole.num_links)
+        if inner is None or whole.degrees(inner).sum() > most:
             continue
-        field = _Field.of(graph, centre, depth, padded)
-        weights = 1.0 / (1.0 / graph.degrees[links]).sum(axis=1)
-        part = Part(observation.column_moments, _positions(field, links), weights)
-        rows = field.rows(nodes)
-        seen = Observation(predictor, field.graph, rows, seed=observation.seed, part=part)
+        field = Field.of(whole, centre, reach)
+        if field is None:
+            continue
+        ends = whole.degrees(links.ravel()).reshape(-1, 2)
+        weights = 1.0 / (1.0 / ends).sum(axis=1)
+        part = Part(moments, _positions(field, links), weights)
         return Sample(
             nodes=nodes,
-            observation=seen.at(observation.temperature),
-            depth=depth,
-            work=relative_work(field.graph, graph),
+            observation=Observation(
+                predictor, field.graph, field.rows(nodes), seed=seed, part=part
+            ),
+            depth=reach.depth,
+            work=relative_work(field.graph, whole),
             num_links=len(links),
         )
     return None
@@ -250,24 +224,20 @@ def _drawn(observation: Observation, size: int) -> Rows:
     groups = sampling.strata(observation.probabilities)
     counts = np.bincount(groups, minlength=sampling.num_strata(observation.num_classes))
     take = sampling.allocated(counts, size, rng.random())
-    draws = mixed(observation.node_keys[observation.nodes] + _salt(rng))
+    draws = mixed(observation.node_keys[observation.nodes] + sampling.salt(rng))
     return np.sort(observation.nodes[sampling.lowest(groups, draws, take)])
 
 
-def _to_neighbours(observation: Observation, matrix: sp.csr_matrix, nodes: Rows) -> Rows:
+def _to_neighbours(whole: Whole, nodes: Rows, seed: int) -> Rows:
     """Return every node that has neighbours with a random one of them, (m, 2)."""
-    near, keys = matrix[nodes], observation.node_keys
-    salt = _salt(stream(observation.seed, "sampled links"))
-    chosen = sampling.partners(near.indptr, keys[nodes], keys[near.indices], salt)
-    linked = np.diff(near.indptr) > 0
-    return np.column_stack([nodes[linked], near.indices[chosen]]).astype(np.int64)
+    near, indptr = whole.near(nodes)
+    salt = sampling.salt(stream(seed, "sampled links"))
+    chosen = sampling.partners(indptr, whole.keys(nodes), whole.keys(near), salt)
+    linked = np.diff(indptr) > 0
+    return np.column_stack([nodes[linked], near[chosen]]).astype(np.int64)
 
 
-def _salt(rng: np.random.Generator) -> np.uint64:
-    return np.uint64(rng.integers(2**64, dtype=np.uint64))
-
-
-def _positions(field: _Field, links: Rows) -> Rows:
+def _positions(field: Field, links: Rows) -> Rows:
     """Return the numbers of some links of the whole graph in a field."""
     count = field.graph.num_nodes
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.signals.passes import Keys, mixed
 
-Rows = NDArray[np.int64]
 _BINS = 32
 
 
@@ -69,7 +69,7 @@ def lowest(groups: Rows, draws: Keys, take: Rows) -> Rows:
     return np.asarray(order[place < np.repeat(take, counts)])
 
 
-def partners(indptr: NDArray[Any], own: Keys, others: Keys, salt: np.uint64) -> Rows:
+def partners(indptr: NDArray[Any], own: Keys, others: Keys, start: np.uint64) -> Rows:
     """Return the position of a random neighbour of every node that has any.
 
     Parameters
@@ -78,8 +78,8 @@ def partners(indptr: NDArray[Any], own: Keys, others: Keys, salt: np.uint64) -> 
         Where the neighbours of each node start, (n + 1,).
     own, others
         Keys of the nodes, and of their neighbours in the order of ``indptr``.
-    salt
-        The random number of this sample.
+    start
+        The random number of this sample, a `salt`.
 
     Examples
     --------
@@ -90,5 +90,10 @@ def partners(indptr: NDArray[Any], own: Keys, others: Keys, salt: np.uint64) -> 
     """
     counts = np.diff(indptr)
     owner = np.repeat(np.arange(counts.size), counts)
-    draws = mixed(others + np.repeat(mixed(own + salt), counts))
+    draws = mixed(others + np.repeat(mixed(own + start), counts))
     return lowest(owner, draws, np.minimum(counts, 1))
+
+
+def salt(rng: np.random.Generator) -> np.uint64:
+    """Return a random number that is added to keys before they are hashed."""
+    return np.uint64(rng.integers(2**64, dtype=np.uint64))

@@ -1,0 +1,178 @@
+"""Receptive fields: the parts of a large graph that a model reads around some of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper.graph.graph import Graph
+from graphtemper.graph.neighbourhoods import Rows, ball
+from graphtemper.graph.operators import adjacency
+from graphtemper.models.predictor import Predictor, predict
+from graphtemper.signals.covariances import centred
+from graphtemper.signals.observation import Observation
+from graphtemper.signals.passes import Keys
+
+
+class Whole(Protocol):
+    """A large graph of which parts are read."""
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges."""
+
+    @property
+    def num_links(self) -> int:
+        """Number of pairs of neighbours."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether edges have neither directions nor attributes, nor nodes types."""
+
+    def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the neighbours of nodes, and where those of each node start."""
+
+    def ball(self, centre: Rows, radius: int) -> Rows | None:
+        """Return all nodes within ``radius`` edges, sorted; None if they are too many to read."""
+
+    def degrees(self, nodes: Rows) -> Rows:
+        """Return the number of neighbours of nodes."""
+
+    def part(self, nodes: Rows, inner: Rows) -> Graph:
+        """Return the graph of some nodes, sorted, with the links that have an end in ``inner``."""
+
+    def keys(self, nodes: NDArray[Any]) -> Keys:
+        """Return the numbers by which nodes are drawn, see `graphtemper.signals.sampling`."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """The graph of an observation as a `Whole`."""
+
+    observation: Observation
+
+    @property
+    def num_nodes(self) -> int:
+        """See `Whole`."""
+        return self.observation.graph.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        """See `Whole`."""
+        return self.observation.graph.num_edges
+
+    @property
+    def num_links(self) -> int:
+        """See `Whole`."""
+        return len(self.observation.graph.links)
+
+    @property
+    def is_plain(self) -> bool:
+        """See `Whole`."""
+        return self.observation.graph.is_plain
+
+    def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
+        """See `Whole`."""
+        rows = adjacency(self.observation.graph)[nodes]
+        return rows.indices, rows.indptr
+
+    def ball(self, centre: Rows, radius: int) -> Rows:
+        """See `Whole`."""
+        return ball(adjacency(self.observation.graph), centre, radius)
+
+    def degrees(self, nodes: Rows) -> Rows:
+        """See `Whole`."""
+        return np.asarray(self.observation.graph.degrees[nodes])
+
+    def part(self, nodes: Rows, inner: Rows) -> Graph:
+        """See `Whole`."""
+        part = self.observation.graph.subgraph(nodes)
+        read = np.zeros(nodes.size, dtype=bool)
+        read[np.searchsorted(nodes, inner)] = True
+        return part.keep_links(np.asarray(read[part.links].any(axis=1)))
+
+    def keys(self, nodes: NDArray[Any]) -> Keys:
+        """See `Whole`."""
+        return np.asarray(self.observation.node_keys[nodes])
+
+
+class Reach(NamedTuple):
+    """How far a model reads: over how many edges, and whether it also needs the outer degrees."""
+
+    depth: int
+    padded: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """The nodes that a model reads around a centre, and the links that messages to it take."""
+
+    graph: Graph
+    nodes: Rows
+
+    @classmethod
+    def of(cls, whole: Whole, centre: Rows, reach: Reach) -> Field | None:
+        """Return the field of the nodes ``centre``; None if it is too large to read."""
+        inner = whole.ball(centre, reach.depth - 1)
+        nodes = None if inner is None else whole.ball(inner, 1)
+        if inner is None or nodes is None:
+            return None
+        part = whole.part(nodes, inner)
+        if reach.padded:
+            part = _with_degrees(part, whole.degrees(nodes) - part.degrees)
+        return cls(part, nodes)
+
+    def rows(self, nodes: Rows) -> Rows:
+        """Return the rows of some nodes of the whole graph."""
+        return np.searchsorted(self.nodes, nodes)
+
+
+def _with_degrees(graph: Graph, missing: Rows) -> Graph:
+    """Return the graph with edges to empty nodes, as many per node as it is missing."""
+    count, empty = graph.num_nodes, int(missing.max(initial=0))
+    owners = np.repeat(np.arange(count), missing)
+    ends = count + np.arange(owners.size) - np.repeat(np.cumsum(missing) - missing, missing)
+    features = graph.features
+    if isinstance(features, np.ndarray):
+        features = np.vstack([features, np.zeros((empty, graph.num_features), features.dtype)])
+    else:
+        blank = sp.csr_matrix((empty, graph.num_features), dtype=features.dtype)
+        features = sp.vstack([features, blank], format="csr")
+    edges = np.vstack([graph.edges, np.column_stack([owners, ends]).astype(np.int32)])
+    return Graph(features=features, edges=edges)
+
+
+def relative_work(part: Graph, whole: Whole) -> float:
+    """Return the work of a pass over a part, relative to one over the whole graph.
+
+    It is the mean of the shares of nodes and of edges.
+    """
+    edges = part.num_edges / whole.num_edges if whole.num_edges else 1.0
+    return 0.5 * (part.num_nodes / whole.num_nodes + edges)
+
+
+def logits_at(whole: Whole, predictor: Predictor, nodes: Rows, reach: Reach) -> FloatArray | None:
+    """Return centred logits of nodes by their field; None if it is too large, or the model fails.
+
+    A model may fail on a part of a graph for any reason.
+    """
+    field = Field.of(whole, nodes, reach)
+    found = None if field is None else logits_on(predictor, field.graph)
+    return None if field is None or found is None else found[field.rows(nodes)]
+
+
+def logits_on(predictor: Predictor, graph: Graph) -> FloatArray | None:
+    """Return centred logits, or None if the model does not run on a part of the graph."""
+    try:
+        return centred(predict(predictor, graph))
+    except Exception:  # the user's code, which may need the whole graph for any reason
+        return None
