@@ -101,6 +101,10 @@ class LinearMaps:
     known: dict[Key, Float32] = field(default_factory=dict)
     refused: bool = False
 
+    def __reduce__(self) -> tuple[type[LinearMaps], tuple[torch.nn.Module]]:
+        """Copy and send the module alone: keys are places in the memory of this process."""
+        return LinearMaps, (self.module,)
+
     def key(self, weight: torch.Tensor) -> Key:
         """Return the key of a matrix, W of X W^T, after noting it."""
         key = (weight.data_ptr(), tuple(weight.shape), weight.stride())
