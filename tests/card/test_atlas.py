@@ -1,12 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from graphtemper import csbm, shifts, temperature
+from graphtemper._core.numerics import log_odds
 from graphtemper.card import atlas
 from graphtemper.card.atlas import LEVELS, Source, environment_seed, plan, survey
 from graphtemper.card.card import SourceCard
+from graphtemper.card.data import sampling_variance
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
+from graphtemper.signals.observation import Observation
 
 NODES = np.arange(120, 240)
 
@@ -215,3 +220,22 @@ def test_an_interrupt_comes_through_and_keeps_what_was_done(card, graph, model):
     one = Counting(model)
     _run(card, one, graph, planned[:1])
     assert counting.calls <= 6 * one.calls  # the rest of the plan was not run to the end
+
+
+@pytest.mark.parametrize("accuracy", [0.5, 0.8])
+def test_the_sampling_variance_is_that_of_the_scored_nodes(
+    accuracy, card, model, graph, monkeypatch
+):
+    """Against repeated draws of labels, each scored as an environment is."""
+    monkeypatch.setattr(Source, "_signals", lambda *_: {})
+    rng = np.random.default_rng(0)
+    logits = np.tile([1.0, 0.0, 0.0], (graph.num_nodes, 1))
+    shift, scored = shifts.noise(0.1), []
+    for seed in range(1500):
+        labels = np.where(rng.random(NODES.size) < accuracy, 0, 1)
+        drawn = replace(_source(card, model, graph), labels=labels)
+        scored.append(drawn.environment(shift, Observation(logits, graph, NODES, seed=seed)))
+    odds = [log_odds(item.accuracy) for item in scored]
+    stated = sampling_variance([replace(scored[0], accuracy=accuracy)], NODES.size)[0]
+    # Rounding adds up to a twelfth; all nodes instead of two thirds would give 1.5.
+    assert 0.95 < np.var(odds) / stated < 1.2

@@ -229,7 +229,7 @@ class Source:
     def environment(self, shift: Shift, observation: Observation) -> Environment:
         """Return the row of the atlas for a shift, scored on a secret part of the nodes."""
         size = self.labels.size
-        part = stream(observation.seed, "scored nodes").permutation(size)[: 2 * size // 3]
+        part = stream(observation.seed, "scored nodes").permutation(size)[: num_scored(size)]
         labels = self.labels[part]
         optimum = temperature.solve(observation.logits[part], labels).temperature
         return Environment(
@@ -251,6 +251,11 @@ class Source:
     def node_rows(self, observation: Observation) -> NodeRows:
         """Return a few labelled nodes of an observation, to learn node temperatures from."""
         return NodeRows.draw(observation, self.labels, self.probe)
+
+
+def num_scored(num_nodes: int) -> int:
+    """Return how many of n labelled nodes an environment's accuracy is counted on."""
+    return 2 * num_nodes // 3
 
 
 def _dense_if_full(graph: Graph) -> Graph:

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.card.atlas import AtlasNodes, Environment
+from graphtemper.card.atlas import AtlasNodes, Environment, num_scored
 from graphtemper.card.natural import LabelledEnvironment
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.response import Kernel
+from graphtemper.card.rounding import rounding_variance
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.signals.evidence import Probe, Reference
@@ -57,12 +58,15 @@ class ClassProfile:
     slope : float
     biases : (K,) array
         :math:`\mathrm{softmax}(\beta z + b)` is calibrated for each class of the source.
+    rounded : bool
+        Whether the counts were rounded at random, as those of a card are.
     """
 
     counts: NDArray[np.int64]
     edges: FloatArray
     slope: float
     biases: FloatArray
+    rounded: bool = False
 
     @classmethod
     def measure(
@@ -113,6 +117,11 @@ class ClassProfile:
     def shares(self) -> FloatArray:
         """Class shares of the source."""
         return np.asarray(self.counts.sum(axis=0) / self.counts.sum())
+
+    @property
+    def count_variance(self) -> FloatArray:
+        """Variance that rounding has added to each count, (3 K, K)."""
+        return rounding_variance(self.counts) if self.rounded else np.zeros(self.counts.shape)
 
     def cells(self, logits: FloatArray) -> NDArray[np.int64]:
         """Return the number of target nodes in each cell, (3 K,)."""
@@ -314,6 +323,6 @@ def relative_log_odds(environments: Sequence[Environment], accuracy: float) -> F
 
 
 def sampling_variance(environments: Sequence[Environment], num_nodes: int) -> FloatArray:
-    """Return the sampling variance of each environment's log-odds, counted on n nodes."""
+    """Return the sampling variance of each environment's log-odds, for n labelled nodes."""
     accuracy = np.clip([item.accuracy for item in environments], 0.02, 0.98)
-    return np.asarray(1.0 / (num_nodes * accuracy * (1.0 - accuracy)))
+    return np.asarray(1.0 / (num_scored(num_nodes) * accuracy * (1.0 - accuracy)))

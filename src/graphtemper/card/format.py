@@ -134,7 +134,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
         kernels={kind: _kernel(root["kernels"][kind]) for kind in ("model", "logits")},
         widening={kind: root["widening"][kind].number(1.0, 1e6) for kind in ("model", "logits")},
         excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
-        class_profile=_class_profile(root.get("class_profile"), classes),
+        class_profile=_class_profile(root.get("class_profile"), classes, schema == SCHEMA),
         node_responses=_node_responses(root.get("node_response"), classes),
         natural=labelled_environments(root.get("natural"), _order(root["signals"]), _EVERY),
         types=_types(root.get("types")),
@@ -264,10 +264,11 @@ def _write_class_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
     return {
         key: value.tolist() if isinstance(value, np.ndarray) else value
         for key, value in profile.__dict__.items()
+        if key != "rounded"  # the schema says so
     }
 
 
-def _class_profile(field: Field | None, classes: int) -> ClassProfile | None:
+def _class_profile(field: Field | None, classes: int, rounded: bool) -> ClassProfile | None:
     """Read the class profile; None in cards of earlier versions and of models without signal."""
     if field is None or field.value is None:
         return None
@@ -286,7 +287,8 @@ def _class_profile(field: Field | None, classes: int) -> ClassProfile | None:
             f"field {field.name + '.biases'!r} must be at most {_LARGEST_BIAS:g} in size; the card "
             "is damaged."
         )
-    return ClassProfile(counts.astype(np.int64), edges, field["slope"].number(1e-3, 1e3), biases)
+    slope = field["slope"].number(1e-3, 1e3)
+    return ClassProfile(counts.astype(np.int64), edges, slope, biases, rounded)
 
 
 def _write_node_responses(responses: dict[str, NodeResponse] | None) -> dict[str, Any] | None:

@@ -48,6 +48,7 @@ def shares_moved(
     predicted_shares: ArrayLike,
     num_target: int,
     *,
+    rounding: ArrayLike | None = None,
     draws: int = _DRAWS,
     seed: Seed = 0,
 ) -> ShareTest:
@@ -61,7 +62,8 @@ def shares_moved(
 
     is chi-squared with K - 1 degrees of freedom if nothing changed. If an expected count is below
     5, its distribution given both margins is simulated instead (the smallest p-value is then
-    1 / (draws + 1)). Classes that are never predicted are ignored.
+    1 / (draws + 1)). Classes that are never predicted are ignored. If the source's counts were
+    rounded, the variance that this has added to each is added to that of the difference.
 
     New class shares change the predictions, but so does every other shift: a small p-value supports
     a correction of the shares only if nothing else changed. Nodes are taken to be independent; if
@@ -77,6 +79,8 @@ def shares_moved(
         Share of each predicted class at the target.
     num_target : int
         Number of nodes behind them.
+    rounding : (K,) array, optional
+        Variance of the source's number of predictions of each class due to rounding.
     draws : int
         Number of simulated tables; 0 always uses chi-squared.
     seed : int or Generator
@@ -103,35 +107,66 @@ def shares_moved(
     check_integer(draws, "draws", 0)
     # Shares are ratios of counts, which rounding recovers from a few printed digits.
     counts = np.rint(np.outer(sizes, np.ones(len(table))) * [table.sum(axis=1), predicted])
-    counts = counts[:, counts.sum(axis=0) > 0.0]
+    noise = np.zeros(len(table)) if rounding is None else as_array(rounding, "rounding")
+    if noise.shape != predicted.shape or not noise.min() >= 0.0:
+        raise InputError(f"rounding must be {len(table)} variances.")
+    seen = counts.sum(axis=0) > 0.0
+    counts, noise = counts[:, seen], noise[seen]
     degrees = counts.shape[1] - 1
     if degrees < 1 or not counts.sum(axis=1).all():
         return ShareTest(1.0, 0.0, max(degrees, 0), simulated=False)
-    statistic = float(_pearson(counts[1], counts)[0])
+    statistic = float(_pearson(counts[1], counts, noise)[0])
     expected = counts.sum(axis=0) * counts.sum(axis=1).min() / counts.sum()
     if draws == 0 or expected.min() >= SMALL_COUNT:
         p_value = float(chi2.sf(statistic, degrees))
         return ShareTest(p_value, statistic, degrees, simulated=False)
-    p_value = _simulated_p_value(counts, statistic, draws, generator(seed))
+    p_value = _simulated_p_value(counts, noise, statistic, draws, generator(seed))
     return ShareTest(p_value, statistic, degrees, simulated=True)
 
 
-def _pearson(target: FloatArray, counts: FloatArray) -> FloatArray:
-    """Statistic of one or many rows of target counts under the margins of ``counts``."""
-    size, total = counts[1].sum(), counts.sum()
+def _pearson(
+    target: FloatArray, counts: FloatArray, noise: FloatArray, errors: FloatArray | float = 0.0
+) -> FloatArray:
+    """Statistic of one or many rows of target counts under the margins of ``counts``.
+
+    ``noise`` is the variance of the source's counts due to rounding, ``errors`` are drawn from it.
+    """
+    (others, size), total = counts.sum(axis=1), counts.sum()
     expected = counts.sum(axis=0) * size / total
-    # The source's deviations are minus the target's, which adds this factor.
-    factor = total / (total - size)
-    return np.asarray(factor * ((np.atleast_2d(target) - expected) ** 2 / expected).sum(axis=1))
+    rows = np.atleast_2d(target)
+    if not noise.any():
+        # The source's deviations are minus the target's, which adds this factor.
+        factor = total / others
+        return np.asarray(factor * ((rows - expected) ** 2 / expected).sum(axis=1))
+    shares = expected / size
+    source = counts.sum(axis=0) - rows + errors
+    gap = rows / size - source / source.sum(axis=1, keepdims=True)
+    spread = (1.0 / others + 1.0 / size) * (np.diag(shares) - np.outer(shares, shares))
+    inverse = _inverse(spread + _rounded_rates(noise, shares) / others**2)
+    return np.asarray(((gap @ inverse) * gap).sum(axis=1))
+
+
+def _rounded_rates(noise: FloatArray, rates: FloatArray) -> FloatArray:
+    """Return the covariance of rates due to rounded counts, times the square of their sum."""
+    cross = np.outer(noise, rates)
+    return np.asarray(np.diag(noise) - cross - cross.T + noise.sum() * np.outer(rates, rates))
+
+
+def _inverse(spread: FloatArray) -> FloatArray:
+    """Invert a covariance of counts, which is singular in one direction, without deviation."""
+    return np.asarray(np.linalg.pinv(spread, rcond=_RELATIVE_RANK, hermitian=True))
 
 
 def _simulated_p_value(
-    counts: FloatArray, statistic: float, draws: int, rng: np.random.Generator
+    counts: FloatArray, noise: FloatArray, statistic: float, draws: int, rng: np.random.Generator
 ) -> float:
     pooled = counts.sum(axis=0).astype(np.int64)
     tables = rng.multivariate_hypergeometric(pooled, int(counts[1].sum()), size=draws)
+    errors: FloatArray | float = 0.0
+    if noise.any():
+        errors = rng.standard_normal(tables.shape) * np.sqrt(noise)
     # Equal tables must count as equal in spite of rounding.
-    reached = _pearson(tables.astype(np.float64), counts) >= statistic * (1.0 - 1e-9)
+    reached = _pearson(tables.astype(np.float64), counts, noise, errors) >= statistic * (1.0 - 1e-9)
     return (1.0 + float(np.count_nonzero(reached))) / (1.0 + draws)
 
 
@@ -155,7 +190,13 @@ class FitTest:
     degrees: int
 
 
-def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: ArrayLike) -> FitTest:
+def shares_fit(
+    source_counts: ArrayLike,
+    target_counts: ArrayLike,
+    shares: ArrayLike,
+    *,
+    rounding: ArrayLike | None = None,
+) -> FitTest:
     r"""Test whether a target's cells are the source's classes mixed in other shares.
 
     With the source's rates :math:`M_{rj} = P_s(\text{cell } r \mid y = j)` from :math:`m_j` nodes,
@@ -169,7 +210,8 @@ def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: Array
     of the table (there with half a node more in every cell). For fixed shares and R cells the
     statistic is close to chi-squared with R - 1 degrees of freedom, which gives the p-value.
     Estimated shares are fitted to the target's nodes, so that a true label shift is rejected
-    somewhat less often than the level says. Cells are merged until each expects five nodes.
+    somewhat less often than the level says. Cells are merged until each expects five nodes. If the
+    source's counts were rounded, the errors of the rates due to it are added to S.
 
     The test separates label shift from other shifts: noise, rewired edges or scaled features change
     the class-conditional distributions, and then no shares fit. It cannot detect a change that
@@ -183,6 +225,8 @@ def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: Array
         Target nodes by cell.
     shares : (K,) array
         Class shares that were estimated for the target.
+    rounding : (R, K) array, optional
+        Variance of the source's counts due to rounding.
 
     References
     ----------
@@ -203,16 +247,21 @@ def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: Array
             f"source_counts must be (R, K) and target_counts (R,), not {table.shape} and "
             f"{cells.shape}."
         )
+    noise = np.zeros(table.shape) if rounding is None else as_array(rounding, "rounding")
+    if noise.shape != table.shape or not noise.min() >= 0.0:
+        raise InputError("rounding must be variances, as many as source_counts.")
     pi = check_shares(shares, "shares", table.shape[1])
     nodes = table.sum(axis=0)
     known = nodes > 0.0
     rates, pi, nodes = table[:, known] / nodes[known], pi[known], nodes[known]
+    noise = noise[:, known]
     if not (pi.sum() > 0.0 and cells.sum() > 0.0):
         return FitTest(1.0, 0.0, 0)
     pi = pi / pi.sum()
     size = float(cells.sum())
     groups = _merged(size * (rates @ pi))
     rates, cells = _sum_groups(rates, groups), _sum_groups(cells[:, None], groups)[:, 0]
+    noise = _sum_groups(noise, groups)
     if len(rates) <= rates.shape[1]:
         return FitTest(1.0, 0.0, 0)
     degrees = len(rates) - 1
@@ -222,10 +271,10 @@ def shares_fit(source_counts: ArrayLike, target_counts: ArrayLike, shares: Array
     weights = pi**2 / nodes
     spread = size * (np.diag(expected) - np.outer(expected, expected))
     spread += size**2 * (np.diag(likely @ weights) - (likely * weights) @ likely.T)
+    for rate, variance, weight in zip(rates.T, noise.T, weights / nodes, strict=True):
+        spread += size**2 * weight * _rounded_rates(variance, rate)
     deviation = cells - size * expected
-    # Counts sum to n, so the covariance is singular in one direction, without deviation.
-    inverse = np.linalg.pinv(spread, rcond=_RELATIVE_RANK, hermitian=True)
-    statistic = float(deviation @ inverse @ deviation)
+    statistic = float(deviation @ _inverse(spread) @ deviation)
     return FitTest(float(chi2.sf(statistic, degrees)), statistic, degrees)
 
 

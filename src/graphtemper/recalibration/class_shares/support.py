@@ -237,8 +237,10 @@ def weigh(profile: ClassProfile, logits: FloatArray, relative: float) -> ShareEv
     z, predictions = profile.calibrated(logits), logits.argmax(axis=1)
     predicted = np.bincount(predictions, minlength=source.size) / size
     estimate = _estimate(profile, z, predicted)
-    moved = shares_moved(profile.confusion, profile.num_nodes, predicted, size)
-    fit = shares_fit(profile.counts, profile.cells(logits), estimate.shares)
+    noise = profile.count_variance
+    by_class = noise.reshape(source.size, -1).sum(axis=1)
+    moved = shares_moved(profile.confusion, profile.num_nodes, predicted, size, rounding=by_class)
+    fit = shares_fit(profile.counts, profile.cells(logits), estimate.shares, rounding=noise)
     explained = fit.degrees >= 1 and fit.p_value >= FIT_LEVEL and not estimate.trouble
     # A share without a single node among n may still be 1/n.
     ratio = adjust_logits(np.zeros((1, source.size)), source, estimate.shares, floor=1.0 / size)[0]
