@@ -21,8 +21,8 @@ def test_noisy_passes_of_a_copy_are_the_same(copied):
     model = predictor(models.GCN(6, 8, 2, 2))
 
     def noisy(one):
-        rng = np.random.default_rng(0)
-        return one.deferred(graph, np.zeros(6), np.ones(6), rng).logits(noisy=True)
+        noise = np.ones(6), np.random.default_rng(0)
+        return one.deferred(graph, np.zeros(6)).logits(noise=noise)
 
     first = noisy(model)
     assert model.maps.known

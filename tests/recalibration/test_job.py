@@ -333,3 +333,16 @@ def test_labels_needed_are_those_of_a_binomial_interval():
     assert labels_needed(0.5, 0.1) == int(np.ceil(0.25 * (1.6448536 / 0.1) ** 2))
     assert labels_needed(0.999) < labels_needed(0.5)
     assert LEVEL == 0.90
+
+
+@pytest.mark.parametrize("per_node", [False, True])
+@pytest.mark.parametrize("fast", [False, True])
+def test_logits_of_another_model_are_refused_on_a_small_graph(
+    model, card, source, target, fast, per_node
+):
+    used = model if fast else lambda graph: model(graph)
+    other = SIGN().fit(source, range(60))
+    with pytest.raises(InputError, match="not those of the model on this graph"):
+        recalibrate(used, target, card, logits=other(target), per_node=per_node)
+    half = model(target).astype(np.float16).astype(np.float64)
+    assert recalibrate(used, target, card, logits=half, per_node=per_node).verdict in VERDICTS

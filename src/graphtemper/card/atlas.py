@@ -31,7 +31,7 @@ from graphtemper.models.predictor import Predictor, passes_of
 from graphtemper.shifts import Shift
 from graphtemper.signals.evidence import Probe, Reference, measure, read
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.shared_passes import OWN_VIEWS, OwnViews
+from graphtemper.signals.shared_passes import OWN_VIEWS, OwnViews, run_clean
 
 # Environments that a cluster receives in one batch, so that finished ones are saved on the way.
 _BATCH = 32
@@ -222,6 +222,8 @@ class Source:
         if self.probe.shared_splits:
             graph = _dense_if_full(graph)
         observation = Observation(self.predictor, graph, self.nodes, seed=seed)
+        if self.probe.shared_splits and self.probe.copies:
+            run_clean(observation)
         if self.own is not None and same:
             observation.memo[OWN_VIEWS] = self.own
         return observation.at(self.probe.temperature)
@@ -324,7 +326,7 @@ def survey(
 
         def run(task: Callable[[Shift], Result], shifts: Sequence[Shift]) -> Iterator[Result]:
             if workers is None:
-                yield from pool.map(task, shifts)
+                yield from map(task, shifts) if pool is None else pool.map(task, shifts)
                 return
             for start in range(0, len(shifts), _BATCH):
                 batch = shifts[start : start + _BATCH]
@@ -359,9 +361,16 @@ def _on_worker(shift: Shift, *, task: Callable[[Shift], Result]) -> Result:
 
 
 @contextmanager
-def _threads_for(predictor: Predictor) -> Iterator[ThreadPoolExecutor]:
-    """Yield a pool that is not awaited after Ctrl-C, since an environment may take minutes."""
-    pool = ThreadPoolExecutor(num_cores() if passes_of(predictor).thread_safe else 1)
+def _threads_for(predictor: Predictor) -> Iterator[ThreadPoolExecutor | None]:
+    """Yield a pool that is not awaited after Ctrl-C, since an environment may take minutes.
+
+    None for a model that may not be safe to share: it runs where it was called, as the memory of
+    its arrays is reused there (`graphtemper._core.memory`).
+    """
+    if not passes_of(predictor).thread_safe:
+        yield None
+        return
+    pool = ThreadPoolExecutor(num_cores())
     wait = True
     try:
         yield pool

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
+from graphtemper._core.memory import reused_memory
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import atlas, natural, privacy, response
@@ -124,7 +125,7 @@ def build(
     description = f"source card: {len(planned)} environments"
     if called or allowed is not None:
         description += f", {spent.passes:,} passes of the model"
-    with shown(progress, description) as report:
+    with shown(progress, description) as report, reused_memory(called):
         observation = _at_source_temperature(observation, labels)
         check_size(observation.num_classes, graph.num_features, len(planned))
         probe = _probe(observation, labels, spent)

@@ -1,12 +1,15 @@
 """Features that a module reads through matrices only, multiplied before they change.
 
-The first operation of many layers on the features X is a linear map (GCN, GAT, TAG after its first
-power, an MLP). Such a module depends on X only through the products :math:`X W^T`, so halves of
-the columns and noise can be applied to these: noise E changes the products by :math:`E W^T`, whose
-rows are Gaussian with a small covariance, and no array of the size of X is made per pass.
+The first operation of many layers on the features X is a linear map (GCN, GAT, an MLP). Such a
+module depends on X only through the products :math:`X W^T`, so halves of the columns and noise can
+be applied to these: noise E changes the products by :math:`E W^T`, whose rows are Gaussian with a
+small covariance, and no array of the size of X is made per pass. Other layers first add up rows of
+X along the edges (SAGE, GIN, SGC). Sums of rows and products with W commute, so these sums are
+taken of the products too, which have fewer columns.
 
 Which matrices a module uses is not read from its code. It is called on a `Deferred` tensor, which
-has the shape of X, multiplies on request, and refuses every other operation on its values.
+has the shape of X, multiplies on request, notes sums of rows, and refuses every other operation on
+its values.
 """
 
 from __future__ import annotations
@@ -29,8 +32,12 @@ from graphtemper.pyg.inputs import Inputs
 Product = Callable[[torch.Tensor], torch.Tensor]
 MakeInputs = Callable[[torch.device, torch.dtype], Inputs]
 Float32 = NDArray[np.float32]
+Noise = tuple[FloatArray, np.random.Generator]
 Key = tuple[int, tuple[int, ...], tuple[int, ...]]
 _PRODUCTS = (torch.matmul, torch.mm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.__matmul__)
+_TIMES = (torch.mul, torch.Tensor.mul, torch.Tensor.__mul__, torch.Tensor.__rmul__)
+_DIVIDED = (torch.div, torch.Tensor.div, torch.Tensor.__truediv__)
+_SUMS = (torch.add, torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__)
 _METADATA = {
     torch.Tensor.size,
     torch.Tensor.dim,
@@ -51,7 +58,11 @@ class NotLinearError(Exception):
 
 
 class Deferred(torch.Tensor):
-    """A stand-in for features (N, F) that can be multiplied with a matrix and nothing else."""
+    """A stand-in for features (N, F), or for weighted sums of their rows.
+
+    It can be multiplied with a matrix, its rows can be selected, weighted and added up, and nothing
+    else.
+    """
 
     _product: Product
 
@@ -80,7 +91,10 @@ class Deferred(torch.Tensor):
         if func in _METADATA:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **named)
-        raise NotLinearError(getattr(func, "__name__", str(func)))
+        found = None if named else _rows(func, args)
+        if found is None:
+            raise NotLinearError(getattr(func, "__name__", str(func)))
+        return found
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -88,6 +102,78 @@ class Deferred(torch.Tensor):
     ) -> Any:
         """Refuse whatever reaches the values in another way."""
         raise NotLinearError(str(func))
+
+    def changed(self, num_rows: int, change: Product) -> Deferred:
+        """Return a stand-in for other rows, whose product is a change of this one's product."""
+        product, width = self._product, self.shape[1]
+
+        def of_products(weight: torch.Tensor) -> torch.Tensor:
+            # More columns than the features have would make sums of rows slower, not faster.
+            if len(weight) > width:
+                raise NotLinearError("a matrix that is wider than the features")
+            return change(product(weight))
+
+        return Deferred.of((num_rows, width), self.dtype, of_products)
+
+
+def _rows(func: Any, args: Any) -> Any:
+    """Return the result of an operation that selects, weights or adds rows; None for any other."""
+    first, second = [*args, None][:2]
+    if func is torch.Tensor.index_select and isinstance(first, Deferred) and second in (0, -2):
+        index = args[2]
+        return first.changed(len(index), lambda product: product.index_select(0, index))
+    if func is torch.Tensor.expand_as and isinstance(second, Deferred):
+        return first.expand(second.shape)
+    if func in (torch.Tensor.new_ones, torch.Tensor.new_zeros):
+        size = tuple(args[1:]) if isinstance(second, int) else tuple(second)
+        if func is torch.Tensor.new_ones:
+            return torch.ones(size, dtype=first.dtype)
+        if len(size) != 2 or size[1] != first.shape[1]:
+            return torch.zeros(size, dtype=first.dtype)
+        return Deferred.of(size, first.dtype, lambda weight: torch.zeros(size[0], len(weight)))
+    if func is torch.Tensor.scatter_add_ and all(isinstance(args[i], Deferred) for i in (0, 3)):
+        index = _column(args[2])
+        return None if second != 0 or index is None else _gathered(first, index, args[3])
+    if func in _SUMS and isinstance(first, Deferred) and isinstance(second, Deferred):
+        other = second._product if first.shape == second.shape else None
+        product = first._product
+        shape = (len(first), first.shape[1])
+        return other and Deferred.of(
+            shape, first.dtype, lambda weight: product(weight) + other(weight)
+        )
+    if func in _TIMES + _DIVIDED:
+        if not isinstance(first, Deferred):
+            first, second = (second, first) if func in _TIMES else (None, None)
+        scale = None if isinstance(second, Deferred) else _column(second)
+        fits = not torch.is_tensor(scale) or scale.numel() in (1, len(first))
+        if scale is None or not isinstance(first, Deferred) or not fits:
+            return None
+        if func in _TIMES:
+            return first.changed(len(first), lambda product: product * scale)
+        return first.changed(len(first), lambda product: product / scale)
+    return None
+
+
+def _gathered(total: Deferred, index: torch.Tensor, rows: Deferred) -> Deferred:
+    """Add rows to those of another stand-in, in place as ``scatter_add_`` does."""
+    before, added = total._product, rows._product
+
+    def both(weight: torch.Tensor) -> torch.Tensor:
+        product = added(weight)
+        return before(weight).scatter_add(0, index.expand(product.shape), product)
+
+    total._product = both
+    return total
+
+
+def _column(values: Any) -> Any:
+    """Return a number, or what one column of equal columns holds; None for anything else."""
+    if isinstance(values, int | float) or (torch.is_tensor(values) and values.numel() == 1):
+        return values
+    if not torch.is_tensor(values) or values.dim() != 2:
+        return None
+    same = values.shape[1] == 1 or values.stride(1) == 0
+    return values[:, :1] if same else None
 
 
 @dataclass(eq=False)
@@ -137,22 +223,13 @@ class DeferredReader:
         The wrapped module.
     graph : Graph
         A graph with features and edges alone.
-    mean, noise : (F,) arrays
-        What replaces columns that a pass does not read, and the standard deviation of the noise.
-    rng : numpy Generator
-        Source of the noise.
+    mean : (F,) array
+        What replaces columns that a pass does not read.
     """
 
-    def __init__(
-        self,
-        predictor: Wrapped,
-        graph: Graph,
-        mean: FloatArray,
-        noise: FloatArray,
-        rng: np.random.Generator,
-    ) -> None:
-        self._predictor, self._graph, self._rng = predictor, graph, rng
-        self._mean, self._noise = mean.astype(np.float32)[None, :], noise
+    def __init__(self, predictor: Wrapped, graph: Graph, mean: FloatArray) -> None:
+        self._predictor, self._graph = predictor, graph
+        self._mean = mean.astype(np.float32)[None, :]
         self._clean: dict[Key, Float32] = {}
 
     def logits(
@@ -160,7 +237,7 @@ class DeferredReader:
         keep: NDArray[np.bool_] | None = None,
         columns: NDArray[np.bool_] | None = None,
         *,
-        noisy: bool = False,
+        noise: Noise | None = None,
         copies: NDArray[np.int64] | None = None,
     ) -> NDArray[np.float32] | None:
         """Return the logits of a pass, (N, K), with those of copied nodes below.
@@ -173,22 +250,22 @@ class DeferredReader:
             The edges to read, (E,) bool; default all.
         columns
             The columns to read, (F,) bool; default all. The others are set to their means.
-        noisy
-            Whether the features have noise.
+        noise
+            Standard deviation of noise per column, (F,), and a generator to draw it with.
         copies
             The nodes of which to append copies without edges.
         """
         maps = self._predictor.maps
         if maps.refused:
             return None
-        draws = self._drawn(maps) if noisy else {}
+        draws = {} if noise is None else self._drawn(maps, *noise)
         products: dict[Key, Float32] = {}
 
         def product(weight: torch.Tensor) -> torch.Tensor:
             key = maps.key(weight)
             if key not in products:
                 products[key] = self._read(maps.known[key], key, columns)
-                if noisy:
+                if noise is not None:
                     if key not in draws:
                         raise NotLinearError("a matrix that other passes did not read")
                     products[key] = products[key] + draws[key]
@@ -230,13 +307,15 @@ class DeferredReader:
         read = _projected(self._graph, matrix * columns[:, None])
         return np.asarray(read + self._mean @ (matrix * ~columns[:, None]), dtype=np.float32)
 
-    def _drawn(self, maps: LinearMaps) -> dict[Key, Float32]:
+    def _drawn(
+        self, maps: LinearMaps, std: FloatArray, rng: np.random.Generator
+    ) -> dict[Key, Float32]:
         """Draw the change of all products, jointly."""
         if not maps.known:
             return {}
-        factor = gaussian_factor(np.hstack([*maps.known.values()]).astype(np.float64), self._noise)
+        factor = gaussian_factor(np.hstack([*maps.known.values()]).astype(np.float64), std)
         shape = (self._graph.num_nodes, factor.shape[0])
-        change = project(self._rng.standard_normal(shape, dtype=np.float32), factor)
+        change = project(rng.standard_normal(shape, dtype=np.float32), factor)
         ends = np.cumsum([matrix.shape[1] for matrix in maps.known.values()])[:-1]
         return dict(zip(maps.known, np.split(change, ends, axis=1), strict=True))
 
@@ -245,8 +324,7 @@ def find_maps(predictor: Wrapped, num_features: int) -> None:
     """Find out through which matrices a module reads features, by a call on a tiny graph."""
     path = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]], dtype=np.int32)
     tiny = Graph(features=np.zeros((6, num_features), np.float32), edges=path)
-    nothing = np.zeros(num_features)
-    reader = DeferredReader(predictor, tiny, nothing, nothing, np.random.default_rng(0))
+    reader = DeferredReader(predictor, tiny, np.zeros(num_features))
     try:
         reader.logits()
     except GraphTemperError:  # a module that does not run on this graph, for any reason

@@ -163,9 +163,7 @@ class Predictor:
             ((partial(from_graph, graph, nodes, self.needs), rows) for nodes, rows in parts), graph
         )
 
-    def deferred(
-        self, graph: Graph, mean: FloatArray, noise: FloatArray, rng: np.random.Generator
-    ) -> DeferredReader | None:
+    def deferred(self, graph: Graph, mean: FloatArray) -> DeferredReader | None:
         """Return passes through the module's first matrices; None if it is not known to have any.
 
         See `graphtemper.pyg.deferred`.
@@ -174,7 +172,7 @@ class Predictor:
             return None
         if not self.maps.known and not self.maps.refused:
             find_maps(self, graph.num_features)
-        return None if self.maps.refused else DeferredReader(self, graph, mean, noise, rng)
+        return None if self.maps.refused else DeferredReader(self, graph, mean)
 
     def logits_of(self, make: MakeInputs, graph: Graph) -> NDArray[np.float32]:
         """Return the logits of every node of some inputs, made of a graph."""

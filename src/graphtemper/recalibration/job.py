@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
+from graphtemper._core.memory import reused_memory
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
@@ -264,7 +265,7 @@ def recalibrate(
         sample of the nodes, with the neighbours that it reads (see
         `graphtemper.signals.receptive_field`), and the interval contains the sampling error. On
         smaller graphs, with ``per_node``, or where a sample reads most of the graph, it runs on the
-        whole graph and saves one pass.
+        whole graph. Logits that the model does not give there are refused.
 
     Examples
     --------
@@ -301,26 +302,30 @@ def recalibrate(
         raise InputError("logits are given twice; pass the model first, or the logits alone.")
     observation = Observation(predictor, graph, nodes, seed=seed, logits=logits)
     observation = observation.at(card.temperature)
-    sample, ran = _sampled(observation) if logits is not None and not per_node else (None, [])
-    passes = _passes(observation, card, budget, per_node, sample, made=logits is not None)
-    given = NO_LABELS
-    if labels is not None:
-        given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
-    reading = _read(card, observation, sample)
-    answer = answers.answer(reading, observation.logits, given, class_shares, objective)
-    result = Recalibration.of(answer, observation, given, per_node)
+    with reused_memory(callable(predictor) and declared_passes(predictor) is None):
+        sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
+        passes = _passes(observation, card, budget, per_node, sample)
+        given = NO_LABELS
+        if labels is not None:
+            given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
+        reading = _read(card, observation, sample)
+        answer = answers.answer(reading, observation.logits, given, class_shares, objective)
+        result = Recalibration.of(answer, observation, given, per_node)
     return replace(result, passes=passes, reasons=[*result.reasons, *ran])
 
 
-def _sampled(observation: Observation) -> tuple[Sample | None, list[Reason]]:
-    """Return the sample on which a model runs whose logits are known, and what to say about it."""
-    if declared_passes(observation.predictor) is not None:
-        return None, []
+def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, list[Reason]]:
+    """Return the sample on which a model runs whose logits are known, and what to say about it.
+
+    Logits that the model does not give are refused.
+    """
     from graphtemper.signals import receptive_field
 
-    sample = receptive_field.draw(observation)
-    if sample is None and observation.graph.num_nodes <= receptive_field.SMALL:
+    small = observation.graph.num_nodes <= receptive_field.SMALL
+    if small or per_node or declared_passes(observation.predictor) is not None:
+        receptive_field.check_whole(observation, observation.predictor)
         return None, []
+    sample = receptive_field.draw(observation)
     if sample is None:
         text = (
             "the model ran on the whole graph, because what it reads for a useful sample of nodes "
@@ -348,8 +353,6 @@ def _passes(
     budget: Budget,
     per_node: bool,
     sample: Sample | None,
-    *,
-    made: bool,
 ) -> int | None:
     """Return the forward passes that a recalibration takes, or refuse too small a budget."""
     default = budgets.TARGET_BUDGET
@@ -369,8 +372,6 @@ def _passes(
     )
     if sample is not None:
         needed = math.ceil(needed * sample.work)
-    else:
-        needed -= made  # the clean pass
     if budget is not None:
         allowed = budgets.resolved(budget, observation.predictor, default)
         budgets.check_target(allowed, needed, card.probe)

@@ -94,16 +94,19 @@ class Observation:
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
-        subject = _Subject(predictor, unlabelled, selected, seed, part)
+        self._set(_Subject(predictor, unlabelled, selected, seed, part), temperature)
         if logits is not None:
-            subject.raw_logits = checked_logits(logits, graph.num_nodes)
-        self._set(subject, temperature)
+            self.set_logits(logits)
 
     def _set(self, subject: _Subject, temperature: float) -> None:
         if not (np.isfinite(temperature) and temperature > 0):
             raise InputError(f"temperature must be positive and finite, not {temperature!r}.")
         self._subject = subject
         self.temperature = float(temperature)
+
+    def set_logits(self, logits: ArrayLike) -> None:
+        """Take the predictor's logits on the graph, (N, K), from elsewhere."""
+        self._subject.raw_logits = checked_logits(logits, self.graph.num_nodes)
 
     def at(self, temperature: float) -> Observation:
         """Return this observation at another source temperature, without running anything again.

@@ -247,7 +247,8 @@ class _Passes:
         )
         self._links = observation.link_keys
         self._rng = OrderedDraws(stream(observation.seed, "shared passes"), observation.node_keys)
-        self._reader = _reader(observation, probe.noise_level, self._rng) if probe.copies else None
+        self._reader = _reader(observation) if probe.copies else None
+        self._noise = probe.noise_level * std, self._rng
         self._part = observation.part
         self._own: OwnViews | None = observation.memo.get(OWN_VIEWS)
         # In a part of a graph, only own views of the sample and its neighbours are exact.
@@ -261,7 +262,7 @@ class _Passes:
 
     def noisy(self) -> FloatArray:
         """Return the logits under feature noise of the graph's own size."""
-        known = self._read(noisy=True)
+        known = self._read(noise=self._noise)
         if known is not None:
             return known
         draw = self._rng.standard_normal(self._dense.shape, dtype=np.float32)
@@ -298,13 +299,8 @@ class _Passes:
 
     def _read(self, *arguments: Any, **named: Any) -> FloatArray | None:
         """Return the logits of a pass through the model's first matrices, if it has such."""
-        if self._reader is None:
-            return None
-        logits = self._reader.logits(*arguments, **named)
-        if logits is None:
-            self._reader = None
-            return None
-        return checked_logits(logits, len(logits))
+        logits = None if self._reader is None else self._reader.logits(*arguments, **named)
+        return None if logits is None else checked_logits(logits, len(logits))
 
     def _cut(self, logits: FloatArray) -> tuple[FloatArray, FloatArray]:
         count = self._graph.num_nodes
@@ -337,20 +333,34 @@ class _Passes:
         return keep
 
 
-def _reader(observation: Observation, level: float, rng: np.random.Generator) -> Any:
+def _reader(observation: Observation) -> Any:
     """Return the passes through the model's first matrices, if it has any; see `pyg.deferred`."""
-    graph, (mean, std) = observation.graph, observation.column_moments
+    graph, key = observation.graph, ("first matrices",)
     if not hasattr(observation.predictor, "deferred") or not graph.is_plain:
         return None
-    return observation.predictor.deferred(graph, mean, level * std, rng)
+    if key not in observation.memo:
+        mean, _ = observation.column_moments
+        observation.memo[key] = observation.predictor.deferred(graph, mean)
+    return observation.memo[key]
+
+
+def run_clean(observation: Observation) -> None:
+    """Take the clean pass through the model's first matrices, if it has any.
+
+    Its logits are those of the model up to the rounding of sums in another order.
+    """
+    reader = _reader(observation)
+    logits = None if reader is None else reader.logits()
+    if logits is not None:
+        observation.set_logits(logits)
 
 
 def noisy_passes(observation: Observation, level: float, passes: int) -> Iterator[FloatArray]:
     """Yield the logits of the observed nodes under noise of the graph's own size."""
     rng = OrderedDraws(stream(observation.seed, "feature_noise"), observation.node_keys)
-    reader = _reader(observation, level, rng)
+    reader, noise = _reader(observation), (level * observation.column_moments[1], rng)
     while passes and reader is not None:
-        logits = reader.logits(noisy=True)
+        logits = reader.logits(noise=noise)
         if logits is None:  # the module is not linear in the features of this graph
             break
         yield logits[observation.nodes]
