@@ -138,3 +138,25 @@ def test_limits_are_the_source_and_gates_from_below():
 def test_the_rate_is_a_probability(rate):
     with pytest.raises(InputError, match="false_drops"):
         drops([ENTRY], {"source": 0.9}, rate)
+
+
+def test_drops_that_are_found_later_are_marked_and_move_no_earlier_alarm():
+    """Answers given again are appended to the history; what was raised before stays."""
+    high, low = log_odds(0.9), log_odds(0.5)
+    history = [answer(f"{k}", high if k < 3 else low) for k in range(5)]
+    limits = {"source": SOURCE}
+    before = drops(history, limits)
+    assert [(drop.position, drop.begins, drop.late) for drop in before] == [
+        (3, True, False),
+        (4, False, False),
+    ]
+    again = [answer(f"{k}", value, revision=1) for k, value in ((1, high), (2, low), (3, high))]
+    after = drops([*history, *again], limits)
+    assert [(drop.position, drop.begins, drop.late) for drop in after] == [
+        (2, True, True),
+        (3, True, False),
+        (4, False, False),
+    ]
+    labels = [Labelled("1", 1, 500, 0.5, 0.0, 0.1, 0.1)]
+    marked = drops(history, limits, labelled=labels)
+    assert [(drop.position, drop.late) for drop in marked] == [(1, True), (3, False), (4, False)]

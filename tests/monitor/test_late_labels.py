@@ -11,6 +11,7 @@ from graphtemper import SourceCard, metrics, recalibrate, temperature
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
 from graphtemper.monitor import (
+    Labelled,
     Log,
     LogitArray,
     LogitSnapshot,
@@ -23,6 +24,7 @@ from graphtemper.monitor import (
     follow_logits,
     track_record,
 )
+from graphtemper.monitor.standing import read_log
 
 
 @pytest.fixture
@@ -212,6 +214,31 @@ def test_answers_of_two_cards_are_not_a_change(followed):
     ]
     assert alarms([*steady[:30], *lower]) == []
     assert alarms([*steady[:30], *(replace(item, revision=0) for item in lower)]) != []
+
+
+def test_answers_given_again_raise_no_change_and_move_none(followed):
+    """Changes refer to what was answered at the time, so late labels leave them as they are."""
+    _, card, _, log = followed
+    entry = replace(log.entries()[0], signals={})
+    rng = np.random.default_rng(1)
+    levels = [0.85] * 40 + [0.7] * 30
+    names = [f"day {k}" for k in range(70)]
+    book = Log(log.path.with_name("long.sqlite"), fingerprint(card))
+    for name, level in zip(names, levels, strict=True):
+        accuracy = level + float(rng.uniform(-0.01, 0.01))
+        book.append(replace(entry, name=name, accuracy=accuracy, low=0.5, high=0.95))
+    before = read_log(book, card).changes
+    assert 40 < before[0].position < 70
+    again = [
+        replace(entry, name=name, accuracy=0.6 + 0.003 * k, low=0.5, high=0.95, revision=1)
+        for k, name in enumerate(names[1:])
+    ]
+    labelled = Labelled("day 0", 1, 100, 0.8, 0.0, 0.1, 0.1)
+    book.add_labels(labelled, card.to_json(), again, after=names[-1])
+    standing = read_log(book, card)
+    assert standing.answers[1:] == [*again]
+    assert alarms(standing.answers) != before
+    assert standing.changes == before
 
 
 def test_a_card_in_a_log_may_only_add_environments(followed, tmp_path):

@@ -113,7 +113,10 @@ def _alarms(standing: Standing) -> list[str]:
         (change.position, f"change at {names[change.position]}") for change in standing.changes
     ]
     found += [
-        (drop.position, f"drop below {drop.below} at {names[drop.position]}")
+        (
+            drop.position,
+            f"drop below {drop.below} at {names[drop.position]}" + ", found later" * drop.late,
+        )
         for drop in standing.drops
         if drop.begins
     ]

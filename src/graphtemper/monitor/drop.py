@@ -61,7 +61,10 @@ class Drop(NamedTuple):
     limit, bound
         The value of the limit, and the upper bound of the accuracy, which is lower.
     begins
-        Whether the snapshot before it was not below this limit.
+        Whether the snapshot before it was not below this limit. For a drop that is not late, by
+        first answers alone, so that an alarm which was raised once stays.
+    late
+        Whether only an answer that was given again, or late labels, show it.
     """
 
     position: int
@@ -69,6 +72,7 @@ class Drop(NamedTuple):
     limit: float
     bound: float
     begins: bool
+    late: bool = False
 
 
 def limits_of(source: float, gates: Iterable[Gate] = ()) -> dict[str, float]:
@@ -128,26 +132,30 @@ def drops(
     >>> entry = Entry("1", "0", 10, 0.93, 0.9, 0.95, 0.9, 1.5, 0.7, "trust", (), {})
     >>> fallen = replace(entry, name="2", accuracy=0.8, low=0.74, high=0.85)
     >>> drops([entry, fallen, replace(fallen, name="3")], {"source": 0.94})[0]
-    Drop(position=1, below='source', limit=0.94, bound=0.87..., begins=True)
+    Drop(position=1, below='source', limit=0.94, bound=0.87..., begins=True, late=False)
     """
     rate = check_rate(false_drops, "false_drops")
+    first: dict[str, float] = {}
     bounds: dict[str, float] = {}
     for number, entry in enumerate(history, start=1):
         # A snapshot that is answered again keeps its place, and what was certain stays so.
         bound = upper_bound(entry.accuracy, entry.high, number, _ANSWERS * rate)
+        first.setdefault(entry.name, bound)
         bounds[entry.name] = min(bound, bounds.get(entry.name, bound))
     for number, labels in enumerate(labelled, start=1):
         bound = upper_bound(labels.accuracy, _high(labels), number, _LABELS * rate)
         bounds[labels.name] = min(bound, bounds.get(labels.name, bound))
     found: list[Drop] = []
     for below, limit in limits.items():
-        before = False
-        for position, bound in enumerate(bounds.values()):
-            # Bounds are clipped as log-odds are, so the limit is too: 99.8 % is no drop from 100 %.
-            fallen = log_odds(bound) < log_odds(limit) - 1e-9
+        # Bounds are clipped as log-odds are, so the limit is too: 99.8 % is no drop from 100 %.
+        least = log_odds(limit) - 1e-9
+        before = at_once_before = False
+        for position, (name, bound) in enumerate(bounds.items()):
+            fallen, at_once = log_odds(bound) < least, log_odds(first.get(name, 1.0)) < least
             if fallen:
-                found.append(Drop(position, below, limit, bound, not before))
-            before = fallen
+                begins = not (at_once_before if at_once else before)
+                found.append(Drop(position, below, limit, bound, begins, not at_once))
+            before, at_once_before = fallen, at_once
     return sorted(found)
 
 

@@ -136,6 +136,7 @@ def _mark(change: Change, row: dict[str, Any]) -> dict[str, Any]:
 
 def _begun(drop: Drop, row: dict[str, Any]) -> dict[str, Any]:
     below = "the source's accuracy" if drop.below == SOURCE else f"the gate {drop.below}"
+    below += ", found later" * drop.late
     return {
         **{name: row[name] for name in ("position", "x", "name", "when")},
         "below": below,

@@ -132,17 +132,18 @@ def read_log(
     missed
         Snapshots that a run could not measure and that are not in the log yet.
     """
-    answers = log.answers()
+    first, answers = log.entries(), log.answers()
     if not answers:
         raise InputError(f"the log {log.path} has no snapshots yet.")
     limits = limits_of(card.reference.accuracy, gates)
     return Standing(
         model=card.predictor,
         source=card.reference.accuracy,
-        first=log.entries(),
+        first=first,
         answers=answers,
         record=track_record(log),
-        changes=alarms(answers, false_alarms, log.seed, every),
+        # What was answered at the time: answers given again would move or raise alarms of the past.
+        changes=alarms(first, false_alarms, log.seed, every),
         drops=drops(log.history(), limits, false_drops, log.labelled()),
         limits=limits,
         moved=_moved(answers, card),

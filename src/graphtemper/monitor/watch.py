@@ -366,7 +366,8 @@ def alarms(
     Parameters
     ----------
     entries
-        The log, oldest first.
+        The first answers of the log (`Log.entries`), oldest first. Answers that were given again
+        would change the series after it was tested, and with it past alarms and the stated rate.
     false_alarms, seed
         See `changes`. The rate holds if snapshots are exchangeable while nothing changes.
     every
