@@ -239,14 +239,15 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> Pa
     chosen = benches.load(chosen) if isinstance(chosen, str) else chosen
     out = run.out or Path("artifacts") / chosen.name
     request = runner.Request(out, _listed(names), _listed(splits.models), splits.seeds, run.quick)
-    with _resumable(out), progress(run.as_json) as show:
-        outcome = runner.run(
-            chosen, request, show, jobs=run.jobs, scheduler=run.scheduler, fresh=run.fresh
-        )
-    from graphtemper_research.results import stamped
+    with _resumable(out):
+        from graphtemper_research.results import stamped
 
-    outcome = stamped(outcome)
-    runner.publish(chosen, outcome, out)
+        with progress(run.as_json) as show:
+            outcome = runner.run(
+                chosen, request, show, jobs=run.jobs, scheduler=run.scheduler, fresh=run.fresh
+            )
+        outcome = stamped(outcome)
+        runner.publish(chosen, outcome, out)
     content = outcome.to_dict()
     if run.as_json:
         print_json(content)
