@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor import Entry, Log, Missed, log_file
+from graphtemper.monitor import Entry, Labelled, Log, Missed, log_file
 from graphtemper.monitor.log_file import open_log
 
 ENTRY = Entry(
@@ -353,3 +353,55 @@ def test_a_location_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match=r"cannot be created: .*file is not a writable folder"):
         Log(tmp_path / "file" / "deep" / "watch.sqlite", "card")
+
+
+CHANGED = {
+    "snapshots": {
+        "digest": "'other'",
+        "num_nodes": "num_nodes + 1",
+        "accuracy": "accuracy + 0.001",
+        "low": "low + 0.001",
+        "high": "high + 0.001",
+        "confidence": "confidence - 0.001",
+        "temperature": "temperature + 1",
+        "slope": "slope + 0.1",
+        "verdict": "'caution'",
+        "reasons": """'["far"]'""",
+        "signals": """'{"spread": 2.0}'""",
+    },
+    "details": {"date": "'2020-01-01'"},
+    "missed": {"reason": "'another'"},
+    "labels": {"accuracy": "accuracy - 0.01", "num_labels": "num_labels + 1"},
+    "answers": {"temperature": "temperature + 1", "low": "low + 0.001"},
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [(table, column) for table in CHANGED for column in CHANGED[table]]
+)
+def test_a_changed_value_is_named_and_refused(tmp_path, table, column):
+    path = tmp_path / "watch.sqlite"
+    entry = Entry("a", "00", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("near",), {"spread": 1.0})
+    entry = replace(entry, when="2026-01-01")
+    log = Log(path, "card")
+    log.append(entry, [Missed("before", "damaged")])
+    log.append(replace(entry, name="b"))
+    again = replace(entry, name="b", accuracy=0.75, revision=1)
+    log.add_labels(Labelled("a", 1, 10, 0.8, 0.0, 0.1, 0.1), "{}", [again], after="b")
+
+    def read_all():
+        book = Log(path, "card")
+        return book.entries(), book.later_answers(), book.labelled(), book.missed()
+
+    read_all()
+    tamper(path, f"UPDATE {table} SET {column} = {CHANGED[table][column]}")
+    with pytest.raises(FileError, match="does not match its checksum"):
+        read_all()
+
+
+def test_rows_of_earlier_versions_have_no_checksum(tmp_path):
+    path = tmp_path / "watch.sqlite"
+    entry = Entry("a", "00", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (), {})
+    Log(path, "card").append(entry)
+    tamper(path, "DELETE FROM about WHERE key LIKE 'crc32%'")
+    assert Log(path, "card").entries() == [entry]

@@ -3,7 +3,8 @@
 SQLite writes a row completely or not at all when a process or the machine stops, and lets several
 processes take turns. Triggers refuse changes of existing rows. The first row settles the card, the
 kind of snapshot and the seed, so that numbers which cannot be compared are never in one log. Stamps
-of files and the number of reported rows are not part of the record and may change.
+of files and the number of reported rows are not part of the record and may change. The checksum of
+each row of the record is a setting under the row's name; rows of earlier versions have none.
 
 Late labels of a snapshot add a row of their own, the card that has learned from them, and new
 answers to later snapshots. The first answers stay. Each time the card learns, the log's *revision*
@@ -34,10 +35,12 @@ from graphtemper.monitor.entry import (
 )
 from graphtemper.monitor.log_file import (
     check_location,
+    check_seals,
     create_tables,
     empty_log,
     open_log,
     rows,
+    seal,
     transaction,
 )
 
@@ -143,6 +146,8 @@ class Log:
             if inserted.rowcount == 1:
                 details = (entry.name, entry.when, entry.revision)
                 base.execute("INSERT INTO details VALUES (?, ?, ?)", details)
+                seal(base, "snapshots", [(entry.name, [*values, entry.when, entry.revision])])
+            seal(base, "missed", [(item.name, [*item]) for item in missed])
             if inserted.rowcount == 1 and stamp is not None:
                 base.execute("INSERT OR REPLACE INTO stamps VALUES (?, ?)", (entry.name, stamp))
             return inserted.rowcount == 1
@@ -177,6 +182,7 @@ class Log:
             if base.execute("SELECT 1 FROM labels WHERE name = ?", [labelled.name]).fetchone():
                 raise InputError(f"the log already has labels of {labelled.name}.")
             base.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?)", labelled)
+            seal(base, "labels", [(labelled.name, [*labelled])])
             if card is None:
                 return
             base.execute("INSERT OR REPLACE INTO learned VALUES (1, ?)", [card])
@@ -184,6 +190,12 @@ class Log:
                 f"INSERT INTO answers (revision, {names}) VALUES ({labelled.revision}, {marks})",
                 [_values(answer) for answer in answers],
             )
+            dates = dict(base.execute("SELECT name, date FROM details").fetchall())
+            sealed = (
+                (answer.name, [*_values(answer), dates.get(answer.name), labelled.revision])
+                for answer in answers
+            )
+            seal(base, f"answers {labelled.revision}", sealed)
 
     def entries(self) -> list[Entry]:
         """Return the first answer to every snapshot, oldest snapshot first."""
@@ -192,7 +204,10 @@ class Log:
             "FROM snapshots LEFT JOIN details USING (name) ORDER BY position"
         )
         with self._reading() as base:
-            return [_entry(row, self.path) for row in rows(base, self.path, query)]
+            found = list(rows(base, self.path, query))
+            entries = [_entry(row, self.path) for row in found]
+            check_seals(base, self.path, "snapshots", found)
+        return entries
 
     def later_answers(self) -> list[Entry]:
         """Return the answers that were given again after labels came, in that order."""
@@ -201,7 +216,12 @@ class Log:
             "FROM answers LEFT JOIN details USING (name) ORDER BY number"
         )
         with self._reading() as base:
-            return [_entry(row, self.path) for row in rows(base, self.path, query)]
+            found = list(rows(base, self.path, query))
+            entries = [_entry(row, self.path) for row in found]
+            for revision in sorted({entry.revision for entry in entries}):
+                group = [row for row in found if row[-1] == revision]
+                check_seals(base, self.path, f"answers {revision}", group)
+        return entries
 
     def answers(self) -> list[Entry]:
         """Return the newest answer to every snapshot, oldest snapshot first."""
@@ -219,11 +239,13 @@ class Log:
         query = f"SELECT {', '.join(Labelled._fields)} FROM labels ORDER BY rowid"
         with self._reading() as base:
             found = [Labelled(*row) for row in rows(base, self.path, query)]
-        for row in found:
-            try:
-                check_labelled(row, f"a row of {self.path}")
-            except InputError as error:
-                raise FileError(f"{self.path} holds labels that are not valid: {error}") from error
+            for row in found:
+                try:
+                    check_labelled(row, f"a row of {self.path}")
+                except InputError as error:
+                    message = f"{self.path} holds labels that are not valid: {error}"
+                    raise FileError(message) from error
+            check_seals(base, self.path, "labels", found)
         return found
 
     def learned(self) -> tuple[str | None, int]:
@@ -240,8 +262,9 @@ class Log:
         query = "SELECT name, reason FROM missed ORDER BY rowid"
         with self._reading() as base:
             missed = [Missed(*row) for row in rows(base, self.path, query)]
-        for snapshot in missed:
-            check_strings(snapshot, f"a row of {self.path}")
+            for snapshot in missed:
+                check_strings(snapshot, f"a row of {self.path}")
+            check_seals(base, self.path, "missed", missed)
         return missed
 
     def snapshots(self) -> dict[str, LoggedSnapshot]:
@@ -302,7 +325,8 @@ class Log:
         """Refuse a log that was begun with other settings, unless it has no rows."""
         if base.execute("SELECT 1 FROM snapshots LIMIT 1").fetchone() is None:
             return
-        stored = dict(rows(base, self.path, "SELECT key, value FROM about"))
+        query = "SELECT key, value FROM about WHERE key IN ('card', 'kind', 'seed')"
+        stored = dict(rows(base, self.path, query))
         if not self._settings.keys() <= stored.keys():
             raise FileError(f"{self.path} does not say how it was made; begin a new log.")
         if stored["card"] != self._settings["card"]:

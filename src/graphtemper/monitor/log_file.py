@@ -8,9 +8,11 @@ they fit into the file.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -181,6 +183,33 @@ def rows(base: sqlite3.Connection, path: Path, query: str) -> Iterator[tuple[Any
         if remaining < 0:
             raise FileError(f"{path} holds more rows than fit into it; it is damaged.")
         yield row
+
+
+def seal(base: sqlite3.Connection, table: str, named: Iterable[tuple[str, Sequence[Any]]]) -> None:
+    """Store checksums of new rows; a row that is there already keeps its own."""
+    sealed = [(_key(table, name), _checksum(row)) for name, row in named]
+    base.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", sealed)
+
+
+def check_seals(
+    base: sqlite3.Connection, path: Path, table: str, found: Sequence[tuple[Any, ...]]
+) -> None:
+    """Refuse rows that differ from their checksums; the first value of a row is its name."""
+    stored = dict(rows(base, path, "SELECT key, value FROM about")) if found else {}
+    for row in found:
+        if stored.get(_key(table, row[0]), checksum := _checksum(row)) != checksum:
+            raise FileError(
+                f"{path}: what it holds about {row[0]} does not match its checksum; the log is "
+                "damaged or was edited, so restore it or begin a new one."
+            )
+
+
+def _key(table: str, name: str) -> str:
+    return f"crc32 of {table}: {name}"
+
+
+def _checksum(row: Sequence[Any]) -> str:
+    return f"{zlib.crc32(json.dumps([*row]).encode()):08x}"
 
 
 @contextmanager
