@@ -25,16 +25,17 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[plots,report]'
 	@touch $@
 
-# torch comes first, at the version of the constraints: as a dependency of another package, pip may
-# choose a newer build with gigabytes of CUDA libraries.
-# With LOCKED=1, as on CI, everything comes from the lock by checksum and nothing is resolved.
+# Everything comes from the lock by checksum, and nothing is resolved. LOCKED=0 installs the versions
+# of the constraints instead, where the lock has no file for the platform or the version of Python.
+# There torch comes first: as a dependency of another package, pip may choose a newer build with
+# gigabytes of CUDA libraries.
+LOCKED ?= 1
 $(VENV)/.test: pyproject.toml research/pyproject.toml constraints.txt requirements-test.lock | $(BIN)/python
-ifdef LOCKED
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-test.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./research
-else
+ifeq ($(LOCKED),0)
 	$(PIP) torch==2.13.0
 	$(PIP) --editable '.[test]' --editable ./research
+else
+	$(BIN)/python scripts/install_locked.py $(BIN)/python
 endif
 	@touch $@ $(VENV)/.demo
 
@@ -49,12 +50,11 @@ $(VENV)/.bench: $(VENV)/.test
 	$(PIP) --editable '.[bench]'
 	@touch $@
 
-# The same packages by checksum, in a separate venv: nothing is resolved, and no file is installed whose
-# checksum is not in the lock. scripts/lock.py writes the lock.
+# The same packages in a separate venv, to try a new lock. scripts/lock.py writes the lock.
 locked:
 	$(PYTHON) -m venv .venv-locked
-	.venv-locked/bin/python -m pip install --quiet --require-hashes --no-deps --requirement requirements-test.lock
-	.venv-locked/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable ./research
+	.venv-locked/bin/python scripts/install_locked.py .venv-locked/bin/python
+	.venv-locked/bin/python -m pip check
 
 # Known vulnerabilities of the packages in the lock. Needs the network.
 audit: | $(BIN)/python
