@@ -32,6 +32,12 @@ def folder(card, tmp_path):
     GRAPH.save(tmp_path / "days" / "one.npz")
     os.link(tmp_path / "target.npz", tmp_path / "linked.npz")
     (tmp_path / "symlink.npz").symlink_to("model.npz")
+    os.link(tmp_path / "days" / "one.npz", tmp_path / "linked.html")
+    (tmp_path / "symlink.html").symlink_to("days/one.npz")
+    (tmp_path / "days" / "gone.npz").symlink_to("nowhere.npz")
+    (tmp_path / "days" / "more").mkdir()
+    os.link(tmp_path / "target.npz", tmp_path / "days" / "more" / "linked.npz")
+    (tmp_path / "code.py").write_text("def predict(graph):\n    return graph.features[:, :2]\n")
     return tmp_path
 
 
@@ -54,6 +60,12 @@ MONITOR = ("monitor", "days", *DEPLOYED, "--log", "log.sqlite")
         (*MONITOR, "--prometheus", "log.sqlite"),
         (*MONITOR, "--prometheus", "card.json"),
         (*MONITOR, "--prometheus", "days/one.npz"),
+        (*MONITOR, "--prometheus", "log.sqlite-journal"),
+        (*MONITOR, "--prometheus", "days/more/linked.npz"),
+        ("monitor", "labels", *MONITOR[1:], "--of", "one", "--out", "p", "--prometheus", "p"),
+        (*MONITOR, "--page", "linked.html"),
+        (*MONITOR, "--page", "symlink.html"),
+        ("card", "build", "source.npz", "--predict", "code:predict", "--out", "code.py"),
     ],
 )
 def test_an_input_is_never_overwritten(call, folder, arguments):

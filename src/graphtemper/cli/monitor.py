@@ -106,7 +106,9 @@ class Outputs:
     seed: PassSeed = 0
     as_json: Json = False
 
-    def check(self, card: Path, inputs: Sequence[str | os.PathLike[str] | None]) -> list[Gate]:
+    def check(
+        self, card: Path, inputs: Sequence[str | os.PathLike[str] | None], out: Path | None = None
+    ) -> list[Gate]:
         """Refuse options that cannot be used, before anything is read; return the gates."""
         from graphtemper._core.checks import check_integer
         from graphtemper.monitor import Gate
@@ -119,7 +121,10 @@ class Outputs:
         if not self.label.strip():
             raise InputError("--name must not be empty; it distinguishes this watch from others.")
         written = {"--log": self.log, "--page": self.page, "--prometheus": self.prometheus}
-        result_file.check_outputs(written, (card, *inputs))
+        written["--out"] = out
+        # SQLite's own files next to the log must not be written either.
+        beside = (f"{self.log}-{kind}" for kind in ("journal", "wal", "shm"))
+        result_file.check_outputs(written, (card, *inputs, *beside))
         if self.page is not None:
             result_file.check_report(self.page)
         return gates
@@ -204,10 +209,7 @@ def add_late_labels(
     from graphtemper.monitor import Log, add_labels, find_logits, find_snapshots, fingerprint
     from graphtemper.recalibration.label_files import read_label_file
 
-    gates = outputs.check(card, (predict, labels, *snapshots))
-    result_file.check_outputs(
-        {"--out": out, "--log": outputs.log}, (card, predict, labels, *snapshots)
-    )
+    gates = outputs.check(card, (predict, labels, *snapshots), out)
     source = SourceCard.load(card)
     kind: Kind = "logits" if predict is None else "graphs"
     book = Log(outputs.log, fingerprint(source), kind=kind, seed=outputs.seed)

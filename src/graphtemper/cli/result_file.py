@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ def check_outputs(
     outputs
         Files that are written, by option.
     inputs
-        Files, folders of snapshots and names of graphs that are read; None is skipped.
+        Files, folders of snapshots, names of graphs and callables that are read; None is skipped.
     """
     written: dict[Path, str] = {}
     for option, path in outputs.items():
@@ -52,18 +52,27 @@ def _located(source: str | os.PathLike[str]) -> Path:
     from graphtemper.graph import datasets
 
     name = os.fspath(source)
-    return (datasets.find(name) if name in datasets.CATALOGUE else None) or Path(name)
+    if name in datasets.CATALOGUE:
+        return datasets.find(name) or Path(name)
+    if ":" in name and not os.path.exists(name):
+        return Path(*name.partition(":")[0].split(".")).with_suffix(".py")
+    return Path(name)
 
 
 def _is_read(path: Path, source: Path) -> bool:
     """Return whether a path names a file that is read, or a snapshot in a folder that is."""
     try:
         if source.is_dir():
-            inside = path.resolve().parent == source.resolve()
-            return inside and path.exists() and path.suffix in _SNAPSHOTS
+            return path.exists() and any(map(path.samefile, _snapshot_files(source)))
         return path.resolve() == source.resolve() or path.samefile(source)
     except (OSError, ValueError, RuntimeError):  # one does not exist, or is not a path
         return False
+
+
+def _snapshot_files(folder: Path) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        paths = (os.path.join(place, name) for name in names if name.endswith(_SNAPSHOTS))
+        yield from filter(os.path.exists, paths)
 
 
 def check_report(report: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from graphtemper.cli.options import Json
 from graphtemper.cli.output import console, print_json, print_line, table, working
+from graphtemper.errors import InputError
 
 
 def paper(
@@ -40,6 +41,8 @@ def paper(
     from graphtemper_research.paper.audit_page import render as render_audit
     from graphtemper_research.paper.results_page import write_results
 
+    if results is not None and (results.suffix != ".md" or results.name == "audit.md"):
+        raise InputError(f"{results} cannot be the page; name an .md file other than audit.md.")
     figure = experiments.named(figure)
     several = figure == "all"
     done = unfinished.finished(out) if several else {}
