@@ -47,10 +47,14 @@ def _source(card, predictor, graph, seed=0):
 
 
 def _run(card, predictor, graph, planned, seed=0, **other):
+    return _with_rows(card, predictor, graph, planned, seed, **other)[0]
+
+
+def _with_rows(card, predictor, graph, planned, seed=0, **other):
     environments, rows = survey(_source(card, predictor, graph, seed), planned, **other)
     assert list(rows) == [item.shift for item in environments] or other.get("known")
     assert set(rows) == {item.shift for item in environments}
-    return environments
+    return environments, rows
 
 
 def _same(first, second):
@@ -167,28 +171,36 @@ def test_an_environments_seed_is_its_own_and_no_small_number():
 def test_a_survey_resumes_where_it_stopped(card, graph, model):
     planned = plan(compositions=1)[-5:]
     fresh = Counting(model)
-    whole = _run(card, fresh, graph, planned)
+    whole, rows = _with_rows(card, fresh, graph, planned)
     each = fresh.calls // len(planned)
-    # Only the nodes of known environments, which no file may hold, are measured again.
-    known = Counting(model)
-    assert _same(_run(card, known, graph, planned, known=whole), whole)
-    redraw = known.calls // len(planned)
-    assert redraw < 0.2 * each
+    kept = [(item, rows[item.shift].packed) for item in whole]
     again = Counting(model)
     done, ticks = [], []
-    rest = _run(
+    rest, found = _with_rows(
         card,
         again,
         graph,
         planned,
-        known=whole[1:4],
-        done=done.append,
+        known=kept[1:4],
+        done=lambda item, drawn: done.append(item),
         progress=lambda count, total: ticks.append((count, total)),
     )
-    assert again.calls == 2 * each + 3 * redraw
+    assert again.calls == 2 * each
     assert _same(rest, whole)
+    for name, drawn in rows.items():
+        for key, values in drawn.__dict__.items():
+            np.testing.assert_array_equal(found[name].__dict__[key], values)
     assert [item.shift for item in done] == [whole[0].shift, whole[4].shift]
     assert ticks == [(3, 5), (4, 5), (5, 5)]
+
+
+def test_nodes_of_another_build_are_not_taken_over(card, graph, model):
+    planned = plan(compositions=0)[:3]
+    whole, rows = _with_rows(card, Counting(model), graph, planned)
+    again = Counting(model)
+    fewer = [(item, rows[item.shift].packed[:-1]) for item in whole]
+    assert _same(_run(card, again, graph, planned, known=fewer), whole)
+    assert again.calls > 0
 
 
 def test_an_environment_is_the_same_in_every_plan(card, graph, model):
@@ -215,7 +227,9 @@ def test_an_interrupt_comes_through_and_keeps_what_was_done(card, graph, model):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        _run(card, counting, graph, planned, done=done.append, progress=stop)
+        _run(
+            card, counting, graph, planned, done=lambda item, rows: done.append(item), progress=stop
+        )
     assert len(done) == 3
     one = Counting(model)
     _run(card, one, graph, planned[:1])

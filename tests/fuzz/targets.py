@@ -116,8 +116,9 @@ def read_cell(path):
 
 
 def read_journal(path):
-    for item in Journal(path, "key").read():
+    for item, values in Journal(path, "key").read():
         assert np.isfinite([item.accuracy, *item.signals.values()]).all()
+        assert np.isfinite(values).all()
 
 
 def read_shards(path):
@@ -179,7 +180,7 @@ def card():
 def write_journal(path):
     journal = Journal(path, "key")
     for item in card().environments[:2]:
-        journal.add(item)
+        journal.add(item, card().atlas_nodes.rows[item.shift])
 
 
 def write_cell(path):

@@ -86,6 +86,10 @@ class Environment:
     temperature: float
 
 
+Kept = tuple[Environment, NDArray[np.float32]]
+"""A finished environment and its node rows, packed."""
+
+
 def plan(
     seed: int = 0,
     exclude: Collection[str] = (),
@@ -254,6 +258,11 @@ class Source:
         """Return a few labelled nodes of an observation, to learn node temperatures from."""
         return NodeRows.draw(observation, self.labels, self.probe)
 
+    def restored(self, shift: Shift, packed: NDArray[np.float32]) -> NodeRows | None:
+        """Return the node rows of a shift as a journal kept them."""
+        seed = environment_seed(self.seed, shift)
+        return NodeRows.unpacked(packed, seed, self.labels, self.probe)
+
 
 def num_scored(num_nodes: int) -> int:
     """Return how many of n labelled nodes an environment's accuracy is counted on."""
@@ -284,8 +293,8 @@ def survey(
     source: Source,
     planned: Sequence[Shift],
     *,
-    known: Iterable[Environment] = (),
-    done: Callable[[Environment], None] | None = None,
+    known: Iterable[Kept] = (),
+    done: Callable[[Environment, NodeRows], None] | None = None,
     progress: Progress | None = None,
     workers: Workers | None = None,
 ) -> tuple[list[Environment], dict[str, NodeRows]]:
@@ -298,10 +307,9 @@ def survey(
     planned
         The shifts, from `plan`.
     known
-        Environments of an interrupted survey. Only their node rows, which no file may hold, are
-        measured again.
+        Environments of an interrupted survey with their node rows, packed.
     done
-        Called with each new environment.
+        Called with each new environment and its node rows.
     progress
         Called with (environments finished, environments in all).
     workers
@@ -314,10 +322,9 @@ def survey(
     environments, rows
         In the order of the plan, and the node rows of each by the name of its shift.
     """
-    finished = {item.shift: item for item in known}
-    again = [shift for shift in planned if repr(shift) in finished]
+    finished, rows = _restored(source, planned, known)
     new = [shift for shift in planned if repr(shift) not in finished]
-    count, rows = len(again), {}
+    count = len(finished)
     if progress is not None:
         progress(count, len(planned))
     # A model that runs alone may use all cores.
@@ -332,13 +339,11 @@ def survey(
                 batch = shifts[start : start + _BATCH]
                 yield from workers.map(partial(_on_worker, task=task), batch)
 
-        for shift, drawn in zip(again, run(partial(_redraw, source), again), strict=True):
-            rows[repr(shift)] = drawn
         for environment, drawn in run(partial(_visit, source), new):
             finished[environment.shift], rows[environment.shift] = environment, drawn
             count += 1
             if done is not None:
-                done(environment)
+                done(environment, drawn)
             if progress is not None:
                 progress(count, len(planned))
     return [finished[repr(shift)] for shift in planned], rows
@@ -350,8 +355,18 @@ def _visit(source: Source, shift: Shift) -> tuple[Environment, NodeRows]:
     return source.environment(shift, observation), rows
 
 
-def _redraw(source: Source, shift: Shift) -> NodeRows:
-    return source.node_rows(source.observe(shift))
+def _restored(
+    source: Source, planned: Sequence[Shift], known: Iterable[Kept]
+) -> tuple[dict[str, Environment], dict[str, NodeRows]]:
+    """Return the environments of a plan that an interrupted survey has kept, and their rows."""
+    by_name = {repr(shift): shift for shift in planned}
+    finished, rows = {}, {}
+    for item, packed in known:
+        shift = by_name.get(item.shift)
+        drawn = None if shift is None else source.restored(shift, packed)
+        if drawn is not None:
+            finished[item.shift], rows[item.shift] = item, drawn
+    return finished, rows
 
 
 def _on_worker(shift: Shift, *, task: Callable[[Shift], Result]) -> Result:
@@ -392,7 +407,7 @@ def environment_seed(seed: int, shift: Shift) -> int:
 
 @dataclass(frozen=True, eq=False)
 class AtlasNodes:
-    """A few labelled nodes of every environment, in memory only; never part of a card file.
+    """A few labelled nodes of every environment; never part of a card file.
 
     ``source`` are the nodes of the unshifted source, ``rows`` those of each environment by the name
     of its shift.

@@ -98,9 +98,8 @@ class SourceCard(CardData):
             list of `graphtemper.shifts.Shift`. At least three families; by default all of
             `graphtemper.card.atlas.LEVELS`. Fewer shifts make a cheaper card with wider intervals.
         resume
-            A file that stores finished environments, so that an interrupted build can resume. Rows
-            of nodes are never stored: they are measured again, which within a budget takes all
-            passes of an environment.
+            A file that stores finished environments, so that an interrupted build can resume. It
+            also holds logits of some nodes, so keep it as you keep the graph.
         progress
             A function that is called with (environments finished, environments in all). By default
             a bar is shown if standard error is a terminal, or in a notebook; False shows nothing.

@@ -1,7 +1,13 @@
-"""The journal of a build: finished environments, from which an interrupted build resumes."""
+"""The journal of a build: finished environments, from which an interrupted build resumes.
+
+A line also holds the model's logits and signals at a few nodes of its environment, from which the
+build learns node temperatures. So a journal is as confidential as the graph, and no part of a card.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import json
 import os
@@ -11,17 +17,20 @@ from typing import IO, Any
 
 import numpy as np
 import scipy
+from numpy.typing import NDArray
 
 from graphtemper._core.safe_reading import parse_json, read_bytes, seal, unseal
 from graphtemper._core.source_digest import NOT_MEASURING, source_digest
-from graphtemper.card.atlas import Environment, Source
+from graphtemper.card.atlas import Environment, Kept, Source
+from graphtemper.card.fields import LARGEST
 from graphtemper.card.format import read_environment
+from graphtemper.card.node_response import NodeRows
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.digest import content_digest
 from graphtemper.signals.observation import Observation
 
-# A line takes two thousand bytes, and an atlas has at most some thousand lines per build.
-_MAX_BYTES = 64_000_000
+# A line takes twenty thousand bytes with few classes, and an atlas has some hundred lines.
+_MAX_BYTES = 256_000_000
 # The start of a line, of this version or of earlier ones.
 _START = re.compile(rb'([0-9a-f]{8} )?\{"key": ')
 
@@ -64,7 +73,7 @@ class Journal:
         self._path = None if path is None else Path(path)
         self._key = key
 
-    def read(self) -> list[Environment]:
+    def read(self) -> list[Kept]:
         """Return the finished environments of an earlier build with the same key."""
         if self._path is None or not os.path.lexists(self._path):
             return []
@@ -79,16 +88,19 @@ class Journal:
             try:
                 row = parse_json(text)
                 if isinstance(row, dict) and row.get("key") == self._key:
-                    environments.append(read_environment(row))
+                    environments.append((read_environment(row), _unpacked(row.get("nodes"))))
             except InputError as error:
                 raise FileError(f"{self._path}: {error}") from error
         return environments
 
-    def add(self, item: Environment) -> None:
-        """Append one finished environment."""
+    def add(self, item: Environment, rows: NodeRows) -> None:
+        """Append one finished environment with its node rows."""
         if self._path is None:
             return
+        packed = np.ascontiguousarray(rows.packed, dtype="<f4")
+        values = base64.b64encode(packed.tobytes()).decode("ascii")
         row: dict[str, Any] = {**item.__dict__, "families": sorted(item.families)}
+        row["nodes"] = {"count": len(packed), "values": values}
         line = seal(json.dumps({"key": self._key, **row}).encode()) + b"\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,3 +116,16 @@ class Journal:
             return True
         stream.seek(-1, os.SEEK_END)
         return stream.read(1) == b"\n"
+
+
+def _unpacked(nodes: Any) -> NDArray[np.float32]:
+    """Read packed node rows of a line, (n, s + K)."""
+    try:
+        count, text = nodes["count"], nodes["values"]
+        flat = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4")
+        values = flat.reshape(count, -1)
+    except (TypeError, KeyError, ValueError, OverflowError, binascii.Error) as error:
+        raise InputError("field 'environment.nodes' is not as a build writes it.") from error
+    if values.ndim != 2 or not (np.abs(values) <= LARGEST).all():
+        raise InputError("field 'environment.nodes' holds numbers that no build writes.")
+    return values.astype(np.float32)

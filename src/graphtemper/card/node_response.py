@@ -49,10 +49,10 @@ _STEPS = 30
 
 @dataclass(frozen=True, eq=False)
 class NodeRows:
-    """Some labelled nodes of one environment, in memory only; never part of a card file.
+    """Some labelled nodes of one environment; never part of a card file.
 
     ``logits`` are in units of the source temperature. A node is in the same fold in every
-    environment.
+    environment. The journal of a build keeps them `packed`, without labels.
     """
 
     signals: Float32
@@ -70,14 +70,41 @@ class NodeRows:
     ) -> NodeRows:
         """Measure an observation and draw at most ``count`` of its nodes, with its seed."""
         size = observation.num_nodes
-        rows = np.sort(stream(observation.seed, "node rows").permutation(size)[:count])
-        folds = stream(probe.seed, "node folds").integers(0, FOLDS, size)
+        rows = drawn_rows(observation.seed, size, count)
         return cls(
             signals=node_signals.measure(observation, probe)[rows],
             logits=observation.logits[rows].astype(np.float32),
             labels=labels[rows],
-            folds=folds[rows],
+            folds=_folds(probe, size)[rows],
         )
+
+    @property
+    def packed(self) -> Float32:
+        """Signals and logits side by side, (n, s + K)."""
+        return np.hstack([self.signals, self.logits])
+
+    @classmethod
+    def unpacked(
+        cls, packed: Float32, seed: int, labels: NDArray[np.int64], probe: Probe
+    ) -> NodeRows | None:
+        """Return what `draw` returned for an observation with this seed, given all its labels.
+
+        None if the values are not those of as many nodes.
+        """
+        rows, width = drawn_rows(seed, labels.size), len(node_signals.SIGNALS)
+        if len(packed) != rows.size or packed.shape[1] < width + 2:
+            return None
+        folds = _folds(probe, labels.size)
+        return cls(packed[:, :width], packed[:, width:], labels[rows], folds[rows])
+
+
+def drawn_rows(seed: int, size: int, count: int = ROWS_PER_ENVIRONMENT) -> NDArray[np.int64]:
+    """Return the places of the nodes that `NodeRows.draw` takes from ``size`` observed nodes."""
+    return np.sort(stream(seed, "node rows").permutation(size)[:count])
+
+
+def _folds(probe: Probe, size: int) -> NDArray[np.int64]:
+    return stream(probe.seed, "node folds").integers(0, FOLDS, size)
 
 
 @dataclass(frozen=True, eq=False)
