@@ -1,5 +1,7 @@
 """Passes through a module's first matrices against passes over changed features."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,6 +10,7 @@ from torch_geometric.nn import GCNConv, SGConv, TAGConv
 from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 
 from graphtemper import SourceCard, csbm, recalibrate
+from graphtemper.errors import InputError
 from graphtemper.models.predictor import ForwardPasses
 from graphtemper.pyg import predictor
 
@@ -135,7 +138,14 @@ def test_a_card_of_any_module_stays_within_its_budget(graph, kind):
     model = predictor(module)
     few = {"noise": (0.5, 2.0), "mask": (0.5,), "rewire": (0.5,)}
     card = SourceCard.build(model, graph, range(100, 300), shifts=few, compositions=40, budget=120)
-    assert len(calls) <= card.passes + 1 <= 120
+    assert len(calls) <= card.passes <= 120
+    with pytest.raises(InputError, match="a budget of 5 passes is too small") as refused:
+        SourceCard.build(model, graph, range(100, 300), shifts=few, compositions=0, budget=5)
+    least = int(re.search(r"useful budget is (\d+)", str(refused.value))[1])
+    smallest = SourceCard.build(
+        model, graph, range(100, 300), shifts=few, compositions=0, budget=least
+    )
+    assert smallest.passes == least
     calls.clear()
     recalibrate(model, graph, card, range(100, 300))
     assert len(calls) <= 12

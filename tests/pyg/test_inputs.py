@@ -8,8 +8,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg]
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
 from torch.nn import Module  # noqa: E402
-from torch_geometric.nn import models  # noqa: E402
+from torch_geometric.nn import GATv2Conv, GCNConv, GraphConv, models  # noqa: E402
 
+from graphtemper import csbm  # noqa: E402
+from graphtemper.errors import InputError  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
@@ -59,3 +61,53 @@ def test_sparse_features_and_double_weights(graph):
     dense = predictor(module)(graph)
     sparse = predictor(module)(graph.replace(features=sp.csr_matrix(graph.features)))
     assert np.array_equal(dense, sparse)
+
+
+class Attributed(Module):
+    def __init__(self, edge_dim=2):
+        super().__init__()
+        self.layer = GATv2Conv(6, 2, edge_dim=edge_dim)
+
+    def forward(self, x, edge_index, edge_attr=None):
+        return self.layer(x, edge_index, edge_attr)
+
+
+class AttributedData(Attributed):
+    def forward(self, data):
+        return self.layer(data.x, data.edge_index, data.edge_attr)
+
+
+class Computes(Attributed):
+    """Attributes that the module makes of the features itself."""
+
+    def forward(self, x, edge_index):
+        first, second = edge_index
+        return self.layer(x, edge_index, (x[first] - x[second])[:, :2])
+
+
+@pytest.mark.parametrize(
+    "make", [Attributed, AttributedData, lambda: models.GAT(6, 4, 2, 2, edge_dim=2)]
+)
+def test_attributes_that_layers_were_made_for_must_be_in_the_graph(make):
+    graph = csbm.sample(60, degree=4, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    model = predictor(make())
+    with pytest.raises(
+        InputError, match=r"edge attributes in GAT(v2)?Conv, but the graph has no edge"
+    ):
+        model(graph)
+    full = graph.replace(edge_features=np.ones((graph.num_edges, 2), np.float32))
+    assert model(full).shape == (60, 2)
+
+
+@pytest.mark.parametrize("make", [Computes, lambda: Attributed(None)])
+def test_modules_that_need_no_attributes_run_without(make):
+    graph = csbm.sample(60, degree=4, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    assert predictor(make())(graph).shape == (60, 2)
+
+
+def test_negative_weights_are_named_where_a_module_cannot_read_them():
+    graph = csbm.sample(60, degree=4, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    negative = graph.replace(edge_weight=np.full(graph.num_edges, -1.0, np.float32))
+    with pytest.raises(InputError, match=r"not finite on a graph with negative weights.*positive"):
+        predictor(GCNConv(6, 2))(negative)
+    assert predictor(GraphConv(6, 2))(negative).shape == (60, 2)

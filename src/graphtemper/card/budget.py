@@ -98,6 +98,7 @@ def plan(
     has_edges: bool = True,
     copies: bool = True,
     labelled: Sequence[int] = (),
+    extra: int = 0,
 ) -> Plan:
     """Return how to build a card of some environments with a number of passes.
 
@@ -115,6 +116,8 @@ def plan(
         See `graphtemper.signals.copies.reads_copies`.
     labelled
         Numbers of labelled nodes of other environments; a pass there is one over their graph.
+    extra
+        Further passes to count within a budget.
 
     Examples
     --------
@@ -129,7 +132,7 @@ def plan(
         total += sum(_thorough_observation(size, has_edges) for size in labelled)
         return Plan(environments, total)
     at_source = _SPLITS if copies else _SPLITS_APART
-    fixed = _CHECKED + 1 + _COPIES + _STEPS * _PASSES
+    fixed = _CHECKED + 1 + _COPIES + _STEPS * _PASSES + extra
     fixed += (1 + len(labelled)) * observing(at_source, copies)
     for inside in range(at_source, 0, -1):
         again = 0 if inside == at_source else observing(inside, copies) - 1

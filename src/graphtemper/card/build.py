@@ -108,9 +108,6 @@ def build(
             _check_disjoint(graph, rows, chosen, number)
         name = other.name or f"environment {number}"
         natural.check(observation.num_classes, other, *select_labelled(other, chosen), name)
-    # A module whose first operation is to be found out may refuse one call, see `pyg.deferred`.
-    if allowed is not None and hasattr(predictor, "deferred"):
-        allowed -= 1
     copies = allowed is not None and copies_of_nodes.reads_copies(observation)
     spent = budgets.plan(
         allowed,
@@ -120,6 +117,8 @@ def build(
         has_edges=graph.num_edges > 0,
         copies=copies,
         labelled=[select_labelled(other, chosen)[0].size for other, chosen in others],
+        # A module whose first operation is to be found out may refuse one call, see `pyg.deferred`.
+        extra=int(hasattr(predictor, "deferred")),
     )
     planned = planned[: spent.environments]
     description = f"source card: {len(planned)} environments"

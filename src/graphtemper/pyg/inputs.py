@@ -105,6 +105,11 @@ def from_graph(
     For a plain graph, the adjacency matrix is made once and holds every edge in both directions,
     sorted. Attributes and types go into a ``Data`` or ``HeteroData``.
     """
+    if needs.attributes is not None and not needs.types and graph.edge_features is None:
+        raise InputError(
+            f"the model reads edge attributes in {needs.attributes}, but the graph has no "
+            "edge_features; set them, or pass an adapter if the model works without."
+        )
     if graph.is_plain and not needs.types:
         inputs = _from_plain(graph, nodes, device, dtype)
     else:

@@ -32,10 +32,14 @@ ADVICE = "pass adapter=lambda module, data: ... to say how it is called"
 
 
 class Needs(NamedTuple):
-    """What the inputs of a module must contain: dictionaries by type, and ``data.adj_t``."""
+    """What the inputs of a module must contain: dictionaries by type, and ``data.adj_t``.
+
+    ``attributes`` names a layer that was made for edge attributes, which the module passes on.
+    """
 
     types: bool = False
     adj_t: bool = False
+    attributes: str | None = None
 
 
 class Argument(NamedTuple):
@@ -115,7 +119,7 @@ def needs(module: torch.nn.Module, passed: tuple[Argument, ...], adapter: object
     --------
     >>> from torch_geometric.nn import GCNConv
     >>> needs(GCNConv(4, 2), arguments(GCNConv(4, 2)), None)
-    Needs(types=False, adj_t=False)
+    Needs(types=False, adj_t=False, attributes=None)
     """
     roles = {argument.role for argument in passed}
     called = [adapter, *(part.forward for part in module.modules())]
@@ -123,7 +127,23 @@ def needs(module: torch.nn.Module, passed: tuple[Argument, ...], adapter: object
     return Needs(
         types=any(role.endswith("_dict") for role in roles),
         adj_t=takes_data and any("adj_t" in _names_in_code(function) for function in called),
+        attributes=_reads_attributes(module) if adapter is None else None,
     )
+
+
+def _reads_attributes(module: torch.nn.Module) -> str | None:
+    """Return the name of a layer for edge attributes if the module passes optional ones on.
+
+    Without attributes such a layer runs too, as another model than the one that was trained.
+    """
+    made_for = (
+        part for part in module.modules() if isinstance(getattr(part, "edge_dim", None), int)
+    )
+    layer = next(made_for, None)
+    named = {
+        ROLE_OF.get(name) for name in (*optional_fields(module), *_names_in_code(module.forward))
+    }
+    return type(layer).__name__ if layer is not None and "edge_attr" in named else None
 
 
 def _names_in_code(function: object) -> tuple[str, ...]:

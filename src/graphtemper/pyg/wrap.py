@@ -276,7 +276,15 @@ class Predictor:
                 run = partial(self._run, partial(make, device, dtype), graph)
                 output = repeatable(run, device, self.__name__)
                 outputs.append(output if rows is None else output[rows])
-        logits = as_logits(np.concatenate(outputs), self.returns, self.__name__)
+        output = np.concatenate(outputs)
+        weight = graph.edge_weight
+        if weight is not None and weight.min(initial=0.0) < 0.0 and not np.isfinite(output).all():
+            raise InputError(
+                f"{self.__name__} returned a number that is not finite on a graph with negative "
+                "weights, which layers that divide by degrees cannot read; make them positive or "
+                "leave them out with replace(edge_weight=None)."
+            )
+        logits = as_logits(output, self.returns, self.__name__)
         return _spread(logits, graph.classified, graph.num_nodes)
 
     def _run(self, make: Callable[[], Inputs], graph: Graph) -> NDArray[np.float64]:
