@@ -43,6 +43,25 @@ def test_from_a_graph_to_probabilities(folder, serial):
     assert serial.read(folder / "answer") == serial.written
 
 
+def test_any_model_and_its_logits(folder, problem):
+    (folder / "mine.py").write_text(
+        "from graphtemper.models import load\n\nmodel = load('model.npz')\n\n\n"
+        "def predict(graph):\n    return model(graph)\n"
+    )
+    np.save(folder / "z.npy", problem.model(problem.target))
+    options = ("--predict", "mine:predict", "--card", "card.json", "--json", "--out")
+    found = []
+    for name, more in (("computed", ()), ("given", ("--logits", "z.npy"))):
+        result = call("recalibrate", problem.sharded.path, *options, name, *more, cwd=folder)
+        assert result.returncode == 0, result.stderr
+        found.append(json.loads(result.stdout))
+    assert found[0]["temperature"] == pytest.approx(found[1]["temperature"], rel=1e-6)
+    assert found[0]["passes"] > 12
+    wrong = call("recalibrate", problem.sharded.path, *options, "none", "--hops", 0, cwd=folder)
+    assert wrong.returncode == 2
+    assert "hops must be an integer of at least 1" in wrong.stderr
+
+
 def test_bad_input_is_one_sentence(folder, tmp_path):
     options = ("--predict", "model.npz", "--card", "card.json", "--out", "nothing")
     for arguments in (

@@ -12,7 +12,7 @@ from graphtemper._core.files import atomic_write_in_place
 from graphtemper.errors import ClusterError, FileError, WriteError
 from graphtemper.scale import Serial, convert_graph, recalibrate_shards, recalibration
 from graphtemper.scale.evidence.measure import STAGES
-from graphtemper.scale.recalibration import run_identity
+from graphtemper.scale.recalibration import linear_numbers, run_identity
 
 pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forked to be killed")
@@ -146,7 +146,7 @@ def test_stages_of_other_inputs_are_removed(problem, lists, tmp_path, elsewhere)
 
 def test_every_input_is_part_of_the_identity(problem, tmp_path):
     model, graph, card = problem.model, problem.sharded, problem.card
-    linear = model.fast_passes()
+    linear = linear_numbers(model.fast_passes())
     averaging = type(model)(hops=2, operator="mean")
     averaging.weights_, averaging.intercept_ = model.weights_, model.intercept_
     changed = type(model)(hops=2)
@@ -155,8 +155,8 @@ def test_every_input_is_part_of_the_identity(problem, tmp_path):
     names = {
         run_identity(linear, graph, card, 0),
         run_identity(linear, graph, card, 1),
-        run_identity(averaging.fast_passes(), graph, card, 0),
-        run_identity(changed.fast_passes(), graph, card, 0),
+        run_identity(linear_numbers(averaging.fast_passes()), graph, card, 0),
+        run_identity(linear_numbers(changed.fast_passes()), graph, card, 0),
         run_identity(linear, cut, card, 0),
         run_identity(linear, graph, replace(card, probe=replace(card.probe, passes=3)), 0),
     }

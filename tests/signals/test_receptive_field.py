@@ -10,7 +10,7 @@ from graphtemper.card import sampled
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
-from graphtemper.signals import evidence, fields, receptive_field
+from graphtemper.signals import evidence, graph_parts, receptive_field
 from graphtemper.signals.observation import Observation
 
 FEW = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,)}
@@ -71,10 +71,10 @@ def test_logits_at_the_sample_are_those_of_the_whole_graph(graph, name, layers):
     assert part.graph.num_nodes < graph.num_nodes
     # A field that is one edge short gives other logits.
     if layers == 2:
-        field = fields.Field.of(
-            fields.InMemory(Observation(model, graph)),
+        field = graph_parts.Field.of(
+            graph_parts.InMemory(Observation(model, graph)),
             found.nodes,
-            fields.Reach(1, padded=True),
+            graph_parts.Reach(1, padded=True),
         )
         wrong = predict(model, field.graph)[field.rows(found.nodes)]
         assert np.abs(wrong - logits[found.nodes]).max() > 1e-3
@@ -99,7 +99,7 @@ def test_directed_edges_with_weights_keep_them():
 
 
 def test_the_sample_has_the_shares_of_the_whole_graph(graph, model, monkeypatch):
-    monkeypatch.setattr(receptive_field, "_MOST_SHARE", 1.0)
+    monkeypatch.setattr(receptive_field, "MOST_SHARE", 1.0)
     observation = Observation(model, graph, logits=model(graph))
     found = receptive_field.draw(observation)
     assert found.nodes.size == 150
@@ -112,7 +112,7 @@ def test_the_sample_has_the_shares_of_the_whole_graph(graph, model, monkeypatch)
 
 def test_a_sample_of_all_nodes_is_the_whole_graph(graph, model, card, monkeypatch):
     monkeypatch.setattr(receptive_field, "SIZES", (6000,))
-    monkeypatch.setattr(receptive_field, "_MOST_SHARE", 2.0)
+    monkeypatch.setattr(receptive_field, "MOST_SHARE", 2.0)
     monkeypatch.setattr(receptive_field, "TESTED", 5)
     observation = Observation(model, graph, logits=model(graph)).at(card.temperature)
     sample = receptive_field.draw(observation)
@@ -127,7 +127,7 @@ def test_a_sample_of_all_nodes_is_the_whole_graph(graph, model, card, monkeypatc
 def test_the_evidence_is_that_of_the_whole_graph_up_to_its_error(
     graph, model, card, shared_splits, monkeypatch
 ):
-    monkeypatch.setattr(receptive_field, "_MOST_SHARE", 1.0)
+    monkeypatch.setattr(receptive_field, "MOST_SHARE", 1.0)
     probe = replace(card.probe, shared_splits=shared_splits)
     logits = model(graph)
     whole = evidence.measure(Observation(model, graph, logits=logits).at(card.temperature), probe)

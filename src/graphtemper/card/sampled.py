@@ -33,20 +33,22 @@ def read(card: SourceCard, observation: Observation, sample: Sample) -> Reading:
     measured = evidence.measure(observation, card.probe, sample.observation)
     flat = float(np.ptp(observation.logits, axis=1).max()) == 0.0
     reading = card.read_evidence(measured, observation.num_nodes, observation.own_moments, flat)
-    return replace(reading, sampled=sampling_variance(reading, sample))
+    return replace(reading, sampled=sampling_variance(reading, sample.nodes.size, sample.num_links))
 
 
-def sampling_variance(reading: Reading, sample: Sample) -> float:
-    """Return the variance of the atlas's log-odds that is due to the sample."""
+def sampling_variance(reading: Reading, nodes: int, links: int) -> float:
+    """Return the variance of the atlas's log-odds that is due to a sample of nodes and links."""
     reference, predict = reading.card.reference, reading.response.predict
     here = predict(reading.signals)[0]
-    moved = (predict(evidence.read(item, reference))[0] for item in _moved(reading, sample))
+    moved = (
+        predict(evidence.read(item, reference))[0]
+        for item in _moved(reading.evidence, nodes, links)
+    )
     return float(sum((there - here) ** 2 for there in moved))
 
 
-def _moved(reading: Reading, sample: Sample) -> Iterator[Evidence]:
+def _moved(measured: Evidence, nodes: int, links: int) -> Iterator[Evidence]:
     """Yield the evidence with each average moved by its standard error."""
-    measured, nodes = reading.evidence, sample.nodes.size
     for name in _COVARIANCES:
         value, error = getattr(measured, name)
         moved: dict[str, Any] = {name: Covariance(value + error, error)}
@@ -58,5 +60,5 @@ def _moved(reading: Reading, sample: Sample) -> Iterator[Evidence]:
         yield replace(measured, **moved)
     # The error of Cohen's kappa of m links, as that of a correlation far from one.
     kappa = measured.edge_agreement or 0.0
-    error = float(np.sqrt((1.0 - kappa**2) / max(sample.num_links, 1)))
+    error = float(np.sqrt((1.0 - kappa**2) / max(links, 1)))
     yield replace(measured, edge_agreement=kappa + error)

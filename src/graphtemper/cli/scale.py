@@ -93,13 +93,16 @@ def recalibrate(
     scheduler: Scheduler = None,
     seed: PassSeed = 0,
     workspace: Path | None = None,
+    hops: int | None = None,
+    logits: Path | None = None,
     verify: Flag = False,
     as_json: Json = False,
 ) -> None:
-    """Correct a linear model's probabilities on a sharded graph, within bounded memory.
+    """Correct a model's probabilities on a sharded graph, within bounded memory.
 
-    The model is a SIGN or SGC. After an interruption, a kill or a full disk, the same command
-    resumes from the finished stages.
+    A SIGN or SGC is propagated over all shards; any other model runs on the exact neighbourhoods of
+    blocks of nodes. After an interruption, a kill or a full disk, the same command resumes from the
+    finished stages.
 
     Parameters
     ----------
@@ -110,6 +113,11 @@ def recalibrate(
     workspace
         Directory for finished stages and intermediate columns, which every worker must be able to
         reach. Default: next to OUT.
+    hops
+        Number of edges over which a model that is not linear reads: its layers. Default: found.
+    logits
+        Logits of a model that is not linear, if they were already made: Parquet, .npy, .npz, .csv
+        or .safetensors, rows in the order of the nodes. The model then runs on a sample only.
     verify
         First compare every file of the graph with its checksum, as `scale check` does. This reads
         the graph once more, about a second per gigabyte.
@@ -133,6 +141,8 @@ def recalibrate(
                 seed=seed,
                 workspace=workspace,
                 progress=show,
+                hops=hops,
+                logits=logits,
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

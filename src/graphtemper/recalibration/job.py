@@ -34,7 +34,7 @@ from graphtemper.recalibration.class_shares.support import ClassShares
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
 from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_labels
-from graphtemper.recalibration.reasons import Reason, ReasonCode
+from graphtemper.recalibration.reasons import Reason, sample_run, whole_graph_run
 from graphtemper.signals.observation import Observation
 
 if TYPE_CHECKING:
@@ -327,16 +327,8 @@ def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, l
         return None, []
     sample = receptive_field.draw(observation)
     if sample is None:
-        text = (
-            "the model ran on the whole graph, because what it reads for a useful sample of nodes "
-            "is most of it."
-        )
-        return None, [Reason(ReasonCode.WHOLE_GRAPH_RUN, text)]
-    text = (
-        f"the model ran on {sample.nodes.size:,} sampled nodes and {sample.num_links:,} sampled "
-        f"links, with all nodes within {sample.depth} edges."
-    )
-    return sample, [Reason(ReasonCode.SAMPLE_RUN, text)]
+        return None, [whole_graph_run()]
+    return sample, [sample_run(sample.nodes.size, sample.num_links, sample.depth)]
 
 
 def _read(card: SourceCard, observation: Observation, sample: Sample | None) -> Reading:

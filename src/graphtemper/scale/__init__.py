@@ -7,6 +7,7 @@ The mathematics is that of the rest of the package, written as sums over shards.
 - `engine`: tasks in this process or on a Dask cluster
 - `propagation`, `clean_pass`: a linear model on shards
 - `evidence`: signals as sums over shards
+- `modules`: any other model, on neighbourhoods that are read from shards
 - `matching`, `answering`, `probability_files`, `recalibration`: from evidence to probabilities
 - `logits`: recalibration of stored logits, without the graph and the model
 

@@ -39,10 +39,16 @@ class ShardedRecalibration(ShardedAnswer):
     """Findings about a sharded target whose probabilities were written to ``out``.
 
     ``out`` is a directory of Parquet files with one row per node: ``node``, ``probability_0``, ...
-    It also holds the answer as ``_answer.json``, a name that readers of Parquet skip.
+    It also holds the answer as ``_answer.json``, a name that readers of Parquet skip. ``passes``
+    are the forward passes that were taken, in passes over the whole graph; None for linear models.
     """
 
     out: Path
+    passes: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values, with the keys of `Recalibration.to_dict`."""
+        return super().to_dict() | ({} if self.passes is None else {"passes": self.passes})
 
 
 Sharded = TypeVar("Sharded", bound=ShardedAnswer)

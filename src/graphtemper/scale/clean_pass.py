@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,24 @@ from graphtemper.scale.propagation import (
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import Rows, ShardedGraph
 from graphtemper.scale.storage.workspace import Workspace
+
+
+class ShardLogits(Protocol):
+    """Logits of all nodes of a sharded graph, on disk."""
+
+    @property
+    def graph(self) -> ShardedGraph:
+        """The sharded graph."""
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes, K."""
+
+    def logits(self, shard: int) -> FloatArray:
+        """Return a shard's logits at the source temperature, (n, K) float64."""
+
+    def logit_blocks(self, shard: int) -> list[FloatArray]:
+        """Return a shard's `logits` as the blocks that `graphtemper.scale.matching` reads."""
 
 
 @dataclass(frozen=True, eq=False)

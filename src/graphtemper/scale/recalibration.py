@@ -1,21 +1,23 @@
-"""Recalibration of a linear model on a sharded graph."""
+"""Recalibration of a model on a sharded graph."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import scipy
 
-from graphtemper._core.checks import check_instance
+from graphtemper._core.checks import check_instance, check_integer
 from graphtemper._core.source_digest import NOT_MEASURING, source_digest
 from graphtemper._core.stamps import stamp
 from graphtemper.card.card import SourceCard
 from graphtemper.card.format import to_json
+from graphtemper.card.reading import Reading
 from graphtemper.errors import InputError
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear_passes import LinearPasses
@@ -27,11 +29,14 @@ from graphtemper.scale.answering import (
     with_confidence,
     with_directory,
 )
-from graphtemper.scale.clean_pass import CleanPass, Run, clean_pass
+from graphtemper.scale.clean_pass import CleanPass, Run, ShardLogits, clean_pass
 from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.evidence.measure import Progress, measure, report
 from graphtemper.scale.evidence.sums import total
 from graphtemper.scale.matching import LogitRange, nearest_temperature
+from graphtemper.scale.modules.identity import module_numbers, stated_hops
+from graphtemper.scale.modules.module_reading import read_module
+from graphtemper.scale.modules.reach import Module
 from graphtemper.scale.probability_files import (
     require_parquet,
     write_answer,
@@ -40,7 +45,8 @@ from graphtemper.scale.probability_files import (
 from graphtemper.scale.storage.output_directory import draft_directory, locked_working_directory
 from graphtemper.scale.storage.shards import ShardedGraph
 from graphtemper.scale.storage.stage_directories import stage_directory
-from graphtemper.scale.storage.workspace import open_workspace
+from graphtemper.scale.storage.workspace import Workspace, open_workspace
+from graphtemper.signals.receptive_field import in_one_pass
 
 
 def recalibrate_shards(
@@ -53,17 +59,24 @@ def recalibrate_shards(
     seed: int = 0,
     workspace: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    hops: int | None = None,
+    logits: str | os.PathLike[str] | None = None,
 ) -> ShardedRecalibration:
-    """Recalibrate a linear model on every node of a sharded graph, within bounded memory.
+    """Recalibrate a model on every node of a sharded graph, within bounded memory.
 
     Evidence, accuracy, temperature and verdict are those of `graphtemper.recalibrate`: equal up to
     rounding where they are deterministic, and other draws of the same distributions where they are
     random. Labels, one temperature per node and class shares are not supported.
 
+    A linear model (`SIGN`, `SGC`) is propagated over all shards. Any other one, such as a wrapped
+    PyG module, runs on the exact receptive fields of blocks of nodes, and its evidence is measured
+    at a sample of nodes, as `recalibrate` does with given logits; up to 100,000 nodes it runs on
+    the whole graph.
+
     Parameters
     ----------
     model
-        The `SIGN` or `SGC` that the card was built for.
+        The model that the card was built for.
     graph
         The sharded target graph.
     card
@@ -84,6 +97,13 @@ def recalibrate_shards(
         to ``out``).
     progress
         Called with what is being done, and how much of the work is finished, in percent of 100.
+    hops
+        For a model that is not linear: the number of edges over which it reads, its layers
+        (default: found by a test).
+    logits
+        For a model that is not linear: its logits of all nodes, if they were already made, as a
+        file or a directory of Parquet files with one row per node in the order of the nodes (see
+        `graphtemper.scale.logits.logit_files`). The model then runs on a sample only.
 
     Examples
     --------
@@ -107,27 +127,43 @@ def recalibrate_shards(
     check_instance(graph, ShardedGraph, "graph", call)
     check_instance(card, SourceCard, "card", call)
     linear = _checked_model(model, graph, card)
+    if linear is not None and (hops is not None or logits is not None):
+        raise InputError("hops and logits are for models that are not linear; leave them out.")
+    if hops is not None:
+        check_integer(hops, "hops", 1)
     out, engine = Path(out).absolute(), engine or Serial()
     require_parquet()
-    name = run_identity(linear, graph, card, seed)
+    parts = (
+        linear_numbers(linear) if linear is not None else module_numbers(model, graph, hops, logits)
+    )
+    name = run_identity(parts, graph, card, seed)
     with (
         locked_working_directory(out) as working,
         open_workspace(stage_directory(working, workspace, name), graph.num_nodes) as stages,
         draft_directory(working, out) as draft,
     ):
-        report(progress, "running the model")
-        clean = clean_pass(engine, graph, linear, card.probe.temperature, stages)
-        run = Run(engine, stages, clean)
-        measured = measure(run, card.probe, seed, progress)
-        reading = card.read_evidence(
-            measured.evidence,
-            graph.num_nodes,
-            (measured.column_mean, measured.column_std),
-            flat=measured.logits.spread == 0.0,
-        )
+        clean: ShardLogits
+        if linear is not None:
+            clean, reading = _read_linear(engine, graph, linear, card, stages, seed, progress)
+            reasons, passes = [], None
+        else:
+            module = Module(graph, in_one_pass(model), seed)
+            found = read_module(
+                engine,
+                module,
+                card,
+                stages,
+                hops=stated_hops(model, hops),
+                logits=logits,
+                progress=progress,
+            )
+            clean, reading = found.stored, found.reading
+            reasons, passes = found.reasons, found.passes
         report(progress, "matching the temperature")
-        logit_range: LogitRange = total(run.map(partial(_logit_range, clean=clean)))
         shards, classes = len(graph.shards), clean.num_classes
+        logit_range: LogitRange = total(
+            engine.map(partial(_logit_range, clean=clean), range(shards))
+        )
 
         def match(accuracy: float) -> tuple[float, str]:
             work = partial(nearest_temperature, engine, shards, clean.logit_blocks, classes)
@@ -135,28 +171,49 @@ def recalibrate_shards(
             return temperature, note
 
         result = with_directory(answer(reading, match), out)
+        result = replace(result, reasons=[*result.reasons, *reasons], passes=passes)
         report(progress, "writing probabilities")
         write = partial(_write_shard, clean=clean, relative=1.0 / result.slope, folder=draft)
-        result = with_confidence(result, sum(run.map(write)) / graph.num_nodes)
+        after = sum(engine.map(write, range(shards))) / graph.num_nodes
+        result = with_confidence(result, after)
         write_answer(draft, result)
         if progress is not None:
             progress("finished", 100, 100)
     return result
 
 
-def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearPasses:
+def _read_linear(
+    engine: Engine,
+    graph: ShardedGraph,
+    linear: LinearPasses,
+    card: SourceCard,
+    stages: Workspace,
+    seed: int,
+    progress: Progress | None,
+) -> tuple[CleanPass, Reading]:
+    report(progress, "running the model")
+    clean = clean_pass(engine, graph, linear, card.probe.temperature, stages)
+    measured = measure(Run(engine, stages, clean), card.probe, seed, progress)
+    reading = card.read_evidence(
+        measured.evidence,
+        graph.num_nodes,
+        (measured.column_mean, measured.column_std),
+        flat=measured.logits.spread == 0.0,
+    )
+    return clean, reading
+
+
+def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearPasses | None:
+    """Return the passes of a linear model; None if the model is not linear."""
     linear = passes_of(model)
+    card.check(model, graph)
     if not isinstance(linear, LinearPasses):
-        raise InputError(
-            "a sharded graph needs a linear model (SIGN, SGC, or one whose fast_passes() returns "
-            "LinearPasses); write the logits of another model as Parquet and recalibrate those."
-        )
+        return None
     if card.probe.shared_splits:
         raise InputError(
-            "the card was built with a limited budget, which shards are not measured with; build "
-            "it with budget='thorough'."
+            "the card was built with a limited budget, which linear models on shards are not "
+            "measured with; build it with budget='thorough'."
         )
-    card.check(model, graph)
     if linear.num_classes != card.num_classes:
         raise InputError(
             f"the card is for {card.num_classes} classes but the model gives {linear.num_classes}."
@@ -164,22 +221,33 @@ def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> L
     return linear
 
 
-def _logit_range(shard: int, *, clean: CleanPass) -> LogitRange:
+def _logit_range(shard: int, *, clean: ShardLogits) -> LogitRange:
     return LogitRange.of(clean.logits(shard))
 
 
-def _write_shard(shard: int, *, clean: CleanPass, relative: float, folder: Path) -> float:
+def _write_shard(shard: int, *, clean: ShardLogits, relative: float, folder: Path) -> float:
     first, last, _ = clean.graph.shards[shard]
     block = (np.arange(first, last), probabilities_at(clean.logits(shard), relative))
     return write_probabilities(folder / f"part-{shard:05d}.parquet", [block])
 
 
-def run_identity(model: LinearPasses, graph: ShardedGraph, card: SourceCard, seed: int) -> str:
+def linear_numbers(model: LinearPasses) -> list[bytes]:
+    """Return what the passes of a linear model depend on."""
+    settings = [list(model.hops_used), model.operator, model.weights.shape]
+    return [
+        json.dumps(settings).encode(),
+        np.ascontiguousarray(model.weights).tobytes(),
+        np.ascontiguousarray(model.intercept).tobytes(),
+    ]
+
+
+def run_identity(model: list[bytes], graph: ShardedGraph, card: SourceCard, seed: int) -> str:
     """Return a digest of everything that the numbers of a run depend on.
 
-    This includes the source code of the library. A graph is identified by its manifest, and by the
-    sizes, times and inodes of its files, so that a file which was changed in place makes a new run.
-    Whether the files are as they were written is checked by `ShardedGraph.verify`.
+    This includes the source code of the library. ``model`` is what identifies the model, for
+    instance its weights. A graph is identified by its manifest, and by the sizes, times and inodes
+    of its files, so that a file which was changed in place makes a new run. Whether the files are
+    as they were written is checked by `ShardedGraph.verify`.
 
     Examples
     --------
@@ -191,17 +259,14 @@ def run_identity(model: LinearPasses, graph: ShardedGraph, card: SourceCard, see
     >>> model = SIGN(hops=1).fit(g, range(200))
     >>> card = SourceCard.build(model, g, range(200, 300), compositions=0)
     >>> graph = convert_graph(g, tempfile.mkdtemp() + "/g")
-    >>> len({run_identity(model.fast_passes(), graph, card, seed) for seed in (0, 0, 1)})
+    >>> len({run_identity([b"SIGN"], graph, card, seed) for seed in (0, 0, 1)})
     2
     """
     digest = hashlib.sha256()
     libraries = [source_digest(NOT_MEASURING), np.__version__, scipy.__version__]
-    settings = [list(model.hops_used), model.operator]
-    numbers = [*libraries, *settings, model.weights.shape, seed, COLUMNS_AT_ONCE]
     for part in (
-        json.dumps(numbers).encode(),
-        np.ascontiguousarray(model.weights).tobytes(),
-        np.ascontiguousarray(model.intercept).tobytes(),
+        json.dumps([*libraries, seed, COLUMNS_AT_ONCE]).encode(),
+        *model,
         to_json(card).encode(),
         repr(graph.shards).encode(),
         stamp(graph.files).text.encode(),

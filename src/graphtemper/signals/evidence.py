@@ -128,7 +128,7 @@ def measure(observation: Observation, probe: Probe, sample: Observation | None =
     if not observation.has_model:
         return basic
     basic = replace(basic, snr=_snr(observation))
-    return _with_model(observation if sample is None else sample, probe, basic)
+    return with_model(observation if sample is None else sample, probe, basic)
 
 
 def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64]) -> None:
@@ -143,7 +143,8 @@ def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64
         )
 
 
-def _with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
+def with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
+    """Add the measurements that need perturbed passes of the model to those of its logits."""
     if probe.shared_splits:
         return _with_shared_passes(observation, probe, basic)
     graph, nodes = observation.graph, observation.nodes

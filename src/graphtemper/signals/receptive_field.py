@@ -38,7 +38,7 @@ from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.signals import sampling
 from graphtemper.signals.covariances import centred
-from graphtemper.signals.fields import Field, InMemory, Reach, Whole, logits_on, relative_work
+from graphtemper.signals.graph_parts import Field, InMemory, Reach, Whole, logits_on, relative_work
 from graphtemper.signals.observation import Observation, Part
 from graphtemper.signals.passes import mixed
 
@@ -46,12 +46,10 @@ SMALL = 100_000
 """Up to this number of nodes the model runs on the whole graph, which is more precise."""
 SIZES = (2000, 1400, 1000, 700, 500)
 """Numbers of sampled nodes; the largest whose fields are not too large is used."""
-MOST_ROWS, MOST_LINKS = 400_000, 4_000_000
-"""Largest fields of a sample."""
+MOST_ROWS, MOST_LINKS, MOST_SHARE = 400_000, 4_000_000, 0.5
+"""Largest fields of a sample: nodes, links, and the share of the graph."""
 TESTED = 24
 """Nodes at which the depth is found."""
-# Largest share of the graph that fields of a sample may be.
-_MOST_SHARE = 0.5
 _DEEPEST = 12
 # Differences of logits, relative to their size, that rounding explains; and the share of nodes
 # that may differ by more, since sums over many neighbours round differently.
@@ -109,7 +107,7 @@ def draw(observation: Observation) -> Sample | None:
     tested = _drawn(observation, TESTED)
     for reach in reaches(whole):
         field = Field.of(whole, tested, reach)
-        if field is None or len(field.nodes) > _MOST_SHARE * graph.num_nodes:
+        if field is None or len(field.nodes) > MOST_SHARE * graph.num_nodes:
             break
         found = logits_on(predictor, field.graph)
         if found is None or not agree(found[field.rows(tested)], logits[tested]):
@@ -180,7 +178,7 @@ def sample(
     whole
         The graph.
     drawn
-        Returns a sample of so many nodes, sorted.
+        Returns a sample of a given number of nodes, sorted.
     predictor, reach
         The model, and how far it reads.
     moments
@@ -192,12 +190,7 @@ def sample(
         nodes = drawn(size)
         links = _to_neighbours(whole, nodes, seed)
         centre = np.unique(np.concatenate([nodes, links[:, 1]]))
-        reached = whole.ball(centre, reach.depth)
-        if reached is None or reached.size > min(MOST_ROWS, _MOST_SHARE * whole.num_nodes):
-            continue
-        inner = reached if reach.padded else whole.ball(centre, reach.depth - 1)
-        most = min(MOST_LINKS, _MOST_SHARE * whole.num_links)
-        if inner is None or whole.degrees(inner).sum() > most:
+        if not allowed(whole, centre, reach):
             continue
         field = Field.of(whole, centre, reach)
         if field is None:
@@ -215,6 +208,16 @@ def sample(
             num_links=len(links),
         )
     return None
+
+
+def allowed(whole: Whole, centre: Rows, reach: Reach) -> bool:
+    """Return whether the fields of some nodes are small enough to be read instead of the graph."""
+    reached = whole.ball(centre, reach.depth)
+    if reached is None or reached.size > min(MOST_ROWS, MOST_SHARE * whole.num_nodes):
+        return False
+    inner = reached if reach.padded else whole.ball(centre, reach.depth - 1)
+    most = min(MOST_LINKS, MOST_SHARE * whole.num_links)
+    return inner is not None and int(whole.degrees(inner).sum()) <= most
 
 
 def _drawn(observation: Observation, size: int) -> Rows:

@@ -120,8 +120,12 @@ def test_a_graph_without_edges(problem, tmp_path):
 
 
 def test_other_models_and_other_columns_are_refused(problem, tmp_path):
-    with pytest.raises(InputError, match="as Parquet and recalibrate"):
-        recalibrate_shards(lambda graph: None, problem.sharded, problem.card, tmp_path / "out")
+    for model, message in (
+        (lambda graph: None, "returned a NoneType"),
+        (lambda graph: graph.features[:, :4], "build a card for this one"),
+    ):
+        with pytest.raises(InputError, match=message):
+            recalibrate_shards(model, problem.sharded, problem.card, tmp_path / "out")
     narrow = convert_graph(Graph(features=np.ones((3, 2)), edges=[[0, 1]]), tmp_path / "narrow")
     with pytest.raises(InputError, match="12 feature columns but this one has 2"):
         recalibrate_shards(problem.model, narrow, problem.card, tmp_path / "out")

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
-from graphtemper.scale.clean_pass import CleanPass, Run
+from graphtemper.scale.clean_pass import Run, ShardLogits
 from graphtemper.scale.evidence.feature_moments import feature_moments, feature_snr
 from graphtemper.scale.evidence.logit_sums import LogitSums
 from graphtemper.scale.evidence.neighbours import (
@@ -61,7 +61,9 @@ class ShardedEvidence:
 
 
 @dataclass(frozen=True)
-class _NodeSums(Sums):
+class NodeSums(Sums):
+    """Sums over nodes of logit signals, and of the logarithm of the degree."""
+
     logits: LogitSums
     log_degree: float
 
@@ -72,7 +74,7 @@ def measure(run: Run, probe: Probe, seed: int, progress: Progress | None = None)
     Each step is a stage of the workspace, so a resumed run does not repeat it.
     """
     clean = run.clean
-    nodes: _NodeSums = total(run.map(partial(_node_sums, clean=clean, probe=probe)))
+    nodes: NodeSums = total(run.map(partial(node_sums, clean=clean, probe=probe)))
     stage, engine, graph = run.workspace.stage, run.engine, clean.graph
     report(progress, "means of the features")
     moments = stage("columns", lambda: [m.tolist() for m in feature_moments(engine, graph)])
@@ -108,7 +110,8 @@ def measure(run: Run, probe: Probe, seed: int, progress: Progress | None = None)
     return ShardedEvidence(evidence, mean, std, nodes.logits)
 
 
-def _node_sums(shard: int, *, clean: CleanPass, probe: Probe) -> _NodeSums:
+def node_sums(shard: int, *, clean: ShardLogits, probe: Probe) -> NodeSums:
+    """Return the sums of a shard's logits and degrees."""
     logits = clean.logits(shard)
     if not np.isfinite(logits).all():
         row = int(np.argmin(np.isfinite(logits).all(axis=1)))
@@ -119,4 +122,4 @@ def _node_sums(shard: int, *, clean: CleanPass, probe: Probe) -> _NodeSums:
     first, last, _ = clean.graph.shards[shard]
     check_logit_size(logits, range(first, last))
     degrees = clean.graph.degrees(shard)
-    return _NodeSums(LogitSums.of(logits, probe), float(signals.log_degree(degrees).sum()))
+    return NodeSums(LogitSums.of(logits, probe), float(signals.log_degree(degrees).sum()))

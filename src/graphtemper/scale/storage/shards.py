@@ -123,8 +123,13 @@ class ShardedGraph:
         return self.path / f"shard-{shard:05d}"
 
     def neighbours(self, shard: int) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
-        """Map a shard's ``indptr`` and ``indices``."""
-        return self._map(shard, "indptr.npy"), self._map(shard, "indices.npy")
+        """Map a shard's ``indptr`` and ``indices``, which are checked to fit together."""
+        indptr, indices = self._map(shard, "indptr.npy"), self._map(shard, "indices.npy")
+        if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+            raise FileError(
+                f"shard-{shard:05d}: indptr.npy does not fit indices.npy; convert again."
+            )
+        return indptr, indices
 
     def features(self, shard: int) -> Features:
         """Map a shard's features: an (n, F) array or a CSR matrix."""
@@ -147,10 +152,6 @@ class ShardedGraph:
         """
         first, last, _ = self.shards[shard]
         indptr, indices = self.neighbours(shard)
-        if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-            raise FileError(
-                f"shard-{shard:05d}: indptr.npy does not fit indices.npy; convert again."
-            )
         max_rows = max(VALUES_AT_ONCE // width, 1)
         start = 0
         while start < last - first:

@@ -53,6 +53,9 @@ class Whole(Protocol):
     def keys(self, nodes: NDArray[Any]) -> Keys:
         """Return the numbers by which nodes are drawn, see `graphtemper.signals.sampling`."""
 
+    def readable(self, rows: int, links: int) -> bool:
+        """Return whether a part of this size may be read at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
@@ -104,6 +107,10 @@ class InMemory:
         """See `Whole`."""
         return np.asarray(self.observation.node_keys[nodes])
 
+    def readable(self, rows: int, links: int) -> bool:
+        """See `Whole`."""
+        return True
+
 
 class Reach(NamedTuple):
     """How far a model reads: over how many edges, and whether it also needs the outer degrees."""
@@ -126,9 +133,12 @@ class Field:
         nodes = None if inner is None else whole.ball(inner, 1)
         if inner is None or nodes is None:
             return None
+        degrees = whole.degrees(nodes) if reach.padded else None
+        if degrees is not None and not whole.readable(nodes.size, int(degrees.sum())):
+            return None
         part = whole.part(nodes, inner)
-        if reach.padded:
-            part = _with_degrees(part, whole.degrees(nodes) - part.degrees)
+        if degrees is not None:
+            part = _with_degrees(part, degrees - part.degrees)
         return cls(part, nodes)
 
     def rows(self, nodes: Rows) -> Rows:
