@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphtemper import SourceCard, csbm, temperature
+from graphtemper import SourceCard, csbm, recalibrate, temperature
 from graphtemper.card import natural
 from graphtemper.card.size import MAX_BYTES
 from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.models import SIGN
+from graphtemper.signals.share_drift import column_sketch
 
 LEVELS = {"noise": (0.5, 1.5), "mask": (0.4,), "rewire": (0.3,), "drop": (0.5,)}
 
@@ -82,11 +83,53 @@ def test_environments_travel_with_the_card_and_old_cards_still_load(card, model,
     old = unsealed(card)
     del old["natural"]
     assert SourceCard.from_json(json.dumps(old)).natural == ()
+    older = unsealed(learned)
+    del older["natural"][0]["sketch"]
+    without = SourceCard.from_json(json.dumps(older))
+    assert without.natural[0].sketch is None
+    target = sample(4).replace(labels=None)
+    assert 0.0 < recalibrate(model, target, without).accuracy.value < 1.0
+
+
+def test_feature_means_are_kept_with_noise(card, model):
+    """The sketch is near that of the environment's feature means, and not equal to it."""
+    other = sample(2)
+    item = card.learn(model, other).natural[0]
+    exact = column_sketch(other.features.mean(axis=0), card.probe.column_std)
+    assert item.sketch is not None
+    assert 4 <= len(item.sketch) <= natural.SKETCH_SIZE
+    off = np.array(item.sketch) - exact[: len(item.sketch)]
+    assert 0.3 / np.sqrt(300) < np.sqrt((off**2).mean()) < 3.0 / np.sqrt(300)
+
+
+def test_environments_like_the_target_count_for_more(card, model):
+    """Of two kinds of environments, the answer follows those with the target's feature means."""
+    rng = np.random.default_rng(0)
+
+    def place(seed, moved):
+        graph = sample(seed)
+        labels = graph.labels.copy()
+        wrong = rng.random(300) < (0.35 if moved else 0.0)
+        labels[wrong] = 1 - labels[wrong]
+        return graph.replace(features=graph.features + 0.6 * moved, labels=labels)
+
+    learned = card
+    for seed in range(2, 8):
+        learned = learned.learn(model, place(seed, seed % 2), name=str(seed))
+    still, moved = (recalibrate(model, place(20, kind), learned).accuracy for kind in (0, 1))
+    assert moved.value < still.value - 0.1
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("accuracy", 1.5), ("num_nodes", 0), ("when", [1]), ("signals", [0.0]), ("count", 0)],
+    [
+        ("accuracy", 1.5),
+        ("num_nodes", 0),
+        ("when", [1]),
+        ("signals", [0.0]),
+        ("count", 0),
+        ("sketch", [1e9]),
+    ],
 )
 def test_a_damaged_environment_is_named(card, model, key, value):
     content = unsealed(card.learn(model, sample(2)))

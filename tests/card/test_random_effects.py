@@ -1,13 +1,15 @@
-"""Random effects over labelled environments, against independent quadrature and simulation."""
+"""Random effects over labelled environments, against independent kriging and simulation."""
 
 import numpy as np
 import pytest
-from scipy.integrate import dblquad
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from graphtemper.card.random_effects import (
     Constants,
     Environments,
     conformal_interval,
+    distances,
     expect,
     fit,
     mixing_weight,
@@ -16,90 +18,121 @@ from graphtemper.card.random_effects import (
 C = Constants()
 
 
-def known(truth, confidence, atlas, ages=None, nodes=1000):
+def known(truth, confidence, atlas, places=None, nodes=1000, ordered=False):
+    """Return environments; ``places`` are theirs and the new one's on a line, all alike if None."""
     truth, confidence, atlas = (np.asarray(one, dtype=float) for one in (truth, confidence, atlas))
     variance = np.full(truth.size, 4.0 / nodes)
-    return Environments(truth, variance, np.column_stack([confidence, atlas]), ages)
+    line = np.zeros(truth.size + 1) if places is None else np.asarray(places, dtype=float)
+    apart = distances([line[:, None]])
+    return Environments(truth, variance, np.column_stack([confidence, atlas]), apart, ordered)
 
 
-def test_the_posterior_mean_is_that_of_adaptive_quadrature():
-    gaps, variance = np.array([-1.2, -0.3, 0.1]), np.array([0.02, 0.1, 0.01])
+def test_the_next_gap_is_that_of_kriging():
+    """Without strange environments, scikit-learn's Gaussian process gives the same answer."""
+    gaps, variance = np.array([-0.5, -0.1, 0.1]), np.array([0.02, 0.1, 0.01])
+    places = np.array([0.0, 1.0, 2.5])
+    kernel = np.exp(-0.5 * (places[:, None] - places) ** 2 / C.reach**2)
+    centre = gaps - gaps.mean()
+    degrees = 2.0 * C.own_share + (1.0 - C.own_share) * (3.0 - kernel.sum() / 3.0)
+    total = (C.spread_count * C.spread**2 + centre @ centre) / (C.spread_count + degrees)
+    own, similar = C.own_share * total, (1.0 - C.own_share) * total
+    covariance = ConstantKernel(C.mean_scale**2) + ConstantKernel(similar) * RBF(C.reach)
+    peer = GaussianProcessRegressor(covariance, alpha=variance + own, optimizer=None)
+    peer.fit(places[:, None], gaps - C.mean)
+    mean, deviation = peer.predict([[0.7]], return_std=True)
+    similarity = np.exp(-0.5 * (places - 0.7) ** 2 / C.reach**2)
+    found = fit(gaps, variance, kernel).next_gap(similarity, variance=0.05)
+    assert found[0] == pytest.approx(C.mean + mean[0], abs=1e-9)
+    assert found[1] == pytest.approx(np.sqrt(deviation[0] ** 2 + own + 0.05), abs=1e-9)
 
-    def student(value):  # up to a constant, with 4 degrees of freedom
-        return (1.0 + value * value / 4.0) ** -2.5
 
-    def density(mean, log_spread):
-        scale = np.sqrt(np.exp(2.0 * log_spread) + variance)
-        prior = np.exp(-0.5 * ((log_spread - np.log(C.spread)) / C.spread_range) ** 2)
-        likelihood = np.prod(student((gaps - mean) / scale) / scale)
-        return student((mean - C.mean) / C.mean_scale) * prior * likelihood
-
-    low, high = (np.log(C.spread) + step * C.spread_range for step in (-4.0, 4.0))
-    limits = (low, high, -8.0, 8.0)
-    mass, _ = dblquad(density, *limits, epsabs=1e-7)
-    first, _ = dblquad(lambda m, s: m * density(m, s), *limits, epsabs=1e-7)
-    assert fit(gaps, variance, np.ones(3)).mean == pytest.approx(first / mass, abs=0.01)
+def test_residuals_are_those_of_leaving_an_environment_out():
+    gaps, variance = np.array([-0.5, 0.1]), np.array([0.02, 0.05])
+    effects = fit(gaps, variance, np.array([[1.0, 0.3], [0.3, 1.0]]))
+    own = effects.own
+    shared = C.mean_scale**2 + effects.common[1] * 0.3
+    for place, other in ((0, 1), (1, 0)):
+        total = C.mean_scale**2 + effects.common[1] + own + variance[other]
+        expected = C.mean + shared / total * (gaps[other] - C.mean)
+        assert effects.residuals[place] == pytest.approx(gaps[place] - expected)
 
 
-def test_the_next_gap_has_the_quantiles_of_simulated_environments():
-    gaps, variance = np.array([-1.2, -0.3, 0.1]), np.array([0.02, 0.1, 0.01])
-    effects, rng = fit(gaps, variance, np.ones(3)), np.random.default_rng(0)
-    cells = rng.choice(effects.mass.size, 200_000, p=effects.mass.ravel())
-    row, column = np.unravel_index(cells, effects.mass.shape)
-    scale = np.sqrt(effects.spreads[column] ** 2 + 0.05)
-    drawn = effects.means[row] + scale * rng.standard_t(4, cells.size)
-    np.testing.assert_allclose(
-        effects.next_gap(0.05), np.quantile(drawn, (0.05, 0.5, 0.95)), atol=0.03
+def test_similar_environments_count_for_more():
+    truth = np.array([2.0, 2.1, 0.4, 0.5])
+    estimates = np.full(4, 2.0)
+    near = [
+        expect(
+            known(truth, estimates, estimates, [0.0, 0.1, 5.0, 5.1, place]), np.full(2, 2.0), 0.0
+        )
+        for place in (0.05, 5.05)
+    ]
+    far = expect(
+        known(truth, estimates, estimates, [0.0, 0.1, 5.0, 5.1, 50.0]), np.full(2, 2.0), 0.0
     )
+    assert near[0].centre > far.centre + 0.2 > near[1].centre + 0.4
+    assert near[0].deviation < far.deviation
 
 
-def test_leaving_an_environment_out_is_fitting_without_it():
-    gaps, variance = np.array([-1.2, -0.3, 0.1]), np.full(3, 0.02)
-    without = fit(gaps, variance, np.ones(3)).means_without_each()
-    for place in range(3):
-        rest = np.delete(gaps, place)
-        direct = fit(rest, variance[:2], np.ones(2)).mean
-        assert without[place] == pytest.approx(direct, abs=0.01)
+def test_intervals_cover_gaps_drawn_from_the_model():
+    rng, hits = np.random.default_rng(0), []
+    for _ in range(400):
+        places = rng.uniform(0.0, 3.0, 7)
+        apart = distances([places[:, None]])
+        kernel = np.exp(-0.5 * apart / C.reach**2)
+        total = C.spread**2
+        covariance = C.mean_scale**2 + (1.0 - C.own_share) * total * kernel
+        covariance += np.eye(7) * (C.own_share * total + 0.01)
+        gaps = rng.multivariate_normal(np.full(7, C.mean), covariance)
+        both = np.full((6, 2), 1.0)
+        expected = expect(
+            Environments(1.0 + gaps[:6], np.full(6, 0.01), both, apart), both[0], 0.01
+        )
+        hits.append(expected.low <= 1.0 + gaps[6] <= expected.high)
+    assert 0.87 <= np.mean(hits) <= 0.95
 
 
-@pytest.mark.parametrize("count", [9, 14, 25])
+@pytest.mark.parametrize("count", [9, 14])
 def test_the_conformal_interval_covers_exchangeable_environments(count):
-    rng = np.random.default_rng(count)
-    draws = -rng.gamma(0.5, 2.0, (1500, count + 1))  # skewed, with a long tail
-    hits = []
-    for row in draws:
-        low, high = conformal_interval(row[:-1])
-        hits.append(low <= row[-1] <= high)
-    assert 0.88 <= np.mean(hits) <= 0.985
+    rng, hits = np.random.default_rng(count), []
+    for _ in range(120):
+        places = rng.normal(size=count + 1)
+        truth = 1.0 - rng.gamma(0.5, 2.0, count + 1)  # skewed, with a long tail
+        estimates = rng.normal(1.0, 0.5, (count + 1, 2))
+        apart = distances([places[:, None]])
+        environments = Environments(truth[:-1], np.full(count, 0.01), estimates[:-1], apart)
+        candidates = np.linspace(-20.0, 10.0, 61)
+        low, high = conformal_interval(environments, estimates[-1], 0.01, candidates)
+        hits.append(low <= truth[-1] <= high)
+    assert 0.86 <= np.mean(hits) <= 0.99
 
 
 def test_the_better_estimate_gets_the_weight():
     rng = np.random.default_rng(0)
     truth = rng.normal(0.5, 1.0, 10)
     good, bad = truth + 0.3 + rng.normal(0.0, 0.05, 10), rng.normal(1.5, 0.5, 10)
-    ones = np.ones(10)
-    assert mixing_weight(known(truth, bad, good), ones) > 0.9
-    assert mixing_weight(known(truth, good, bad), ones) < 0.1
-    expected = expect(known(truth, bad, good), np.array([1.5, 0.8]), 0.01)
-    assert expected.centre == pytest.approx(0.5, abs=0.1)
+    places = rng.normal(size=11)
+    assert mixing_weight(known(truth, bad, good, places)) > 0.9
+    assert mixing_weight(known(truth, good, bad, places)) < 0.1
+    expected = expect(known(truth, bad, good, places), np.array([1.5, 0.8]), 0.01)
+    assert expected.centre == pytest.approx(0.5, abs=0.15)
 
 
 def test_one_environment_moves_the_answer_part_of_the_way():
-    one = known([0.0], [2.0], [2.0])
+    one = known([0.0], [2.0], [2.0], [0.0, 1.0])
     expected = expect(one, np.array([2.0, 2.0]), 0.01)
     assert 0.3 < expected.centre < 2.0 + C.mean
     assert not expected.exchangeable
 
 
-def test_a_wrong_environment_widens_the_answer_and_does_not_move_it_far():
+def test_a_wrong_environment_is_named_and_does_not_move_the_answer_far():
     rng = np.random.default_rng(1)
     truth = 1.0 + rng.normal(0.0, 0.15, 7)
-    estimates = np.full(7, 1.5)
-    clean = expect(known(truth, estimates, estimates), np.array([1.5, 1.5]), 0.01)
+    estimates, places = np.full(7, 1.5), rng.normal(size=9)
+    clean = expect(known(truth, estimates, estimates, places[:8]), np.array([1.5, 1.5]), 0.01)
     poisoned = np.concatenate([truth, [-4.0]])
     both = np.full(8, 1.5)
-    answer = expect(known(poisoned, both, both), np.array([1.5, 1.5]), 0.01)
-    assert abs(answer.centre - clean.centre) < 0.15
+    answer = expect(known(poisoned, both, both, places), np.array([1.5, 1.5]), 0.01)
+    assert abs(answer.centre - clean.centre) < 0.25
     assert answer.deviation > clean.deviation
     assert clean.outlier is None
     assert answer.outlier == 7
@@ -107,8 +140,11 @@ def test_a_wrong_environment_widens_the_answer_and_does_not_move_it_far():
 
 def test_recent_environments_count_for_more():
     truth = np.array([2.0] * 6 + [0.5] * 3)
-    estimates, ages = np.full(9, 2.0), np.arange(8.0, -1.0, -1.0)
-    ordered = expect(known(truth, estimates, estimates, ages), np.array([2.0, 2.0]), 0.01)
+    estimates = np.full(9, 2.0)
+    steps = np.arange(10.0)
+    ordered = expect(
+        known(truth, estimates, estimates, steps, ordered=True), np.array([2.0, 2.0]), 0.01
+    )
     plain = expect(known(truth, estimates, estimates), np.array([2.0, 2.0]), 0.01)
     assert ordered.centre < plain.centre - 0.2
     assert plain.exchangeable
@@ -118,15 +154,18 @@ def test_recent_environments_count_for_more():
 def test_a_small_target_has_a_wider_interval_than_the_environments_have():
     """Ten large environments say little about a count over a few nodes."""
     rng = np.random.default_rng(2)
-    estimates = np.column_stack([np.full(10, 1.0), np.full(10, 1.0)])
-    known = Environments(
-        truth=1.0 + 0.02 * rng.standard_normal(10),
-        variance=np.full(10, 0.001),
-        estimates=estimates,
-        ages=None,
-    )
-    large, small = (expect(known, estimates[0], variance) for variance in (0.001, 0.25))
+    truth, ones = 1.0 + 0.02 * rng.standard_normal(10), np.ones(10)
+    environments = known(truth, ones, ones, rng.normal(size=11), nodes=4000)
+    large, small = (expect(environments, np.ones(2), variance) for variance in (0.001, 0.25))
     assert large.exchangeable
     assert small.exchangeable
-    assert large.high - large.low < 0.2
     assert small.high - small.low > 2 * 1.6 * 0.5
+    assert large.high - large.low < small.high - small.low
+
+
+def test_views_are_measured_in_their_own_units():
+    rng = np.random.default_rng(3)
+    one, other = rng.normal(size=(5, 2)), rng.normal(size=(5, 3))
+    np.testing.assert_allclose(distances([one, other]), distances([100.0 * one, other]))
+    constant = np.ones((5, 1))
+    assert not distances([constant]).any()

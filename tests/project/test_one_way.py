@@ -21,7 +21,6 @@ FOLDERS = (ROOT / "src" / "graphtemper", ROOT / "research" / "src" / "graphtempe
 SOFTMAX_ELSEWHERE = {
     "graphtemper/theory/heterogeneity.py": "weights of a quadrature",
     "graphtemper/theory/many_classes.py": "weights of a quadrature",
-    "graphtemper/card/random_effects.py": "the mass of a posterior on a grid",
     "graphtemper/recalibration/few_labels.py": "the probability of one class, at many temperatures",
     "graphtemper/theory/aggregated_law.py": "weights of a binomial distribution",
 }

@@ -192,7 +192,15 @@ def learn(
     known = card.natural
     label = str(name or _free_name(graph.name or f"environment {len(known) + 1}", card))[:200]
     moment = natural.checked_when(when)
-    measured = natural.measure(card.probe, card.reference, predictor, graph, nodes, label, moment)
+    probe = card.probe
+    measured = natural.measure(probe, card.reference, predictor, graph, nodes, label, moment)
+    if measured.sketch is not None:
+        secret = privacy.secret_seed(probe.seed, *select_labelled(graph, nodes))
+        size, most = measured.num_nodes, natural.SKETCH_SIZE
+        exact = np.array(measured.sketch)
+        noisy, _ = privacy.noisy_sketch(exact, size, probe.column_std, secret, most)
+        kept = noisy.clip(-natural.FARTHEST, natural.FARTHEST).tolist()
+        measured = replace(measured, sketch=tuple(kept))
     grown = natural.added(known, at_file_precision(replace(card, natural=(measured,))).natural[0])
     while len(grown) > natural.MOST_ENVIRONMENTS:
         grown = natural.merge_oldest(grown)

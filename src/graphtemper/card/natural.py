@@ -11,14 +11,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature
+from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.card.random_effects import Environments
+from graphtemper.card.random_effects import Environments, distances
 from graphtemper.card.response import Response
 from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals
 from graphtemper.errors import GraphTemperWarning, InputError
@@ -27,11 +29,16 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.share_drift import column_sketch
 
 FEWEST_NODES = 10
 """Fewer labelled nodes than this say nothing about an environment."""
 MOST_ENVIRONMENTS = 40
 """When a card has more labelled environments than this, the two oldest are merged into one."""
+SKETCH_SIZE = 32
+"""Most random combinations of feature means that a card keeps of an environment."""
+FARTHEST = 1e3
+"""Combinations of feature means count as no farther from the source's than this."""
 When = str | float
 # Where every prediction is right or wrong, the likeliest temperature is 0 or infinite.
 _TEMPERATURES = (1e-3, 1e3)
@@ -56,6 +63,8 @@ class LabelledEnvironment:
         The signals, measured without labels and read against the card.
     count
         Number of environments that were merged into this one.
+    sketch
+        Random combinations of the means of the feature columns, with noise; None if unknown.
     """
 
     name: str
@@ -66,6 +75,7 @@ class LabelledEnvironment:
     temperature: float
     signals: dict[str, float]
     count: int = 1
+    sketch: tuple[float, ...] | None = None
 
     @property
     def truth(self) -> float:
@@ -96,7 +106,8 @@ def measure(
 ) -> LabelledEnvironment:
     """Run a frozen model in a labelled environment and keep aggregates.
 
-    ``probe`` and ``reference`` are those of the card, ``nodes`` labelled nodes of the graph.
+    ``probe`` and ``reference`` are those of the card, ``nodes`` labelled nodes of the graph. The
+    sketch has no noise yet.
     """
     if not callable(predictor):
         raise InputError("an environment is measured with the model; pass it in place of logits.")
@@ -116,6 +127,7 @@ def measure(
         confidence=float(coarse_share(measured.confidence, size)),
         temperature=coarse_log(float(np.clip(optimum, *_TEMPERATURES)), size),
         signals=coarse_signals(evidence.read(measured, reference), size),
+        sketch=tuple(column_sketch(observation.own_moments[0], probe.column_std).tolist()),
     )
 
 
@@ -238,30 +250,61 @@ def merge_oldest(
         temperature=float(np.exp(mean(np.log(first.temperature), np.log(second.temperature)))),
         signals={key: mean(value, second.signals[key]) for key, value in first.signals.items()},
         count=count,
+        sketch=_mean_sketch(first.sketch, second.sketch, share),
     )
     return (merged, *rest)
 
 
+def _mean_sketch(
+    one: tuple[float, ...] | None, other: tuple[float, ...] | None, share: float
+) -> tuple[float, ...] | None:
+    if one is None or other is None:
+        return None
+    pairs = zip(one, other, strict=False)  # the shorter one decides
+    return tuple(share * first + (1.0 - share) * second for first, second in pairs)
+
+
 def as_arrays(
-    environments: Sequence[LabelledEnvironment], response: Response, accuracy: float
+    environments: Sequence[LabelledEnvironment],
+    response: Response,
+    accuracy: float,
+    signals: dict[str, float],
+    sketch: Sequence[float] | None,
 ) -> Environments:
     """Return environments as arrays, with the atlas's estimate in each.
 
-    ``accuracy`` is the source's.
+    ``accuracy`` is the source's; ``signals`` and ``sketch`` are those of a new environment, to
+    which the distances are measured: by signals, by feature means, and by steps in time where there
+    is an order.
     """
     start = log_odds(accuracy)
     estimates = [
         (log_odds(item.confidence), start + response.predict(item.signals)[0])
         for item in environments
     ]
-    ages = None
-    if environments[-1].when is not None:
-        # Environments of the same time are equally old; those without a time are the oldest.
-        times = [item.when for item in environments]
-        ages = np.array([len(set(times[place:])) - 1.0 for place in range(len(times))])
+    rows = [*(item.signals for item in environments), signals]
+    views = [np.array([response.coordinates(row) for row in rows])]
+    sketches = [one for one in (*(item.sketch for item in environments), sketch) if one is not None]
+    if len(sketches) == len(rows):
+        size = min(len(one) for one in sketches)
+        views.append(np.array([one[:size] for one in sketches]))
+    ordered = environments[-1].when is not None
+    if ordered:
+        views.append(_steps(environments)[:, None])
     return Environments(
         truth=np.array([item.truth for item in environments]),
         variance=np.array([item.variance for item in environments]),
         estimates=np.array(estimates),
-        ages=ages,
+        distances=distances(views),
+        ordered=ordered,
     )
+
+
+def _steps(environments: Sequence[LabelledEnvironment]) -> FloatArray:
+    """Return the places in time of environments in order, and of a new one after all of them.
+
+    Environments of the same time have the same place; those without a time are the oldest.
+    """
+    times = [item.when for item in environments]
+    moves = [one != other for one, other in pairwise(times)]
+    return np.cumsum([0.0, *moves, 1.0])

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphtemper.card.fields import Field
-from graphtemper.card.natural import LabelledEnvironment, When, in_order
+from graphtemper.card.natural import (
+    FARTHEST,
+    SKETCH_SIZE,
+    LabelledEnvironment,
+    When,
+    in_order,
+)
 
 _MOST = 1000
 
@@ -51,7 +57,15 @@ def _labelled_environment(
             if name in names
         },
         count=field["count"].count(1, 10**9),
+        sketch=_sketch(field.get("sketch")),
     )
+
+
+def _sketch(field: Field | None) -> tuple[float, ...] | None:
+    """Read the sketch of feature means; cards of earlier versions have none."""
+    if field is None or field.value is None:
+        return None
+    return tuple(item.number(-FARTHEST, FARTHEST) for item in field.items(1, SKETCH_SIZE))
 
 
 def _when(field: Field) -> When | None:

@@ -247,17 +247,28 @@ def coarse_baseline(
 ) -> DriftBaseline:
     """Return a baseline with a shorter sketch that carries noise, and rounded recalls."""
     n = exact.num_nodes
-    # More numbers than columns would average the noise out.
-    most = min(SKETCH_SIZE, max(int((column_std > 0.0).sum()), 1))
-    size = min(max(int((1.0 + _LEAST_NOISE) * LEAK * n), _LEAST_SKETCH), most)
-    extra = max(_LEAST_NOISE, size / (LEAK * n) - 1.0)
-    noise = stream(secret, "feature sketch").standard_normal(size)
+    sketch, extra = noisy_sketch(exact.sketch, n, column_std, secret)
     return DriftBaseline(
-        sketch=exact.sketch[:size] + noise * np.sqrt(extra / n),
+        sketch=sketch,
         num_nodes=max(int(n / (1.0 + extra)), 1),
         separation=coarse_log(exact.separation, n),
         recalls=_coarse_recalls(exact.recalls, labels),
     )
+
+
+def noisy_sketch(
+    exact: FloatArray, count: int, column_std: FloatArray, secret: int, most: int = SKETCH_SIZE
+) -> tuple[FloatArray, float]:
+    """Return a shorter sketch with noise, and the noise in units of the sampling variance.
+
+    ``exact`` holds means over ``count`` nodes; at most ``most`` numbers of it are kept.
+    """
+    # More numbers than columns would average the noise out.
+    most = min(most, max(int((column_std > 0.0).sum()), 1))
+    size = min(max(int((1.0 + _LEAST_NOISE) * LEAK * count), _LEAST_SKETCH), most)
+    extra = max(_LEAST_NOISE, size / (LEAK * count) - 1.0)
+    noise = stream(secret, "feature sketch").standard_normal(size)
+    return exact[:size] + noise * np.sqrt(extra / count), extra
 
 
 def _coarse_recalls(exact: FloatArray, labels: NDArray[np.int64]) -> FloatArray:

@@ -1,31 +1,28 @@
-r"""Random effects over labelled environments: what the next one may be like.
+r"""Random effects: what labelled environments let expect in the next one.
 
-An estimate made without labels misses the log-odds :math:`y_e` of the accuracy in environment e by
-a gap :math:`g_e = y_e - b_e`. Gaps vary between environments around a common mean,
+Two estimates of the log-odds of the accuracy need no labels: mean confidence and the atlas. In a
+labelled environment e their *gap* to the truth is known. With :math:`x_e` what is known of the
+environment without labels, gaps are described by
 
-.. math:: g_e \sim t_4\big(\mu, \sqrt{\tau^2 + s_e^2}\big), \qquad
-          \mu \sim t_4(m, s), \qquad \log\tau \sim N(\log\tau_0, r^2),
+.. math:: \gamma_e = \mu + f(x_e) + \epsilon_e + s_e,
 
-with the sampling variance :math:`s_e^2` of the accuracy counted there. The tails make one
-environment with wrong labels widen the answer without moving it far; the prior, whose constants are
-those of shifts between natural graphs, lets a single environment help. The gap of a new environment
-has the predictive distribution of this model, by quadrature over :math:`(\mu, \tau)`.
+a mean :math:`\mu \sim N(m, c^2)`; a part f that environments share the more, the more alike they
+are; a part :math:`\epsilon` of each environment's own; and the sampling error s of its accuracy. f
+is a Gaussian process with the kernel :math:`\exp(-d^2 / 2r^2)`, where d is the distance of two
+environments in units of the median distance (`distances`). The variance of
+:math:`f + \epsilon` is that of the gaps, shrunk towards a usual one. The expectation of the gap of
+a new environment is then kriging: a mean of the known gaps in which similar environments count for
+more (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, 2006, chapter 2).
 
-Two estimates can be corrected: the atlas's and mean confidence. Which of them varies less between
-environments differs from problem to problem, so they are mixed with the weight that minimises their
-leave-one-environment-out error, plus a penalty that holds the weight near its usual value when
-there are few environments (stacking; Wolpert 1992).
-
-From nine environments on, an interval can be valid without the model. If the environments and the
-new one are exchangeable, every candidate for the new accuracy is kept whose gap is not among the
-largest tenth of the m + 1 (full conformal prediction; Vovk et al. 2005, with the environment as
-unit as in Lee, Barber and Willett 2023).
+An environment with wrong labels must not decide. Each counts with the weight
+:math:`\min(1, (\nu + 1) / (\nu + z^2))` of a Student t, where z is the residual of its gap if it is
+left out, in standard deviations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -38,7 +35,9 @@ _TAILS = 4.0
 _LEVEL = 0.90
 # An environment is named if it lies this many deviations off and there are others to compare with.
 _STRANGE, _FEWEST_TO_COMPARE = 4.0, 3
-_MEANS, _SPREADS, _CANDIDATES = 161, 11, 161
+_ROUNDS = 4
+# Candidates for the accuracy of a new environment, and how many deviations off the farthest is.
+_CANDIDATES, _FARTHEST = 81, 6.0
 
 
 @dataclass(frozen=True)
@@ -48,24 +47,27 @@ class Constants:
     Attributes
     ----------
     mean, mean_scale
-        Location and scale of the mean gap: models are over-confident elsewhere.
-    spread, spread_range
-        Median of the spread between environments, and the deviation of its logarithm.
+        Mean and deviation of the mean gap: models are over-confident elsewhere.
+    spread, spread_count
+        Usual deviation between environments, and how many environments that is worth.
+    reach
+        Distance, in median distances, at which environments have 60 % of the similar part alike.
+    own_share
+        Share of the variance between environments that even similar ones do not have in common.
     atlas_weight, unmoved_weight, ridge
         The usual weight of the atlas's estimate where feature means have moved, and where they have
         not, as under the shifts that the atlas knows; and the penalty that holds it there.
-    half_life
-        Environments in order of time after which one counts half as much.
     """
 
     mean: float = -0.2
     mean_scale: float = 0.5
-    spread: float = 0.4
-    spread_range: float = 0.5
+    spread: float = 0.6
+    spread_count: float = 3.0
+    reach: float = 0.7
+    own_share: float = 1.0 / 3.0
     atlas_weight: float = 0.15
     unmoved_weight: float = 0.85
     ridge: float = 0.6
-    half_life: float = 3.0
 
     def at(self, moved: float) -> Constants:
         """Return the constants for a target whose feature means have moved so far, from 0 to 1.
@@ -92,120 +94,134 @@ class Environments:
         Log-odds of the accuracy, and their sampling variance.
     estimates : (m, 2) array
         Log-odds of the accuracy by mean confidence and by the atlas, made without labels.
-    ages : (m,) array or None
-        How many environments are later, if there is an order in time.
+    distances : (m + 1, m + 1) array
+        Squared distances between the environments and, in the last row and column, the new one.
+    ordered
+        Whether they are in order of time.
     """
 
     truth: FloatArray
     variance: FloatArray
     estimates: FloatArray
-    ages: FloatArray | None = None
+    distances: FloatArray
+    ordered: bool = False
+
+
+def distances(views: Sequence[FloatArray]) -> FloatArray:
+    """Return squared distances between rows, on average over views that have one row for each.
+
+    Each view is measured in units of its own median distance.
+
+    Examples
+    --------
+    >>> near = np.array([[0.0], [1.0], [10.0]])
+    >>> distances([near, near]).round(2).tolist()
+    [[0.0, 0.01, 1.23], [0.01, 0.0, 1.0], [1.23, 1.0, 0.0]]
+    """
+    total = np.zeros((len(views[0]), len(views[0])))
+    for view in views:
+        square = ((view[:, None, :] - view[None, :, :]) ** 2).sum(axis=2)
+        usual = float(np.median(square[np.triu_indices(len(view), 1)]))
+        total += square / usual if usual > 0.0 else square > 0.0
+    return total / len(views)
 
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """The posterior of mean and spread of the gaps, as masses on a grid.
+    """Gaps of some environments, explained: the kriging weights for any other.
 
-    ``shares`` holds the logarithm of each environment's likelihood (m, means, spreads), which
-    allows leaving one out.
+    Attributes
+    ----------
+    mean
+        Mean of the mean gap before any environment.
+    common, own
+        Variance of the mean gap and of the similar part; variance of an environment's own part.
+    weighted : (m,) array
+        Inverse covariance of the gaps times their deviation from the mean.
+    inverse : (m, m) array
+        Inverse covariance of the gaps.
+    residuals, deviations : (m,) arrays
+        How far each gap is from what the others let expect, and the deviation of that.
     """
 
-    means: FloatArray
-    spreads: FloatArray
-    start: FloatArray
-    shares: FloatArray
+    mean: float
+    common: tuple[float, float]
+    own: float
+    weighted: FloatArray
+    inverse: FloatArray
+    residuals: FloatArray
+    deviations: FloatArray
 
-    @cached_property
-    def mass(self) -> FloatArray:
-        """The posterior mass at every mean and spread."""
-        return _normalised(self.start + self.shares.sum(axis=0))
+    def next_gap(self, similarity: FloatArray, variance: float) -> tuple[float, float]:
+        """Return the mean and the deviation of the gap of a new environment.
 
-    @property
-    def mean(self) -> float:
-        """The posterior mean of the mean gap."""
-        return float((self.means[:, None] * self.mass).sum())
-
-    def means_without_each(self) -> FloatArray:
-        """Return the posterior mean of the mean gap without each environment, (m,)."""
-        rest = self.start + self.shares.sum(axis=0) - self.shares
-        return np.array([float((self.means[:, None] * _normalised(one)).sum()) for one in rest])
-
-    def strangeness(self, gaps: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return how many deviations each gap lies from what the others let expect, (m,)."""
-        rest = self.start + self.shares.sum(axis=0) - self.shares
-        found = []
-        for gap, own, one in zip(gaps, variance, rest, strict=True):
-            mass = _normalised(one)
-            centre = float((self.means[:, None] * mass).sum())
-            square = (self.means[:, None] - centre) ** 2 + self.spreads**2 + own
-            found.append(abs(gap - centre) / float(np.sqrt((mass * square).sum())))
-        return np.array(found)
-
-    def next_gap(self, variance: float) -> tuple[float, float, float]:
-        """Return the 5 %, 50 % and 95 % quantiles of the gap of a new environment.
-
-        ``variance`` is the sampling variance of the accuracy there.
+        ``similarity`` is its kernel with the known ones (m,), ``variance`` the sampling variance of
+        the accuracy there.
         """
-        scale = np.sqrt(self.spreads**2 + variance)
-        centre = self.mean
-        square = (self.means[:, None] - centre) ** 2 + 2.0 * scale**2
-        reach = 5.0 * float(np.sqrt((self.mass * square).sum()))
-        x = np.linspace(centre - reach, centre + reach, _CANDIDATES)
-        below = np.array(
-            [float((self.mass * _t_cdf((one - self.means[:, None]) / scale)).sum()) for one in x]
-        )
-        low, middle, high = np.interp((0.05, 0.5, 0.95), below, x)
-        return float(low), float(middle), float(high)
+        shared = self.common[0] + self.common[1] * similarity
+        known = float(shared @ self.inverse @ shared)
+        left = max(sum(self.common) - known, 0.0) + self.own + variance
+        return self.mean + float(shared @ self.weighted), float(np.sqrt(left))
 
 
 def fit(
-    gaps: FloatArray, variance: FloatArray, weights: FloatArray, constants: Constants = CONSTANTS
+    gaps: FloatArray,
+    variance: FloatArray,
+    similarity: FloatArray,
+    constants: Constants = CONSTANTS,
 ) -> Effects:
-    """Return the posterior of the mean and the spread of gaps, each counted with its weight.
+    """Explain gaps (m,) with sampling variances (m,) and a kernel (m, m) between environments.
 
     Examples
     --------
-    >>> one = fit(np.array([-1.0]), np.array([0.01]), np.ones(1))
-    >>> many = fit(np.full(30, -1.0), np.full(30, 0.01), np.ones(30))
-    >>> one.mean > many.mean, round(many.mean, 1)
-    (True, -1.0)
+    >>> apart = np.eye(2)
+    >>> effects = fit(np.array([-1.0, 0.5]), np.full(2, 0.01), apart)
+    >>> twin, stranger = np.array([1.0, 0.0]), np.zeros(2)
+    >>> effects.next_gap(twin, 0.0)[0] < effects.next_gap(stranger, 0.0)[0]
+    True
     """
-    steps = np.linspace(-2.5, 2.5, _SPREADS)
-    spreads = constants.spread * np.exp(constants.spread_range * steps)
-    ends = [*gaps.tolist(), constants.mean]
-    margin = 4.0 * constants.mean_scale
-    means = np.linspace(min(ends) - margin, max(ends) + margin, _MEANS)
-    start = _log_t((means - constants.mean) / constants.mean_scale)[:, None] - 0.5 * steps**2
-    scale = np.sqrt(spreads**2 + variance[:, None])[:, None, :]
-    apart = gaps[:, None, None] - means[None, :, None]
-    shares = weights[:, None, None] * (_log_t(apart / scale) - np.log(scale))
-    return Effects(means, spreads, start, shares)
+    c, count = constants, gaps.size
+    weights = np.ones(count)
+    # Gaps of similar environments vary less than those of different ones.
+    similar_degrees = count - float(similarity.sum()) / count
+    degrees = c.own_share * (count - 1.0) + (1.0 - c.own_share) * similar_degrees
+    for _ in range(_ROUNDS):
+        centre = float(weights @ gaps / weights.sum())
+        squares = float(weights @ (gaps - centre) ** 2)
+        counted = degrees * float(weights.mean())
+        total = (c.spread_count * c.spread**2 + squares) / (c.spread_count + counted)
+        own, similar = c.own_share * total, (1.0 - c.own_share) * total
+        noise = variance + own
+        covariance = c.mean_scale**2 + similar * similarity + np.diag(noise / weights)
+        inverse = np.linalg.inv(covariance).astype(np.float64, copy=False)
+        weighted = inverse @ (gaps - c.mean)
+        precision = np.diag(inverse)
+        residuals = weighted / precision
+        # The deviation of a gap that is left out, if it were as precise as the others.
+        deviations = np.sqrt(1.0 / precision + noise - noise / weights)
+        if count < _FEWEST_TO_COMPARE:
+            break
+        strange = (residuals / deviations) ** 2
+        weights = np.minimum((_TAILS + 1.0) / (_TAILS + strange), 1.0)
+    common = (c.mean_scale**2, similar)
+    return Effects(c.mean, common, own, weighted, inverse, residuals, deviations)
 
 
-def mixing_weight(
-    known: Environments, weights: FloatArray, constants: Constants = CONSTANTS
-) -> float:
+def mixing_weight(known: Environments, constants: Constants = CONSTANTS) -> float:
     """Return the weight of the atlas's estimate that has the smallest left-out error.
 
     Residuals count less the larger they are, so that one environment with wrong labels does not
     decide.
     """
-    residuals = []
-    for column in known.estimates.T:
-        gaps = known.truth - column
-        effects = fit(gaps, known.variance, weights, constants)
-        residuals.append(gaps - effects.means_without_each())
-    return _stacked(residuals[0], residuals[1], weights, constants)
-
-
-def _stacked(
-    confidence: FloatArray, atlas: FloatArray, weights: FloatArray, constants: Constants
-) -> float:
-    """Minimise the squared residuals of a mixture plus the penalty, over weights in [0, 1]."""
+    similarity = _kernel(known.distances, constants)[:-1, :-1]
+    confidence, atlas = (
+        fit(known.truth - column, known.variance, similarity, constants).residuals
+        for column in known.estimates.T
+    )
     difference = atlas - confidence
     usual = confidence + constants.atlas_weight * difference
     smallest = np.minimum(np.abs(confidence), np.abs(atlas))
-    counted = weights / (1.0 + np.minimum(np.abs(usual), smallest) ** 2 / constants.spread**2)
+    counted = 1.0 / (1.0 + np.minimum(np.abs(usual), smallest) ** 2 / constants.spread**2)
     above = constants.ridge * constants.atlas_weight - (counted * confidence * difference).sum()
     below = constants.ridge + (counted * difference**2).sum()
     return float(np.clip(above / below, 0.0, 1.0))
@@ -239,70 +255,66 @@ def expect(
     constants: Constants = CONSTANTS,
 ) -> Expected:
     """Predict the accuracy in a new environment from its estimates (2,) and the known ones."""
-    weights = recency(known.ages, len(known.truth), constants)
-    share = mixing_weight(known, weights, constants)
+    share = mixing_weight(known, constants)
     mix = np.array([1.0 - share, share])
-    gaps = known.truth - known.estimates @ mix
-    effects = fit(gaps, known.variance, weights, constants)
-    low, middle, high = effects.next_gap(variance)
-    base = float(estimates @ mix)
-    exchangeable = known.ages is None and len(gaps) >= FEWEST_EXCHANGEABLE
+    kernel = _kernel(known.distances, constants)
+    effects = fit(known.truth - known.estimates @ mix, known.variance, kernel[:-1, :-1], constants)
+    gap, deviation = effects.next_gap(kernel[-1, :-1], variance)
+    centre = float(estimates @ mix) + gap
+    low, high = centre - DEVIATIONS * deviation, centre + DEVIATIONS * deviation
+    exchangeable = not known.ordered and known.truth.size >= FEWEST_EXCHANGEABLE
     if exchangeable:
-        # A target with fewer nodes than the environments has a larger sampling error than theirs.
-        excess = max(variance - float(np.median(known.variance)), 0.0)
-        ends = conformal_interval(gaps)
-        half = float(np.hypot(0.5 * (ends[1] - ends[0]), DEVIATIONS * np.sqrt(excess)))
+        reach = np.linspace(-_FARTHEST, _FARTHEST, _CANDIDATES) * deviation
+        # Constants that depend on the new environment would treat it in another way than others.
+        ends = conformal_interval(known, estimates, variance, centre + reach)
         # Nine gaps can lie together by chance, but no accuracy is known better than it is sampled.
-        half = max(half, DEVIATIONS * float(np.sqrt(variance)))
-        low, high = 0.5 * sum(ends) - half, 0.5 * sum(ends) + half
-    strange = effects.strangeness(gaps, known.variance)
+        half = DEVIATIONS * float(np.sqrt(variance))
+        low, high = min(ends[0], centre - half), max(ends[1], centre + half)
+    strange = np.abs(effects.residuals / effects.deviations)
     worst = int(strange.argmax())
-    outlier = worst if len(gaps) >= _FEWEST_TO_COMPARE and strange[worst] > _STRANGE else None
-    return Expected(base + middle, base + low, base + high, share, exchangeable, outlier)
+    named = strange.size >= _FEWEST_TO_COMPARE and strange[worst] > _STRANGE
+    return Expected(centre, low, high, share, exchangeable, worst if named else None)
 
 
-def recency(ages: FloatArray | None, count: int, constants: Constants = CONSTANTS) -> FloatArray:
-    """Return the weight of each environment: halved with every half-life, one without an order.
+def conformal_interval(
+    known: Environments,
+    estimates: FloatArray,
+    variance: float,
+    candidates: FloatArray,
+    constants: Constants = CONSTANTS,
+    level: float = _LEVEL,
+) -> tuple[float, float]:
+    """Return the candidates for the accuracy that would not make the new environment the oddest.
 
-    Examples
-    --------
-    >>> recency(np.array([3.0, 0.0]), 2, Constants(half_life=3.0)).tolist()
-    [0.5, 1.0]
+    Each candidate is taken for the truth in turn: the new environment joins the known ones, all of
+    them are explained by the others, and the candidate is kept unless the new one is farther off
+    than all but a share ``1 - level``. No step treats the new environment in another way than the
+    known ones, so the interval holds the truth of an exchangeable environment with at least the
+    stated probability (full conformal prediction; Vovk, Gammerman and Shafer, 2005). Its ends are
+    those of the candidates if these are all kept.
     """
-    return np.ones(count) if ages is None else np.asarray(0.5 ** (ages / constants.half_life))
+    size = known.truth.size + 1
+    kept = []
+    for candidate in candidates:
+        together = Environments(
+            truth=np.append(known.truth, candidate),
+            variance=np.append(known.variance, variance),
+            estimates=np.vstack([known.estimates, estimates]),
+            # Only the part between the environments is read.
+            distances=np.pad(known.distances, (0, 1)),
+        )
+        share = mixing_weight(together, constants)
+        gaps = together.truth - together.estimates @ np.array([1.0 - share, share])
+        effects = fit(gaps, together.variance, _kernel(known.distances, constants), constants)
+        far = np.abs(effects.residuals / effects.deviations)
+        as_far = int((far >= far[-1] - 1e-12).sum())
+        kept.append(as_far > (1.0 - level) * size + 1e-9)  # 0.1 is not exact
+    inside = np.flatnonzero(kept)
+    if inside.size == 0:
+        return float(candidates[candidates.size // 2]), float(candidates[candidates.size // 2])
+    first, last = max(inside[0] - 1, 0), min(inside[-1] + 1, candidates.size - 1)
+    return float(candidates[first]), float(candidates[last])
 
 
-def conformal_interval(gaps: FloatArray, level: float = _LEVEL) -> tuple[float, float]:
-    """Return the range of a new gap that is not among the most extreme of all.
-
-    A gap is as extreme as it is far from the median of the others and itself. The interval holds
-    the gap of an exchangeable environment with at least the stated probability.
-
-    Examples
-    --------
-    >>> low, high = conformal_interval(np.linspace(-1.0, 1.0, 19))
-    >>> round(low, 2), round(high, 2)
-    (-1.0, 1.0)
-    """
-    reach = 3.0 * float(np.ptp(gaps)) + 1e-6
-    x = np.linspace(gaps.min() - reach, gaps.max() + reach, 20 * _CANDIDATES)
-    joined = np.concatenate([np.broadcast_to(gaps, (len(x), len(gaps))), x[:, None]], axis=1)
-    far = np.abs(joined - np.median(joined, axis=1, keepdims=True))
-    as_far = (far >= far[:, -1:] - 1e-12).sum(axis=1)
-    kept = x[as_far > (1.0 - level) * (len(gaps) + 1) + 1e-9]  # 0.1 is not exact
-    return float(kept.min()), float(kept.max())
-
-
-def _log_t(x: FloatArray) -> FloatArray:
-    return np.asarray(-0.5 * (_TAILS + 1.0) * np.log1p(x**2 / _TAILS))
-
-
-def _t_cdf(x: FloatArray) -> FloatArray:
-    """Return the distribution function of a Student t with 4 degrees of freedom."""
-    square = 1.0 + 0.25 * x**2
-    return np.asarray(0.5 + 0.375 * x / np.sqrt(square) * (1.0 - x**2 / (12.0 * square)))
-
-
-def _normalised(log_mass: FloatArray) -> FloatArray:
-    mass = np.exp(log_mass - log_mass.max())
-    return np.asarray(mass / mass.sum())
+def _kernel(squares: FloatArray, constants: Constants) -> FloatArray:
+    return np.asarray(np.exp(-0.5 * squares / constants.reach**2))

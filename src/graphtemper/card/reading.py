@@ -39,7 +39,7 @@ from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.signals.evidence import LEAD, Evidence
 from graphtemper.signals.gains import Gains
-from graphtemper.signals.share_drift import read_moved
+from graphtemper.signals.share_drift import column_sketch, read_moved
 
 TAILS = 4.0
 """Degrees of freedom of the prior."""
@@ -230,7 +230,10 @@ class Reading:
         if not card.natural:
             return None
         source = card.reference.accuracy
-        known = natural.as_arrays(card.natural, self.response, source)
+        sketch = None
+        if self.moments is not None:
+            sketch = column_sketch(self.moments[0], card.probe.column_std).tolist()
+        known = natural.as_arrays(card.natural, self.response, source, self.signals, sketch)
         centre = log_odds(source) + self.response.predict(self.signals)[0]
         estimates = np.array([log_odds(self.evidence.confidence), centre])
         constants = CONSTANTS.at(self.moved_fraction)
