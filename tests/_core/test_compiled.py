@@ -15,6 +15,7 @@ from graphtemper import metrics, temperature
 from graphtemper._core import compiled
 from graphtemper.errors import InputError
 from graphtemper.graph import operators
+from graphtemper.graph.normalised import link_rows
 from graphtemper.metrics.binned import bin_probabilities
 from graphtemper.temperature import inverse
 
@@ -140,6 +141,81 @@ def test_random_structures_never_crash(data):
     except (ValueError, IndexError):
         return
     assert np.isfinite(out).all()
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40), st.booleans(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_rows_of_links_are_sorted_in_both_engines(seed, num_nodes, loops, in_order):
+    """Against a dense matrix, for links in any order."""
+    rng = np.random.default_rng(seed)
+    dense = np.triu(rng.random((num_nodes, num_nodes)) < rng.random(), 1)
+    links = np.argwhere(dense).astype(np.int32)
+    if not in_order:
+        links = rng.permutation(links)
+    whole = dense | dense.T | (np.eye(num_nodes, dtype=bool) & loops)
+    for indices, indptr in engines(lambda: link_rows(links, num_nodes, loops=loops)):
+        assert indices.tolist() == np.nonzero(whole)[1].tolist()
+        assert np.diff(indptr).tolist() == whole.sum(axis=1).tolist()
+        assert indices.dtype == indptr.dtype == np.int32
+
+
+def link_arguments():
+    links = np.array([[0, 1], [2, 4], [1, 3]], np.int32)
+    return [links, np.empty(6, np.int32), np.empty(11, np.int32), True]
+
+
+BAD_LINKS = {
+    "negative end": lambda a: a[0].__setitem__((1, 0), -1),
+    "end past the last node": lambda a: a[0].__setitem__((1, 1), 5),
+    "huge end": lambda a: a[0].__setitem__((1, 1), 2**31 - 1),
+    "larger end first": lambda a: a.__setitem__(0, a[0][:, ::-1].copy()),
+    "a loop": lambda a: a[0].__setitem__((1, 1), 2),
+    "wide links": lambda a: a.__setitem__(0, a[0].astype(np.int64)),
+    "real links": lambda a: a.__setitem__(0, a[0].astype(np.float32)),
+    "links not contiguous": lambda a: a.__setitem__(0, np.asfortranarray(a[0])),
+    "one dimension": lambda a: a.__setitem__(0, a[0].ravel()),
+    "three ends": lambda a: a.__setitem__(0, np.zeros((3, 3), np.int32)),
+    "too few pointers": lambda a: a.__setitem__(1, a[1][:-1]),
+    "no pointers": lambda a: a.__setitem__(1, a[1][:0]),
+    "wide pointers": lambda a: a.__setitem__(1, a[1].astype(np.int64)),
+    "too few indices": lambda a: a.__setitem__(2, a[2][:-1]),
+    "too many indices": lambda a: a.__setitem__(2, np.empty(12, np.int32)),
+    "every other index": lambda a: a.__setitem__(2, np.empty(22, np.int32)[::2]),
+    "read-only indices": lambda a: a[2].setflags(write=False),
+    "no loops": lambda a: a.__setitem__(3, False),
+    "no array": lambda a: a.__setitem__(2, None),
+    "too few arguments": lambda a: a.pop(),
+}
+
+
+@pytest.mark.parametrize("change", BAD_LINKS.values(), ids=BAD_LINKS)
+def test_bad_links_are_an_error(change):
+    given_ = link_arguments()
+    _kernels.link_rows(*given_)
+    change(given_)
+    with pytest.raises((ValueError, TypeError, IndexError, BufferError)):
+        _kernels.link_rows(*given_)
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_random_links_never_crash(data):
+    """Any integers as links give rows or an error."""
+    number = st.integers(-2, 9) | st.integers(-(2**31), 2**31 - 1)
+    links = np.array(data.draw(st.lists(st.tuples(number, number), max_size=12)), np.int32)
+    links, nodes, loops = (
+        links.reshape(-1, 2),
+        data.draw(st.integers(0, 8)),
+        data.draw(st.booleans()),
+    )
+    size = 2 * len(links) + nodes * loops
+    indptr, indices = np.empty(nodes + 1, np.int32), np.full(size, -1, np.int32)
+    try:
+        _kernels.link_rows(links, indptr, indices, loops)
+    except IndexError:
+        return
+    assert ((indices >= 0) & (indices < max(nodes, 1))).all()
+    assert indptr[-1] == size
 
 
 def predictions(seed, rows, classes, dtype=np.float64, scale=3.0):

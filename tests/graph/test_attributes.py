@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from graphtemper import Graph
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.operators import EdgeSubsets, operator
+from graphtemper.graph.normalised import EdgeSubsets
+from graphtemper.graph.operators import operator
 
 FIELDS = ("edges", "edge_weight", "edge_features", "edge_type", "node_type", "type_columns")
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from graphtemper.graph.operators import EdgeSubsets, horner
+from graphtemper.graph.normalised import EdgeSubsets
+from graphtemper.graph.operators import horner
 from graphtemper.models import SGC, SIGN
 from graphtemper.scale import Serial, convert_graph
 from graphtemper.scale.clean_pass import clean_pass

@@ -1,4 +1,4 @@
-/* Loops that NumPy and SciPy cannot fuse: sparse product, binned statistics, temperature.
+/* Loops that NumPy and SciPy cannot fuse: sparse matrices, binned statistics, temperature.
  *
  * Every function computes a block of rows and releases the interpreter lock, so that callers run
  * blocks on several threads. Sums have a fixed order: the result depends neither on the number of
@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Raise it with any change of a signature or of a result; compiled.py refuses other versions. */
-#define VERSION 4
+#define VERSION 5
 
 #define INLINE static inline __attribute__((always_inline))
 /* One copy per instruction set, chosen when the module is loaded. Needs glibc's ifunc. */
@@ -206,6 +206,77 @@ static PyObject *multiply(PyObject *self, PyObject *args) {
     release(a, count);
     if (bad >= 0)
         return PyErr_Format(PyExc_IndexError, "row %lld has an index out of range.", (long long)bad);
+    Py_RETURN_NONE;
+}
+
+/* ---- rows of an adjacency matrix -------------------------------------------------------- */
+
+typedef struct {
+    int32_t low, high;
+} Link;
+
+/* Write the CSR rows of links, both ways and in order, with the diagonal if loops is 1. Takes room
+ * for a number per node twice and for one per link. Returns the first link that is not
+ * 0 <= low < high < nodes, or -1. */
+static int64_t fill_rows(const Link *links, int64_t count, int64_t nodes, int loops,
+                         int32_t *indptr, int32_t *indices, int32_t *next, int32_t *stop,
+                         int32_t *larger) {
+    int sorted = 1;
+    memset(indptr, 0, (size_t)(nodes + 1) * sizeof *indptr);
+    memset(stop, 0, (size_t)nodes * sizeof *stop);
+    for (int64_t i = 0; i < count; i++) {
+        const Link one = links[i];
+        if (one.low < 0 || one.high <= one.low || one.high >= nodes) return i;
+        if (i && one.low <= links[i - 1].low)
+            sorted &= one.low == links[i - 1].low && one.high > links[i - 1].high;
+        indptr[one.low + 1]++, indptr[one.high + 1]++, stop[one.low]++;
+    }
+    int32_t total = 0;
+    for (int64_t node = 0; node < nodes; node++) {
+        const int32_t size = stop[node];
+        stop[node] = total, total += size;
+        indptr[node + 1] += indptr[node] + loops;
+        next[node] = indptr[node];
+    }
+    /* The smaller ends of a row: nodes in order give them in order. */
+    if (sorted)
+        for (int64_t i = 0; i < count; i++) indices[next[links[i].high]++] = links[i].low;
+    else { /* first bring the links of each smaller end together */
+        for (int64_t i = 0; i < count; i++) larger[stop[links[i].low]++] = links[i].high;
+        for (int64_t node = 0, i = 0; node < nodes; node++)
+            for (; i < stop[node]; i++) indices[next[larger[i]]++] = (int32_t)node;
+    }
+    /* The larger ends: what a row has so far are its smaller ones, and they have it. */
+    for (int64_t node = 0; node < nodes; node++) {
+        const int64_t last = next[node];
+        if (loops) indices[next[node]++] = (int32_t)node;
+        for (int64_t i = indptr[node]; i < last; i++) indices[next[indices[i]]++] = (int32_t)node;
+    }
+    return -1;
+}
+
+static PyObject *link_rows(PyObject *self, PyObject *args) {
+    static const Wanted wanted[] = {
+        {"links", "i", 2, READ}, {"indptr", "i", 1, WRITE}, {"indices", "i", 1, WRITE}};
+    PyObject *o[3];
+    Array a[3];
+    int loops;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOp", &o[0], &o[1], &o[2], &loops)) return NULL;
+    if (take_all(o, a, wanted, 3) < 0) return NULL;
+    const int64_t count = SIZE(a[0], 0), nodes = SIZE(a[1], 0) - 1, size = SIZE(a[2], 0);
+    if (SIZE(a[0], 1) != 2 || nodes < 0 || size > INT32_MAX || count > size / 2 ||
+        size != 2 * count + (loops ? nodes : 0))
+        return fail(a, 3, "the shapes of the arrays do not fit together."), NULL;
+    int32_t *room = PyMem_Malloc((size_t)(2 * nodes + count + 1) * sizeof *room);
+    if (!room) return release(a, 3), PyErr_NoMemory();
+    /* With the interpreter lock: what is checked first must not change before it is used. */
+    const int64_t bad = fill_rows(a[0].view.buf, count, nodes, loops, a[1].view.buf, a[2].view.buf,
+                                  room, room + nodes, room + 2 * nodes);
+    PyMem_Free(room);
+    release(a, 3);
+    if (bad >= 0)
+        return PyErr_Format(PyExc_IndexError, "link %lld is not valid.", (long long)bad);
     Py_RETURN_NONE;
 }
 
@@ -567,6 +638,7 @@ static PyObject *column_sums(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"multiply", multiply, METH_VARARGS,
      "multiply(indptr, indices, values, columns, out, places, first, last): rows of a CSR product."},
+    {"link_rows", link_rows, METH_VARARGS, "link_rows(links, indptr, indices, loops)"},
     {"bin_rows", bin_rows, METH_VARARGS, "Add rows of probabilities to bins; returns a bad row or -1."},
     {"nll_sums", nll_sums, METH_VARARGS, "nll_sums(logits, beta, first, last)"},
     {"confidence_sums", confidence_sums, METH_VARARGS, "confidence_sums(logits, beta, first, last)"},

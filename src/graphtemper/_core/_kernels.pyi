@@ -15,6 +15,7 @@ def multiply(
     last: int,
     /,
 ) -> None: ...
+def link_rows(links: Any, indptr: Any, indices: Any, loops: bool, /) -> None: ...
 def bin_rows(
     probabilities: Any,
     labels: Any,

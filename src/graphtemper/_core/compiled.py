@@ -19,7 +19,7 @@ from graphtemper.errors import InputError
 
 VARIABLE = "GRAPHTEMPER_ENGINE"
 # The version of the compiled functions that this package calls.
-VERSION = 4
+VERSION = 5
 
 
 @cache

@@ -5,15 +5,15 @@ with one thread per core; both release the interpreter lock. ``benchmarks/run.py
 SciPy on one thread and with torch. Each output row is summed by one thread, edge by edge, so the
 bytes depend neither on the number of threads nor on the engine.
 
-`EdgeSubsets` gives the operators of many edge subsets of one graph, `column_moments` the mean and
-deviation of each feature column.
+`graphtemper.graph.normalised` builds the operators. `column_moments` gives the mean and deviation
+of each feature column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, get_args, overload
+from typing import get_args, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,8 +27,8 @@ from graphtemper.errors import InputError
 from graphtemper.graph import ordering
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.normalised import EdgeSubsets, Operator, adjacency_matrix
 
-Operator = Literal["mean", "symmetric", "self-loop"]
 Dense = NDArray[np.floating]
 
 # Below this many multiply-adds, starting threads costs more than it saves.
@@ -51,7 +51,7 @@ def adjacency(graph: Graph) -> sp.csr_matrix:
     >>> adjacency(g).toarray().astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
-    return _cached(graph, "adjacency", _adjacency)
+    return _cached(graph, "adjacency", adjacency_matrix)
 
 
 def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
@@ -77,7 +77,7 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     """
     if kind not in get_args(Operator):
         raise InputError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
-    return _cached(graph, kind, lambda graph: _normalised(graph, kind))
+    return _cached(graph, kind, lambda graph: EdgeSubsets(graph, kind).operator())
 
 
 # Matrices and moments of the graphs in use: a dozen passes over one graph compute them once.
@@ -94,74 +94,6 @@ def _cached(graph: Graph, name: str, make: Callable[[Graph], sp.csr_matrix]) -> 
         if matrix.nnz >= _WORTH_ORDER and name != "adjacency":
             ordering.remember(matrix)
     return matrices[name]
-
-
-def _adjacency(graph: Graph) -> sp.csr_matrix:
-    low, high = graph.links[:, 0], graph.links[:, 1]
-    rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
-    ones = np.ones(rows.size, dtype=np.float32)
-    return sp.csr_matrix((ones, (rows, columns)), shape=(graph.num_nodes, graph.num_nodes))
-
-
-def _link_weights(graph: Graph) -> NDArray[np.float64] | None:
-    """Return the weight of every link, (L,), or None if edges have none; refuse negative ones."""
-    weight = graph.edge_weight
-    if weight is None:
-        return None
-    bad = np.flatnonzero(weight < 0)
-    if bad.size:
-        raise InputError(
-            f"edge_weight[{bad[0]}] is {weight[bad[0]]}; a normalised operator needs weights of 0 "
-            "or more, so make them positive or leave them out with replace(edge_weight=None)."
-        )
-    number = graph.link_of_edge
-    inner = number >= 0
-    sums = np.bincount(number[inner], weight[inner], minlength=len(graph.links))
-    return sums.astype(np.float64)
-
-
-def _normalised(graph: Graph, kind: Operator) -> sp.csr_matrix:
-    if graph.edge_weight is not None:
-        return EdgeSubsets(graph, kind).operator(np.ones(len(graph.links), dtype=bool))
-    plain = adjacency(graph)
-    if kind == "self-loop":
-        plain = sp.csr_matrix(plain + sp.identity(graph.num_nodes, np.float32, format="csr"))
-    weights = normalised_weights(graph.degrees, plain.indices, plain.indptr, kind)
-    structure = (weights.astype(np.float32), plain.indices, plain.indptr)
-    return sp.csr_matrix(structure, shape=plain.shape)
-
-
-def normalised_weights(
-    degrees: NDArray[np.integer] | NDArray[np.floating],
-    indices: NDArray[np.integer],
-    indptr: NDArray[np.integer],
-    kind: Operator,
-) -> NDArray[np.float64]:
-    """Return an operator's weight at every stored entry of a CSR structure.
-
-    ``degrees`` count neighbours, without the self-loop. A node of degree zero has weight zero.
-    """
-    left = row_scale(degrees, kind)
-    weights = np.repeat(left, np.diff(indptr))
-    if kind != "mean":
-        weights *= left[indices]
-    return weights
-
-
-def row_scale(
-    degrees: NDArray[np.integer] | NDArray[np.floating], kind: Operator
-) -> NDArray[np.float64]:
-    """Return the factor of each row of an operator, and of each column unless it is the mean.
-
-    Examples
-    --------
-    >>> row_scale(np.array([0, 2, 4]), "mean").tolist()
-    [0.0, 0.5, 0.25]
-    """
-    count = degrees.astype(np.float64) + (1.0 if kind == "self-loop" else 0.0)
-    left = np.zeros_like(count)
-    np.power(count, -1.0 if kind == "mean" else -0.5, out=left, where=count > 0)
-    return left
 
 
 def project(features: Dense | sp.csr_matrix, weights: Dense) -> Dense:
@@ -284,45 +216,6 @@ def horner(
     # A term with one row has the same values at every node.
     first = terms[0][rows] if len(terms[0]) > 1 else terms[0]
     return first + multiply(sp.csr_matrix(matrix[rows]), total)
-
-
-class EdgeSubsets:
-    """The normalised operators of all subsets of a graph's links (`Graph.links`).
-
-    Examples
-    --------
-    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
-    >>> subsets = EdgeSubsets(g, "self-loop")
-    >>> one = subsets.operator(np.array([True, False]))
-    >>> expected = operator(g.replace(edges=[[0, 1]]))
-    >>> bool(np.allclose(one.toarray(), expected.toarray()))
-    True
-    """
-
-    def __init__(self, graph: Graph, kind: Operator = "self-loop") -> None:
-        self._graph, self._kind = graph, kind
-        self._links, self._weights = graph.links, _link_weights(graph)
-        count, (low, high) = len(self._links), self._links.T
-        own = np.arange(graph.num_nodes) if kind == "self-loop" else np.empty(0, np.int64)
-        # Edges are numbered from 1, as SciPy may drop stored zeros; self-loops come last.
-        dtype = np.int32 if count < np.iinfo(np.int32).max else np.int64
-        edge = np.arange(1, count + 1, dtype=dtype)
-        number = np.concatenate([edge, edge, np.full(own.size, count + 1, dtype)])
-        rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
-        matrix = sp.csr_matrix((number, (rows, columns)), shape=(graph.num_nodes,) * 2)
-        self._number = matrix.data - 1
-        self._structure = (matrix.indices, matrix.indptr)
-
-    def operator(self, keep: NDArray[np.bool_]) -> sp.csr_matrix:
-        """Return the operator of the links with ``keep`` true, (L,) bool."""
-        graph, own = self._graph, self._weights
-        each = None if own is None else np.repeat(own[keep], 2)
-        degrees = np.bincount(self._links[keep].ravel(), each, minlength=graph.num_nodes)
-        indices, indptr = self._structure
-        weights = normalised_weights(degrees, indices, indptr, self._kind)
-        weights *= np.append(keep if own is None else keep * own, True)[self._number]
-        structure = (weights.astype(np.float32), indices, indptr)
-        return sp.csr_matrix(structure, shape=(graph.num_nodes,) * 2)
 
 
 # Entries per block of rows. The random numbers that a seed gives depend on it.

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import Dense, EdgeSubsets, Operator, operator, project
+from graphtemper.graph.normalised import EdgeSubsets, Operator
+from graphtemper.graph.operators import Dense, operator, project
 from graphtemper.models.linear_passes import gaussian_factor
 from graphtemper.models.predictor import (
     EdgeRunner,

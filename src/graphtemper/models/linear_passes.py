@@ -27,15 +27,8 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import (
-    COLUMNS_AT_ONCE,
-    Dense,
-    EdgeSubsets,
-    Operator,
-    horner,
-    operator,
-    project,
-)
+from graphtemper.graph.normalised import EdgeSubsets, Operator
+from graphtemper.graph.operators import COLUMNS_AT_ONCE, Dense, horner, operator, project
 from graphtemper.models.predictor import EdgeRunner, HalfViews, Rows, check_columns, checked_logits
 
 # Weights and projected features of the graphs in use: their passes read the features once.

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import stream
-from graphtemper.graph.operators import Operator, multiply, row_scale
+from graphtemper.graph.normalised import Operator, row_scale
+from graphtemper.graph.operators import multiply
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import Rows, ShardedGraph

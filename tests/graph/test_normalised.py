@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, csbm
-from graphtemper.graph.operators import EdgeSubsets, operator
+from graphtemper.graph.normalised import EdgeSubsets
+from graphtemper.graph.operators import operator
 
 KINDS = ("mean", "symmetric", "self-loop")
 

@@ -1,0 +1,148 @@
+"""The matrices of a graph's links: adjacency, and the operators S of all subsets of the links.
+
+Rows are sorted, so that sums over neighbours have one order. The compiled loop and SciPy give the
+same matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from graphtemper._core.compiled import kernels
+from graphtemper._core.reproducible import map_blocks
+from graphtemper.errors import InputError
+from graphtemper.graph.graph import Graph
+
+Operator = Literal["mean", "symmetric", "self-loop"]
+Indices = NDArray[np.signedinteger[Any]]
+_MOST = np.iinfo(np.int32).max
+
+
+def adjacency_matrix(graph: Graph) -> sp.csr_matrix:
+    """Return the symmetric 0/1 adjacency matrix of the links as float32 CSR."""
+    return link_matrix(graph.links, graph.num_nodes)
+
+
+def link_matrix(links: NDArray[np.int32], num_nodes: int) -> sp.csr_matrix:
+    """Return the symmetric 0/1 matrix of some links, (L, 2), each once, as float32 CSR.
+
+    Examples
+    --------
+    >>> link_matrix(np.array([[0, 2]], np.int32), 3).toarray().astype(int).tolist()
+    [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    """
+    indices, indptr = link_rows(links, num_nodes, loops=False)
+    ones = np.ones(indices.size, dtype=np.float32)
+    return sp.csr_matrix((ones, indices, indptr), shape=(num_nodes, num_nodes))
+
+
+def link_rows(links: NDArray[np.int32], num_nodes: int, *, loops: bool) -> tuple[Indices, Indices]:
+    """Return column indices and row pointers of links, (L, 2); with ``loops``, of the diagonal too.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in link_rows(np.array([[0, 2]], np.int32), 3, loops=True)]
+    [[0, 2, 1, 0, 2], [0, 2, 3, 5]]
+    """
+    size, compiled = 2 * len(links) + (num_nodes if loops else 0), kernels()
+    if compiled is not None and size <= _MOST:
+        indices, indptr = np.empty(size, np.int32), np.empty(num_nodes + 1, np.int32)
+        compiled.link_rows(np.ascontiguousarray(links), indptr, indices, loops)
+        return indices, indptr
+    matrix = _numbered(links, num_nodes, loops)
+    return matrix.indices, matrix.indptr
+
+
+def _numbered(links: NDArray[np.int32], num_nodes: int, loops: bool) -> sp.csr_matrix:
+    """Return the matrix whose entries are the numbers of the links + 1; of the diagonal, L + 1."""
+    count, (low, high) = len(links), links.T
+    own = np.arange(num_nodes if loops else 0, dtype=links.dtype)
+    edge = np.arange(1, count + 1, dtype=np.int32 if count < _MOST else np.int64)
+    number = np.concatenate([edge, edge, np.full(own.size, count + 1, edge.dtype)])
+    rows, columns = np.concatenate([low, high, own]), np.concatenate([high, low, own])
+    return sp.csr_matrix((number, (rows, columns)), shape=(num_nodes, num_nodes))
+
+
+def row_scale(
+    degrees: NDArray[np.integer] | NDArray[np.floating], kind: Operator
+) -> NDArray[np.float64]:
+    """Return the factor of each row of an operator, and of each column unless it is the mean.
+
+    ``degrees`` count neighbours, without the self-loop. A node of degree zero has factor zero.
+
+    Examples
+    --------
+    >>> row_scale(np.array([0, 2, 4]), "mean").tolist()
+    [0.0, 0.5, 0.25]
+    """
+    count = degrees.astype(np.float64) + (1.0 if kind == "self-loop" else 0.0)
+    left = np.zeros_like(count)
+    np.power(count, -1.0 if kind == "mean" else -0.5, out=left, where=count > 0)
+    return left
+
+
+class EdgeSubsets:
+    """The normalised operators of all subsets of a graph's links (`Graph.links`).
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
+    >>> one = EdgeSubsets(g, "self-loop").operator(np.array([True, False]))
+    >>> one.toarray().round(3).tolist()
+    [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    def __init__(self, graph: Graph, kind: Operator = "self-loop") -> None:
+        self._links, self._size, self._kind = graph.links, graph.num_nodes, kind
+        self._weights = _link_weights(graph)
+
+    def operator(self, keep: NDArray[np.bool_] | None = None) -> sp.csr_matrix:
+        """Return the operator of the links with ``keep`` true, (L,) bool; default all of them."""
+        links, own, loops = self._links, self._weights, self._kind == "self-loop"
+        if keep is not None:
+            links, own = links[keep], None if own is None else own[keep]
+        if own is None:
+            factors = None
+            indices, indptr = link_rows(links, self._size, loops=loops)
+            degrees: NDArray[Any] = np.diff(indptr) - int(loops)
+        else:
+            matrix = _numbered(links, self._size, loops)
+            factors = np.append(own, 1.0)[matrix.data - 1]
+            indices, indptr = matrix.indices, matrix.indptr
+            degrees = np.bincount(links.ravel(), np.repeat(own, 2), minlength=self._size)
+        left = row_scale(degrees, self._kind)
+        values = np.empty(indices.size, np.float32)
+
+        def fill(rows: slice) -> None:
+            pointers = indptr[rows.start : rows.stop + 1]
+            some = slice(int(pointers[0]), int(pointers[-1]))
+            products = np.repeat(left[rows], np.diff(pointers))
+            if self._kind != "mean":
+                products *= left[indices[some]]
+            if factors is not None:
+                products *= factors[some]
+            values[some] = products
+
+        map_blocks(fill, self._size, indices.size // max(self._size, 1) + 1)
+        return sp.csr_matrix((values, indices, indptr), shape=(self._size, self._size))
+
+
+def _link_weights(graph: Graph) -> NDArray[np.float64] | None:
+    """Return the weight of every link, (L,), or None if edges have none; refuse negative ones."""
+    weight = graph.edge_weight
+    if weight is None:
+        return None
+    bad = np.flatnonzero(weight < 0)
+    if bad.size:
+        raise InputError(
+            f"edge_weight[{bad[0]}] is {weight[bad[0]]}; a normalised operator needs weights of 0 "
+            "or more, so make them positive or leave them out with replace(edge_weight=None)."
+        )
+    number = graph.link_of_edge
+    inner = number >= 0
+    sums = np.bincount(number[inner], weight[inner], minlength=len(graph.links))
+    return sums.astype(np.float64)
