@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphtemper import metrics, temperature
+from graphtemper import csbm, metrics, temperature
 from graphtemper._core import compiled
 from graphtemper.errors import InputError
 from graphtemper.graph import operators
-from graphtemper.graph.normalised import link_rows
+from graphtemper.graph.normalised import EdgeSubsets, link_rows
 from graphtemper.metrics.binned import bin_probabilities
 from graphtemper.temperature import inverse
 
@@ -63,6 +63,19 @@ def test_products_have_the_bits_of_scipy(seed, width, dtypes, index, threads):
     expected = matrix @ columns
     for product in (ours, theirs):
         assert product.dtype == expected.dtype
+        assert product.tobytes() == expected.tobytes()
+
+
+@given(
+    st.integers(0, 10_000), st.integers(0, 40), st.sampled_from(INDICES), st.sampled_from(FLOATS)
+)
+@settings(max_examples=40, deadline=None)
+def test_wide_products_have_the_bits_of_scipy_in_float64(seed, width, index, dtype):
+    matrix = csr(seed, dtype=dtype, index=index)
+    columns = np.random.default_rng(seed).standard_normal((20, width)).astype(np.float32)
+    expected = matrix.astype(np.float64) @ columns.astype(np.float64)
+    for product in engines(lambda: operators.multiply(matrix, columns, wide=True)):
+        assert product.dtype == np.float64
         assert product.tobytes() == expected.tobytes()
 
 
@@ -195,6 +208,50 @@ def test_bad_links_are_an_error(change):
     change(given_)
     with pytest.raises((ValueError, TypeError, IndexError, BufferError)):
         _kernels.link_rows(*given_)
+
+
+def value_arguments():
+    matrix = csr(1, rows=20)
+    scale = np.ones(20)
+    return [matrix.indptr, matrix.indices, scale, np.empty(matrix.nnz, np.float32), scale, 0, 20]
+
+
+BAD_VALUES = {
+    "negative index": lambda a: a[1].__setitem__(5, -1),
+    "huge index": lambda a: a[1].__setitem__(5, 2**31 - 1),
+    "negative pointer": lambda a: a[0].__setitem__(3, -5),
+    "pointers that fall": lambda a: a[0].__setitem__(3, 0),
+    "pointers past the end": lambda a: a[0].__setitem__(-1, 10_000),
+    "too few pointers": lambda a: a.__setitem__(0, a[0][:-1]),
+    "wide pointers": lambda a: a.__setitem__(0, a[0].astype(np.int64)),
+    "too few values": lambda a: a.__setitem__(3, a[3][:-1]),
+    "wide values": lambda a: a.__setitem__(3, a[3].astype(np.float64)),
+    "read-only values": lambda a: a[3].setflags(write=False),
+    "narrow factors": lambda a: a.__setitem__(2, a[2].astype(np.float32)),
+    "too few factors": lambda a: a.__setitem__(4, a[4][:10]),
+    "every other factor": lambda a: a.__setitem__(2, np.ones(40)[::2]),
+    "negative row": lambda a: a.__setitem__(5, -1),
+    "row past the end": lambda a: a.__setitem__(6, 21),
+    "too few arguments": lambda a: a.pop(),
+}
+
+
+@pytest.mark.parametrize("change", BAD_VALUES.values(), ids=BAD_VALUES)
+def test_bad_values_are_an_error(change):
+    given_ = value_arguments()
+    _kernels.scaled_ones(*given_)
+    assert (given_[3] == 1.0).all()
+    change(given_)
+    with pytest.raises((ValueError, TypeError, IndexError, BufferError)):
+        _kernels.scaled_ones(*given_)
+
+
+@pytest.mark.parametrize("kind", ["mean", "symmetric", "self-loop"])
+def test_operators_have_the_same_bits_in_both_engines(kind):
+    graph = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, seed=1)
+    ours, theirs = engines(lambda: EdgeSubsets(graph, kind).operator())
+    for part in ("indptr", "indices", "data"):
+        assert getattr(ours, part).tobytes() == getattr(theirs, part).tobytes()
 
 
 @given(st.data())

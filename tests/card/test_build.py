@@ -13,7 +13,7 @@ from graphtemper.card.build import count_passes, fit_responses
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.models.recognition import fingerprint
-from graphtemper.signals.evidence import noise_agreement
+from graphtemper.signals.covariances import noise_agreement
 from graphtemper.signals.observation import Observation
 
 NODES = np.arange(150, 300)

@@ -137,15 +137,37 @@ def test_edge_subsets_equal_real_runs(tiny, model):
         np.testing.assert_allclose(fast(keep), slow(keep), atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [None, np.array([7, 2])])
+@pytest.mark.parametrize("model", [SIGN(hops=2), SGC(hops=2), SIGN(hops=0)])
+def test_noise_of_several_sizes_is_made_of_the_same_numbers(tiny, model, rows):
+    passes = passes_of(_with_weights(model, tiny))
+    std = column_moments(tiny.features)[1]
+    narrow = std * [1, 0, 0, 0, 0]  # of lower rank
+    both = passes.noisy_in_sizes(
+        tiny, [std, 3 * std, narrow], 4, np.random.default_rng(4), rows=rows
+    )
+    alone = passes.noisy(tiny, std, 4, np.random.default_rng(4), rows=rows)
+    clean = passes.logits(tiny)[slice(None) if rows is None else rows]
+    for (one, three, less), expected in zip(both, alone, strict=True):
+        np.testing.assert_allclose(one, expected, atol=1e-5)
+        np.testing.assert_allclose(three - clean, 3 * (one - clean), atol=1e-4)
+        if model.hops == 0:  # noise in one column moves all nodes along its weights
+            change, direction = less - clean, model.weights_[0, 0]
+            aligned = change @ np.outer(direction, direction) / (direction @ direction)
+            np.testing.assert_allclose(change, aligned, atol=1e-5)
+
+
+@pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("rows", [None, np.array([3, 0, 77])])
 @pytest.mark.parametrize("num_classes", [2, 3])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_half_views_equal_real_runs(num_classes, sparse, rows):
+def test_half_views_equal_real_runs(num_classes, sparse, rows, known):
     g = _small(num_classes, sparse)
     mean = column_moments(g.features)[0]
     halves = column_halves(g.num_features, 3, seed=1)
     for model in _models(g):
-        fast = passes_of(model).half_views(g, halves, mean, rows)
+        clean = model(g).astype(float) if known else None
+        fast = passes_of(model).half_views(g, halves, mean, rows, clean=clean)
         slow = ForwardPasses(model).half_views(g, halves, mean, rows)
         # Own views differ by design where the operator leaves the node itself out.
         same = slice(None) if model.operator == "self-loop" else slice(2)

@@ -28,6 +28,21 @@ def _small():
     return csbm.sample(150, degree=5, homophily=0.7, snr=1.0, num_classes=3, num_features=9, seed=2)
 
 
+@pytest.mark.parametrize("unit", [1e-70, 1e-30, 1e30, 1e70])
+def test_covariances_scale_with_the_views_at_any_size(unit):
+    """Views are stored in float32, in a unit of their own."""
+    g = _small()
+    own = np.random.default_rng(0).standard_normal((g.num_nodes, 3))
+    nodes = np.arange(g.num_nodes)
+
+    def measure(scale):
+        held = HeldOutProducts(scale * own, g, nodes)
+        held.add(scale * own, g.edges[::3])
+        return np.array([*edges_and_wedges(scale * own, g, nodes), held.covariance])
+
+    np.testing.assert_allclose(measure(unit) / unit / unit, measure(1.0), atol=1e-6)
+
+
 def test_edges_and_wedges_equal_sums_over_pairs():
     g = _small()
     own = np.random.default_rng(0).standard_normal((g.num_nodes, 3))

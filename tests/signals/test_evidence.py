@@ -10,7 +10,7 @@ from graphtemper import Graph, SourceCard, csbm, shifts
 from graphtemper._core.numerics import log_odds
 from graphtemper.errors import InputError
 from graphtemper.models import SGC, SIGN
-from graphtemper.signals import evidence
+from graphtemper.signals import covariances, evidence
 from graphtemper.signals.evidence import LEAD, LOGIT_SIGNALS, SIGNALS
 from graphtemper.signals.observation import Observation
 
@@ -177,7 +177,7 @@ def test_views_and_noise_of_many_nodes_are_measured_at_a_sample(card, model, mon
         observation = Observation(model, large, chosen, temperature=card.probe.temperature)
         whole = evidence.measure(observation, card.probe)
         with monkeypatch.context() as patch:
-            patch.setattr(evidence, "ENOUGH_NODES", 1500)
+            patch.setattr(covariances, "ENOUGH_NODES", 1500)
             part = evidence.measure(observation, card.probe)
         for name in ("feature", "own_feature"):
             full, some = getattr(whole, name), getattr(part, name)

@@ -9,7 +9,7 @@ from graphtemper import csbm, shifts
 from graphtemper.card.budget import observing
 from graphtemper.models import GCN, SIGN
 from graphtemper.models.predictor import ForwardPasses
-from graphtemper.signals import evidence, shared_passes
+from graphtemper.signals import covariances, evidence, shared_passes
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe, feature_noise
 
@@ -49,7 +49,7 @@ def seen(predictor, graph):
 
 def test_the_halves_of_a_linear_model_are_those_of_two_passes(graph, linear, probe):
     shared = shared_passes.measure(seen(linear, graph), probe)
-    feature, own_feature = evidence._halves(seen(Counting(linear), graph), probe)
+    feature, own_feature = covariances.halves(seen(Counting(linear), graph), probe)
     np.testing.assert_allclose(shared.feature, feature, atol=1e-5)
     np.testing.assert_allclose(shared.own_feature, own_feature, atol=1e-5)
 

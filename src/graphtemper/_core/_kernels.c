@@ -119,7 +119,7 @@ typedef struct {
 
 /* Rows of out = matrix @ columns, summed edge by edge as in SciPy's csr_matvecs, hence the same
  * bits. Returns the first row that is not valid, or -1. A constant WIDTH keeps a row in registers. */
-#define DEFINE_ROWS(NAME, INDEX, VALUE, COLUMN)                                                     \
+#define DEFINE_ROWS(NAME, INDEX, VALUE, COLUMN, SUM)                                                \
     INLINE int64_t NAME(const Product *p, const int64_t width, const int fixed) {                   \
         const INDEX *restrict indptr = p->indptr, *restrict indices = p->indices;                   \
         const VALUE *restrict values = p->values;                                                   \
@@ -131,9 +131,9 @@ typedef struct {
             if (start < 0 || stop < start || stop > p->entries) return row;                         \
             const int64_t place = p->places ? p->places[row] : row;                                 \
             if ((uint64_t)place >= (uint64_t)p->rows) return row;                                   \
-            COLUMN *restrict out = (COLUMN *)p->out + place * width;                                \
-            COLUMN own[32];                                                                         \
-            COLUMN *restrict sum = fixed ? own : out;                                               \
+            SUM *restrict out = (SUM *)p->out + place * width;                                      \
+            SUM own[32];                                                                            \
+            SUM *restrict sum = fixed ? own : out;                                                  \
             for (int64_t k = 0; k < width; k++) sum[k] = 0;                                         \
             for (int64_t edge = start; edge < stop; edge++) {                                       \
                 if ((uint64_t)(int64_t)indices[edge] >= nodes) return row;                          \
@@ -143,9 +143,9 @@ typedef struct {
                         __builtin_prefetch(next + 64 * line);                                       \
                     __builtin_prefetch(next + width * (int64_t)sizeof(COLUMN) - 1);                 \
                 }                                                                                   \
-                const COLUMN value = (COLUMN)values[edge];                                          \
+                const SUM value = (SUM)values[edge];                                                \
                 const COLUMN *restrict other = columns + (int64_t)indices[edge] * width;            \
-                for (int64_t k = 0; k < width; k++) sum[k] += value * other[k];                     \
+                for (int64_t k = 0; k < width; k++) sum[k] += value * (SUM)other[k];                \
             }                                                                                       \
             if (fixed)                                                                              \
                 for (int64_t k = 0; k < width; k++) out[k] = sum[k];                                \
@@ -153,21 +153,33 @@ typedef struct {
         return -1;                                                                                  \
     }
 
-DEFINE_ROWS(rows_iff, int32_t, float, float)
-DEFINE_ROWS(rows_ifd, int32_t, float, double)
-DEFINE_ROWS(rows_idd, int32_t, double, double)
-DEFINE_ROWS(rows_lff, int64_t, float, float)
-DEFINE_ROWS(rows_lfd, int64_t, float, double)
-DEFINE_ROWS(rows_ldd, int64_t, double, double)
+DEFINE_ROWS(rows_iff, int32_t, float, float, float)
+DEFINE_ROWS(rows_ifd, int32_t, float, double, double)
+DEFINE_ROWS(rows_idd, int32_t, double, double, double)
+DEFINE_ROWS(rows_lff, int64_t, float, float, float)
+DEFINE_ROWS(rows_lfd, int64_t, float, double, double)
+DEFINE_ROWS(rows_ldd, int64_t, double, double, double)
+DEFINE_ROWS(rows_mixed, int32_t, float, float, double)
 
-#define CASE(N) case N: return rows_iff(p, N, 1);
+#define CASE(ROWS, N) case N: return ROWS(p, N, 1);
 
 CLONES static int64_t multiply_narrow(const Product *p) {
     switch (p->width) {
-        CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
-        CASE(9) CASE(10) CASE(12) CASE(14) CASE(15) CASE(16) CASE(20) CASE(24) CASE(30) CASE(32)
+        CASE(rows_iff, 1) CASE(rows_iff, 2) CASE(rows_iff, 3) CASE(rows_iff, 4) CASE(rows_iff, 5)
+        CASE(rows_iff, 6) CASE(rows_iff, 7) CASE(rows_iff, 8) CASE(rows_iff, 9) CASE(rows_iff, 10)
+        CASE(rows_iff, 12) CASE(rows_iff, 14) CASE(rows_iff, 15) CASE(rows_iff, 16)
+        CASE(rows_iff, 20) CASE(rows_iff, 24) CASE(rows_iff, 30) CASE(rows_iff, 32)
     }
     return rows_iff(p, p->width, 0);
+}
+/* Columns in float32, sums in float64. */
+CLONES static int64_t multiply_mixed(const Product *p) {
+    switch (p->width) {
+        CASE(rows_mixed, 1) CASE(rows_mixed, 2) CASE(rows_mixed, 3) CASE(rows_mixed, 4)
+        CASE(rows_mixed, 5) CASE(rows_mixed, 6) CASE(rows_mixed, 7) CASE(rows_mixed, 8)
+        CASE(rows_mixed, 9) CASE(rows_mixed, 10)
+    }
+    return rows_mixed(p, p->width, 0);
 }
 CLONES static int64_t multiply_ifd(const Product *p) { return rows_ifd(p, p->width, 0); }
 CLONES static int64_t multiply_idd(const Product *p) { return rows_idd(p, p->width, 0); }
@@ -192,14 +204,17 @@ static PyObject *multiply(PyObject *self, PyObject *args) {
                  first, last, SIZE(a[1], 0), SIZE(a[3], 0), SIZE(a[3], 1),
                  count == 6 ? a[5].view.buf : NULL, rows};
     int64_t bad;
-    if (a[0].kind != a[1].kind || a[3].kind != a[4].kind || (a[2].kind == 'd' && a[3].kind == 'f'))
+    const int mixed = a[3].kind == 'f' && a[4].kind == 'd' && a[0].kind == 'i';
+    if (a[0].kind != a[1].kind || (a[3].kind != a[4].kind && !mixed) ||
+        (a[2].kind == 'd' && a[3].kind == 'f'))
         return fail(a, count, "the types of the arrays do not fit together."), NULL;
     if (SIZE(a[0], 0) != rows + 1 || SIZE(a[2], 0) != p.entries || SIZE(a[4], 1) != p.width ||
         first < 0 || last < first || last > rows || (count == 6 && SIZE(a[5], 0) != rows))
         return fail(a, count, "the shapes of the arrays do not fit together."), NULL;
     Py_BEGIN_ALLOW_THREADS
     int wide = a[0].kind == 'l';
-    if (a[3].kind == 'f') bad = wide ? multiply_lff(&p) : multiply_narrow(&p);
+    if (mixed) bad = multiply_mixed(&p);
+    else if (a[3].kind == 'f') bad = wide ? multiply_lff(&p) : multiply_narrow(&p);
     else if (a[2].kind == 'f') bad = wide ? multiply_lfd(&p) : multiply_ifd(&p);
     else bad = wide ? multiply_ldd(&p) : multiply_idd(&p);
     Py_END_ALLOW_THREADS
@@ -277,6 +292,49 @@ static PyObject *link_rows(PyObject *self, PyObject *args) {
     release(a, 3);
     if (bad >= 0)
         return PyErr_Format(PyExc_IndexError, "link %lld is not valid.", (long long)bad);
+    Py_RETURN_NONE;
+}
+
+/* values[edge] = left[row] right[column], or left[row] without right; returns a bad row or -1. */
+static int64_t fill_values(const int32_t *indptr, const int32_t *indices, const double *left,
+                           const double *right, float *values, int64_t first, int64_t last,
+                           int64_t entries, int64_t nodes) {
+    for (int64_t row = first; row < last; row++) {
+        const int64_t start = indptr[row], stop = indptr[row + 1];
+        if (start < 0 || stop < start || stop > entries) return row;
+        for (int64_t edge = start; edge < stop; edge++) {
+            if ((uint64_t)(int64_t)indices[edge] >= (uint64_t)nodes) return row;
+            values[edge] = (float)(right ? left[row] * right[indices[edge]] : left[row]);
+        }
+    }
+    return -1;
+}
+
+static PyObject *scaled_ones(PyObject *self, PyObject *args) {
+    static const Wanted wanted[] = {{"indptr", "i", 1, READ}, {"indices", "i", 1, READ},
+                                    {"left", "d", 1, READ},   {"values", "f", 1, WRITE},
+                                    {"right", "d", 1, READ}};
+    PyObject *o[5];
+    Array a[5];
+    Py_ssize_t first, last;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOOnn", &o[0], &o[1], &o[2], &o[3], &o[4], &first, &last))
+        return NULL;
+    const int count = o[4] == Py_None ? 4 : 5;
+    if (take_all(o, a, wanted, count) < 0) return NULL;
+    const int64_t rows = SIZE(a[2], 0), entries = SIZE(a[1], 0);
+    const int64_t nodes = count == 5 ? SIZE(a[4], 0) : INT64_MAX;
+    if (SIZE(a[0], 0) != rows + 1 || SIZE(a[3], 0) != entries || first < 0 || last < first ||
+        last > rows)
+        return fail(a, count, "the shapes of the arrays do not fit together."), NULL;
+    int64_t bad;
+    Py_BEGIN_ALLOW_THREADS
+    bad = fill_values(a[0].view.buf, a[1].view.buf, a[2].view.buf,
+                      count == 5 ? a[4].view.buf : NULL, a[3].view.buf, first, last, entries, nodes);
+    Py_END_ALLOW_THREADS
+    release(a, count);
+    if (bad >= 0)
+        return PyErr_Format(PyExc_IndexError, "row %lld has an index out of range.", (long long)bad);
     Py_RETURN_NONE;
 }
 
@@ -639,6 +697,8 @@ static PyMethodDef methods[] = {
     {"multiply", multiply, METH_VARARGS,
      "multiply(indptr, indices, values, columns, out, places, first, last): rows of a CSR product."},
     {"link_rows", link_rows, METH_VARARGS, "link_rows(links, indptr, indices, loops)"},
+    {"scaled_ones", scaled_ones, METH_VARARGS,
+     "scaled_ones(indptr, indices, left, values, right, first, last)"},
     {"bin_rows", bin_rows, METH_VARARGS, "Add rows of probabilities to bins; returns a bad row or -1."},
     {"nll_sums", nll_sums, METH_VARARGS, "nll_sums(logits, beta, first, last)"},
     {"confidence_sums", confidence_sums, METH_VARARGS, "confidence_sums(logits, beta, first, last)"},

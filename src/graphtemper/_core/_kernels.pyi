@@ -16,6 +16,16 @@ def multiply(
     /,
 ) -> None: ...
 def link_rows(links: Any, indptr: Any, indices: Any, loops: bool, /) -> None: ...
+def scaled_ones(
+    indptr: Any,
+    indices: Any,
+    left: Any,
+    values: Any,
+    right: Any,
+    first: int,
+    last: int,
+    /,
+) -> None: ...
 def bin_rows(
     probabilities: Any,
     labels: Any,

@@ -40,7 +40,7 @@ from graphtemper.models.predictor import Predictor, declared_passes, probe_graph
 from graphtemper.models.recognition import check_repeatable, fingerprint
 from graphtemper.shifts import Shift
 from graphtemper.signals import copies as copies_of_nodes
-from graphtemper.signals import evidence, shared_passes
+from graphtemper.signals import covariances, evidence, shared_passes
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import (
     FEW_SIGNALS,
@@ -354,7 +354,7 @@ def _matching_noise(observation: Observation, error: float, spent: Plan) -> floa
 
 def _noise_agreement(observation: Observation, level: float, spent: Plan) -> float:
     if not spent.shared_splits:
-        return evidence.noise_agreement(observation, level, spent.noise_passes)
+        return covariances.noise_agreement(observation, level, spent.noise_passes)
     runs = shared_passes.noisy_passes(observation, level, spent.noise_passes)
     return 1.0 - signals.pairwise_disagreement(count_votes(runs))
 

@@ -255,7 +255,7 @@ class SourceCard(CardData):
             evidence.measure(observation, self.probe),
             observation.num_nodes,
             observation.own_moments,
-            flat=float(np.ptp(observation.logits, axis=1).max()) == 0.0,
+            flat=bool((observation.logits == observation.logits[:, :1]).all()),
         )
 
     def read_evidence(

@@ -186,7 +186,10 @@ class Graph(Conversions):
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
         """Number of neighbours of each node, (N,), see `links`."""
-        return np.bincount(self.links.ravel(), minlength=self.num_nodes)
+        ends, counts = self.links.ravel(), np.zeros(self.num_nodes, dtype=np.int64)
+        for start in range(0, ends.size, _ENDS_AT_ONCE):  # bincount copies to 64 bits
+            counts += np.bincount(ends[start : start + _ENDS_AT_ONCE], minlength=self.num_nodes)
+        return counts
 
     @property
     def is_plain(self) -> bool:
@@ -380,6 +383,7 @@ class Graph(Conversions):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+_ENDS_AT_ONCE = 1 << 22
 _TYPE_FIELDS = ("target_type", "type_columns", "node_type_names", "edge_type_names")
 # `directed` decides how edges are checked, and their number how attributes are.
 _CHECK_ORDER = ["directed", "edges", *(item.name for item in fields(Graph)[2:])]

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from graphtemper._core.arrays import FloatArray
 from graphtemper._core.compiled import kernels
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
@@ -38,6 +39,33 @@ def link_matrix(links: NDArray[np.int32], num_nodes: int) -> sp.csr_matrix:
     indices, indptr = link_rows(links, num_nodes, loops=False)
     ones = np.ones(indices.size, dtype=np.float32)
     return sp.csr_matrix((ones, indices, indptr), shape=(num_nodes, num_nodes))
+
+
+def without_diagonal(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """Return ones at the other entries of a matrix that has the whole diagonal, as float32 CSR.
+
+    Examples
+    --------
+    >>> without_diagonal(sp.csr_matrix([[2.0, 3.0], [0.0, 1.0]])).toarray().tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    rows = np.arange(matrix.shape[0], dtype=matrix.indices.dtype)
+    indices = matrix.indices[matrix.indices != np.repeat(rows, np.diff(matrix.indptr))]
+    indptr = matrix.indptr - np.arange(matrix.indptr.size, dtype=matrix.indptr.dtype)
+    ones = np.ones(indices.size, dtype=np.float32)
+    return sp.csr_matrix((ones, indices, indptr), shape=matrix.shape)
+
+
+def some_links(links: NDArray[np.int32], keep: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Return ``links[keep]``, a pair of ends at a time instead of an end, which is faster.
+
+    Examples
+    --------
+    >>> some_links(np.array([[0, 1], [0, 2]], np.int32), np.array([False, True])).tolist()
+    [[0, 2]]
+    """
+    pairs = np.ascontiguousarray(links).view(np.int64)[:, 0]
+    return pairs[keep].view(np.int32).reshape(-1, 2)
 
 
 def link_rows(links: NDArray[np.int32], num_nodes: int, *, loops: bool) -> tuple[Indices, Indices]:
@@ -85,6 +113,27 @@ def row_scale(
     return left
 
 
+def _scaled_ones(
+    indices: Indices, indptr: Indices, left: FloatArray, right: FloatArray | None
+) -> NDArray[np.float32]:
+    """Return left[row] right[column], or left[row], at every stored entry of a CSR structure."""
+    values, compiled = np.empty(indices.size, np.float32), kernels()
+    if indices.dtype != np.int32 or indptr.dtype != np.int32:
+        compiled = None
+
+    def fill(rows: slice) -> None:
+        if compiled is not None:
+            compiled.scaled_ones(indptr, indices, left, values, right, rows.start, rows.stop)
+            return
+        pointers = indptr[rows.start : rows.stop + 1]
+        some = slice(int(pointers[0]), int(pointers[-1]))
+        products = np.repeat(left[rows], np.diff(pointers))
+        values[some] = products if right is None else products * right[indices[some]]
+
+    map_blocks(fill, left.size, indices.size // max(left.size, 1) + 1)
+    return values
+
+
 class EdgeSubsets:
     """The normalised operators of all subsets of a graph's links (`Graph.links`).
 
@@ -104,30 +153,19 @@ class EdgeSubsets:
         """Return the operator of the links with ``keep`` true, (L,) bool; default all of them."""
         links, own, loops = self._links, self._weights, self._kind == "self-loop"
         if keep is not None:
-            links, own = links[keep], None if own is None else own[keep]
+            links, own = some_links(links, keep), None if own is None else own[keep]
         if own is None:
-            factors = None
             indices, indptr = link_rows(links, self._size, loops=loops)
-            degrees: NDArray[Any] = np.diff(indptr) - int(loops)
+            left = row_scale(np.diff(indptr) - int(loops), self._kind)
+            values = _scaled_ones(indices, indptr, left, None if self._kind == "mean" else left)
         else:
             matrix = _numbered(links, self._size, loops)
-            factors = np.append(own, 1.0)[matrix.data - 1]
             indices, indptr = matrix.indices, matrix.indptr
-            degrees = np.bincount(links.ravel(), np.repeat(own, 2), minlength=self._size)
-        left = row_scale(degrees, self._kind)
-        values = np.empty(indices.size, np.float32)
-
-        def fill(rows: slice) -> None:
-            pointers = indptr[rows.start : rows.stop + 1]
-            some = slice(int(pointers[0]), int(pointers[-1]))
-            products = np.repeat(left[rows], np.diff(pointers))
-            if self._kind != "mean":
-                products *= left[indices[some]]
-            if factors is not None:
-                products *= factors[some]
-            values[some] = products
-
-        map_blocks(fill, self._size, indices.size // max(self._size, 1) + 1)
+            sums = np.bincount(links.ravel(), np.repeat(own, 2), minlength=self._size)
+            left = row_scale(sums, self._kind)
+            products = np.repeat(left, np.diff(indptr)) * np.append(own, 1.0)[matrix.data - 1]
+            values = products if self._kind == "mean" else products * left[indices]
+            values = values.astype(np.float32)
         return sp.csr_matrix((values, indices, indptr), shape=(self._size, self._size))
 
 

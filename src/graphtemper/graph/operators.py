@@ -11,7 +11,7 @@ of each feature column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import get_args, overload
 from weakref import WeakKeyDictionary
@@ -27,7 +27,12 @@ from graphtemper.errors import InputError
 from graphtemper.graph import ordering
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.normalised import EdgeSubsets, Operator, adjacency_matrix
+from graphtemper.graph.normalised import (
+    EdgeSubsets,
+    Operator,
+    adjacency_matrix,
+    without_diagonal,
+)
 
 Dense = NDArray[np.floating]
 
@@ -51,7 +56,10 @@ def adjacency(graph: Graph) -> sp.csr_matrix:
     >>> adjacency(g).toarray().astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
-    return _cached(graph, "adjacency", adjacency_matrix)
+    with_loops = _matrices.get(graph, {}).get("self-loop")
+    if with_loops is None or graph.edge_weight is not None:
+        return _cached(graph, "adjacency", adjacency_matrix)
+    return _cached(graph, "adjacency", lambda _: without_diagonal(with_loops))
 
 
 def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
@@ -107,24 +115,51 @@ def project(features: Dense | sp.csr_matrix, weights: Dense) -> Dense:
     >>> project(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
     [[11.0]]
     """
-    if not isinstance(features, np.ndarray):
-        return np.asarray(features @ weights)
-    out = np.empty((len(features), weights.shape[1]), np.result_type(features.dtype, weights.dtype))
+    return project_parts(features, [weights])[0]
 
-    def fill(rows: slice) -> None:
-        out[rows] = features[rows] @ weights
 
-    with one_blas_thread(also_openmp=False):
-        map_blocks(fill, len(features), max(features.shape[1], 1))
-    return out
+def project_parts(
+    features: Dense | sp.csr_matrix, weights: Sequence[Dense], outs: Sequence[Dense] | None = None
+) -> list[Dense]:
+    """Return `project` with several matrices; the features are read once.
+
+    ``outs`` are the arrays to write to, for instance columns of larger ones.
+
+    Examples
+    --------
+    >>> parts = project_parts(np.array([[1.0, 2.0]]), [np.eye(2), np.ones((2, 1))])
+    >>> [part.tolist() for part in parts]
+    [[[1.0, 2.0]], [[3.0]]]
+    """
+    whole = weights[0] if len(weights) == 1 else np.hstack(weights)
+    count, width = features.shape
+    if outs is None:
+        dtype = np.result_type(features.dtype, whole.dtype)
+        outs = [np.empty((count, some.shape[1]), dtype) for some in weights]
+    stops = np.cumsum([some.shape[1] for some in weights])[:-1]
+
+    def write(rows: slice, product: Dense) -> None:
+        for out, part in zip(outs, np.split(product, stops, axis=1), strict=True):
+            out[rows] = part
+
+    if isinstance(features, np.ndarray):
+        with one_blas_thread(also_openmp=False):
+            map_blocks(lambda rows: write(rows, features[rows] @ whole), count, max(width, 1))
+    else:
+        write(slice(None), np.asarray(features @ whole))
+    return list(outs)
 
 
 @overload
-def multiply(matrix: sp.csr_matrix, columns: Dense) -> Dense: ...
+def multiply(matrix: sp.csr_matrix, columns: Dense, *, wide: bool = False) -> Dense: ...
 @overload
-def multiply(matrix: sp.csr_matrix, columns: sp.csr_matrix) -> sp.csr_matrix: ...
-def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | sp.csr_matrix:
-    """Return ``matrix @ columns``; sparse stays sparse.
+def multiply(
+    matrix: sp.csr_matrix, columns: sp.csr_matrix, *, wide: bool = False
+) -> sp.csr_matrix: ...
+def multiply(
+    matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix, *, wide: bool = False
+) -> Dense | sp.csr_matrix:
+    """Return ``matrix @ columns``; sparse stays sparse. With ``wide``, sums are in float64.
 
     Examples
     --------
@@ -139,7 +174,7 @@ def multiply(matrix: sp.csr_matrix, columns: Dense | sp.csr_matrix) -> Dense | s
     threads = num_cores() if matrix.nnz * width >= _WORTH_THREADS else 1
     near = ordering.known(matrix) if matrix.nnz >= _WORTH_ORDER else None
     ordered, places = (matrix, None) if near is None else (near.matrix, near.order)
-    product = _product(ordered, dense, threads, places)
+    product = _product(ordered, dense, threads, places, wide)
     if product.dtype == np.float32:
         for row in np.flatnonzero(np.diff(matrix.indptr) > _LONG_ROW).tolist():
             product[row] = _long_row(matrix, row, dense)
@@ -158,17 +193,26 @@ def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float
 
 
 def _product(
-    matrix: sp.csr_matrix, dense: Dense, threads: int, places: NDArray[np.int64] | None = None
+    matrix: sp.csr_matrix,
+    dense: Dense,
+    threads: int,
+    places: NDArray[np.int64] | None = None,
+    wide: bool = False,
 ) -> Dense:
     """Return the product, with row i at ``places[i]``."""
-    compiled, types = kernels(), (matrix.data.dtype, dense.dtype)
+    compiled = kernels()
+    mixed = matrix.data.dtype == np.float32 and matrix.indices.dtype == np.int32
+    if wide and (compiled is None or not mixed):
+        dense = dense.astype(np.float64, copy=False)
+    types = (matrix.data.dtype, dense.dtype)
     known = {*types} <= {np.dtype(np.float32), np.dtype(np.float64)} and np.can_cast(*types)
     if not known or matrix.indices.dtype != matrix.indptr.dtype:
         compiled = None
     unfit = dense.ndim > 2 or dense.shape[0] != matrix.shape[1]  # SciPy says what is wrong
     if unfit or (compiled is None and threads == 1 and places is None):
         return np.asarray(matrix @ dense)
-    out = np.empty((matrix.shape[0], *dense.shape[1:]), np.result_type(*types))
+    kind = np.float64 if wide else np.result_type(*types)
+    out = np.empty((matrix.shape[0], *dense.shape[1:]), kind)
     columns, sums = (array[:, None] if array.ndim == 1 else array for array in (dense, out))
 
     def fill(first: int, last: int) -> None:
@@ -208,14 +252,19 @@ def horner(
     """
     total = terms[-1]
     for term in reversed(terms[1:-1]):
-        total = term + multiply(matrix, total)
+        total = _sum(multiply(matrix, total), term)
     if rows is None:
-        return terms[0] + multiply(matrix, total) if len(terms) > 1 else total
-    if len(terms) == 1:
-        return total[rows]
+        return _sum(multiply(matrix, total), terms[0]) if len(terms) > 1 else total
     # A term with one row has the same values at every node.
     first = terms[0][rows] if len(terms[0]) > 1 else terms[0]
-    return first + multiply(sp.csr_matrix(matrix[rows]), total)
+    if len(terms) == 1:
+        return first
+    return _sum(multiply(sp.csr_matrix(matrix[rows]), total), first)
+
+
+def _sum(product: Dense, term: Dense) -> Dense:
+    """Return the sum, in the memory of the product if it has the type."""
+    return np.add(product, term, out=product if product.dtype >= term.dtype else None)
 
 
 # Entries per block of rows. The random numbers that a seed gives depend on it.

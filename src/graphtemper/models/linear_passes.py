@@ -26,13 +26,23 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
 from graphtemper.errors import InputError
+from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.normalised import EdgeSubsets, Operator
-from graphtemper.graph.operators import COLUMNS_AT_ONCE, Dense, horner, operator, project
+from graphtemper.graph.operators import (
+    COLUMNS_AT_ONCE,
+    Dense,
+    horner,
+    multiply,
+    operator,
+    project,
+    project_parts,
+)
 from graphtemper.models.predictor import EdgeRunner, HalfViews, Rows, check_columns, checked_logits
 
-# Weights and projected features of the graphs in use: their passes read the features once.
-_projected: WeakKeyDictionary[Graph, tuple[Dense, Dense]] = WeakKeyDictionary()
+# Powers, weights and projected features of the graphs in use: passes read the features once.
+_Projected = tuple[tuple[int, ...], Dense, list[Dense]]
+_projected: WeakKeyDictionary[Graph, _Projected] = WeakKeyDictionary()
 # Directions whose variance is below this fraction of the largest hold only rounding error.
 _NEGLIGIBLE = 1e-12
 
@@ -104,26 +114,22 @@ class LinearPasses:
     def project(self, features: Dense | sp.csr_matrix) -> list[Dense]:
         """Return B_k = X W_k for k = 0..hops, (N, K) each; zero for powers that are not in use."""
         check_columns(features, self.weights.shape[1])
-        return self._per_power(project(features, self.stacked_weights.astype(np.float32)))
+        found = iter(project_parts(features, self._single))
+        empty = np.zeros((features.shape[0], self.num_classes), np.float32)
+        return [next(found) if hop in self.hops_used else empty for hop in range(self.hops + 1)]
 
-    def _per_power(self, projected: Dense) -> list[Dense]:
-        count = self.weights.shape[2]
-        return [
-            projected[:, self.hops_used.index(hop) * count :][:, :count]
-            if hop in self.hops_used
-            else np.zeros((len(projected), count), np.float32)
-            for hop in range(self.hops + 1)
-        ]
+    @property
+    def _single(self) -> list[Dense]:
+        return list(self.weights.astype(np.float32))
 
     def _terms(self, graph: Graph) -> list[Dense]:
         """Return `project` of the graph's features, computed once for all passes over it."""
-        check_columns(graph.features, self.weights.shape[1])
-        weights = self.stacked_weights.astype(np.float32)
-        known = _projected.get(graph)
-        if known is None or not np.array_equal(known[0], weights):
-            known = _projected[graph] = weights, project(graph.features, weights)
-            known[1].setflags(write=False)  # passes share it
-        return self._per_power(known[1])
+        weights, known = self.weights.astype(np.float32), _projected.get(graph)
+        if known is None or known[0] != self.hops_used or not np.array_equal(known[1], weights):
+            known = _projected[graph] = self.hops_used, weights, self.project(graph.features)
+            for term in known[2]:
+                term.setflags(write=False)  # passes share it
+        return known[2]
 
     def noise_factor(self, std: FloatArray) -> NDArray[np.float32]:
         """Return the factor of the noise in all terms side by side, (r, terms x K)."""
@@ -140,49 +146,114 @@ class LinearPasses:
         rows: Rows = None,
     ) -> Iterator[FloatArray]:
         """See `graphtemper.models.predictor.Passes.noisy`."""
+        for (logits,) in self.noisy_in_sizes(graph, [std], passes, rng, clean=clean, rows=rows):
+            yield logits
+
+    def noisy_in_sizes(
+        self,
+        graph: Graph,
+        sizes: Sequence[FloatArray],
+        passes: int,
+        rng: np.random.Generator,
+        *,
+        clean: FloatArray | None = None,
+        rows: Rows = None,
+    ) -> Iterator[list[FloatArray]]:
+        """Yield what `noisy` does, for noise of several sizes made of the same random numbers."""
         if clean is None:
             clean = checked_logits(self.logits(graph), graph.num_nodes)
-        factor = self.noise_factor(std)
+        factor = _side_by_side([self.noise_factor(std) for std in sizes], len(self.hops_used))
         base = clean if rows is None else clean[rows]
-        shape = (graph.num_nodes, factor.shape[0])
-        matrix = operator(graph, self.operator)
-        classes = clean.shape[1]
-        together = max(COLUMNS_AT_ONCE // classes, 1)
+        matrix, width = operator(graph, self.operator), factor.shape[2]
+        together = max(COLUMNS_AT_ONCE // width, 1)
         for start in range(0, passes, together):
-            draws = [
-                self._by_hop(project(rng.standard_normal(shape, dtype=np.float32), factor))
-                for _ in range(min(together, passes - start))
-            ]
-            terms: list[Dense] = [np.hstack(columns) for columns in zip(*draws, strict=True)]
+            count = min(together, passes - start)
+            terms = self._empty_terms(graph.num_nodes, count * width, rows)
+            here: list[Dense] = []
+            for number in range(count):
+                part = slice(number * width, (number + 1) * width)
+                draw = rng.standard_normal((graph.num_nodes, factor.shape[1]), dtype=np.float32)
+                self._write_terms(draw, list(factor), [term[:, part] for term in terms], rows)
+                if rows is not None and 0 in self.hops_used:
+                    here.append(project(draw[rows], factor[0]))
             changes = horner(matrix, terms, rows)
-            for first in range(0, changes.shape[1], classes):
-                yield base + changes[:, first : first + classes]
+            if here:
+                changes = changes + np.hstack(here)
+            for one in np.split(changes, count, axis=1):
+                yield [base + change for change in np.split(one, len(sizes), axis=1)]
+
+    def _empty_terms(self, count: int, width: int, rows: Rows) -> list[Dense]:
+        """Return arrays for the terms of some columns; one row of zeros for terms that are zero.
+
+        If only some rows are of interest, the first term is such, for the caller to add there.
+        """
+        read = {hop for hop in self.hops_used if hop or rows is None}
+        return [
+            np.empty((count, width), np.float32)
+            if hop in read
+            else np.zeros((1, width), np.float32)
+            for hop in range(self.hops + 1)
+        ]
+
+    def _write_terms(
+        self, features: Features, weights: Sequence[Dense], terms: Sequence[Dense], rows: Rows
+    ) -> None:
+        """Write the products with the weights of each power in use to `_empty_terms`."""
+        pairs = zip(self.hops_used, weights, strict=True)
+        read = [(hop, one) for hop, one in pairs if hop or rows is None]
+        if read:
+            project_parts(features, [one for _, one in read], [terms[hop] for hop, _ in read])
 
     def half_views(
-        self, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray, rows: Rows = None
+        self,
+        graph: Graph,
+        halves: NDArray[np.bool_],
+        column_mean: FloatArray,
+        rows: Rows = None,
+        *,
+        clean: FloatArray | None = None,
     ) -> Iterator[HalfViews]:
-        """See `graphtemper.models.predictor.Passes.half_views`."""
+        """See `graphtemper.models.predictor.Passes.half_views`; ``clean`` is as in `noisy`.
+
+        A view is what its columns give plus what the means of the others give; the means are the
+        same at every node, so that only S^k 1 is propagated for them.
+        """
         matrix = operator(graph, self.operator)
         mean = column_mean.astype(np.float32)[None, :]
-        classes = self.num_classes
-        of_features, of_mean = self._terms(graph), self.project(mean)
-        whole: list[Dense] = [x + c for x, c in zip(of_features, of_mean, strict=True)]
-        both, own_both = horner(matrix, whole, rows), _total(whole, rows)
-        step = max(COLUMNS_AT_ONCE // (2 * classes), 1)  # all terms of a split are in memory
+        if clean is None:
+            both = horner(matrix, self._terms(graph), rows).astype(np.float64)
+        else:
+            both = (clean if rows is None else clean[rows]) - self.intercept
+        own_both = _total(self._terms(graph), rows).astype(np.float64)
+        spread = _powers_of_ones(matrix, self.hops)[slice(None) if rows is None else rows]
+        alone = np.ones((1, self.hops + 1))
+        of_mean = np.vstack(self.project(mean))
+        both += spread @ of_mean
+        own_both += alone @ of_mean
+        step = max(COLUMNS_AT_ONCE // self.num_classes, 1)
+        here = graph.features if rows is None else graph.features[rows]
         for start in range(0, len(halves), step):
             some = halves[start : start + step]
             reader = self._on_halves(some)
-            first, read_mean = reader.project(graph.features), reader.project(mean)
-            for term, inside, everywhere in zip(first, read_mean, of_mean, strict=True):
-                term += np.tile(everywhere, len(some)) - inside  # in place: the widest array here
-            views, own_views = horner(matrix, first, rows), _total(first, rows)
+            near = reader.project(here)
+            own = _total(near, None)
+            if rows is None:
+                views = horner(matrix, near)
+            else:
+                terms = reader._empty_terms(graph.num_nodes, own.shape[1], rows)
+                reader._write_terms(graph.features, reader._single, terms, rows)
+                views = horner(matrix, terms, rows) + near[0]
+            rest = of_mean[:, None] - np.vstack(reader.project(mean)).reshape(
+                self.hops + 1, len(some), -1
+            )
             for position in range(len(some)):
-                part = slice(position * classes, (position + 1) * classes)
-                view, own = views[:, part], own_views[:, part]
+                part = slice(position * self.num_classes, (position + 1) * self.num_classes)
+                view = views[:, part] + spread @ rest[:, position]
+                own_view = own[:, part] + alone @ rest[:, position]
                 yield HalfViews(
                     *(
-                        np.asarray(values + self.intercept, dtype=np.float64)
-                        for values in (view, both - view, own, own_both - own)
+                        values + self.intercept
+                        for values in (view, both - view, own_view, own_both - own_view)
                     )
                 )
 
@@ -199,18 +270,10 @@ class LinearPasses:
 
     def own_view(self, graph: Graph) -> FloatArray:
         """See `graphtemper.models.predictor.Passes.own_view`."""
-        total = np.zeros((graph.num_nodes, self.num_classes))
+        total = np.tile(self.intercept, (graph.num_nodes, 1))
         for term in self._terms(graph):
             total += term
-        return np.asarray(total + self.intercept)
-
-    def _by_hop(self, columns: Dense) -> list[Dense]:
-        """Cut (N, terms x K) columns into one term per power of S; unused powers are zero."""
-        classes = self.num_classes
-        terms: list[Dense] = [np.zeros((1, classes), np.float32) for _ in range(self.hops + 1)]
-        for position, hop in enumerate(self.hops_used):
-            terms[hop] = columns[:, position * classes : (position + 1) * classes]
-        return terms
+        return total
 
     def _on_halves(self, halves: NDArray[np.bool_]) -> LinearPasses:
         """Return the model that reads each half of the columns into K separate logits."""
@@ -233,6 +296,22 @@ def gaussian_factor(weights: FloatArray, std: FloatArray) -> NDArray[np.float32]
     factor = (vectors[:, relevant] * np.sqrt(values[relevant])).T
     factor[:, ~scaled.any(axis=0)] = 0.0  # a logit without weights has no noise at all
     return np.asarray(factor, dtype=np.float32)
+
+
+def _side_by_side(factors: Sequence[Dense], terms: int) -> Dense:
+    """Return the factors of several sizes of noise, (terms, r, sizes x K)."""
+    rank = max(len(factor) for factor in factors)
+    padded = [np.pad(factor, ((0, rank - len(factor)), (0, 0))) for factor in factors]
+    cut = [np.stack(np.split(factor, terms, axis=1)) for factor in padded]
+    return np.concatenate(cut, axis=2)
+
+
+def _powers_of_ones(matrix: sp.csr_matrix, hops: int) -> FloatArray:
+    """Return S^k 1 for k = 0..hops, (N, hops + 1): what a constant column becomes."""
+    columns = [np.ones((matrix.shape[0], 1), np.float32)]
+    for _ in range(hops):
+        columns.append(multiply(matrix, columns[-1]))
+    return np.hstack(columns).astype(np.float64)
 
 
 def _total(terms: Sequence[Dense], rows: Rows) -> Dense:

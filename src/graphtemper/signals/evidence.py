@@ -19,20 +19,10 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
-from graphtemper.signals import passes as perturb
+from graphtemper.signals import covariances, shared_passes
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals import shared_passes
-from graphtemper.signals.covariances import (
-    Covariance,
-    HeldOutProducts,
-    centred,
-    column_halves,
-    edges_and_wedges,
-    node_products,
-    ratio_of_sums,
-)
+from graphtemper.signals.covariances import Covariance, centred, sample_nodes
 from graphtemper.signals.gains import ClassMoments, Gains, read_gains, transfer
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe as Probe
@@ -57,10 +47,6 @@ FEW_SIGNALS = SIGNALS[:5]
 LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 """The signals that the atlas reads if there are only logits."""
 
-# Size of the sample of nodes at which split views, noisy passes and the SNR of a larger graph are
-# measured. An agreement then has an error of 0.002, a tenth of what the atlas can resolve. Own
-# views, edges and held-out edges are measured everywhere.
-ENOUGH_NODES = 100_000
 # Smallest agreement across held-out edges at the source that targets can be compared with.
 _LEAST_EDGE_AGREEMENT = 0.03
 # Smallest lead of the class model over guessing that its scale is computed from.
@@ -107,32 +93,38 @@ def measure(observation: Observation, probe: Probe, sample: Observation | None =
     `Probe.passes_over`). A linear model propagates K columns in each of them. The passes are taken
     on ``sample`` if it is given, see `graphtemper.signals.receptive_field`.
     """
-    check_logit_size(observation.logits, observation.nodes)
-    z = centred(observation.logits)
-    p = observation.probabilities
-    confidence, entropy = signals.confidence(p), signals.entropy(p)
-    deviation = z - z.mean(axis=0)
-    graph, nodes = observation.graph, observation.nodes
-    classes = np.bincount(observation.predictions, minlength=observation.num_classes)
-    basic = Evidence(
-        confidence=float(confidence.mean()),
-        confident_share=signals.atc_share(confidence, probe.confidence_threshold),
-        certain_share=signals.atc_share(-entropy, probe.entropy_threshold),
-        mean=z.mean(axis=0),
-        covariance=deviation.T @ deviation / len(z),
-        predicted_shares=classes / len(z),
-        homophily=_agreement(observation.all_predictions, graph.links),
-        log_degree=float(signals.log_degree(graph.degrees[nodes]).mean()),
-        mean_abs_logit=signals.mean_margin(observation.logits),
-    )
+    basic = _of_logits(observation, probe)
     if not observation.has_model:
         return basic
     basic = replace(basic, snr=_snr(observation))
     return with_model(observation if sample is None else sample, probe, basic)
 
 
+def _of_logits(observation: Observation, probe: Probe) -> Evidence:
+    check_logit_size(observation.logits, observation.nodes)
+    graph, nodes, p = observation.graph, observation.nodes, observation.probabilities
+    confidence, entropy = signals.confidence(p), signals.entropy(p)
+    classes = np.bincount(observation.predictions, minlength=observation.num_classes)
+    deviation = centred(observation.logits)
+    mean = deviation.mean(axis=0)
+    deviation -= mean
+    return Evidence(
+        confidence=float(confidence.mean()),
+        confident_share=signals.atc_share(confidence, probe.confidence_threshold),
+        certain_share=signals.atc_share(-entropy, probe.entropy_threshold),
+        mean=mean,
+        covariance=deviation.T @ deviation / len(deviation),
+        predicted_shares=classes / len(deviation),
+        homophily=_agreement(observation.all_predictions, graph.links),
+        log_degree=float(signals.log_degree(graph.degrees[nodes]).mean()),
+        mean_abs_logit=signals.mean_margin(observation.logits),
+    )
+
+
 def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64]) -> None:
     """Refuse logits (n, K) whose squares could overflow; ``nodes`` name the rows in the error."""
+    if logits.min(initial=0.0) > -_LARGEST_LOGIT and logits.max(initial=0.0) < _LARGEST_LOGIT:
+        return
     with np.errstate(over="ignore"):
         largest = np.abs(logits).max(axis=1)
     if not (largest < _LARGEST_LOGIT).all():
@@ -145,112 +137,12 @@ def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64
 
 def with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
     """Add the measurements that need perturbed passes of the model to those of its logits."""
-    if probe.shared_splits:
-        return _with_shared_passes(observation, probe, basic)
-    graph, nodes = observation.graph, observation.nodes
-    passes = probe.passes_over(observation.num_nodes, fewest=2)  # agreement needs two passes
-    own = observation.passes.own_view(graph) / probe.temperature
-    edge, wedge = edges_and_wedges(own, graph, nodes, observation.centre)
-    feature, own_feature = _halves(observation, probe)
-    held_out = HeldOutProducts(own, graph, nodes, observation.centre)
-    agreement = _held_out_agreement(observation, probe, held_out)
-    return replace(
-        basic,
-        feature=feature,
-        own_feature=own_feature,
-        edge=edge,
-        wedge=wedge,
-        held=held_out.covariance,
-        noise_agreement=noise_agreement(observation, probe.noise_level, passes),
-        source_noise_agreement=noise_agreement(
-            observation, probe.noise_level, passes, probe.column_std
-        ),
-        edge_agreement=agreement,
-    )
-
-
-def _with_shared_passes(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
+    if not probe.shared_splits:
+        return replace(basic, **covariances.measure_passes(observation, probe))
     views = shared_passes.measure(observation, probe)
     names = {item.name for item in fields(SharedViews)} & {item.name for item in fields(Evidence)}
     measured = {name: getattr(views, name) for name in names}
     return replace(basic, **measured)
-
-
-def _halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
-    """Return the covariance between halves of the columns, for the model and for its own view."""
-    graph = observation.graph
-    mean, _ = observation.column_moments
-    halves = column_halves(graph.num_features, probe.splits, probe.seed)
-    classified = graph.classified
-    everywhere = observation.centre
-    if everywhere is None:
-        everywhere = _sample(observation, classified)
-    observes_all = observation.num_nodes == classified.size
-    nodes = everywhere if observes_all else _sample(observation, observation.nodes)
-    rows = None if everywhere.size == graph.num_nodes else np.union1d(everywhere, nodes)
-    centre = None if rows is None else np.searchsorted(rows, everywhere)
-    at = nodes if rows is None else np.searchsorted(rows, nodes)
-    whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for views in observation.passes.half_views(graph, halves, mean, rows):
-            whole += node_products(views.first, views.second, centre)[at]
-            alone += node_products(views.own_first, views.own_second, centre)[at]
-    # Averages over splits come first: the splits of one node are dependent, nodes nearly are not.
-    ones = np.full(nodes.size, probe.splits * probe.temperature**2)
-    return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)
-
-
-def _sample(observation: Observation, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the nodes, or a sorted sample of `ENOUGH_NODES` if there are more."""
-    if nodes.size <= ENOUGH_NODES:
-        return nodes
-    salt = stream(observation.seed, "measured nodes").integers(2**64, dtype=np.uint64)
-    draws = perturb.mixed(observation.node_keys[nodes] + salt)
-    return np.sort(nodes[np.argpartition(draws, ENOUGH_NODES)[:ENOUGH_NODES]])
-
-
-def noise_agreement(
-    observation: Observation, level: float, passes: int, column_std: FloatArray | None = None
-) -> float:
-    """Return how often two noisy passes agree, over the observed nodes or a sample of them."""
-    std = observation.column_moments[1] if column_std is None else column_std
-    rows = _sample(observation, observation.nodes)
-    runs = perturb.feature_noise(
-        observation.predictor,
-        observation.graph,
-        level,
-        passes,
-        observation.seed,
-        column_std=std,
-        clean=observation.all_logits * observation.temperature,
-        rows=None if rows.size == observation.graph.num_nodes else rows,
-        keys=observation.node_keys,
-    )
-    votes = perturb.count_votes(runs)
-    return 1.0 - signals.pairwise_disagreement(votes)
-
-
-def _held_out_agreement(observation: Observation, probe: Probe, held_out: HeldOutProducts) -> float:
-    """Return Cohen's kappa of the predictions at the two ends of held-out edges.
-
-    Predictions at the ends of an edge in use agree because the ends exchange messages. Across a
-    held-out edge they agree only if the classes do and the predictions are right. The same passes
-    are added to the held-out products.
-    """
-    edges = observation.graph.links
-    if not len(edges):
-        return 0.0
-    run = observation.passes.edge_runner(observation.graph)
-    rng = stream(observation.seed, "held-out edges")
-    values = []
-    for _ in range(probe.passes_over(observation.num_nodes)):
-        keep = perturb.kept_links(observation.link_keys, probe.edge_share, rng)
-        if observation.part is not None:
-            keep[observation.part.links] = False
-        logits = run(keep)
-        held_out.add(logits / probe.temperature, edges[~keep])
-        values.append(observation.agreement(logits, edges[~keep]))
-    return float(np.mean(values))
 
 
 def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float | None:
@@ -259,8 +151,8 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
 
 def _snr(observation: Observation) -> float | None:
     features, predictions = observation.graph.features, observation.all_predictions
-    if observation.graph.num_nodes > ENOUGH_NODES:
-        rows = _sample(observation, np.arange(observation.graph.num_nodes))
+    if observation.graph.num_nodes > covariances.ENOUGH_NODES:
+        rows = sample_nodes(observation, np.arange(observation.graph.num_nodes))
         features, predictions = features[rows], predictions[rows]
     try:
         return signals.snr_estimate(features, predictions)

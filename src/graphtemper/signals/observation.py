@@ -203,7 +203,8 @@ class Observation:
     @cached_property
     def logits(self) -> FloatArray:
         """Logits of the observed nodes, (n, K), divided by the source temperature."""
-        return self.all_logits[self.nodes]
+        everything = np.array_equal(self.nodes, np.arange(self.graph.num_nodes))
+        return self.all_logits if everything else self.all_logits[self.nodes]
 
     @cached_property
     def probabilities(self) -> FloatArray:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import checked_level
-from graphtemper._core.reproducible import Seed, stream
+from graphtemper._core.reproducible import Seed, map_blocks, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
@@ -154,13 +154,19 @@ class OrderedDraws(np.random.Generator):
         """Return standard normal numbers; the first axis of ``size`` may be the nodes."""
         draws = super().standard_normal(size, dtype=dtype, out=out)
         nodes = isinstance(size, tuple) and len(size) == 2 and size[0] == self._place.size
-        return draws[self._place] if nodes else draws
+        return np.take(draws, self._place, axis=0) if nodes else draws
 
 
 def link_keys(graph: Graph, keys: Keys) -> Keys:
     """Return a number per link, (E,), that depends on the keys of its ends."""
-    ends = mixed(keys)
-    return np.asarray(ends[graph.links[:, 0]] + ends[graph.links[:, 1]])
+    ends, links = mixed(keys), graph.links
+    sums = np.empty(len(links), np.uint64)
+
+    def fill(some: slice) -> None:
+        sums[some] = ends[links[some, 0]] + ends[links[some, 1]]
+
+    map_blocks(fill, len(links), 1)
+    return sums
 
 
 def kept_links(keys: Keys, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -173,11 +179,17 @@ def kept_links(keys: Keys, share: float, rng: np.random.Generator) -> NDArray[np
     >>> int(keep.sum())
     2
     """
-    draws = mixed(keys + rng.integers(2**64, dtype=np.uint64))
-    keep = draws >= np.uint64(min(int(share * 2.0**64), 2**64 - 1))
+    salt = rng.integers(2**64, dtype=np.uint64)
+    limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
+    keep = np.empty(keys.size, dtype=bool)
+
+    def fill(some: slice) -> None:
+        keep[some] = mixed(keys[some] + salt) >= limit
+
+    map_blocks(fill, keys.size, 1)
     if keep.size and keep.all():
-        keep[draws.argmin()] = False
-    return np.asarray(keep)
+        keep[mixed(keys + salt).argmin()] = False
+    return keep
 
 
 Kind = Literal["feature", "edge", "both"]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
 
 from graphtemper._core.arrays import FloatArray, check_matrix
 from graphtemper._core.reproducible import map_blocks
@@ -46,7 +45,14 @@ def entropy(probabilities: ArrayLike, *, normalised: bool = False) -> FloatArray
     [1.0, 0.0]
     """
     p = check_matrix(probabilities, "probabilities")
-    nats = -np.asarray(xlogy(p, p).sum(axis=1), dtype=np.float64) + 0.0  # turns -0 into 0
+    nats = np.empty(len(p))
+
+    def write(rows: slice) -> None:
+        some = p[rows].astype(np.float64, copy=False)
+        logs = np.log(some, out=np.zeros(some.shape), where=some > 0.0)
+        nats[rows] = 0.0 - np.einsum("ik,ik->i", some, logs)  # no -0
+
+    map_blocks(write, *p.shape)
     return nats / np.log(p.shape[1]) if normalised else nats
 
 
@@ -237,6 +243,8 @@ def predicted_homophily(predictions: ArrayLike, edges: Edges) -> float:
         raise InputError("the graph has no edges, so its homophily is undefined.")
     values = np.asarray(predictions)
     first, second = edges[:, 0], edges[:, 1]
+    if values.ndim == 1 and values.dtype.kind in "iu" and values.size and values.min() >= 0:
+        values = values.astype(np.min_scalar_type(values.max()))  # small, to stay in the cache
 
     def part(rows: slice) -> float:
         here, there = values[first[rows]], values[second[rows]]

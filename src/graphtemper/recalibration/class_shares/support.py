@@ -305,6 +305,8 @@ def _estimate(profile: ClassProfile, logits: FloatArray, predicted: FloatArray) 
 def _known_only(logits: FloatArray, source: FloatArray) -> FloatArray:
     """Return probabilities among the classes that the source has; others cannot be recognised."""
     known = source > 0.0
+    if known.all():
+        return temperatures.apply(logits)
     p = np.zeros_like(logits)
     p[:, known] = temperatures.apply(logits[:, known]) if known.sum() > 1 else 1.0
     return p
