@@ -54,15 +54,15 @@ def test_without_features_the_interval_is_not_narrower(card, model):
 odds = st.floats(-4.0, 4.0)
 
 
-@given(odds, odds, odds)
-def test_the_atlas_is_used_as_it_is_where_feature_means_have_not_moved(c, m, moved):
-    assert NATURAL.centre(c, m, moved, 0.0) == pytest.approx(m, abs=1e-12)
+@given(odds, odds, odds, st.floats(0.0, 9.0))
+def test_the_atlas_is_used_as_it_is_where_feature_means_have_not_moved(c, m, moved, novelty):
+    assert NATURAL.centre(c, m, moved, 0.0, novelty) == pytest.approx(m, abs=1e-12)
     assert NATURAL.variance(3.0, 0.0) == 0.0
 
 
-@given(odds, odds, odds, st.floats(0.0, 1.0))
-def test_the_centre_lies_between_confidence_and_the_readings(c, m, moved, fraction):
-    centre = NATURAL.centre(c, m, moved, fraction) + NATURAL.shift * fraction
+@given(odds, odds, odds, st.floats(0.0, 1.0), st.floats(0.0, 9.0))
+def test_the_centre_lies_between_confidence_and_the_readings(c, m, moved, fraction, novelty):
+    centre = NATURAL.centre(c, m, moved, fraction, novelty) + NATURAL.shift * fraction
     assert min(c, m) - 1e-9 <= centre <= max(c, m, moved) + 1e-9
     if fraction == 1.0:
         assert centre <= c + 1e-9
@@ -70,11 +70,18 @@ def test_the_centre_lies_between_confidence_and_the_readings(c, m, moved, fracti
 
 def test_moved_means_leave_a_part_of_the_way_to_the_more_confident_reading():
     """New class shares must not be taken for lost signal."""
-    prior = NaturalPrior(weight=0.5, shift=0.2)
-    assert prior.centre(2.0, -1.0, -1.0, 1.0) == pytest.approx(0.5 - 0.2)
-    assert prior.centre(2.0, -1.0, 1.0, 1.0) == pytest.approx(1.5 - 0.2)
-    assert prior.centre(2.0, -1.0, 3.0, 1.0) == pytest.approx(2.0 - 0.2)
-    assert prior.centre(2.0, 0.0, -1.0, 1.0) == pytest.approx(1.0 - 0.2)
+    prior = NaturalPrior(halfway=1.5, shift=0.2)
+    assert prior.centre(2.0, -1.0, -1.0, 1.0, 1.5) == pytest.approx(0.5 - 0.2)
+    assert prior.centre(2.0, -1.0, 1.0, 1.0, 1.5) == pytest.approx(1.5 - 0.2)
+    assert prior.centre(2.0, -1.0, 3.0, 1.0, 1.5) == pytest.approx(2.0 - 0.2)
+    assert prior.centre(2.0, 0.0, -1.0, 1.0, 1.5) == pytest.approx(1.0 - 0.2)
+
+
+def test_the_atlas_counts_for_more_the_farther_the_target_is():
+    prior = NaturalPrior(halfway=2.0, shift=0.0)
+    steps = [prior.centre(2.0, 0.0, 0.0, 1.0, novelty) for novelty in (0.0, 1.0, 2.0, 4.0, 5.0)]
+    assert steps == pytest.approx([2.0, 1.6, 1.0, 0.4, 2.0 - 50.0 / 29.0])
+    assert prior.centre(2.0, 0.0, 0.0, 1.0, np.inf) == steps[-1]
 
 
 def test_estimated_shares_keep_natural_variation_that_they_do_not_explain(card, model):

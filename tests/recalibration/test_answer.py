@@ -93,7 +93,7 @@ def test_labels_that_say_nothing_leave_the_answer_where_it_was():
     prior = Prior(0.8, 0.4)
     matched = temperatures.match_confidence(logits, prior.estimate("atlas").value)
     estimate = prior.estimate("atlas")
-    atlas = learn(_answer(logits, prior, estimate, matched), logits, given)
+    atlas = learn(_answer(logits, prior, estimate, matched), logits, given, "likelihood")
     far = _answer(logits, prior, estimate, matched, novelty=9.0, verdict="abstain", flat=True)
     kept = learn(far, logits, given)
     assert atlas.temperature == pytest.approx(matched, rel=2e-3)

@@ -141,11 +141,19 @@ def test_labels_match_their_accuracy_or_fit_their_likelihood(card, model):
     labels = {node: int(target.labels[node]) for node in range(200)}
     matched = recalibrate(model, target, card, labels=labels, objective="calibration")
     assert matched.mean_confidence[1] == pytest.approx(matched.accuracy.value, abs=1e-3)
-    fitted = recalibrate(model, target, card, labels=labels)
+    fitted = recalibrate(model, target, card, labels=labels, objective="likelihood")
     assert fitted.accuracy == matched.accuracy
     assert fitted.temperature != matched.temperature
-    explicit = recalibrate(model, target, card, labels=labels, objective="likelihood")
-    assert explicit.temperature == fitted.temperature
+    both = recalibrate(model, target, card, labels=labels)
+    share = 0.25 * (1.0 - 200 / target.num_nodes)
+    between = fitted.temperature ** (1.0 - share) * matched.temperature**share
+    assert both.temperature == pytest.approx(between, rel=1e-9)
+    every = dict(enumerate(target.labels.tolist()))
+    exact, likeliest = (
+        recalibrate(model, target, card, labels=every, objective=objective).temperature
+        for objective in ("balanced", "likelihood")
+    )
+    assert exact == likeliest
     with pytest.raises(InputError, match="objective must be"):
         recalibrate(model, target, card, labels=labels, objective="ece")
 

@@ -9,15 +9,17 @@ c be the log-odds of mean confidence at the source temperature; and m the larger
 centres, with the source's class shares and with moved ones (`graphtemper.signals.share_drift`),
 because new class shares must not be taken for lost signal. The answer is centred at
 
-.. math:: \hat\eta = c + (1 - (1 - w)\,u)\,(m - c) - s\,u,
+.. math:: \hat\eta = c + (1 - (1 - w)\,u)\,(m - c) - s\,u, \qquad w = \frac{n^2}{n^2 + h^2},
 
-and only a fraction 1 - u of an excess of the first two terms over c is kept. The variance grows by
+and only a fraction 1 - u of an excess of the first two terms over c is kept. The weight w of the
+atlas grows with the target's novelty n: confidence is hardly wrong near the source, and means
+nothing on a graph that is like none of those it was calibrated on. The variance grows by
 
 .. math:: \tau^2 \sqrt{u}\,(1 + \min(n, 5)^2)
 
-with the target's novelty n, and the interval reaches further down than up by the factor
-`lower_tail`. The estimate is the median, which minimises the expected difference between mean
-confidence and accuracy. Without moved column means nothing changes.
+and the interval reaches further down than up by the factor `lower_tail`. The estimate is the
+median, which minimises the expected difference between mean confidence and accuracy. Without moved
+column means nothing changes.
 
 The four numbers are those of families of natural shift; ``graphtemper bench natural``
 chooses them again, with every family left out in turn.
@@ -114,8 +116,8 @@ class NaturalPrior:
 
     Attributes
     ----------
-    weight
-        Weight w of the atlas against plain confidence where the column means have moved.
+    halfway
+        Novelty h at which the atlas and plain confidence count alike where column means have moved.
     shift
         Usual over-confidence s under natural shift, in log-odds.
     deviation
@@ -124,12 +126,14 @@ class NaturalPrior:
         Factor by which the interval is longer below the estimate than above.
     """
 
-    weight: float = 0.25
+    halfway: float = 2.0
     shift: float = 0.1
     deviation: float = 0.5
     lower_tail: float = 2.0
 
-    def centre(self, confidence: float, atlas: float, moved: float, fraction: float) -> float:
+    def centre(
+        self, confidence: float, atlas: float, moved: float, fraction: float, novelty: float
+    ) -> float:
         """Return the log-odds of the accuracy.
 
         Parameters
@@ -140,19 +144,23 @@ class NaturalPrior:
             Log-odds of the accuracy by the atlas, with the source's and with moved class shares.
         fraction
             Whether column means have moved, between 0 and 1.
+        novelty
+            Distance to the atlas; farther than `_FARTHEST` counts as that.
 
         Examples
         --------
         >>> prior = NaturalPrior()
-        >>> prior.centre(2.0, 1.0, 1.0, fraction=0.0)  # means as at the source: the atlas
+        >>> prior.centre(2.0, 1.0, 1.0, fraction=0.0, novelty=2.0)  # means did not move: the atlas
         1.0
-        >>> prior.centre(2.0, 1.0, 1.0, fraction=1.0)  # a part of the way
-        1.65
-        >>> prior.centre(2.0, 1.0, 2.5, fraction=1.0)  # other class shares explain it
+        >>> prior.centre(2.0, 1.0, 1.0, fraction=1.0, novelty=2.0)  # half of the way, minus 0.1
+        1.4
+        >>> prior.centre(2.0, 1.0, 2.5, fraction=1.0, novelty=2.0)  # other class shares explain it
         1.9
         """
+        far = min(novelty, _FARTHEST) ** 2
+        weight = far / (far + self.halfway**2)
         cautious = atlas + fraction * max(moved - atlas, 0.0)
-        centre = confidence + (1.0 - (1.0 - self.weight) * fraction) * (cautious - confidence)
+        centre = confidence + (1.0 - (1.0 - weight) * fraction) * (cautious - confidence)
         if centre > confidence:
             centre = confidence + (1.0 - fraction) * (centre - confidence)
         return float(centre - self.shift * fraction)
@@ -270,7 +278,7 @@ class Reading:
         centre = readings["atlas"]
         if fraction > 0.0:
             confidence = log_odds(self.evidence.confidence)
-            centre = NATURAL.centre(confidence, **readings, fraction=fraction)
+            centre = NATURAL.centre(confidence, **readings, fraction=fraction, novelty=self.novelty)
         variance = self._variance(centre) + NATURAL.variance(self.novelty, fraction)
         lower_tail = 1.0 + (NATURAL.lower_tail - 1.0) * float(np.sqrt(fraction))
         return Prior(centre, float(np.sqrt(variance)), lower_tail)

@@ -126,7 +126,7 @@ def answer(
     logits: FloatArray,
     labels: Labels,
     class_shares: ClassShares = "report",
-    objective: Objective = "likelihood",
+    objective: Objective = "balanced",
 ) -> Answer:
     """Answer about logits (n, K), given in units of the source temperature.
 
@@ -208,7 +208,7 @@ def _objection(
 
 
 def with_labels(
-    answer: Answer, logits: FloatArray, labels: Labels, objective: Objective = "likelihood"
+    answer: Answer, logits: FloatArray, labels: Labels, objective: Objective = "balanced"
 ) -> Answer:
     """Return the answer updated with labels; the same one without labels."""
     if not labels.rows.size:
@@ -230,7 +230,7 @@ def with_labels(
 
 
 def learn(
-    answer: Answer, logits: FloatArray, labels: Labels, objective: Objective = "likelihood"
+    answer: Answer, logits: FloatArray, labels: Labels, objective: Objective = "balanced"
 ) -> Learned:
     """Update an answer with labels; the farther the target is from the atlas, the more they count.
 
@@ -251,6 +251,10 @@ def learn(
         temperature, problem = nearest_temperature(logits, accuracy.value)
     else:
         temperature = few_labels.temperature(start, logits, labels, answer.relative)
+        matched, unmatched = nearest_temperature(logits, accuracy.value)
+        if objective == "balanced" and not unmatched:
+            share = few_labels.MATCHED_SHARE * (1.0 - labels.rows.size / size)
+            temperature = temperature ** (1.0 - share) * matched**share
         problem = ""
     return Learned(
         accuracy=accuracy,

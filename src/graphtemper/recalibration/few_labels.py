@@ -42,6 +42,11 @@ posterior of the accuracy: a correct prediction already favours a lower temperat
 likelihood, and would otherwise count twice. That likelihood also holds more information, because it
 depends on how confident the model was in right and wrong predictions.
 
+The likeliest temperature has the lower NLL, the one that matches the accuracy the lower ECE. The
+balanced objective takes a weighted mean of their logarithms. Near its minimum the NLL is quadratic,
+so a quarter of the way costs about a sixteenth of the difference. The weight of the matched one
+falls with the unlabelled share of the nodes: if all are labelled, the answer is the likeliest.
+
 Both answers are posterior *medians*. Medians commute with monotone maps, so the median of the prior
 on log T is exactly the temperature that matches the atlas's accuracy. A mean would differ from it
 even without labels, and by much near chance, where log T diverges.
@@ -65,8 +70,10 @@ from graphtemper.recalibration.reasons import Reason
 from graphtemper.temperature.inverse import gaps, summarise
 
 METHOD = "atlas and labels"
-Objective = Literal["calibration", "likelihood"]
-"""What labels set the temperature by: their accuracy, which mean confidence matches, or NLL."""
+Objective = Literal["balanced", "calibration", "likelihood"]
+"""What labels set the temperature by: their accuracy, by matching it, their likelihood, or both."""
+MATCHED_SHARE = 0.25
+"""Weight in log T of the matched temperature if the objective is balanced and labels are few."""
 # Quantiles of the posterior: the ends of the interval, and the answer between them.
 _QUANTILES = (0.05, 0.5, 0.95)
 # Matching mean confidence and maximising the likelihood are two definitions of the best T: on real

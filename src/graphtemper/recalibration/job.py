@@ -213,7 +213,7 @@ def recalibrate(
     seed: int = 0,
     labels: LabelsGiven | None = None,
     plan: LabelPlan | None = None,
-    objective: Objective = "likelihood",
+    objective: Objective = "balanced",
     class_shares: ClassShares = "report",
     per_node: bool = False,
     budget: Budget = None,
@@ -244,8 +244,9 @@ def recalibrate(
         From `suggest_labels`, if it chose the labelled nodes, so that its weights are used. Without
         a plan the labelled nodes are taken to be a random sample.
     objective
-        How labels set the temperature: by their likelihood, or with ``"calibration"`` by their
-        accuracy, which mean confidence then matches. The likelihood has the lower NLL.
+        How labels set the temperature: with ``"likelihood"`` by their likelihood, with
+        ``"calibration"`` by their accuracy, which mean confidence then matches, and by default by
+        both: most of the lower ECE of the second for little of the lower NLL of the first.
     class_shares
         ``"report"`` estimates the target's class shares and says if they seem to have moved.
         ``"estimate"`` also corrects the logits for them if the evidence supports it (see

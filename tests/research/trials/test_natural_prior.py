@@ -9,22 +9,22 @@ from graphtemper_research.trials import natural_prior
 from graphtemper_research.trials.natural_families import Family
 
 
-def row(family, confidence, atlas, accuracy, fraction=1.0):
+def row(family, confidence, atlas, accuracy, fraction=1.0, novelty=0.5):
     """Return a pair whose ECE is the distance between confidence and accuracy."""
     share = 1.0 / (1.0 + np.exp(-natural_prior.GRID))
     return {
         **{"family": family, "confidence": confidence, "atlas": atlas, "moved": atlas},
-        **{"fraction": fraction, "novelty": 0.5, "variance": 0.02},
+        **{"fraction": fraction, "novelty": novelty, "variance": 0.02},
         **{"accuracy": accuracy, "ece": np.abs(share - accuracy).tolist(), "source-T": 0.1},
     }
 
 
 def test_the_atlas_gets_the_weight_that_other_families_support():
     """Where the atlas is right it gets the most that is tried, where it is half right less."""
-    right = [row("a", 2.0, 0.0, 0.5), row("b", 2.0, 1.0, 0.731)]
-    half = [row("a", 2.0, 0.0, 0.8176), row("b", 3.0, 1.0, 0.9241)]  # a quarter of the way
-    assert natural_prior.choose(right).weight == 0.5
-    assert natural_prior.choose(half).weight == 0.25
+    right = [row("a", 2.0, 0.0, 0.5, novelty=1.0), row("b", 2.0, 1.0, 0.731, novelty=1.0)]
+    fifth = [row("a", 2.0, 0.0, 0.832), row("b", 3.0, 1.0, 0.9309)]  # log-odds of 1.6 and 2.6
+    assert natural_prior.choose(right).halfway == 1.0
+    assert natural_prior.choose([item | {"novelty": 1.0} for item in fifth]).halfway == 2.0
     late = [row(name, 0.6, 0.6, 0.62246) for name in "ab"]  # log-odds of 0.5
     assert natural_prior.choose(late).shift == 0.1
 

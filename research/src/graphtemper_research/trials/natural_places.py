@@ -51,7 +51,7 @@ COUNTS, DRAWS = (20, 50), 2
 # Accuracies at which the ECE of a target is kept, as log-odds.
 GRID = np.linspace(-4.0, 5.0, 37)
 WITH = {NONE: "labels", ALL: "labels and environments"}
-OBJECTIVES: tuple[Objective, ...] = ("calibration", "likelihood")
+OBJECTIVES: tuple[Objective, ...] = ("calibration", "likelihood", "balanced")
 
 
 def label_method(count: int, basis: str, objective: str, draw: int) -> str:
@@ -130,7 +130,7 @@ class Target:
         self,
         known: Sequence[LabelledEnvironment],
         labels: Labels = NO_LABELS,
-        objective: Objective = "likelihood",
+        objective: Objective = "balanced",
     ) -> Answer:
         """Return the answer of the card with some labelled environments."""
         found = answers.answer(
