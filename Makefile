@@ -12,7 +12,7 @@ CORE := .venv-core
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: kernels demo docs locked audit faults mutation test test-core lint types unit browser slow paper bench scaling clean
+.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit browser slow paper bench scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -66,6 +66,18 @@ audit: | $(BIN)/python
 faults: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/faults.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/hardship.py
+
+# Search for files that break a reader, a minute for each; artifacts/fuzz keeps what was found, and the
+# next run continues there. SECONDS_EACH=600 searches longer.
+SECONDS_EACH ?= 60
+fuzz: $(VENV)/.test
+	$(PYTHON) -m venv .venv-fuzz
+	echo 'atheris==3.0.0 --hash=sha256:8a5c8a781467c187da40fd29139784193e2647058831f837f675d0bb8cbd8746' \
+		> .venv-fuzz/requirements.txt
+	.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+		--target .venv-fuzz/atheris --upgrade --requirement .venv-fuzz/requirements.txt
+	PYTHONPATH=.venv-fuzz/atheris OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/python scripts/fuzz.py --seconds $(SECONDS_EACH) 2> .venv-fuzz/log
 
 # Change the core in small ways and list the changes that no test notices, in about an hour. The version
 # of cosmic-ray is fixed, because the sample depends on the changes that it can make.
@@ -125,4 +137,4 @@ scaling: $(VENV)/.test kernels
 	$(BIN)/python -m benchmarks.scaling
 
 clean:
-	rm -rf $(VENV) .venv-locked .venv-audit .venv-mutation $(CORE) artifacts docs/_build docs/_generated docs/api/generated docs/gallery/generated
+	rm -rf $(VENV) .venv-locked .venv-audit .venv-fuzz .venv-mutation $(CORE) artifacts docs/_build docs/_generated docs/api/generated docs/gallery/generated

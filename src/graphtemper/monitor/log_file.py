@@ -238,11 +238,17 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
                 f"{path} takes more steps to read than a log of its size; it is damaged."
             ) from error
         raise FileError(
-            f"the log {path} cannot be used: {error}; check the folder, the disk, and whether "
-            "another process holds it."
+            f"the log {path} cannot be used: {_one_line(error)}; check the folder, the disk, and "
+            "whether another process holds it."
         ) from error
     except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} is not a log of graphtemper monitor: {error}.") from error
+        message = f"{path} is not a log of graphtemper monitor: {_one_line(error)}."
+        raise FileError(message) from error
+
+
+def _one_line(error: Exception) -> str:
+    # SQLite quotes the schema of a damaged file, which has line breaks.
+    return " ".join(str(error).split())
 
 
 def _size(path: Path) -> int:
