@@ -1,10 +1,11 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from graphtemper import datasets
+from graphtemper import csbm, datasets
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph
 
@@ -24,6 +25,44 @@ def test_a_graph_is_what_the_catalogue_says(catalogued_graph):
     assert sum(summary["class_shares"]) == pytest.approx(1.0)
     assert summary["degree_mean"] == pytest.approx(2 * entry.edges / entry.nodes)
     assert summary["adjusted_homophily"] < summary["homophily"]
+    assert datasets._sha256(Graph.load(catalogued_graph)) == entry.sha256
+
+
+def test_the_digest_is_that_of_the_graph_not_of_its_file(tmp_path, monkeypatch):
+    """An upstream file with edges in another order and direction is the same graph."""
+    rng = np.random.default_rng(0)
+    graph = csbm.sample(60, 4, 0.8, 1.0, num_features=3, seed=1)
+    masks = rng.integers(0, 3, (2, 60))
+    parts = {name: masks == k for k, name in enumerate(("train_masks", "val_masks", "test_masks"))}
+    edges = graph.edges[rng.permutation(len(graph.edges))][:, ::-1].astype(np.int64)
+    np.savez(
+        tmp_path / "upstream.npz",
+        node_features=graph.features,
+        node_labels=graph.labels,
+        edges=edges,
+        **parts,
+    )
+    graph = graph.replace(name="minesweeper", class_names=None, **parts)
+    graph.save(tmp_path / "minesweeper.npz")
+    known = datasets._sha256(Graph.load(tmp_path / "minesweeper.npz"))
+    entry = replace(datasets.CATALOGUE["minesweeper"], sha256=known)
+    monkeypatch.setitem(datasets.CATALOGUE, "minesweeper", entry)
+    monkeypatch.setenv("GRAPHTEMPER_DATA", str(tmp_path))
+    converted = datasets._convert(tmp_path / "upstream.npz", "minesweeper")
+    assert datasets._is_catalogued(converted, "minesweeper")
+    assert datasets.inspect("minesweeper")["catalogued"] is True
+    other = converted.replace(labels=1 - converted.labels)
+    assert not datasets._is_catalogued(other, "minesweeper")
+    other.save(tmp_path / "minesweeper.npz")
+    assert datasets.inspect("minesweeper")["catalogued"] is False
+
+
+def test_which_graphs_have_a_digest():
+    unknown = {name for name, entry in datasets.CATALOGUE.items() if not entry.sha256}
+    assert unknown == {"roman_empire", "amazon_ratings", "questions"}
+    digests = {entry.sha256 for entry in datasets.CATALOGUE.values()} - {""}
+    assert len(digests) == len(datasets.CATALOGUE) - 3
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for value in digests)
 
 
 def test_natural_families_have_several_environments_with_the_same_columns_and_classes():

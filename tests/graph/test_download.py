@@ -5,6 +5,7 @@ import http.server
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -253,6 +254,27 @@ def test_messages_do_not_show_credentials(part):
     assert "secret" not in str(failed.value)
 
 
+def test_the_deadline_holds_over_all_attempts(server, part):
+    server.faults = [503] * 50
+    policy = RetryPolicy(timeout=0.3, attempts=50, pause=0.05, deadline=0.1)
+    with pytest.raises(FileError, match="is too slow"):
+        download(server.url, part, blob_id(CONTENT), retry=policy)
+    assert len(server.ranges) < 6
+
+
+def test_messages_do_not_show_signed_addresses(server, part):
+    """Storage services redirect to addresses whose parameters are credentials."""
+    server.faults = [f"{server.url}?signature=secret", 403]
+    with pytest.raises(FileError) as caught:
+        get(server, part)
+    assert "secret" not in str(caught.value)
+    part.write_bytes(CONTENT[:1000])
+    server.faults = [f"{server.url}?signature=secret", "shifted"]
+    with pytest.raises(FileError, match="another part") as caught:
+        get(server, part)
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("wrong", [{"timeout": 0}, {"attempts": 0}, {"pause": -1}, {"deadline": 0}])
 def test_retry_policies_are_checked(wrong):
     with pytest.raises(InputError):
@@ -324,6 +346,14 @@ def test_fetch_converts_and_is_found_afterwards(upstream, graph):
     assert sorted(p.name for p in path.parent.iterdir()) == [f".{NAME}.npz.lock", f"{NAME}.npz"]
     datasets.fetch(NAME, retry=QUICK)
     assert len(upstream.ranges) == 1
+
+
+def test_a_graph_with_another_sha256_is_deleted(upstream, monkeypatch):
+    entry = replace(datasets.CATALOGUE[NAME], sha256="0" * 64)
+    monkeypatch.setitem(datasets.CATALOGUE, NAME, entry)
+    with pytest.raises(FileError, match="another graph than the catalogue"):
+        datasets.fetch(NAME, retry=QUICK)
+    assert [p.name for p in datasets.cache_folder().iterdir()] == [f".{NAME}.npz.lock"]
 
 
 def test_load_downloads_only_on_request(upstream, graph):

@@ -7,7 +7,14 @@ from typing import Any
 from cyclopts import App
 
 from graphtemper.cli.options import GraphName, Json
-from graphtemper.cli.output import console, print_json, print_line, print_rows, table
+from graphtemper.cli.output import (
+    console,
+    print_json,
+    print_line,
+    print_rows,
+    print_sentence,
+    table,
+)
 
 data = App(name="data", help="List, fetch and inspect graphs.")
 
@@ -79,6 +86,8 @@ def inspect_data(graph: GraphName, *, as_json: Json = False) -> None:
         return
     print_rows(_in_words(facts))
     print_line(f"File: {facts['path']}")
+    if facts.get("catalogued") is False:
+        print_sentence("This is another graph than that of the catalogue.", "bold red")
 
 
 # With more classes, only the largest and the smallest shares are shown.

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from graphtemper._core.files import read_npz
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.download import Progress, RetryPolicy, download, exclusive
+from graphtemper.graph.digest import content_digest
+from graphtemper.graph.download import Progress, RetryPolicy, download, exclusive, public
 from graphtemper.graph.graph import Graph
 
 HETEROPHILOUS = ("roman_empire", "amazon_ratings", "tolokers", "minesweeper", "questions")
@@ -45,7 +46,9 @@ class Dataset:
     ``what`` reads node / edge / label. A licence marked "(repo)" is that of the upstream
     repository and may not have been meant for the data. Graphs of one family have the same columns
     and classes; those of the collection ``"natural"`` are environments of a family under natural
-    shift (places, periods, releases, languages), the others are common benchmarks.
+    shift (places, periods, releases, languages), the others are common benchmarks. ``sha256`` is
+    the digest of the graph (`graphtemper.graph.digest.content_digest`) without its name and with
+    edges in ascending order; it is empty where it is not known.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Dataset:
     publication: str
     licence: str
     upstream: str
+    sha256: str
 
 
 @cache
@@ -130,7 +134,8 @@ def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | N
     """Return the path of a graph, after downloading it into the user's cache if it is missing.
 
     The authors' file is checked by its git blob id and then converted to the package's format;
-    the order of the nodes is kept. An interrupted download is resumed. Two processes may fetch the
+    the order of the nodes is kept. The result is compared with the SHA-256 of the catalogue, which
+    minesweeper and tolokers have. An interrupted download is resumed. Two processes may fetch the
     same graph: the second waits for the first.
 
     Parameters
@@ -160,9 +165,28 @@ def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | N
             part = target.with_name(f"{target.name}.part")
             url = f"{base.rstrip('/')}/{target.name}"
             download(url, part, BLOB_IDS[name], progress=progress, retry=retry)
-            _convert(part, name).save(target)
+            graph = _convert(part, name)
+            if not _is_catalogued(graph, name):
+                part.unlink()
+                raise FileError(
+                    f"{public(url)} holds another graph than the catalogue (SHA-256 "
+                    f"{CATALOGUE[name].sha256}) and was deleted; set GRAPHTEMPER_MIRROR to another "
+                    "server."
+                )
+            graph.save(target)
             part.unlink()
     return target
+
+
+def _is_catalogued(graph: Graph, name: str) -> bool:
+    known = CATALOGUE[name].sha256
+    return not known or _sha256(graph) == known
+
+
+def _sha256(graph: Graph) -> str:
+    """Return the digest of an undirected graph without its name, whatever its edges' order."""
+    edges = np.unique(np.sort(graph.edges, axis=1), axis=0)
+    return content_digest(graph.replace(edges=edges), ["name"])
 
 
 def _convert(path: Path, name: str) -> Graph:
@@ -190,6 +214,9 @@ def _remedy(name: str) -> str:
 def inspect(source: str | os.PathLike[str]) -> dict[str, Any]:
     """Measure a graph given by its name in the catalogue or by a path; see `describe`.
 
+    For a graph of the catalogue, ``catalogued`` says whether its content is the published one, or
+    None where the catalogue has no SHA-256.
+
     Examples
     --------
     >>> inspect("nowhere.npz")
@@ -198,7 +225,9 @@ def inspect(source: str | os.PathLike[str]) -> dict[str, Any]:
     """
     name = os.fspath(source)
     if name in CATALOGUE:
-        return describe(load(name)) | {"path": str(find(name))}
+        graph, known = load(name), CATALOGUE[name].sha256
+        catalogued = _is_catalogued(graph, name) if known else None
+        return describe(graph) | {"path": str(find(name)), "catalogued": catalogued}
     if not Path(name).suffix and not Path(name).exists():
         find(name)
     return describe(Graph.load(name)) | {"path": name}

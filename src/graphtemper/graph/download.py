@@ -114,6 +114,8 @@ def download(
     deadline = time.monotonic() + retry.deadline
     failures = 0
     while not (_size(part) and git_blob_id(part) == blob_id):
+        if failures and time.monotonic() > deadline:
+            raise FileError(f"{public(url)} is too slow; run again to resume the download.")
         resumed = _size(part) > 0
         try:
             _transfer(url, part, retry.timeout, deadline, progress)
@@ -121,7 +123,7 @@ def download(
             failures += 1
             if failures == retry.attempts:
                 raise FileError(
-                    f"{error} ({failures} attempts at {_public(url)}); try again later."
+                    f"{error} ({failures} attempts at {public(url)}); try again later."
                 ) from error
             time.sleep(retry.pause * 2 ** (failures - 1))
             continue
@@ -130,7 +132,7 @@ def download(
         part.unlink()
         if not resumed:
             raise FileError(
-                f"{_public(url)} does not have the published content (git blob {blob_id}) and was "
+                f"{public(url)} does not have the published content (git blob {blob_id}) and was "
                 "deleted; try again later or set GRAPHTEMPER_MIRROR to another server."
             )
 
@@ -142,7 +144,7 @@ def _check_address(url: str) -> None:
         return
     if parts.hostname and parts.scheme == "http" and _is_loopback(parts.hostname):
         return
-    raise InputError(f"{_public(url)!r} is not an https address.")
+    raise InputError(f"{public(url)!r} is not an https address.")
 
 
 def _is_loopback(host: str) -> bool:
@@ -152,9 +154,15 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _public(url: str) -> str:
-    """Return the address without a user name and password, for messages."""
-    return re.sub(r"//[^/@]*@", "//", url)
+def public(url: str) -> str:
+    """Return the address for messages: without user name, password and signed parameters.
+
+    Examples
+    --------
+    >>> public("https://user:word@example.org/x.npz?signature=1")
+    'https://example.org/x.npz'
+    """
+    return re.sub(r"//[^/@]*@", "//", re.split(r"[?#]", url, maxsplit=1)[0])
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):
@@ -170,7 +178,7 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
         try:
             _check_address(newurl)
         except InputError as error:
-            raise FileError(f"{_public(req.full_url)} redirects, and {error}") from error
+            raise FileError(f"{public(req.full_url)} redirects, and {error}") from error
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -199,7 +207,7 @@ def _transfer(
                     if time.monotonic() > deadline:
                         raise FileError(f"{host} is too slow; run again to resume the download.")
     except urllib.error.HTTPError as error:
-        _raise_status(error, _public(url), part)
+        _raise_status(error, public(url), part)
     except FileError:
         raise
     except (OSError, http.client.HTTPException) as error:
@@ -220,7 +228,7 @@ def _extent(response: http.client.HTTPResponse, size: int) -> tuple[int, int | N
         return 0, rest
     match = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
     if match is None or int(match[1]) != size:
-        raise FileError(f"{_public(response.url)} sent another part of the file than requested.")
+        raise FileError(f"{public(response.url)} sent another part of the file than requested.")
     if match[2] != "*":
         return size, int(match[2])
     return size, None if rest is None else size + rest
@@ -239,7 +247,7 @@ def _copy(
         done += len(chunk)
         if done > _MAX_BYTES:
             stream.truncate(0)
-            raise FileError(f"{_public(response.url)} sends more than {_MAX_BYTES >> 20} MB.")
+            raise FileError(f"{public(response.url)} sends more than {_MAX_BYTES >> 20} MB.")
         try:
             stream.write(chunk)
             stream.flush()
