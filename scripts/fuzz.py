@@ -6,8 +6,8 @@ For every target of `tests/fuzz/targets.py`, atheris (libFuzzer) changes the val
 cases of `tests/fuzz/corpus`, and keeps each change that reaches new code. The folder keeps what was
 found, so that the next run continues there. Checksums are not compared, because a random change
 would not get past them. A reader may answer or raise `GraphTemperError` with a message of one line;
-any other exception, a crash, more than 20 seconds or more than 2 GB is a fault. Each is stored once,
-under ``FOLDER/faults``; the exit code is 1 if there are any.
+any other exception, a crash, more than 20 seconds or more than 2 GB is a fault. Each is stored
+once, under ``FOLDER/faults``; the exit code is 1 if there are any.
 
 Prints a table: files tried, files kept, and the share of the lines that these reach in functions of
 the package which the target runs at all. `make fuzz` installs atheris.
@@ -117,7 +117,7 @@ def search(name: str, place: Path, kept: Path, faults: Path, seconds: int) -> No
 
 
 def coverage(name: str, place: Path, kept: Path) -> None:
-    """Print how many lines the kept files reach, and how many the functions have that they reach."""
+    """Print how many lines the kept files reach, of how many in the functions they reach."""
     ignore_checksums()
     reached: dict[CodeType, set[int]] = defaultdict(set)
 
