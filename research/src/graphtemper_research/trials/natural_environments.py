@@ -24,7 +24,7 @@ from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_most, between, reported
 from graphtemper_research.harness.runner import Bench, Request, Selection, per
-from graphtemper_research.trials import graph_names
+from graphtemper_research.trials import graph_names, natural_constants
 from graphtemper_research.trials.cases import models_of
 from graphtemper_research.trials.graph_names import short
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
@@ -47,10 +47,11 @@ from graphtemper_research.trials.trial import ORACLE, SOURCE, TOLERANCE, scored
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA = "graphtemper.natural_cell/2"
+SCHEMA = "graphtemper.natural_cell/3"
 # Largest mean ECE, error of the accuracy and share of pairs that are harmed; coverage.
 LIMITS = {ALL: 0.075, ONE: 0.090}
 ERROR, HARMED, COVERAGE = 0.06, 0.08, (0.85, 0.97)
+LEFT_OUT = "constants left out"
 QUICK_FAMILIES = ("airports", "villages")
 # Sources of a family, spread evenly over its list; every other graph of the family is a target.
 MOST_SOURCES = 3
@@ -104,11 +105,13 @@ def sources(graphs: Sequence[str]) -> list[str]:
 def summarise(cells: Sequence[Cell]) -> Rows:
     """Return one row per pair, model and seed: every method's ECE, errors and coverage."""
     keys = ("family", "model", "seed", "source")
-    rows = []
+    rows, chosen = [], natural_constants.left_out(cells)
     for facts, found in frame.by_method(frame.flat(cells, *keys), *keys, "target"):
         if ALL not in found:  # no third environment to learn from
             continue
         row = facts | frame.pick(found[ALL], "accuracy", "nodes", "verdict")
+        pair = tuple(facts[name] for name in ("model", "seed", "source", "target"))
+        row[f"ece {LEFT_OUT}"] = chosen[pair]
         for method in (*BASELINES, ONE, ALL, POISONED, PAST_LATEST, PAST, ORACLE):
             row[f"ece {method}"] = found[method]["ece"] if method in found else None
         for method in (NONE, ONE, ALL, POISONED):
@@ -179,6 +182,7 @@ def compare(rows: Sequence[Row]) -> list[Comparison]:
         ),
     ]
     bars += [
+        reported("mean ECE with constants chosen on the other families", means[f"ece {LEFT_OUT}"]),
         reported("mean ECE if one environment has wrong labels", means[f"ece {POISONED}"]),
         reported("coverage if one environment has wrong labels", means[f"held {POISONED}"]),
     ]
@@ -220,6 +224,7 @@ _VALUES = tuple(
         (NONE, "none"),
         (ONE, "one"),
         (ALL, "all"),
+        (LEFT_OUT, "left out"),
         (POISONED, "wrong"),
         (PAST, "past"),
         (ORACLE, "oracle"),
@@ -245,10 +250,11 @@ ECE of the source temperature, the temperature of the *latest* other environment
 list), that of all others *pooled*, mean confidence corrected by the mean *gap* of the others, the
 card with *none*, *one* (random) and *all* of the other environments, with those before the target
 only (*past*; where the family has an order in time), and the oracle. *error* is that of the
-accuracy, *held* how often the 90 % interval contains it, *half* its half-width; *wrong* has all
-others, one of them with every label that of the next class. The family is the unit: bars are on
-means of families. At most three sources of a family, spread evenly over its list, are trained on,
-and at most 3,000 nodes of an environment are measured."""
+accuracy, *held* how often the 90 % interval contains it, *half* its half-width; *left out* has all
+others, with the constants of the random effects chosen on the other families from a grid; *wrong*
+has all others, one of them with every label that of the next class. The family is the unit: bars
+are on means of families. At most three sources of a family, spread evenly over its list, are
+trained on, and at most 3,000 nodes of an environment are measured."""
 
 
 def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:

@@ -247,4 +247,18 @@ def _facts(target: Target, place: Place) -> dict[str, Any]:
         "novelty": reading.novelty,
         "variance": reading.atlas_variance,
         "ece": eces,
+        "environment": _environment(reading, place.known),
+    }
+
+
+def _environment(reading: Reading, known: LabelledEnvironment) -> dict[str, Any]:
+    """Return what an environment tells about others: its truth, its estimates, where it lies."""
+    atlas = log_odds(reading.card.reference.accuracy) + reading.response.predict(known.signals)[0]
+    return {
+        "truth": known.truth,
+        "variance": known.variance,
+        "confidence": log_odds(known.confidence),
+        "atlas": atlas,
+        "place": reading.response.coordinates(known.signals).round(4).tolist(),
+        "means": [round(number, 5) for number in known.sketch or ()],
     }

@@ -25,8 +25,9 @@ from graphtemper_research.harness.outcome import Comparison, at_least, at_most, 
 from graphtemper_research.harness.runner import Bench, per
 from graphtemper_research.trials import natural_environments
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
-from graphtemper_research.trials.natural_places import GRID
+from graphtemper_research.trials.natural_places import GRID, NONE
 from graphtemper_research.trials.natural_shifts import rank_correlation
+from graphtemper_research.trials.trial import SOURCE, TOLERANCE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,14 +83,21 @@ def _mean(rows: Sequence[Row], value: Callable[[Row], float]) -> float:
 
 
 def readings(cells: Sequence[Cell]) -> Rows:
-    """Return one row per pair: what the prior reads, the accuracy and the ECE of source-T."""
-    return [
-        frame.pick(row, "family", "model", "source", "target", "accuracy")
-        | {"source-T": row["ece"]}
-        | row["reading"]
-        for row in frame.flat(cells, "family", "model", "seed", "source")
-        if "reading" in row
-    ]
+    """Return one row per pair: what the prior reads, the truth, the ECE of source-T, the verdict.
+
+    ``answered`` says whether the interval of that verdict holds the accuracy.
+    """
+    keys = ("family", "model", "seed", "source")
+    rows = []
+    for _, found in frame.by_method(frame.flat(cells, *keys), *keys, "target"):
+        row, answer = found[SOURCE], found[NONE]
+        rows.append(
+            frame.pick(row, "family", "model", "source", "target", "accuracy")
+            | {"source-T": row["ece"], "verdict": answer["verdict"], "answer": answer["ece"]}
+            | {"answered": answer["low"] <= row["accuracy"] <= answer["high"]}
+            | row["reading"]
+        )
+    return rows
 
 
 def summarise(cells: Sequence[Cell]) -> Rows:
@@ -107,6 +115,7 @@ def summarise(cells: Sequence[Cell]) -> Rows:
         best = float(np.interp(log_odds(row["accuracy"]), GRID, row["ece"]))
         found.append(
             frame.pick(row, "family", "model", "source", "target", "accuracy", "source-T")
+            | frame.pick(row, "verdict", "answer", "answered")
             | {"atlas": float(np.interp(row["atlas"], GRID, row["ece"])), "true accuracy": best}
             | left_out
             | {"shipped": shipped["ece"], "shipped held": shipped["held"]}
@@ -130,7 +139,24 @@ def compare(rows: Sequence[Row]) -> list[Comparison]:
         reported("the largest excess, shipped", _worst(rows, "shipped")),
         reported("the same ratio, shipped", _mean(rows, lambda row: row["shipped"]) / source),
         reported("coverage, shipped", _mean(rows, lambda row: row["shipped held"])),
+        *_by_verdict(rows),
     ]
+
+
+def _by_verdict(rows: Sequence[Row]) -> list[Comparison]:
+    """State coverage at each verdict of the shipped prior, and the harm where it is trusted."""
+    bars = []
+    for verdict in frame.distinct(rows, "verdict"):
+        own = frame.select(rows, verdict=verdict)
+        covered = float(np.mean([row["answered"] for row in own]))
+        quantity = f"coverage where the verdict is {verdict}, shipped"
+        bars.append(at_least(quantity, covered, 0.85, f"{len(own)} of {len(rows)} pairs"))
+    trusted = frame.select(rows, verdict="trust")
+    if trusted:
+        harmed = [row["answer"] > row["source-T"] + TOLERANCE for row in trusted]
+        quantity = f"share of trusted answers worse than source-T by more than {TOLERANCE}"
+        bars.append(at_most(quantity, float(np.mean(harmed)), 0.02, f"{len(trusted)} pairs"))
+    return bars
 
 
 def _worst(rows: Sequence[Row], key: str) -> float:
