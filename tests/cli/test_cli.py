@@ -173,6 +173,8 @@ def test_paper_writes_its_files(call, tmp_path):
         ("data", "inspect", "nowhere.npz"),
         ("data", "fetch", "nonsense"),
         ("paper", "concept", "--out", "/dev/null/folder"),
+        ("paper", "concept", "--out", "pages", "--results", "pages/audit.md"),
+        ("paper", "concept", "--out", "pages", "--results", "pages/concept.json"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(call, arguments, tmp_path):
