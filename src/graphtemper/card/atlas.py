@@ -380,7 +380,7 @@ def _threads_for(predictor: Predictor) -> Iterator[ThreadPoolExecutor | None]:
     """Yield a pool that is not awaited after Ctrl-C, since an environment may take minutes.
 
     None for a model that may not be safe to share: it runs where it was called, as the memory of
-    its arrays is reused there (`graphtemper._core.memory`).
+    its arrays is reused there (`graphtemper._core.heap`).
     """
     if not passes_of(predictor).thread_safe:
         yield None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
-from graphtemper._core.memory import reused_memory
+from graphtemper._core.heap import reused_memory
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import atlas, natural, privacy, response

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
@@ -18,7 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
-from graphtemper._core.memory import reused_memory
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
@@ -303,7 +303,7 @@ def recalibrate(
         raise InputError("logits are given twice; pass the model first, or the logits alone.")
     observation = Observation(predictor, graph, nodes, seed=seed, logits=logits)
     observation = observation.at(card.temperature)
-    with reused_memory(callable(predictor) and declared_passes(predictor) is None):
+    with _memory(predictor):
         sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
         passes = _passes(observation, card, budget, per_node, sample)
         given = NO_LABELS
@@ -313,6 +313,15 @@ def recalibrate(
         answer = answers.answer(reading, observation.logits, given, class_shares, objective)
         result = Recalibration.of(answer, observation, given, per_node)
     return replace(result, passes=passes, reasons=[*result.reasons, *ran])
+
+
+def _memory(predictor: Predictor | ArrayLike) -> AbstractContextManager[None]:
+    """Return a context in which a model that is called many times reuses its memory."""
+    if not callable(predictor) or declared_passes(predictor) is not None:
+        return nullcontext()
+    from graphtemper._core.heap import reused_memory
+
+    return reused_memory()
 
 
 def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, list[Reason]]:

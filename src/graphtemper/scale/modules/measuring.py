@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.memory import reused_memory
+from graphtemper._core.heap import reused_memory
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.errors import InputError
 from graphtemper.scale.engine import Engine

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.memory import reused_memory
+from graphtemper._core.heap import reused_memory
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph

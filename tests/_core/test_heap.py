@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from graphtemper._core import memory
+from graphtemper._core import heap
 
 resource = pytest.importorskip("resource")
-needs_glibc = pytest.mark.skipif(memory._glibc() is None, reason="another C library, or settings")
+needs_glibc = pytest.mark.skipif(heap._glibc() is None, reason="another C library, or settings")
 
 _FAULTS = """
 import resource
-from graphtemper._core.memory import reused_memory
+from graphtemper._core.heap import reused_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

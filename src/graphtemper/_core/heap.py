@@ -69,7 +69,7 @@ def _hold(library: Any, change: int) -> None:
 
 @cache
 def _glibc() -> Any:
-    """Return the C library if it is glibc and nobody has set how it allocates."""
+    """Return the C library if it is glibc and the environment does not say how it allocates."""
     chosen = any(name.startswith("MALLOC_") for name in os.environ)
     if os.name != "posix" or chosen or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return None
