@@ -3,7 +3,8 @@
 Nodes of a card were not trained on, but their neighbours were, and their own features were read
 when the model was fitted to these neighbours. A new graph has neither. On a block model a new graph
 of the same population can be drawn, so the bias is known. Four ways to measure accuracy A and the
-best temperature T on nodes that were not trained on, each minus the new graph's:
+best temperature T on nodes that were not trained on, each minus the new graph's, and the ECE that
+the new graph has at this T minus that at its own:
 
 - ``plain``: on the graph as it is.
 - ``cut``: on the graph without the training nodes.
@@ -22,7 +23,7 @@ import sys
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import csbm, temperature
+from graphtemper import csbm, metrics, temperature
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper_research.trials.trial import MODELS
@@ -34,8 +35,8 @@ Rows = NDArray[np.int64]
 
 def biases(
     model: str, seed: int, *, num_nodes: int = 1500, num_features: int = 100, share: float = 0.3
-) -> dict[str, tuple[float, float]]:
-    """Return the bias of accuracy and of log T for each of the `WAYS`, for one drawn graph."""
+) -> dict[str, tuple[float, float, float]]:
+    """Return the bias of accuracy, of log T and of ECE for each of the `WAYS`, for one graph."""
     graph = _drawn(num_nodes, num_features, seed)
     rng = np.random.default_rng(seed)
     order = rng.permutation(num_nodes)
@@ -43,21 +44,35 @@ def biases(
     fitted = MODELS[model](seed).fit(graph, train)
     apart = MODELS[model](seed).fit(graph.subgraph(train))
     new = _drawn(3 * num_nodes, num_features, 10_000 + seed)
-    known = _scores(fitted, new, np.arange(new.num_nodes))
     found = {
-        "plain": (_scores(fitted, graph, others), known),
-        "cut": (_scores(fitted, graph.subgraph(others), np.arange(others.size)), known),
-        "swapped": (_scores(fitted, _swapped(graph, train, others, rng), others), known),
-        "apart": (_scores(apart, graph, others), _scores(apart, new, np.arange(new.num_nodes))),
+        "plain": (fitted, scores(fitted, graph, others)),
+        "cut": (fitted, scores(fitted, graph.subgraph(others), np.arange(others.size))),
+        "swapped": (fitted, scores(fitted, swapped(graph, train, others, rng), others)),
+        "apart": (apart, scores(apart, graph, others)),
     }
-    return {way: (here[0] - there[0], here[1] - there[1]) for way, (here, there) in found.items()}
+    return {way: _bias(model, new, here) for way, (model, here) in found.items()}
+
+
+def _bias(model: Predictor, new: Graph, here: tuple[float, float]) -> tuple[float, float, float]:
+    """Return numbers at home minus those of the new graph, and what the temperature costs there."""
+    nodes = np.arange(new.num_nodes)
+    there = scores(model, new, nodes)
+    cost = ece_at(model, new, nodes, here[1]) - ece_at(model, new, nodes, there[1])
+    return here[0] - there[0], here[1] - there[1], cost
 
 
 def _drawn(num_nodes: int, num_features: int, seed: int) -> Graph:
     return csbm.sample(num_nodes, _DEGREE, _HOMOPHILY, _SNR, num_features=num_features, seed=seed)
 
 
-def _scores(model: Predictor, graph: Graph, nodes: Rows) -> tuple[float, float]:
+def ece_at(model: Predictor, graph: Graph, nodes: Rows, log_t: float) -> float:
+    """Return the ECE of some nodes at a temperature."""
+    assert graph.labels is not None
+    logits = np.asarray(model(graph), dtype=np.float64)[nodes]
+    return metrics.ece(temperature.apply(logits, np.exp(log_t)), graph.labels[nodes])
+
+
+def scores(model: Predictor, graph: Graph, nodes: Rows) -> tuple[float, float]:
     """Return the accuracy and the logarithm of the best temperature."""
     assert graph.labels is not None
     logits, labels = np.asarray(model(graph))[nodes], graph.labels[nodes]
@@ -65,14 +80,16 @@ def _scores(model: Predictor, graph: Graph, nodes: Rows) -> tuple[float, float]:
     return float((logits.argmax(axis=1) == labels).mean()), float(np.log(best))
 
 
-def _swapped(graph: Graph, train: Rows, others: Rows, rng: np.random.Generator) -> Graph:
-    features, labels = np.array(graph.features), graph.labels
+def swapped(graph: Graph, train: Rows, others: Rows, rng: np.random.Generator) -> Graph:
+    """Return the graph whose training nodes have the features of other nodes of their class."""
+    rows, labels = np.arange(graph.num_nodes), graph.labels
     assert labels is not None
     for label in range(graph.num_classes):
         pool = others[labels[others] == label]
         taken = train[labels[train] == label]
-        features[taken] = features[rng.choice(pool, taken.size)]
-    return graph.replace(features=features)
+        if pool.size:
+            rows[taken] = rng.choice(pool, taken.size)
+    return graph.replace(features=graph.features[rows])
 
 
 def main(arguments: list[str]) -> None:
@@ -83,7 +100,9 @@ def main(arguments: list[str]) -> None:
         values = np.array([item[way] for item in found])
         error = values.std(axis=0, ddof=1) / np.sqrt(seeds)
         mean = values.mean(axis=0)
-        row = {"accuracy": mean[0], "error": error[0], "log_t": mean[1], "log_t_error": error[1]}
+        names = ("accuracy", "log_t", "ece")
+        row = dict(zip(names, mean, strict=True))
+        row |= {f"{name}_error": value for name, value in zip(names, error, strict=True)}
         rounded = {key: round(float(value), 4) for key, value in row.items()}
         print(json.dumps({"model": model, "way": way, **rounded}), flush=True)
 
