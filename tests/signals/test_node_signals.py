@@ -1,5 +1,7 @@
 """Node signals: what they measure, their units, and that they find the nodes of a shift."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -122,3 +124,18 @@ def test_agreement_and_leads_of_a_small_graph_are_those_by_hand():
 def test_a_graph_without_edges_and_constant_columns_is_measured(model):
     lonely = Graph(features=np.zeros((30, 40)), edges=np.empty((0, 2), int))
     measured(model, lonely, probe_of(lonely))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("splits", [0, 1])
+def test_some_rows_have_the_signals_that_they_have_among_all(graph, model, kind, splits):
+    """Isolated nodes included, and rows in any order."""
+    edges = graph.edges[(graph.edges >= 20).all(axis=1)]
+    features = np.where(np.abs(graph.features) > 0.7, graph.features, 0.0)
+    features = features if kind == "dense" else sp.csr_matrix(features)
+    changed = graph.replace(edges=edges, features=features)
+    probe = replace(probe_of(graph), shared_splits=splits)
+    observation = Observation(model, changed, np.arange(0, 500, 3), temperature=1.3)
+    rows = np.array([100, 0, 3, 57])
+    part = node_signals.measure(observation, probe, rows)
+    np.testing.assert_allclose(part, node_signals.measure(observation, probe)[rows], atol=2e-5)

@@ -248,7 +248,7 @@ class Source:
 
     def _signals(self, observation: Observation) -> dict[str, float]:
         """Return the signals, corrected for the splits that an environment does not measure."""
-        found = read(measure(observation, self.probe), self.reference)
+        found = read(measure(observation, self.probe, with_snr=False), self.reference)
         start = self.reference.signals
         if self.signals is None or self.signals is start:
             return found

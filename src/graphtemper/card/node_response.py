@@ -72,7 +72,7 @@ class NodeRows:
         size = observation.num_nodes
         rows = drawn_rows(observation.seed, size, count)
         return cls(
-            signals=node_signals.measure(observation, probe)[rows],
+            signals=node_signals.measure(observation, probe, rows),
             logits=observation.logits[rows].astype(np.float32),
             labels=labels[rows],
             folds=_folds(probe, size)[rows],

@@ -86,17 +86,25 @@ class Evidence:
         }
 
 
-def measure(observation: Observation, probe: Probe, sample: Observation | None = None) -> Evidence:
+def measure(
+    observation: Observation,
+    probe: Probe,
+    sample: Observation | None = None,
+    *,
+    with_snr: bool = True,
+) -> Evidence:
     """Measure an observation with a clean pass, split views, noisy passes and edge dropout.
 
     The default probe takes 12 half views and, on small graphs, 12 noisy and 6 dropout passes (see
     `Probe.passes_over`). A linear model propagates K columns in each of them. The passes are taken
-    on ``sample`` if it is given, see `graphtemper.signals.receptive_field`.
+    on ``sample`` if it is given, see `graphtemper.signals.receptive_field`. The SNR of the features
+    is in no signal of `read` and may be left out.
     """
     basic = _of_logits(observation, probe)
     if not observation.has_model:
         return basic
-    basic = replace(basic, snr=_snr(observation))
+    if with_snr:
+        basic = replace(basic, snr=_snr(observation))
     return with_model(observation if sample is None else sample, probe, basic)
 
 

@@ -14,6 +14,9 @@ comparable between graphs. The cost is O(E K) and two splits of the columns.
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -21,6 +24,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import map_blocks, stream
+from graphtemper.graph.checks import Features
 from graphtemper.graph.operators import multiply
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import shared_passes
@@ -70,8 +74,13 @@ def readable(observation: Observation) -> tuple[str, ...]:
     return SIGNALS if observation.has_model else PLAIN_SIGNALS
 
 
-def measure(observation: Observation, probe: Probe) -> Float32:
+def measure(
+    observation: Observation, probe: Probe, rows: NDArray[np.int64] | None = None
+) -> Float32:
     """Return the signals of the observed nodes, (n, D), in the order of `readable`.
+
+    ``rows`` selects some of the observed nodes by their positions; only these and their neighbours
+    are then measured.
 
     Examples
     --------
@@ -90,54 +99,103 @@ def measure(observation: Observation, probe: Probe) -> Float32:
     >>> bool(noise[hit].mean() > noise[~hit].mean() + 1.0)
     True
     """
+    if rows is not None and probe.shared_splits and observation.has_model:
+        return measure(observation, probe)[rows]
+    scope = _Scope(observation, rows)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        columns = _plain(observation, probe)
+        columns = _plain(scope, probe)
         if observation.has_model:
-            columns += _with_model(observation, probe)
+            columns += _with_model(scope, probe)
     values = np.column_stack(columns)
     # Values are NaN or infinite only if a view overflows; such a view carries no information.
     return np.asarray(np.nan_to_num(values, nan=0.0, posinf=1e6, neginf=-1e6), dtype=np.float32)
 
 
-def _plain(observation: Observation, probe: Probe) -> list[FloatArray]:
-    graph, nodes = observation.graph, observation.nodes
-    degree = graph.degrees[nodes].astype(np.float64)
-    all_p = temperatures.apply(observation.all_logits)
-    energy = _energy(observation, probe)
-    sketch = _sketch(observation, probe)
-    around = _neighbour_mean(observation, all_p, energy[:, None], sketch)
+class _Scope:
+    """The nodes to measure, and the nodes ``near``: these and their neighbours.
+
+    ``near`` is None for all nodes of the graph. ``at`` are the places of the measured nodes in it.
+    """
+
+    def __init__(self, observation: Observation, rows: NDArray[np.int64] | None) -> None:
+        self.observation, self.graph = observation, observation.graph
+        self.near: NDArray[np.int64] | None = None
+        self._neighbours = observation.neighbours
+        self.nodes = self.at = observation.nodes
+        self.logits, self.predicted = observation.logits, observation.predictions
+        if rows is not None:
+            self.nodes = observation.nodes[rows]
+            self.logits, self.predicted = self.logits[rows], self.predicted[rows]
+            matrix = self._neighbours[rows]
+            self.near = np.union1d(self.nodes, matrix.indices).astype(np.int64)
+            self._neighbours = sp.csr_matrix(matrix[:, self.near])
+            self.at = np.searchsorted(self.near, self.nodes)
+        self.degree = self.graph.degrees[self.nodes].astype(np.float64)
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows ``near`` of values per node of the graph."""
+        return values if self.near is None else values[self.near]
+
+    @cached_property
+    def features(self) -> Features:
+        """The rows ``near`` of the features."""
+        features: Features = self.of(self.graph.features)
+        return features
+
+    def neighbour_mean(self, *parts: FloatArray | Float32) -> FloatArray:
+        """Return the mean of columns at ``near`` over each node's neighbours; zero without any."""
+        columns = np.hstack([part.astype(np.float32) for part in parts])
+        sums = np.asarray(multiply(self._neighbours, columns), dtype=np.float64)
+        return np.asarray(sums / np.maximum(self.degree, 1.0)[:, None])
+
+    def hard_agreement(self) -> FloatArray:
+        """Return the share of each node's neighbours with its predicted class."""
+        everywhere = self.observation.all_predictions
+        if self.near is None:
+            return signals.neighbour_agreement(everywhere, self.graph.links)[self.nodes]
+        predicted, sizes = everywhere[self.near], np.diff(self._neighbours.indptr)
+        row = np.repeat(np.arange(sizes.size), sizes)
+        same = predicted[self._neighbours.indices] == self.predicted[row]
+        return np.bincount(row, same, minlength=sizes.size) / np.maximum(self.degree, 1.0)
+
+
+def _plain(scope: _Scope, probe: Probe) -> list[FloatArray]:
+    degree = scope.degree
+    all_p = temperatures.apply(scope.of(scope.observation.all_logits))
+    energy, sketch = _energy(scope, probe), _sketch(scope, probe)
+    around = scope.neighbour_mean(all_p, energy[:, None], sketch)
     classes = all_p.shape[1]
-    hard = signals.neighbour_agreement(observation.all_predictions, graph.links)[nodes]
-    soft = around[np.arange(nodes.size), observation.predictions]
+    soft = around[np.arange(degree.size), scope.predicted]
     # A row and the mean of d independent rows differ by 1 + 1/d times the variance of a row.
     shrink = np.where(degree > 0, degree / (degree + 1.0), 1.0)
-    deviation = ((sketch[nodes] - around[:, classes + 1 :]) ** 2).mean(axis=1) * shrink
+    deviation = ((sketch[scope.at] - around[:, classes + 1 :]) ** 2).mean(axis=1) * shrink
     return [
-        _log(signals.margin(observation.logits), _LEAST_SIZE),
-        signals.entropy(observation.probabilities, normalised=True),
+        _log(signals.margin(scope.logits), _LEAST_SIZE),
+        signals.entropy(all_p[scope.at], normalised=True),
         _agreement(soft, degree),
-        _agreement(hard, degree),
+        _agreement(scope.hard_agreement(), degree),
         signals.log_degree(degree),
-        _log(energy[nodes], _LEAST_SIZE),
+        _log(energy[scope.at], _LEAST_SIZE),
         _log(np.where(degree > 0, around[:, classes], 1.0), _LEAST_SIZE),
         _log(deviation, _LEAST_SIZE),
     ]
 
 
-def _with_model(observation: Observation, probe: Probe) -> list[FloatArray]:
+def _with_model(scope: _Scope, probe: Probe) -> list[FloatArray]:
+    observation, graph, predicted, at = scope.observation, scope.graph, scope.predicted, scope.at
     if probe.shared_splits:
         shared = shared_passes.measure(observation, probe)
         own = centred(shared.own.whole) / probe.temperature
         parts = shared.own_square, shared.square, shared.lead, shared.agree
-        return _of_views(observation, own, *parts)
-    graph, nodes, predicted = observation.graph, observation.nodes, observation.predictions
-    own = centred(observation.passes.own_view(graph)) / probe.temperature
+        return _of_views(scope, own, *parts)
+    own = centred(scope.of(observation.passes.own_view(graph))) / probe.temperature
     halves = column_halves(graph.num_features, SPLITS, probe.seed)
-    square, lead, agree = (np.zeros(nodes.size) for _ in range(3))
-    own_square = np.zeros(graph.num_nodes)
-    for views in observation.passes.half_views(graph, halves, observation.column_moments[0]):
+    square, lead, agree = (np.zeros(at.size) for _ in range(3))
+    own_square = np.zeros(len(own))
+    mean = observation.column_moments[0]
+    for views in observation.passes.half_views(graph, halves, mean, scope.near):
         first, second = (
-            centred(view[nodes]) / probe.temperature for view in (views.first, views.second)
+            centred(view[at]) / probe.temperature for view in (views.first, views.second)
         )
         square += ((first - second) ** 2).sum(axis=1) / SPLITS
         lead += np.minimum(leads(first, predicted), leads(second, predicted)) / SPLITS
@@ -145,11 +203,11 @@ def _with_model(observation: Observation, probe: Probe) -> list[FloatArray]:
             agree += (view.argmax(axis=1) == predicted) / (2.0 * SPLITS)
         gap = centred(views.own_first - views.own_second) / probe.temperature
         own_square += (gap**2).sum(axis=1) / SPLITS
-    return _of_views(observation, own, own_square, square, lead, agree)
+    return _of_views(scope, own, own_square, square, lead, agree)
 
 
 def _of_views(
-    observation: Observation,
+    scope: _Scope,
     own: FloatArray,
     own_square: FloatArray,
     square: FloatArray,
@@ -157,26 +215,19 @@ def _of_views(
     agree: FloatArray,
 ) -> list[FloatArray]:
     """Return the signals that need the model, from own views and the views of splits."""
-    nodes, predicted = observation.nodes, observation.predictions
-    around = _neighbour_mean(observation, own, own_square[:, None])
+    predicted, at = scope.predicted, scope.at
+    around = scope.neighbour_mean(own, own_square[:, None])
     around_own, around_square = around[:, :-1], around[:, -1]
     return [
-        np.arcsinh(leads(own[nodes], predicted)),
+        np.arcsinh(leads(own[at], predicted)),
         np.arcsinh(leads(around_own, predicted)),
-        0.5 * _log(((own[nodes] - around_own) ** 2).sum(axis=1), _LEAST_SQUARE),
+        0.5 * _log(((own[at] - around_own) ** 2).sum(axis=1), _LEAST_SQUARE),
         _log(square, _LEAST_SQUARE),
-        _log(own_square[nodes], _LEAST_SQUARE),
+        _log(own_square[at], _LEAST_SQUARE),
         _log(around_square, _LEAST_SQUARE),
         agree,
         np.arcsinh(lead),
     ]
-
-
-def _neighbour_mean(observation: Observation, *parts: FloatArray | Float32) -> FloatArray:
-    """Return the mean of some columns over each observed node's neighbours; zero without any."""
-    columns = np.hstack([part.astype(np.float32) for part in parts])
-    sums = np.asarray(multiply(observation.neighbours, columns), dtype=np.float64)
-    return np.asarray(sums / np.maximum(observation.graph.degrees[observation.nodes], 1)[:, None])
 
 
 def _agreement(share: FloatArray, degree: FloatArray) -> FloatArray:
@@ -195,9 +246,9 @@ def _weights(std: FloatArray) -> FloatArray:
     return np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
 
 
-def _energy(observation: Observation, probe: Probe) -> FloatArray:
-    """Return each node's mean squared distance from the column means, in source variances, (N,)."""
-    features, (mean, _) = observation.graph.features, observation.column_moments
+def _energy(scope: _Scope, probe: Probe) -> FloatArray:
+    """Return each node's mean squared distance from the column means, in source variances."""
+    features, (mean, _) = scope.features, scope.observation.column_moments
     weights = _weights(probe.column_std) ** 2 / max(int((probe.column_std > 0).sum()), 1)
     if sp.issparse(features):
         wide = features.astype(np.float64)
@@ -213,9 +264,9 @@ def _energy(observation: Observation, probe: Probe) -> FloatArray:
     return np.concatenate(map_blocks(part, *features.shape)).astype(np.float64)
 
 
-def _sketch(observation: Observation, probe: Probe) -> Float32:
-    """Return random signed sums of standardised columns, (N, s), which preserve distances."""
-    features, (mean, _) = observation.graph.features, observation.column_moments
+def _sketch(scope: _Scope, probe: Probe) -> Float32:
+    """Return random signed sums of standardised columns, which preserve distances."""
+    features, (mean, _) = scope.features, scope.observation.column_moments
     scale = _weights(probe.column_std) / np.sqrt(max(int((probe.column_std > 0).sum()), 1))
     signs = stream(probe.seed, "node sketch").choice([-1.0, 1.0], size=(scale.size, SKETCH))
     columns = (signs * scale[:, None]).astype(np.float32)
