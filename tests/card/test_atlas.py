@@ -10,7 +10,7 @@ from graphtemper.card.atlas import LEVELS, Source, environment_seed, plan, surve
 from graphtemper.card.card import SourceCard
 from graphtemper.card.data import sampling_variance
 from graphtemper.errors import InputError
-from graphtemper.models import SIGN
+from graphtemper.models import SIGN, shifted_linear
 from graphtemper.signals.observation import Observation
 
 NODES = np.arange(120, 240)
@@ -253,3 +253,75 @@ def test_the_sampling_variance_is_that_of_the_scored_nodes(
     stated = sampling_variance([replace(scored[0], accuracy=accuracy)], NODES.size)[0]
     # Rounding adds up to a twelfth; all nodes instead of two thirds would give 1.5.
     assert 0.95 < np.var(odds) / stated < 1.2
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """A source with many more columns than projections, and the rows of its environments."""
+    graph = csbm.sample(240, 6, 0.8, 3.0, num_classes=3, num_features=150, seed=1)
+    model = SIGN(hops=1).fit(graph, range(120))
+    card = SourceCard.build(model, graph, NODES, compositions=0, shifts=SMALL)
+
+    def rows(shift, seed, *, projected):
+        with pytest.MonkeyPatch.context() as patch:
+            if not projected:
+                patch.setattr(shifted_linear, "saves", lambda *_: False)
+            source = _source(card, model, graph, seed)
+            assert (source.readout is not None) == projected
+            (environment,), nodes = survey(source, [shift])
+        return environment, nodes[repr(shift)]
+
+    return rows
+
+
+SMALL = {"noise": (0.5, 1.5), "rewire": (0.2, 0.6), "drop": (0.5,), "mask": (0.5,)}
+
+
+@pytest.mark.parametrize(
+    "shift",
+    [
+        shifts.scale(0.5),
+        shifts.shuffle(0.4),
+        shifts.smooth(0.5),
+        shifts.homophily(-0.5),
+        shifts.compose(shifts.offset(0.5), shifts.drop(0.5), shifts.drop_columns(0.4)),
+    ],
+    ids=repr,
+)
+def test_a_wide_environment_is_the_same_through_projections(wide, shift):
+    (fast, few), (slow, many) = (wide(shift, 3, projected=flag) for flag in (True, False))
+    assert fast.accuracy == slow.accuracy
+    assert fast.temperature == pytest.approx(slow.temperature, rel=1e-3)
+    np.testing.assert_allclose(few.logits, many.logits, atol=1e-3)
+    np.testing.assert_allclose(few.signals, many.signals, atol=5e-3)
+
+
+@pytest.mark.parametrize(
+    "shift",
+    [shifts.noise(1.0), shifts.mask(0.6), shifts.compose(shifts.noise(0.5), shifts.blend(0.3))],
+    ids=repr,
+)
+def test_noise_in_a_wide_environment_has_the_same_effect_through_projections(wide, shift):
+    """Accuracy, signals and node signals, on average over draws."""
+    found = {True: [], False: []}
+    for projected, values in found.items():
+        for seed in range(12):
+            environment, nodes = wide(shift, seed, projected=projected)
+            signals = [*environment.signals.values(), *nodes.signals.mean(axis=0)]
+            values.append([environment.accuracy, np.log(environment.temperature), *signals])
+    one, two = (np.array(values) for values in found.values())
+    error = np.sqrt((one.var(axis=0, ddof=1) + two.var(axis=0, ddof=1)) / 12)
+    gap = np.abs(one.mean(axis=0) - two.mean(axis=0))
+    assert (gap < 4.0 * error + 0.01).all(), (gap / (error + 1e-9)).round(1)
+
+
+def test_whole_features_of_a_projected_environment_are_not_given():
+    """Signals of all nodes would need the features of nodes that were never made."""
+    graph = csbm.sample(240, 2, 0.8, 3.0, num_classes=3, num_features=150, seed=1)
+    model = SIGN(hops=1).fit(graph, range(120))
+    card = SourceCard.build(model, graph, np.arange(120, 240), compositions=0, shifts=SMALL)
+    nodes = np.arange(120, 240)
+    source = Source(model, graph, nodes, graph.labels[nodes], card.probe, card.reference, 0)
+    observation = source.observe(shifts.noise(0.5))
+    with pytest.raises(InputError, match="features of these nodes are not known"):
+        observation.features_at(None)

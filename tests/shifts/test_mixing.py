@@ -26,10 +26,20 @@ def test_smoothing_is_the_mean_of_the_neighbours():
     assert shifts.smooth(1.0)(g, 1).features.tolist() == shifts.smooth(1.0)(g, 2).features.tolist()
 
 
-@pytest.mark.parametrize("shift", [shifts.blend(0.4), shifts.smooth(0.4)], ids=repr)
-def test_sparse_stays_sparse(graph, shift):
-    sparse = graph.replace(features=sp.csr_matrix(np.where(graph.features > 1, 1.0, 0.0)))
-    dense = graph.replace(features=np.where(graph.features > 1, 1.0, 0.0))
+@pytest.mark.parametrize(
+    ("shift", "least", "stays"),
+    [
+        (shifts.blend(0.4), 1.0, True),
+        (shifts.smooth(0.4), 3.0, True),
+        (shifts.smooth(0.4), 1.0, False),  # most entries would be stored
+    ],
+    ids=repr,
+)
+def test_sparse_stays_sparse_unless_smoothing_fills_it(graph, shift, least, stays):
+    dense = graph.replace(features=np.where(graph.features > least, 1.0, 0.0))
+    sparse = dense.replace(features=sp.csr_matrix(dense.features))
+    assert sparse.features.nnz > 0
     mixed = shift(sparse, 3).features
-    assert sp.issparse(mixed)
-    np.testing.assert_allclose(mixed.toarray(), shift(dense, 3).features, atol=1e-6)
+    assert sp.issparse(mixed) == stays
+    found = mixed.toarray() if stays else mixed
+    np.testing.assert_allclose(found, shift(dense, 3).features, atol=1e-6)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -27,10 +27,18 @@ from graphtemper.card.progress import Progress as Progress
 from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
+from graphtemper.graph.neighbourhoods import ball
+from graphtemper.graph.operators import adjacency
+from graphtemper.models import shifted_linear
+from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.models.predictor import Predictor, passes_of
+from graphtemper.models.shifted_linear import Readout
 from graphtemper.shifts import Shift
+from graphtemper.shifts.steps import draw
+from graphtemper.signals.covariances import column_halves
 from graphtemper.signals.evidence import Probe, Reference, measure, read
-from graphtemper.signals.observation import Observation
+from graphtemper.signals.observation import KnownFeatures, Observation, unlabelled
+from graphtemper.signals.passes import Keys, node_keys
 from graphtemper.signals.shared_passes import OWN_VIEWS, OwnViews, run_clean
 
 # Environments that a cluster receives in one batch, so that finished ones are saved on the way.
@@ -221,6 +229,8 @@ class Source:
     def observe(self, shift: Shift) -> Observation:
         """Return the observation of the model on the shifted source."""
         seed = environment_seed(self.seed, shift)
+        if self.readout is not None:
+            return self._read(self.readout, shift, seed)
         graph = shift(self.graph, seed)
         same = graph.features is self.graph.features and graph.is_plain
         if self.probe.shared_splits:
@@ -230,6 +240,40 @@ class Source:
             run_clean(observation)
         if self.own is not None and same:
             observation.memo[OWN_VIEWS] = self.own
+        return observation.at(self.probe.temperature)
+
+    @cached_property
+    def readout(self) -> Readout | None:
+        """The projections through which a linear model reads wide features; None for others."""
+        passes, splits = passes_of(self.predictor), self.probe.splits
+        if self.probe.shared_splits or not isinstance(passes, LinearPasses):
+            return None
+        if not shifted_linear.saves(passes, self.graph, splits):
+            return None
+        halves = column_halves(self.graph.num_features, splits, self.probe.seed)
+        return Readout.of(passes, self.graph, halves)
+
+    @cached_property
+    def _unlabelled(self) -> Graph:
+        return unlabelled(self.graph)
+
+    @cached_property
+    def _keys(self) -> Keys:
+        return node_keys(self.graph)
+
+    def _read(self, readout: Readout, shift: Shift, seed: int) -> Observation:
+        """Observe a shift through projections, without its shifted features."""
+        drawn = draw(shift, self.graph, seed)
+        # Its features are not read, so one graph with one operator serves wherever edges stay.
+        graph = self._unlabelled
+        if drawn.graph.edges is not graph.edges or not graph.is_plain:
+            graph = unlabelled(drawn.graph)
+        nodes = self.nodes[node_response.drawn_rows(seed, self.nodes.size)]
+        found = readout.shifted(drawn, ball(adjacency(graph), nodes, 1))
+        known = KnownFeatures(found.moments, found.rows, found.features, self._keys)
+        observation = Observation(
+            found.passes, graph, self.nodes, seed=seed, logits=found.passes(graph), known=known
+        )
         return observation.at(self.probe.temperature)
 
     def environment(self, shift: Shift, observation: Observation) -> Environment:
@@ -351,8 +395,7 @@ def survey(
 
 def _visit(source: Source, shift: Shift) -> tuple[Environment, NodeRows]:
     observation = source.observe(shift)
-    rows = source.node_rows(observation)
-    return source.environment(shift, observation), rows
+    return source.environment(shift, observation), source.node_rows(observation)
 
 
 def _restored(

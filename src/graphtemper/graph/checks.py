@@ -139,7 +139,8 @@ def tidy_edges(pairs: NDArray[np.integer[Any]], num_nodes: int) -> NDArray[np.in
     """Sort each pair, drop self-loops and duplicates; the result is in lexicographic order."""
     low, high = pairs.min(axis=1), pairs.max(axis=1)
     keep = low != high
-    keys = np.unique(low[keep].astype(np.int64) * num_nodes + high[keep])
+    keys = np.sort(low[keep].astype(np.int64) * num_nodes + high[keep])
+    keys = keys[np.append(True, keys[1:] != keys[:-1])[: keys.size]]
     return np.column_stack(np.divmod(keys, max(num_nodes, 1))).astype(np.int32)
 
 

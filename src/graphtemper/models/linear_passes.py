@@ -101,6 +101,11 @@ class LinearPasses:
         return int(self.intercept.size)
 
     @property
+    def num_terms(self) -> int:
+        """Number of projected columns: K for each power of S in use."""
+        return int(len(self.hops_used) * self.intercept.size)
+
+    @property
     def stacked_weights(self) -> FloatArray:
         """The weights of all powers side by side, (F, terms x K)."""
         return self.weights.transpose(1, 0, 2).reshape(self.weights.shape[1], -1)
@@ -231,21 +236,14 @@ class LinearPasses:
         both += spread @ of_mean
         own_both += alone @ of_mean
         step = max(COLUMNS_AT_ONCE // self.num_classes, 1)
-        here = graph.features if rows is None else graph.features[rows]
         for start in range(0, len(halves), step):
             some = halves[start : start + step]
-            reader = self._on_halves(some)
-            near = reader.project(here)
+            terms, near, inside = self._read_halves(graph, some, mean, rows)
             own = _total(near, None)
-            if rows is None:
-                views = horner(matrix, near)
-            else:
-                terms = reader._empty_terms(graph.num_nodes, own.shape[1], rows)
-                reader._write_terms(graph.features, reader._single, terms, rows)
-                views = horner(matrix, terms, rows) + near[0]
-            rest = of_mean[:, None] - np.vstack(reader.project(mean)).reshape(
-                self.hops + 1, len(some), -1
-            )
+            views = horner(matrix, terms, rows)
+            if rows is not None:
+                views = views + near[0]
+            rest = of_mean[:, None] - inside.reshape(self.hops + 1, len(some), -1)
             for position in range(len(some)):
                 part = slice(position * self.num_classes, (position + 1) * self.num_classes)
                 view = views[:, part] + spread @ rest[:, position]
@@ -256,6 +254,21 @@ class LinearPasses:
                         for values in (view, both - view, own_view, own_both - own_view)
                     )
                 )
+
+    def _read_halves(
+        self, graph: Graph, halves: NDArray[np.bool_], mean: Dense, rows: Rows
+    ) -> tuple[list[Dense], list[Dense], Dense]:
+        """Return terms of all nodes on halves side by side, those of the rows, and of the means.
+
+        With rows, the first term of all nodes is that of `_empty_terms`.
+        """
+        reader = self._on_halves(halves)
+        near = reader.project(graph.features if rows is None else graph.features[rows])
+        terms = near
+        if rows is not None:
+            terms = reader._empty_terms(graph.num_nodes, near[0].shape[1], rows)
+            reader._write_terms(graph.features, reader._single, terms, rows)
+        return terms, near, np.vstack(reader.project(mean))
 
     def edge_runner(self, graph: Graph) -> EdgeRunner:
         """See `graphtemper.models.predictor.Passes.edge_runner`."""

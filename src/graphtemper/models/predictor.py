@@ -120,9 +120,9 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
         )
     with np.errstate(invalid="ignore", over="ignore"):  # reported below, with the node
         logits = array.astype(np.float64)
-    finite = np.isfinite(logits).all(axis=1)
+    finite = np.isfinite(logits)
     if not finite.all():
-        node = int(np.argmin(finite))
+        node = int(np.argmin(finite.all(axis=1)))
         value = logits[node][~np.isfinite(logits[node])][0]
         raise InputError(f"the logits of node {node} hold {value}; every logit must be finite.")
     # Equal rows say nothing: a model may give them where its input was taken away.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,16 +54,23 @@ class Shift:
 
     def __call__(self, graph: Graph, seed: Seed = 0) -> Graph:
         """Return the shifted graph; the same integer seed gives the same bytes."""
-        if self.change is not None:
-            return self._apply(graph, seed, 0)
-        repeats: Counter[str] = Counter()
-        for part in self.parts:
-            # A family that occurs twice must not draw the same numbers twice.
-            graph = part._apply(graph, seed, repeats[part.family])
-            repeats[part.family] += 1
+        for part, repeat in self.numbered:
+            graph = part.applied(graph, seed, repeat)
         return graph
 
-    def _apply(self, graph: Graph, seed: Seed, repeat: int) -> Graph:
+    @property
+    def numbered(self) -> Iterator[tuple[Shift, int]]:
+        """The single shifts in order, each with how often its family came before.
+
+        A family that occurs twice must not draw the same numbers twice.
+        """
+        repeats: Counter[str] = Counter()
+        for part in self.parts or (self,):
+            yield part, repeats[part.family]
+            repeats[part.family] += 1
+
+    def applied(self, graph: Graph, seed: Seed, repeat: int) -> Graph:
+        """Return the graph under this single shift, with the random numbers of a repeat."""
         assert self.change is not None
         assert isinstance(self.level, float)
         return self.change(graph, self.level, stream(seed, self.family, repeat))

@@ -170,16 +170,26 @@ def _of_rows(
 
 
 def _noise_on_random_half(graph: Graph, level: float, rng: Generator) -> Graph:
-    return _noise_on(graph, level, rng, np.sort(rng.permutation(graph.num_nodes)[_half(graph)]))
+    return _noise_on(graph, level, rng, half_of_nodes(graph, "random", rng))
 
 
 def _noise_on_region(graph: Graph, level: float, rng: Generator) -> Graph:
-    return _noise_on(graph, level, rng, _region(graph, rng))
+    return _noise_on(graph, level, rng, half_of_nodes(graph, "region", rng))
 
 
 def _noise_on_low_degree(graph: Graph, level: float, rng: Generator) -> Graph:
-    order = np.lexsort((rng.random(graph.num_nodes), graph.degrees))
-    return _noise_on(graph, level, rng, np.sort(order[_half(graph)]))
+    return _noise_on(graph, level, rng, half_of_nodes(graph, "low-degree", rng))
+
+
+def half_of_nodes(graph: Graph, where: Where, rng: Generator) -> NDArray[np.intp]:
+    """Return the nodes that `heterogeneous` changes, in increasing order."""
+    if where == "region":
+        return _region(graph, rng)
+    if where == "low-degree":
+        order = np.lexsort((rng.random(graph.num_nodes), graph.degrees))
+    else:
+        order = rng.permutation(graph.num_nodes)
+    return np.sort(order[: graph.num_nodes // 2])
 
 
 _HETEROGENEOUS = {
@@ -187,10 +197,6 @@ _HETEROGENEOUS = {
     "region": _noise_on_region,
     "low-degree": _noise_on_low_degree,
 }
-
-
-def _half(graph: Graph) -> slice:
-    return slice(0, graph.num_nodes // 2)
 
 
 def _region(graph: Graph, rng: Generator) -> NDArray[np.intp]:
@@ -238,10 +244,15 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
 
 
 def _shuffle(graph: Graph, level: float, rng: Generator) -> Graph:
+    return graph.replace(features=graph.features[shuffled_nodes(graph, level, rng)])
+
+
+def shuffled_nodes(graph: Graph, level: float, rng: Generator) -> NDArray[np.intp]:
+    """Return the node whose features each node has after `shuffle`, (N,)."""
     chosen = rng.permutation(graph.num_nodes)[: round(level * graph.num_nodes)]
     origin = np.arange(graph.num_nodes)
     origin[chosen] = permuted_within_types(graph, chosen, rng)
-    return graph.replace(features=graph.features[origin])
+    return origin
 
 
 def _scale(graph: Graph, level: float, rng: Generator) -> Graph:
@@ -265,10 +276,15 @@ def _offset(graph: Graph, level: float, rng: Generator) -> Graph:
     return graph.replace(features=out)
 
 
-def _drop_columns(graph: Graph, level: float, rng: Generator) -> Graph:
-    width = graph.num_features
+def columns_to_drop(width: int, level: float, rng: Generator) -> NDArray[np.bool_]:
+    """Return which of ``width`` columns `drop_columns` sets to zero."""
     dropped = np.zeros(width, dtype=bool)
     dropped[rng.permutation(width)[: round(level * width)]] = True
+    return dropped
+
+
+def _drop_columns(graph: Graph, level: float, rng: Generator) -> Graph:
+    dropped = columns_to_drop(graph.num_features, level, rng)
     features = graph.features
     if not isinstance(features, np.ndarray):
         sparse = features.copy()

@@ -1,6 +1,7 @@
 """Shifts that mix the features of nodes.
 
-Sparse features stay sparse; a mixed row holds the entries of all rows it was mixed from.
+A mixed row holds the entries of all rows it was mixed from. Sparse features stay sparse under
+`blend`, and under `smooth` while the result is less than about a tenth full.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from graphtemper.graph.operators import multiply, operator
 from graphtemper.shifts.base import Shift, permuted_within_types
 
 Generator = np.random.Generator
+
+# Smoothed features stay sparse while a smaller share of their entries is likely to be stored.
+_SPARSE = 0.1
 
 
 def blend(level: float) -> Shift:
@@ -57,9 +61,14 @@ def _blend(graph: Graph, level: float, rng: Generator) -> Graph:
 def _smooth(graph: Graph, level: float, rng: Generator) -> Graph:
     weight = np.where(graph.degrees > 0, level, 0.0).astype(np.float32)
     links = graph if graph.edge_weight is None else graph.replace(edge_weight=None)
-    means = multiply(operator(links, "mean"), graph.features)
-    if not isinstance(graph.features, np.ndarray):
-        own, other = (sp.diags(part, format="csr") for part in (1.0 - weight, weight))
-        return graph.replace(features=multiply(own, graph.features) + multiply(other, means))
-    mixed = graph.features * (1.0 - weight)[:, None] + weight[:, None] * means
+    features, mean = graph.features, operator(links, "mean")
+    if not isinstance(features, np.ndarray):
+        stored = features.nnz * (1.0 + mean.nnz / graph.num_nodes)
+        if stored < _SPARSE * graph.num_nodes * graph.num_features:
+            own, other = (sp.diags(part, format="csr") for part in (1.0 - weight, weight))
+            return graph.replace(features=multiply(sp.csr_matrix(own + other @ mean), features))
+        features = features.toarray()
+    mixed = multiply(mean, features)
+    mixed *= weight[:, None]
+    mixed += features * (1.0 - weight)[:, None]
     return graph.replace(features=mixed)

@@ -192,8 +192,10 @@ def column_halves(num_features: int, splits: int, seed: int) -> NDArray[np.bool_
     return halves
 
 
-def node_products(first: FloatArray, second: FloatArray, centre: Rows = None) -> FloatArray:
-    """Return the contribution of each node to the covariance of two views, (N,).
+def node_products(
+    first: FloatArray, second: FloatArray, centre: Rows = None, nodes: Rows = None
+) -> FloatArray:
+    """Return the contribution of each node, or of some, to the covariance of two views.
 
     Their mean is the trace of the covariance. Logits are centred per node first, because a constant
     added to all logits of a node has no effect.
@@ -208,9 +210,22 @@ def node_products(first: FloatArray, second: FloatArray, centre: Rows = None) ->
     >>> node_products(u, u).tolist(), node_products(u, -u).tolist()
     ([2.0, 2.0], [-2.0, -2.0])
     """
-    u, v = (centred(view) for view in (first, second))
-    middle = [view.mean(axis=0) if centre is None else view[centre].mean(axis=0) for view in (u, v)]
-    return np.asarray(np.einsum("ik,ik->i", u - middle[0], v - middle[1]))
+    views = [np.asarray(view, dtype=np.float64) for view in (first, second)]
+    classes = views[0].shape[1]
+    # The products of centred views, without writing these: with means a and b over nodes,
+    # (u - a)(v - b) = uv - ub - va + ab, and a and b have mean zero over classes.
+    some = views if centre is None else [view[centre] for view in views]
+    share = np.full(len(some[0]), 1.0 / len(some[0]))
+    middle = [centred((share @ view)[None]) for view in some]
+    if nodes is not None:
+        views = [view[nodes] for view in views]
+    (u, total_u), (v, total_v) = (
+        (view @ np.column_stack([other[0], np.ones(classes)])).T
+        for view, other in zip(views, middle[::-1], strict=True)
+    )
+    product = np.einsum("ik,ik->i", *views)
+    product -= total_u * total_v / classes + u + v
+    return np.asarray(product + float((middle[0] * middle[1]).sum()))
 
 
 def centred(logits: FloatArray) -> FloatArray:
@@ -263,8 +278,8 @@ def halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covarian
     whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
     with np.errstate(over="ignore", invalid="ignore"):
         for views in _half_views(observation, splits, mean, rows):
-            whole += node_products(views.first, views.second, centre)[at]
-            alone += node_products(views.own_first, views.own_second, centre)[at]
+            whole += node_products(views.first, views.second, centre, at)
+            alone += node_products(views.own_first, views.own_second, centre, at)
     # Averages over splits come first: the splits of one node are dependent, nodes nearly are not.
     ones = np.full(nodes.size, probe.splits * probe.temperature**2)
     return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)

@@ -158,7 +158,7 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
 
 
 def _snr(observation: Observation) -> float | None:
-    features, predictions = observation.graph.features, observation.all_predictions
+    features, predictions = observation.features_at(None), observation.all_predictions
     if observation.graph.num_nodes > covariances.ENOUGH_NODES:
         rows = sample_nodes(observation, np.arange(observation.graph.num_nodes))
         features, predictions = features[rows], predictions[rows]

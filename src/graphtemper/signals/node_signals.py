@@ -25,7 +25,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import map_blocks, stream
 from graphtemper.graph.checks import Features
-from graphtemper.graph.operators import multiply
+from graphtemper.graph.operators import adjacency, multiply
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import shared_passes
 from graphtemper.signals.covariances import centred, column_halves
@@ -120,15 +120,18 @@ class _Scope:
     def __init__(self, observation: Observation, rows: NDArray[np.int64] | None) -> None:
         self.observation, self.graph = observation, observation.graph
         self.near: NDArray[np.int64] | None = None
-        self._neighbours = observation.neighbours
         self.nodes = self.at = observation.nodes
         self.logits, self.predicted = observation.logits, observation.predictions
-        if rows is not None:
+        if rows is None:
+            self._neighbours = observation.neighbours
+        else:
             self.nodes = observation.nodes[rows]
             self.logits, self.predicted = self.logits[rows], self.predicted[rows]
-            matrix = self._neighbours[rows]
+            matrix = adjacency(self.graph)[self.nodes]
             self.near = np.union1d(self.nodes, matrix.indices).astype(np.int64)
-            self._neighbours = sp.csr_matrix(matrix[:, self.near])
+            places = np.searchsorted(self.near, matrix.indices).astype(matrix.indices.dtype)
+            shape = (self.nodes.size, self.near.size)
+            self._neighbours = sp.csr_matrix((matrix.data, places, matrix.indptr), shape=shape)
             self.at = np.searchsorted(self.near, self.nodes)
         self.degree = self.graph.degrees[self.nodes].astype(np.float64)
 
@@ -139,8 +142,7 @@ class _Scope:
     @cached_property
     def features(self) -> Features:
         """The rows ``near`` of the features."""
-        features: Features = self.of(self.graph.features)
-        return features
+        return self.observation.features_at(self.near)
 
     def neighbour_mean(self, *parts: FloatArray | Float32) -> FloatArray:
         """Return the mean of columns at ``near`` over each node's neighbours; zero without any."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
+from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.operators import adjacency, column_moments, graph_moments
 from graphtemper.models.predictor import Passes, Predictor, checked_logits, passes_of, predict
@@ -40,6 +41,33 @@ class Part:
     weights: FloatArray
 
 
+@dataclass(frozen=True, eq=False)
+class KnownFeatures:
+    """What is known of features that a model reads in place of those of the graph.
+
+    Attributes
+    ----------
+    moments
+        Mean and standard deviation of their columns.
+    rows, features
+        Some nodes, in increasing order, and their features.
+    keys : (N,) array
+        A number per node, as `signals.passes.node_keys` gives for the graph's own features.
+    """
+
+    moments: tuple[FloatArray, FloatArray]
+    rows: NDArray[np.int64]
+    features: NDArray[np.float32]
+    keys: Keys
+
+
+def unlabelled(graph: Graph) -> Graph:
+    """Return the graph without labels and masks; itself if it has none."""
+    known = ("labels", "train_masks", "val_masks", "test_masks")
+    given = {name: None for name in known if getattr(graph, name) is not None}
+    return graph.replace(**given) if given else graph
+
+
 class Observation:
     """A frozen predictor on a graph, measured at some of its nodes and without labels.
 
@@ -62,6 +90,8 @@ class Observation:
     part : Part, optional
         For a part of a larger graph, whose observed nodes are a sample of it: see
         `graphtemper.signals.receptive_field`.
+    known : KnownFeatures, optional
+        For a predictor that reads other features than those of the graph.
 
     Examples
     --------
@@ -85,8 +115,8 @@ class Observation:
         seed: int = 0,
         logits: ArrayLike | None = None,
         part: Part | None = None,
+        known: KnownFeatures | None = None,
     ) -> None:
-        unlabelled = graph.replace(labels=None, train_masks=None, val_masks=None, test_masks=None)
         selected = select_nodes(graph.classified if nodes is None else nodes, graph.num_nodes)
         counts = np.bincount(selected)
         if counts.max() > 1:
@@ -94,7 +124,8 @@ class Observation:
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
-        self._set(_Subject(predictor, unlabelled, selected, seed, part), temperature)
+        subject = _Subject(predictor, unlabelled(graph), selected, seed, part, known)
+        self._set(subject, temperature)
         if logits is not None:
             self.set_logits(logits)
 
@@ -178,6 +209,17 @@ class Observation:
     def part(self) -> Part | None:
         """What is known of the whole graph, if this is a part of one."""
         return self._subject.part
+
+    def features_at(self, nodes: NDArray[np.int64] | None) -> Features:
+        """Return the features that the predictor reads at some nodes, (n, F); None for all."""
+        known = self._subject.known
+        if known is None:
+            return self.graph.features if nodes is None else self.graph.features[nodes]
+        wanted = np.arange(self.graph.num_nodes) if nodes is None else nodes
+        places = np.searchsorted(known.rows, wanted)
+        if not np.array_equal(known.rows[np.minimum(places, known.rows.size - 1)], wanted):
+            raise InputError("the features of these nodes are not known; observe the graph itself.")
+        return known.features[places]
 
     @property
     def centre(self) -> NDArray[np.int64] | None:
@@ -286,6 +328,7 @@ class _Subject:
     nodes: NDArray[np.int64]
     seed: int
     part: Part | None = None
+    known: KnownFeatures | None = None
     votes: dict[tuple[Kind, int, float | None, float | None], NDArray[np.int64]] = field(
         default_factory=dict
     )
@@ -299,6 +342,8 @@ class _Subject:
 
     @cached_property
     def column_moments(self) -> tuple[FloatArray, FloatArray]:
+        if self.known is not None:
+            return self.known.moments
         return graph_moments(self.graph) if self.part is None else self.part.moments
 
     @cached_property
@@ -309,6 +354,8 @@ class _Subject:
 
     @cached_property
     def node_keys(self) -> Keys:
+        if self.known is not None:
+            return self.known.keys
         return perturb.node_keys(self.graph)
 
     @cached_property

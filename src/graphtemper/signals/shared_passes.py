@@ -215,8 +215,8 @@ class _Halves:
         for number, half in enumerate(halves):
             first, own_first = passes.half(half, number)
             firsts.append(own_first)
-            whole += node_products(first, clean - first, centre)[nodes]
-            alone += node_products(own_first, own - own_first, centre)[nodes]
+            whole += node_products(first, clean - first, centre, nodes)
+            alone += node_products(own_first, own - own_first, centre, nodes)
             pair = [centred(view[nodes]) for view in (first, clean - first)]
             square += ((pair[0] - pair[1]) ** 2).sum(axis=1)
             lead += np.minimum(*(leads(view, predicted) for view in pair))
