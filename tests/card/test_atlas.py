@@ -6,9 +6,10 @@ import pytest
 from graphtemper import csbm, shifts, temperature
 from graphtemper._core.numerics import log_odds
 from graphtemper.card import atlas
-from graphtemper.card.atlas import LEVELS, Source, environment_seed, plan, survey
+from graphtemper.card.atlas import LEVELS, plan, survey
 from graphtemper.card.card import SourceCard
 from graphtemper.card.data import sampling_variance
+from graphtemper.card.source import Source, environment_seed
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN, shifted_linear
 from graphtemper.signals.observation import Observation

@@ -12,7 +12,7 @@ from scipy.optimize import lsq_linear
 from scipy.stats import rankdata
 
 from graphtemper import SourceCard, csbm
-from graphtemper.card.atlas import environment_seed, plan
+from graphtemper.card.atlas import plan
 from graphtemper.card.data import ClassProfile
 from graphtemper.card.privacy import (
     coarse_baseline,
@@ -22,6 +22,7 @@ from graphtemper.card.privacy import (
     coarse_profile,
     secret_seed,
 )
+from graphtemper.card.source import environment_seed
 from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments

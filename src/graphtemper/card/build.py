@@ -18,7 +18,7 @@ from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import atlas, natural, privacy, response
 from graphtemper.card import budget as budgets
-from graphtemper.card.atlas import AtlasNodes, Environment, Shifts, Source, Workers
+from graphtemper.card.atlas import AtlasNodes, Shifts, Workers
 from graphtemper.card.budget import Budget, Plan
 from graphtemper.card.data import (
     CardData,
@@ -33,6 +33,7 @@ from graphtemper.card.progress import Progress, shown
 from graphtemper.card.response import Response
 from graphtemper.card.rounding import coarse_log, coarse_quantile, coarse_share
 from graphtemper.card.size import MAX_BYTES, check_size
+from graphtemper.card.source import Environment, Source
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.card.atlas import AtlasNodes, Environment, num_scored
+from graphtemper.card.atlas import AtlasNodes
 from graphtemper.card.natural import LabelledEnvironment
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.response import Kernel
 from graphtemper.card.rounding import rounding_variance
+from graphtemper.card.source import Environment, num_scored
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.signals.evidence import Probe, Reference

@@ -10,12 +10,12 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.safe_reading import parse_json
-from graphtemper.card.atlas import Environment
 from graphtemper.card.data import MOST_TYPES, THIRDS, CardData, ClassProfile, GraphTypes
 from graphtemper.card.fields import LARGEST, Field
 from graphtemper.card.natural_format import labelled_environments, write_labelled_environments
 from graphtemper.card.node_response import KINDS, NodeResponse
 from graphtemper.card.response import Kernel
+from graphtemper.card.source import Environment
 from graphtemper.errors import InputError
 from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference

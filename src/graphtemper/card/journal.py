@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from graphtemper._core.safe_reading import parse_json, read_bytes, seal, unseal
 from graphtemper._core.source_digest import NOT_MEASURING, source_digest
-from graphtemper.card.atlas import Environment, Kept, Source
 from graphtemper.card.fields import LARGEST
 from graphtemper.card.format import read_environment
 from graphtemper.card.node_response import NodeRows
+from graphtemper.card.source import Environment, Kept, Source
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.digest import content_digest
 from graphtemper.signals.observation import Observation
