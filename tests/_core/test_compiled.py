@@ -1,5 +1,6 @@
 """The compiled loops against NumPy and SciPy, and their refusal of bad input."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -469,3 +470,56 @@ def test_an_older_build_is_not_used(monkeypatch):
     monkeypatch.setenv(compiled.VARIABLE, "compiled")
     with pytest.raises(InputError, match="are not there"):
         compiled.kernels.__wrapped__()
+
+
+KINDS = ("f2", "f4", "f8", ">f4", ">f8", "i4", "i8", "u8", "c8", "?")
+REFUSED = (ValueError, TypeError, IndexError, BufferError, OverflowError)
+
+
+@st.composite
+def any_array(draw):
+    """An array of any type, up to three dimensions, any strides, with NaN and infinity."""
+    shape = tuple(draw(st.lists(st.integers(0, 5), max_size=3)))
+    numbers = st.sampled_from([0.0, 1.0, -1.0, 0.5, 1e300, np.nan, np.inf, -np.inf])
+    size = int(np.prod(shape))
+    values = np.array(draw(st.lists(numbers, min_size=size, max_size=size))).reshape(shape)
+    with np.errstate(all="ignore"):
+        array = values.astype(draw(st.sampled_from(KINDS)))
+    if array.ndim and draw(st.booleans()):
+        array = draw(
+            st.sampled_from([array.T, array[::-1], array[::2], np.repeat(array, 2, 0)[::2]])
+        )
+    if draw(st.booleans()):
+        array.setflags(write=False)
+    return array
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_no_input_crashes(data):
+    """Every function gives a result or an error, whatever it is called with."""
+    row = st.integers(-2, 6) | st.sampled_from([2**31, 2**62, -(2**62)])
+    array, number = any_array(), st.sampled_from([0.0, 1.0, -1.0, np.nan, np.inf, 1e308])
+    some = array | st.none()
+    signatures = {
+        "multiply": [array] * 5 + [some, row, row],
+        "link_rows": [array] * 3 + [st.booleans()],
+        "scaled_ones": [array] * 4 + [some, row, row],
+        "bin_rows": [array] * 6 + [row, row, st.booleans(), st.booleans(), number, number],
+        "nll_sums": [array, number, row, row],
+        "confidence_sums": [array, number, row, row],
+        "summary": [array, some, row, row],
+        "column_sums": [array, array, some, row, row],
+    }
+    name = data.draw(st.sampled_from(sorted(signatures)))
+    arguments = [data.draw(strategy) for strategy in signatures[name]]
+    with contextlib.suppress(*REFUSED):
+        getattr(_kernels, name)(*arguments)
+
+
+def test_every_compiled_function_is_fuzzed():
+    functions = {name for name in dir(_kernels) if callable(getattr(_kernels, name))}
+    source = Path(__file__).read_text()
+    assert {name for name in functions if not name.startswith("__")} == {
+        name for name in functions if f'"{name}": [' in source
+    }
