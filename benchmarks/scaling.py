@@ -1,11 +1,12 @@
 """How cost grows: time and memory against nodes, edges, classes, passes, environments, workers.
 
-    python -m benchmarks.scaling [--quick] [--out FOLDER]
+    python -m benchmarks.scaling [--quick] [--out FOLDER] [--only AXIS]
 
 Every point runs in a process of its own, so that peak memory is that of the point. CPU seconds are
 those of the process with all its threads. An exponent is the slope of a straight line through the
 logarithms: 1 is proportional. The points with the fewest nodes are mostly the interpreter; the
-exponent leaves out those under a tenth of a second.
+exponent leaves out those under a tenth of a second. ``--only`` measures some axes and keeps the
+other rows of the last run.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from benchmarks.timing import in_own_process
 
 from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.card import atlas
+from graphtemper.graph.checks import tidy_edges
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
@@ -32,10 +34,13 @@ from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.harness.outcome import write_text
 
 COLUMNS = 32
+# How far apart the ends of a link of an ordered graph may be.
+REACH = 200
 # What is varied: its values, and those of a quick run. The others stay at BASE.
 BASE = {"nodes": 50_000, "degree": 20, "classes": 5, "passes": 8, "environments": 0, "workers": 0}
 AXES: dict[str, tuple[str, tuple[int, ...]]] = {
     "nodes": ("recalibrate", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
+    "ordered nodes": ("ordered", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
     "degree": ("recalibrate", (5, 10, 20, 40, 80)),
     "classes": ("recalibrate", (2, 5, 10, 20, 40)),
     "pass over nodes": ("pass", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
@@ -56,6 +61,15 @@ def drawn(nodes: int, degree: int, classes: int, seed: int) -> Graph:
     )
 
 
+def in_order(nodes: int, degree: int, classes: int, seed: int) -> Graph:
+    """Return a chain of communities: links join nodes less than `REACH` places apart."""
+    rng = np.random.default_rng(seed)
+    low = np.repeat(np.arange(nodes), degree // 2)
+    high = np.minimum(low + rng.integers(1, REACH, low.size), nodes - 1)
+    features = rng.standard_normal((nodes, max(COLUMNS, classes)), dtype=np.float32)
+    return Graph(features=features, edges=tidy_edges(np.column_stack([low, high]), nodes))
+
+
 def trained(point: dict[str, int]) -> tuple[LinearGNN, Graph]:
     source = drawn(3000, min(point["degree"], 20), point["classes"], 1)
     return SIGN(hops=2, tol=1e-2).fit(source, np.arange(1500)), source
@@ -70,7 +84,8 @@ def job_of(what: str, point: dict[str, int], folder: Path) -> Callable[[], Any]:
     model, source = trained(point)
     if what == "card":
         return lambda: card_of(model, source, point["environments"])
-    graph = drawn(point["nodes"], point["degree"], point["classes"], 2)
+    make = in_order if what == "ordered" else drawn
+    graph = make(point["nodes"], point["degree"], point["classes"], 2)
     if what == "pass":
         return lambda: [model(graph) for _ in range(point["passes"])]
     if what == "passes":
@@ -78,7 +93,7 @@ def job_of(what: str, point: dict[str, int], folder: Path) -> Callable[[], Any]:
             perturb.feature_noise(model, graph, 0.5, point["passes"], clean=model(graph))
         )
     card = card_of(model, source)
-    if what == "recalibrate":
+    if what in ("recalibrate", "ordered"):
         return lambda: recalibrate(model, graph, card)
     return sharded(model, card, graph, point["workers"], folder)
 
@@ -128,7 +143,7 @@ def exponent(sizes: list[int], costs: list[float], least: float = 0.0) -> float 
 
 def axis_rows(axis: str, quick: bool) -> list[dict[str, Any]]:
     what, values = AXES[axis]
-    key = "nodes" if axis == "pass over nodes" else axis
+    key = "nodes" if axis.endswith("nodes") else axis
     rows = []
     for value in QUICK.get(axis, ()) if quick else values:
         point = BASE | {key: value} | ({"nodes": 5_000} if quick and key != "nodes" else {})
@@ -175,7 +190,7 @@ def per_edge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     edges it has more: the interpreter itself is larger than the smaller graphs.
     """
     found = []
-    for axis in ("nodes", "pass over nodes"):
+    for axis in ("nodes", "ordered nodes", "pass over nodes"):
         some = [row for row in rows if row["axis"] == axis]
         if len(some) < 3:
             continue
@@ -188,9 +203,8 @@ def per_edge(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             spread = max(costs) / min(costs) - 1.0 if min(costs) > 0 else None
             met = spread is not None and spread <= PER_EDGE
             each = [round(cost * unit, 3) for cost in costs]
-            found.append(
-                {"axis": axis, "what": what, "per_edge": each, "spread": spread, "met": met}
-            )
+            item = {"axis": axis, "what": what, "per_edge": each, "spread": spread, "met": met}
+            found.append(item | {"growth": costs[-1] / costs[0] - 1.0 if costs[0] > 0 else None})
     return found
 
 
@@ -218,17 +232,20 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     lines += [
         "",
         "Cost per edge from the fewest edges to the most (microseconds; bytes that the next point",
-        f"holds more), and how far the highest exceeds the lowest; the bar is {PER_EDGE:.0%}.",
-        "What fits into the processor's caches costs less per edge than what does not.",
+        "holds more), how far the last exceeds the first, and how far the highest exceeds the",
+        f"lowest; the bar is {PER_EDGE:.0%}. What fits into the processor's caches costs less per",
+        f"edge than what does not. *Ordered* graphs link nodes less than {REACH} places apart.",
         "",
-        "| axis | cost | per edge | spread | met |",
-        "| --- | --- | --- | ---: | --- |",
+        "| axis | cost | per edge | growth | spread | met |",
+        "| --- | --- | --- | ---: | ---: | --- |",
     ]
     for item in per_edge(rows):
-        spread = "" if item["spread"] is None else f"{item['spread']:.0%}"
+        growth, spread = (
+            "" if item[key] is None else f"{item[key]:+.0%}" for key in ("growth", "spread")
+        )
         each = ", ".join(f"{value:g}" for value in item["per_edge"])
         met = "yes" if item["met"] else "no"
-        lines.append(f"| {item['axis']} | {item['what']} | {each} | {spread} | {met} |")
+        lines.append(f"| {item['axis']} | {item['what']} | {each} | {growth} | {spread} | {met} |")
     lines += [
         "",
         "| axis | job | value | wall, s | CPU, s | us/edge | peak, GB |",
@@ -268,16 +285,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("docs/results"))
+    parser.add_argument("--only", nargs="+", choices=AXES, default=())
     arguments = parser.parse_args()
-    names = QUICK if arguments.quick else AXES
-    rows = [row for axis in names for row in axis_rows(axis, arguments.quick)]
+    file = arguments.out / "scaling.json"
+    known = json.loads(file.read_text())["rows"] if arguments.only else []
+    rows = []
+    for axis in QUICK if arguments.quick else AXES:
+        if arguments.only and axis not in arguments.only:
+            rows += [row for row in known if row["axis"] == axis]
+        else:
+            rows += axis_rows(axis, arguments.quick)
     found = {
         "base": BASE,
         "rows": rows,
         "exponents": exponents(rows),
         "per_edge": per_edge(rows),
     }
-    write_text(arguments.out / "scaling.json", json.dumps(found, indent=1) + "\n")
+    write_text(file, json.dumps(found, indent=1) + "\n")
     write_text(arguments.out / "scaling.md", markdown(rows))
     picture(rows, arguments.out / "scaling.png")
 
