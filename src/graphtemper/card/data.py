@@ -16,8 +16,8 @@ from graphtemper.card.atlas import AtlasNodes
 from graphtemper.card.natural import LabelledEnvironment
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.response import Kernel
-from graphtemper.card.rounding import rounding_variance
-from graphtemper.card.source import Environment, num_scored
+from graphtemper.card.rounding import num_scored, rounding_variance
+from graphtemper.card.source import Environment
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.signals.evidence import Probe, Reference

@@ -12,7 +12,7 @@ from graphtemper import temperature
 from graphtemper._core.reproducible import stream
 from graphtemper.card import node_response
 from graphtemper.card.node_response import NodeRows
-from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals
+from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals, num_scored
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import ball
 from graphtemper.graph.operators import adjacency
@@ -152,10 +152,6 @@ class Source:
         seed = environment_seed(self.seed, shift)
         return NodeRows.unpacked(packed, seed, self.labels, self.probe)
 
-
-def num_scored(num_nodes: int) -> int:
-    """Return how many of n labelled nodes an environment's accuracy is counted on."""
-    return 2 * num_nodes // 3
 
 
 def _dense_if_full(graph: Graph) -> Graph:
