@@ -107,10 +107,13 @@ def test_killed_commands_end_with_the_same_bytes(jobs):
 
 
 SLOW = """
-import threading, time
+import time
+
+calls = []
 
 def predict(graph):
-    if threading.current_thread() is not threading.main_thread():
+    calls.append(graph)
+    if len(calls) > 40:  # beyond the checks and the passes over the source itself
         open("started", "w").close()
         time.sleep(60)
         open("ended", "w").close()
