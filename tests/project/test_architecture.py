@@ -30,6 +30,7 @@ SPANNING = {"browser", "docs", "fuzz", "paper", "project"}
 CORE = ROOT / "tests" / "core.args"
 # Test files without a module of the same name, and what they test.
 UNMIRRORED = {
+    "card/test_membership.py": "one attack on every part of a card",
     "cli/test_hostile.py": "hostile names and outputs that are inputs, at any command",
     "monitor/test_soak.py": "a long watch with hostile snapshots",
     "monitor/test_stamps.py": "stamps are in _core; a watch is what they are tested with",

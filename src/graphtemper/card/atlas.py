@@ -293,11 +293,12 @@ class AtlasNodes:
     """A few labelled nodes of every environment; never part of a card file.
 
     ``source`` are the nodes of the unshifted source, ``rows`` those of each environment by the name
-    of its shift.
+    of its shift, ``secret`` the seed of the noise on what is fitted to them.
     """
 
     source: NodeRows
     rows: dict[str, NodeRows]
+    secret: int = 0
 
     def fit(self, environments: Sequence[Environment], accuracy: float) -> dict[str, NodeResponse]:
         """Return the node responses to some environments, for models and for logits alone."""

@@ -16,8 +16,9 @@ from graphtemper._core.checks import check_integer
 from graphtemper._core.heap import reused_memory
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.card import atlas, natural, privacy, response
+from graphtemper.card import atlas, natural, response
 from graphtemper.card import budget as budgets
+from graphtemper.card import privacy as private
 from graphtemper.card.atlas import AtlasNodes, Shifts, Workers
 from graphtemper.card.budget import Budget, Plan
 from graphtemper.card.data import (
@@ -29,6 +30,7 @@ from graphtemper.card.data import (
 from graphtemper.card.format import as_stored, at_file_precision, to_json
 from graphtemper.card.journal import Journal, build_key
 from graphtemper.card.node_response import NodeResponse, NodeRows
+from graphtemper.card.private_labels import check_epsilon, private_labels
 from graphtemper.card.progress import Progress, shown
 from graphtemper.card.response import Response
 from graphtemper.card.rounding import coarse_log, coarse_quantile, coarse_share
@@ -78,9 +80,15 @@ def build(
     workers: Workers | None = None,
     environments: Sequence[LabelledGraph] = (),
     budget: Budget = None,
+    privacy: float | None = None,
 ) -> Card:
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
     others = _checked_environments(environments, graph)
+    epsilon = None if privacy is None else check_epsilon(privacy)
+    if others and epsilon is not None:
+        raise InputError(
+            "privacy covers the labels of the source only; build the card without environments."
+        )
     check_integer(seed, "seed", 0, 2**62)
     if not callable(predictor):
         raise InputError("a card needs the model, to run it on shifted graphs, not its logits.")
@@ -97,13 +105,18 @@ def build(
     if called:
         tested = graph if recorded is None else probe_graph(graph.num_features)
         check_repeatable(predictor, tested.replace(labels=None))
-    secret = privacy.secret_seed(seed, rows, labels)
     observation = Observation(predictor, graph, rows, seed=seed)
     if rows.size < observation.num_classes:
         raise InputError(
             f"the model has {observation.num_classes} classes but only {rows.size} labelled nodes "
             "are given; a source card needs at least one node per class."
         )
+    if epsilon is not None:
+        assert graph.labels is not None  # `select_labelled` refuses a graph without
+        drawn = private_labels(observation.all_logits, graph.labels, rows, epsilon)
+        # Nothing below this line reads a given label.
+        graph, labels = graph.replace(labels=drawn), drawn[rows]
+    secret = private.secret_seed(seed, rows, labels)
     for number, (other, chosen) in enumerate(others, start=1):
         if _same(other, graph):
             _check_disjoint(graph, rows, chosen, number)
@@ -129,13 +142,15 @@ def build(
         observation = _at_source_temperature(observation, labels)
         check_size(observation.num_classes, graph.num_features, len(planned))
         probe = _probe(observation, labels, spent)
-        measured = privacy.coarse_evidence(evidence.measure(observation, probe), observation)
-        moments = privacy.coarse_moments(observation.logits, labels, measured.covariance)
+        measured = private.coarse_evidence(
+            evidence.measure(observation, probe), observation, secret
+        )
+        moments = private.coarse_moments(observation.logits, labels, measured.covariance, secret)
         accuracy = _accuracy(observation, labels)
         inside, few = probe, measured
         if spent.inside != spent.shared_splits:
             inside = replace(probe, shared_splits=spent.inside)
-            measured, few = privacy.both_show(measured, evidence.measure(observation, inside))
+            measured, few = private.both_show(measured, evidence.measure(observation, inside))
         reference = Reference(measured, moments, accuracy)
         compared = reference if few is measured else Reference(few, moments, accuracy)
         at_source = NodeRows.draw(observation, labels, probe, count=observation.num_nodes)
@@ -151,7 +166,7 @@ def build(
             progress=report,
             workers=workers,
         )
-    atlas_nodes = AtlasNodes(at_source, node_rows)
+    atlas_nodes = AtlasNodes(at_source, node_rows, secret)
     fitted = fit_responses(surveyed, reference, rows.size)
     card = kind(
         predictor=getattr(predictor, "__name__", type(predictor).__name__)[:200],
@@ -162,16 +177,19 @@ def build(
         fingerprint=recorded,
         probe=probe,
         reference=reference,
-        population=privacy.coarse_population(observation, labels, probe, secret),
+        population=private.coarse_population(observation, labels, probe, secret),
         environments=tuple(surveyed),
         names={kind: item.names for kind, item in fitted.items()},
         kernels={kind: item.kernel for kind, item in fitted.items()},
         widening={kind: item.widening for kind, item in fitted.items()},
         excluded=tuple(sorted(set(exclude))),
-        class_profile=privacy.coarse_profile(observation.logits, labels, secret),
         node_responses=_node_responses(atlas_nodes, surveyed, reference.accuracy, rows.size),
         passes=spent.passes if called or allowed is not None else None,
+        privacy=epsilon,
     )
+    weight = card.effective_nodes / rows.size
+    profile = private.coarse_profile(observation.logits, labels, secret, weight)
+    card = replace(card, class_profile=profile)
     # So that a card gives the same answers before and after it was saved.
     card = replace(at_file_precision(card), atlas_nodes=atlas_nodes)
     for number, (other, chosen) in enumerate(others, start=1):
@@ -196,10 +214,10 @@ def learn(
     probe = card.probe
     measured = natural.measure(probe, card.reference, predictor, graph, nodes, label, moment)
     if measured.sketch is not None:
-        secret = privacy.secret_seed(probe.seed, *select_labelled(graph, nodes))
+        secret = private.secret_seed(probe.seed, *select_labelled(graph, nodes))
         size, most = measured.num_nodes, natural.SKETCH_SIZE
         exact = np.array(measured.sketch)
-        noisy, _ = privacy.noisy_sketch(exact, size, probe.column_std, secret, most)
+        noisy, _ = private.noisy_sketch(exact, size, probe.column_std, secret, most)
         kept = noisy.clip(-natural.FARTHEST, natural.FARTHEST).tolist()
         measured = replace(measured, sketch=tuple(kept))
     grown = natural.added(known, at_file_precision(replace(card, natural=(measured,))).natural[0])
@@ -317,14 +335,15 @@ def _node_responses(
     nodes: AtlasNodes, environments: Sequence[Environment], accuracy: float, count: int
 ) -> dict[str, NodeResponse]:
     fitted = nodes.fit(environments, accuracy)
-    return {kind: privacy.coarse_response(item, count) for kind, item in fitted.items()}
+    secret = nodes.secret
+    return {kind: private.coarse_response(item, count, secret) for kind, item in fitted.items()}
 
 
 def _probe(observation: Observation, labels: NDArray[np.int64], spent: Plan) -> Probe:
     accuracy = _accuracy(observation, labels)
     probabilities = observation.probabilities
     confidence, certainty = signals.confidence(probabilities), -signals.entropy(probabilities)
-    std = privacy.coarse_columns(observation.graph, observation.column_moments[1])
+    std = private.coarse_columns(observation.graph, observation.column_moments[1])
     return Probe(
         temperature=observation.temperature,
         noise_level=_matching_noise(observation, 1.0 - accuracy, spent),

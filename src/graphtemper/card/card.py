@@ -72,6 +72,7 @@ class SourceCard(CardData):
         workers: Workers | None = None,
         environments: Sequence[LabelledGraph] = (),
         budget: Budget = None,
+        privacy: float | None = None,
     ) -> SourceCard:
         """Run a frozen model on its labelled source graph under known shifts.
 
@@ -113,6 +114,11 @@ class SourceCard(CardData):
             The most forward passes to take (see `graphtemper.card.budget`). ``"thorough"`` measures
             every environment as precisely as the source: 110 passes there and 53 per environment,
             7,106 with the default atlas.
+        privacy
+            An epsilon, such as 3: the card is then differentially private in each label of the
+            graph (`graphtemper.card.private_labels`). Features, edges, the list of nodes and the
+            model are not covered. The randomness is fresh in every build, whatever the seed;
+            budgets of several cards add up.
 
         Examples
         --------
@@ -138,6 +144,7 @@ class SourceCard(CardData):
             workers=workers,
             environments=environments,
             budget=budget,
+            privacy=privacy,
         )
 
     def learn(
@@ -393,6 +400,8 @@ class SourceCard(CardData):
             lines.append(f"labelled environments: {', '.join(item.name for item in self.natural)}")
         if self.node_responses is not None:
             lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
+        if self.privacy is not None:
+            lines.append(f"differentially private in each label, epsilon {self.privacy:g}")
         if self.passes is not None:
             lines.append(f"built with {self.passes:,} forward passes of the model")
         if self.excluded:

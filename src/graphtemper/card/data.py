@@ -15,6 +15,7 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.card.atlas import AtlasNodes
 from graphtemper.card.natural import LabelledEnvironment
 from graphtemper.card.node_response import NodeResponse
+from graphtemper.card.private_labels import effective_nodes
 from graphtemper.card.response import Kernel
 from graphtemper.card.rounding import num_scored, rounding_variance
 from graphtemper.card.source import Environment
@@ -283,6 +284,9 @@ class CardData:
         Labelled environments: other graphs that the card has learned from.
     passes
         Forward passes of the model that the build took; None for a model with fast passes.
+    privacy
+        Epsilon of the differential privacy of the labels, if there is one
+        (`graphtemper.card.private_labels`).
     atlas_nodes
         In memory only: what `SourceCard.without` fits node responses to.
     """
@@ -305,12 +309,21 @@ class CardData:
     types: GraphTypes = NO_TYPES
     natural: tuple[LabelledEnvironment, ...] = ()
     passes: int | None = None
+    privacy: float | None = None
     atlas_nodes: AtlasNodes | None = None
 
     @property
     def temperature(self) -> float:
         """The source temperature, which divides all logits before anything is measured."""
         return self.probe.temperature
+
+    @property
+    def effective_nodes(self) -> int:
+        """Number of exact labels with the sampling error of the source's accuracy."""
+        if self.privacy is None:
+            return self.num_nodes
+        right = self.reference.accuracy
+        return effective_nodes(self.num_nodes, right, self.num_classes, self.privacy)
 
     @property
     def families(self) -> tuple[str, ...]:

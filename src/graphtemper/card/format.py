@@ -14,6 +14,7 @@ from graphtemper.card.data import MOST_TYPES, THIRDS, CardData, ClassProfile, Gr
 from graphtemper.card.fields import LARGEST, Field
 from graphtemper.card.natural_format import labelled_environments, write_labelled_environments
 from graphtemper.card.node_response import KINDS, NodeResponse
+from graphtemper.card.private_labels import MOST_EPSILON
 from graphtemper.card.response import Kernel
 from graphtemper.card.source import Environment
 from graphtemper.errors import InputError
@@ -53,6 +54,7 @@ def to_json(card: CardData) -> str:
         "excluded": list(card.excluded),
         **({"types": card.types._asdict()} if any(card.types) else {}),
         **({} if card.passes is None else {"passes": card.passes}),
+        **({} if card.privacy is None else {"privacy": card.privacy}),
         "probe": {
             **{key: value for key, value in probe.__dict__.items() if key not in _SHARED},
             **(
@@ -113,7 +115,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
     check_seal(content, required=schema != _READABLE[-1])
     classes = root["num_classes"].count(2, 100_000)
     features = root["num_features"].count(1, 100_000_000)
-    recorded = root["fingerprint"]
+    recorded, spent = root["fingerprint"], root.get("privacy")
     return kind(
         predictor=root["predictor"].text(),
         num_classes=classes,
@@ -139,6 +141,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
         natural=labelled_environments(root.get("natural"), _order(root["signals"]), _EVERY),
         types=_types(root.get("types")),
         passes=_optional_count(root, "passes", 10**12),
+        privacy=None if spent is None else spent.number(1e-9, MOST_EPSILON),
     )
 
 

@@ -19,7 +19,8 @@ A card travels, the source does not. Four rules keep its numbers from giving sin
   The noise grows with m, so a short sketch shows smaller changes of the means.
 
 None of this is differential privacy: whoever knows all labels but one can find the last one, by
-building the card with each class. SECURITY.md says what is promised.
+building the card with each class. `graphtemper.card.private_labels` is, for labels. SECURITY.md
+says what is promised.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.card.data import ClassProfile
@@ -47,7 +49,7 @@ from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments, row_blocks
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.covariances import Covariance
+from graphtemper.signals.covariances import Covariance, centred
 from graphtemper.signals.evidence import Evidence, Probe
 from graphtemper.signals.gains import COVARIANCES, ClassMoments, shows
 from graphtemper.signals.observation import Observation
@@ -115,8 +117,36 @@ def _kurtosis(features: Features) -> FloatArray:
     return np.asarray((total + (count - stored) * (mean**2 / square) ** 2) / count)
 
 
-def coarse_evidence(evidence: Evidence, observation: Observation) -> Evidence:
-    """Round the source's evidence by the sampling errors of its numbers."""
+def extra_noise(numbers: float, num_nodes: int) -> float:
+    """Return the noise that keeps some numbers about n nodes below `LEAK`, in sampling variances.
+
+    Examples
+    --------
+    >>> extra_noise(3, 200), extra_noise(15, 200)
+    (0.0, 2.0)
+    """
+    return max(numbers / (LEAK * num_nodes) - 1.0, 0.0)
+
+
+def _noisy_moments(evidence: Evidence, observation: Observation, secret: int) -> Evidence:
+    """Add noise to mean and covariance of the logits, in proportion to their sampling error."""
+    z = centred(observation.logits)
+    size, classes = z.shape
+    noise = extra_noise((classes - 1) * (classes + 2) / 2, size)
+    if noise == 0.0:
+        return evidence
+    draws = stream(secret, "logit moments").standard_normal(size) * np.sqrt(noise) / size
+    z = z - z.mean(axis=0)
+    matrix = evidence.covariance + (z.T * draws) @ z - draws.sum() * evidence.covariance
+    values, vectors = np.linalg.eigh(matrix)
+    floor = np.maximum(values, 1e-3 * max(float(values[-1]), 0.0))
+    positive = _centred((vectors * floor) @ vectors.T)
+    return replace(evidence, mean=evidence.mean + draws @ z, covariance=positive)
+
+
+def coarse_evidence(evidence: Evidence, observation: Observation, secret: int) -> Evidence:
+    """Round the source's evidence by the sampling errors of its numbers; the logits get noise."""
+    evidence = _noisy_moments(evidence, observation, secret)
     n = observation.num_nodes
     root = float(np.sqrt(n))
     p = observation.probabilities
@@ -184,11 +214,12 @@ def _coarse_pair(pair: Covariance) -> Covariance:
 
 
 def coarse_moments(
-    logits: FloatArray, labels: NDArray[np.int64], covariance: FloatArray
+    logits: FloatArray, labels: NDArray[np.int64], covariance: FloatArray, secret: int
 ) -> ClassMoments:
     """Measure class shares and offsets; small classes share theirs, all are rounded.
 
-    A small class gets the mean offset of the others, with its own logit in the place of theirs.
+    A small class gets the mean offset of the others, with its own logit in the place of theirs. The
+    offsets get noise for as many numbers as the model's own probabilities predict of them.
     """
     exact = ClassMoments.measure(logits, labels)
     classes = exact.shares.size
@@ -201,6 +232,11 @@ def coarse_moments(
         offsets[small] = own * (np.eye(classes) - 1.0 / classes)[small] * classes / (classes - 1)
         offsets[small & (shares == 0.0)] = 0.0
     errors = np.sqrt(np.diag(covariance)[None, :] / np.maximum(counts, FEWEST)[:, None])
+    certainty = float((temperatures.apply(logits) ** 2).sum(axis=1).mean())
+    predicted = (certainty - 1.0 / classes) / (1.0 - 1.0 / classes)
+    noise = extra_noise((classes**2 - 1) * predicted, labels.size)
+    draws = stream(secret, "class offsets").standard_normal(offsets.shape)
+    offsets = np.where(small[:, None], offsets, offsets + np.sqrt(noise) * errors * draws)
     rounded = np.where(small[:, None], offsets, coarse(offsets, errors))
     return ClassMoments(
         coarse_shares(shares, labels.size), rounded - rounded.mean(axis=1, keepdims=True)
@@ -208,16 +244,22 @@ def coarse_moments(
 
 
 def coarse_profile(
-    logits: FloatArray, labels: NDArray[np.int64], secret: int
+    logits: FloatArray, labels: NDArray[np.int64], secret: int, weight: float = 1.0
 ) -> ClassProfile | None:
-    """Measure the class profile with rounded limits, counts, slope and biases."""
+    """Measure the class profile with rounded limits, counts, slope and biases.
+
+    ``weight`` is the part of a node that a node counts for (`graphtemper.card.private_labels`).
+    """
     exact = ClassProfile.measure(logits, labels, round_edge=coarse_quantile)
     if exact is None:
         return None
     root = float(np.sqrt(labels.size))
+    counts = np.rint(weight * exact.counts).astype(np.int64)
+    if not counts.any():
+        return None
     return replace(
         exact,
-        counts=rounded_counts(exact.counts, stream(secret, "class profile")),
+        counts=rounded_counts(counts, stream(secret, "class profile")),
         rounded=True,
         slope=coarse_log(exact.slope, labels.size),
         biases=coarse(exact.biases, np.full(exact.biases.size, 1.0 / root)),
@@ -282,17 +324,24 @@ def _coarse_recalls(exact: FloatArray, labels: NDArray[np.int64]) -> FloatArray:
     return np.array(rounded)
 
 
-def coarse_response(response: NodeResponse, count: int) -> NodeResponse:
-    """Round a node response: weights and constants act on log T, in units of the signals."""
+def coarse_response(response: NodeResponse, count: int, secret: int) -> NodeResponse:
+    """Round a node response: weights and constants act on log T, in units of the signals.
+
+    Means and spreads of the signals get noise; weights say little about who is a member, because
+    the model's own probabilities do not predict them.
+    """
     error = 1.0 / np.sqrt(count)
+    signals = response.origin.size
+    draws = stream(secret, "node signals").standard_normal((2, signals)) * error
+    draws *= np.sqrt(extra_noise(2 * signals, count))
 
     def plain(values: FloatArray) -> FloatArray:
         return coarse(values, np.full(values.shape, error))
 
     return replace(
         response,
-        origin=coarse(response.origin, response.scale * error),
-        scale=np.exp(plain(np.log(response.scale))),
+        origin=coarse(response.origin + draws[0] * response.scale, response.scale * error),
+        scale=np.exp(plain(np.log(response.scale) + draws[1])),
         weights=plain(response.weights),
         slopes=plain(response.slopes),
         classes=plain(response.classes),

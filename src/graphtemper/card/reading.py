@@ -327,7 +327,7 @@ class Reading:
         card = self.card
         deviation = self.response.widening * self.response.predict(self.signals)[1]
         here = _sampling(to_share(centre), self.num_nodes)
-        source = _sampling(card.reference.accuracy, card.num_nodes)
+        source = _sampling(card.reference.accuracy, card.effective_nodes)
         return deviation**2 + here + source + self.sampled
 
     def numbers(self) -> dict[str, float]:

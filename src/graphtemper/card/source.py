@@ -153,7 +153,6 @@ class Source:
         return NodeRows.unpacked(packed, seed, self.labels, self.probe)
 
 
-
 def _dense_if_full(graph: Graph) -> Graph:
     """Return the graph with dense features if a shift has filled many zeros of sparse ones."""
     features = graph.features

@@ -43,6 +43,7 @@ def build_card(
     exclude: Repeated | None = None,
     resume: Path | None = None,
     budget: str | None = None,
+    privacy: float | None = None,
     as_json: Json = False,
 ) -> None:
     """Measure a frozen model on its labelled source graph under known shifts.
@@ -62,6 +63,8 @@ def build_card(
     budget
         The most forward passes of the model to take, or thorough. Default: 500, and thorough for
         models with fast passes.
+    privacy
+        Make the card differentially private in each label, with this epsilon, such as 3.
     """
     from graphtemper import SourceCard
     from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
@@ -83,6 +86,7 @@ def build_card(
                 resume=journal,
                 progress=lambda done, total: show("environments", done, total),
                 budget=read_budget(budget),
+                privacy=privacy,
             )
         built.save(out)
     except KeyboardInterrupt:

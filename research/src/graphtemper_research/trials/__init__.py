@@ -8,6 +8,7 @@
 `share_targets`             targets with new class shares
 `hidden_shifts`             shifts that no unlabelled number shows
 `pairs`                     sources and targets that differ by nature
+`private_cards`             what a privacy budget costs under the known shifts
 `known_shifts`              sixteen shifts, with and without their family in the card
 `natural_shifts`            other countries, another election, later years
 `label_budgets`             fifty and two hundred labels under natural shifts
