@@ -63,8 +63,7 @@ def test_the_noise_of_an_environment_is_that_of_an_accuracy_on_so_many_nodes(car
     expected = [
         logit(rng.binomial(size, item.accuracy, 4000) / size).var() for item in card.environments
     ]
-    # Two thirds of the nodes are scored.
-    found = replace(card, num_nodes=size * 3 // 2).response(has_model=True).noise
+    found = replace(card, num_nodes=size).response(has_model=True).noise
     np.testing.assert_allclose(found, expected, rtol=0.1)
 
 
