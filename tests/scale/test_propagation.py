@@ -6,7 +6,7 @@ import pytest
 from graphtemper.graph.normalised import EdgeSubsets
 from graphtemper.graph.operators import horner
 from graphtemper.models import SGC, SIGN
-from graphtemper.scale import Serial, convert_graph
+from graphtemper.scale import Serial, convert_graph, propagation
 from graphtemper.scale.clean_pass import clean_pass
 from graphtemper.scale.propagation import (
     ColumnSink,
@@ -17,7 +17,9 @@ from graphtemper.scale.propagation import (
     propagate,
 )
 from graphtemper.scale.storage import shards
+from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.workspace import open_workspace
+from graphtemper.signals.passes import kept, link_keys, node_keys
 
 
 def sharded_logits(graph, model, folder, sample=None):
@@ -68,35 +70,36 @@ def test_clean_pass_writes_logits_and_classes(problem, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_dropped_edges_are_renormalised(problem, tmp_path):
+def test_dropped_edges_are_renormalised(problem, keys, tmp_path):
     """The same edges are left out in memory; both shards of an edge agree."""
-    sample = EdgeSample.draw(3, "test", 0, 0.4)
-    edges = problem.target.edges
-    keep = sample.includes(edges[:, 0], edges[:, 1])
-    assert abs(keep.mean() - 0.6) < 4 * np.sqrt(0.24 / len(edges))
+    in_memory = link_keys(problem.target, node_keys(problem.target))
+    keep = kept(in_memory, 0.4, np.uint64(5))
+    assert abs(keep.mean() - 0.6) < 4 * np.sqrt(0.24 / len(keep))
     terms = problem.model.fast_passes().project(problem.target.features)
     operator = EdgeSubsets(problem.target, "self-loop").operator(keep)
     expected = horner(operator, terms) + problem.model.intercept_
+    sample = EdgeSample(keys, 5, 0.4)
     found = sharded_logits(problem.sharded, problem.model, tmp_path, sample)
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
 
 
-def test_draws_of_edges_are_independent():
-    first = np.repeat(np.arange(300), 300)
-    second = 300 + np.tile(np.arange(300), 300)
-    draws = [EdgeSample.draw(0, "test", n, 0.5).includes(first, second) for n in range(4)]
-    table = np.corrcoef(draws) - np.eye(4)
-    assert np.abs(table).max() < 4 / np.sqrt(first.size)
-    included = draws[0].reshape(300, 300) - 0.5
-    assert np.abs(included.mean(axis=0)).max() < 4.5 * 0.5 / np.sqrt(300)
-    assert abs((included[:, 1:] * included[:, :-1]).mean()) < 4 * 0.25 / 300
-    assert abs((included[1:] * included[:-1]).mean()) < 4 * 0.25 / 300
+@pytest.fixture
+def keys(problem, tmp_path):
+    columns = Columns.create(tmp_path / "keys.npy", (2000, 1), np.uint64)
+    columns.write(0, node_keys(problem.target)[:, None])
+    return columns
 
 
-def test_noise_has_the_covariance_of_projected_feature_noise(problem):
+@pytest.fixture(params=[10**5, 100], ids=["small", "large"])
+def _size(request, monkeypatch):
+    monkeypatch.setattr(propagation, "ENOUGH_NODES", request.param)
+
+
+@pytest.mark.usefixtures("_size")
+def test_noise_has_the_covariance_of_projected_feature_noise(problem, keys):
     std = np.linspace(0.5, 1.5, 12)
     factor = problem.model.fast_passes().noise_factor(std)
-    terms = Noise([factor], range(40), (0, 1, 2), 4, seed=0)
+    terms = Noise([factor], range(40), (0, 1, 2), 4, seed=0, keys=keys)
     blocks = list(problem.sharded.blocks(0))
     drawn = [np.vstack([terms.reader(0, hop)(rows) for rows in blocks]) for hop in range(3)]
     stacked = np.concatenate([hop.reshape(-1, 40, 4) for hop in drawn], axis=2).reshape(-1, 12)
@@ -107,12 +110,13 @@ def test_noise_has_the_covariance_of_projected_feature_noise(problem):
     assert np.abs(found - expected).max() < 6 * scale.max() / np.sqrt(len(stacked))
 
 
-def test_noise_is_keyed_by_pass_and_shard(problem):
+@pytest.mark.usefixtures("_size")
+def test_noise_belongs_to_pass_and_node(problem, keys):
     factor = problem.model.fast_passes().noise_factor(np.ones(12))
-    rows = next(problem.sharded.blocks(0))
 
     def draw(seed, passes, shard):
-        return Noise([factor], passes, (0, 1, 2), 4, seed).reader(shard, 1)(rows)
+        noise = Noise([factor], passes, (0, 1, 2), 4, seed, keys)
+        return noise.reader(shard, 1)(next(problem.sharded.blocks(shard)))
 
     both = draw(0, range(2), 0)
     assert np.array_equal(both[:, 4:], draw(0, range(1, 2), 0))

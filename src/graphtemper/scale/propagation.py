@@ -5,9 +5,9 @@ task computes its rows of the term :math:`B_k` (projected features, noise, or ro
 multiplies its rows of S with the memory-mapped columns of the previous step, and writes its rows of
 the next. The disk holds two steps at a time, and memory one block of rows.
 
-Edges that a pass leaves out must be the same in the shards of both of their ends, so they are not
-drawn from a shard's random stream. Each edge is hashed with a key that is drawn from
-(seed, stage, pass); the choice is the same for any number of shards and workers.
+Noise and the edges that a pass leaves out are drawn by the keys of nodes
+(`graphtemper.scale.node_keys`), so that they are the same in the shards of both ends of an edge,
+for any number of shards and workers, and whatever the numbers of the nodes.
 """
 
 from __future__ import annotations
@@ -26,57 +26,41 @@ from graphtemper._core.reproducible import stream
 from graphtemper.graph.normalised import Operator, row_scale
 from graphtemper.graph.operators import multiply
 from graphtemper.scale.engine import Engine
+from graphtemper.scale.node_keys import normals
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import Rows, ShardedGraph
 from graphtemper.scale.storage.workspace import Workspace
+from graphtemper.signals.covariances import ENOUGH_NODES
+from graphtemper.signals.passes import Keys, OrderedDraws, kept, mixed
 
 Values = NDArray[np.float32]
 Reader = Callable[[Rows], Values]
-Nodes = NDArray[np.integer[Any]]
-# The constants of the splitmix64 finaliser (Steele, Lea and Flood, "Fast splittable pseudorandom
-# number generators", 2014).
-_GOLDEN, _FIRST, _SECOND = (
-    np.uint64(value) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
+_NAME = "feature_noise"
 
 
 @dataclass(frozen=True)
 class EdgeSample:
-    """A random sample that leaves out a fraction of the edges.
+    """A random sample that leaves out a fraction of the edges, those of `signals.passes.kept`.
 
-    Examples
-    --------
-    >>> sample = EdgeSample.draw(seed=0, stage="held-out edges", number=0, left_out=0.3)
-    >>> ends = np.arange(100_000)
-    >>> bool(abs(sample.includes(ends, ends + 7).mean() - 0.7) < 0.01)
-    True
-    >>> bool((sample.includes(ends, ends + 7) == sample.includes(ends + 7, ends)).all())
-    True
+    Attributes
+    ----------
+    keys
+        The keys of all nodes (`graphtemper.scale.node_keys`).
+    salt
+        The random number of the sample.
+    left_out
+        The fraction.
     """
 
-    key: int
+    keys: Columns
+    salt: int
     left_out: float
 
-    @classmethod
-    def draw(cls, seed: int, stage: str, number: int, left_out: float) -> EdgeSample:
-        """Draw the sample of one pass of a stage."""
-        return cls(int(stream(seed, stage, number).integers(2**63)), left_out)
-
-    def includes(self, first: Nodes, second: Nodes) -> NDArray[np.bool_]:
-        """Return whether each edge is in the sample, given its two ends in either order."""
-        low = np.minimum(first, second).astype(np.uint64)
-        high = np.maximum(first, second).astype(np.uint64)
-        with np.errstate(over="ignore"):  # arithmetic modulo 2**64 is intended
-            mixed = _mix(_mix(low + np.uint64(self.key)) + high * _GOLDEN)
-        uniform = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return np.asarray(uniform >= self.left_out)
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    mixed = values + _GOLDEN
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
-    return np.asarray(mixed ^ (mixed >> np.uint64(31)))
+    def includes(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return whether the edge of each entry of a block is in the sample."""
+        keys = self.keys.open()[:, 0]
+        own = np.repeat(mixed(keys[rows.first : rows.last]), np.diff(rows.indptr))
+        return kept(own + mixed(keys[rows.indices]), self.left_out, np.uint64(self.salt))
 
 
 @dataclass(frozen=True)
@@ -96,7 +80,7 @@ class ShardedOperator:
         for rows in self.graph.blocks(shard):
             degrees = np.diff(rows.indptr)
             if self.sample is not None:
-                degrees = count_entries(rows, self.sample.includes(rows.ends, rows.indices))
+                degrees = count_entries(rows, self.sample.includes(rows))
             self.scale.write(rows.first, row_scale(degrees, self.kind)[:, None])
 
     def reader(self) -> Callable[[Rows], sp.csr_matrix]:
@@ -109,7 +93,7 @@ class ShardedOperator:
         shape = (count, self.graph.num_nodes)
         included = np.ones(rows.indices.size)
         if self.sample is not None:
-            included = self.sample.includes(rows.ends, rows.indices).astype(np.float64)
+            included = self.sample.includes(rows).astype(np.float64)
         # Entries are stored plus 1, because SciPy may drop stored zeros.
         matrix = sp.csr_matrix((included + 1.0, rows.indices, rows.indptr), shape=shape)
         if self.kind == "self-loop":
@@ -188,10 +172,11 @@ class StoredTerms:
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """E W_k of several passes, drawn in logit space (see `graphtemper.signals.passes`).
+    """E W_k of several passes, drawn in logit space (see `graphtemper.models.linear_passes`).
 
-    Pass p of a shard draws from (seed, stage, pass, shard), the same numbers for every hop, so the
-    draws need not be stored. Every factor is applied to the same standard normal draws.
+    The draws belong to the keys of nodes and are the same for every hop and factor. On graphs that
+    are measured at all nodes in memory, they are those of `graphtemper.signals.covariances`. On
+    larger ones they are hashes, which need no order of all nodes.
     """
 
     factors: Sequence[Values]
@@ -199,6 +184,7 @@ class Noise:
     hops_used: tuple[int, ...]
     num_classes: int
     seed: int
+    keys: Columns
 
     @property
     def width(self) -> int:
@@ -211,15 +197,38 @@ class Noise:
             return None
         start = self.hops_used.index(hop) * self.num_classes
         parts = [factor[:, start : start + self.num_classes] for factor in self.factors]
-        name, rank = f"feature_noise, shard {shard}", max(part.shape[0] for part in parts)
-        streams = [stream(self.seed, name, number) for number in self.passes]
+        rank, keys = max(part.shape[0] for part in parts), self.keys.open()[:, 0]
+        draws = self._ordered(keys, rank) if keys.size <= ENOUGH_NODES else self._hashed(keys, rank)
 
         def read(rows: Rows) -> Values:
-            shape = (rows.last - rows.first, rank)
-            white = [rng.standard_normal(shape, dtype=np.float32) for rng in streams]
+            white = [draw(rows) for draw in draws]
             return np.hstack([w[:, : part.shape[0]] @ part for part in parts for w in white])
 
         return read
+
+    def _ordered(self, keys: Keys, rank: int) -> list[Reader]:
+        """Return readers of the draws of each pass, which are made for all nodes in one order."""
+        rng, shape = OrderedDraws(stream(self.seed, _NAME), keys), (keys.size, rank)
+        found: list[Reader] = []
+        for number in range(self.passes.stop):
+            draws = rng.standard_normal(shape, dtype=np.float32)
+            if number in self.passes:
+                found.append(partial(_rows_of, draws))
+        return found
+
+    def _hashed(self, keys: Keys, rank: int) -> list[Reader]:
+        """Return readers of the draws of each pass, hashes of keys."""
+        streams = (stream(self.seed, _NAME, 1 + number) for number in self.passes)
+        salts = [rng.integers(2**64, dtype=np.uint64) for rng in streams]
+
+        def read(rows: Rows, salt: np.uint64) -> Values:
+            return normals(keys[rows.first : rows.last], rank, salt)
+
+        return [partial(read, salt=salt) for salt in salts]
+
+
+def _rows_of(draws: Values, rows: Rows) -> Values:
+    return draws[rows.first : rows.last]
 
 
 class Sink(Protocol):

@@ -64,9 +64,10 @@ def recalibrate_shards(
 ) -> ShardedRecalibration:
     """Recalibrate a model on every node of a sharded graph, within bounded memory.
 
-    Evidence, accuracy, temperature and verdict are those of `graphtemper.recalibrate`: equal up to
-    rounding where they are deterministic, and other draws of the same distributions where they are
-    random. Labels, one temperature per node and class shares are not supported.
+    Evidence, accuracy, temperature and verdict are those of `graphtemper.recalibrate`, up to
+    rounding. On more than 100,000 nodes, the noisy passes of a linear model are other draws of the
+    same distributions. Numbers of nodes and the order of edges do not change the answer. Labels,
+    one temperature per node and class shares are not supported.
 
     A linear model (`SIGN`, `SGC`) is propagated over all shards. Any other one, such as a wrapped
     PyG module, runs on the exact receptive fields of blocks of nodes, and its evidence is measured

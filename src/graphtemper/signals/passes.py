@@ -64,7 +64,8 @@ class Probe:
 
 
 Keys = NDArray[np.uint64]
-_ROUNDS = 3
+KEY_ROUNDS = 3
+"""Steps over which neighbours tell nodes apart that are alike."""
 
 
 def node_keys(graph: Graph) -> Keys:
@@ -80,16 +81,15 @@ def node_keys(graph: Graph) -> Keys:
     >>> bool((node_keys(g) == node_keys(turned)[::-1]).all())
     True
     """
-    keys = mixed(_row_sums(graph.features) + mixed(graph.degrees.astype(np.uint64)))
+    keys = own_keys(graph.features, graph.degrees)
     order = np.argsort(keys, kind="stable")
-    for _ in range(_ROUNDS):
+    for _ in range(KEY_ROUNDS):
         alike = _alike(keys, order)
         if not alike.any():
             return keys
         tied = np.flatnonzero(alike)
         near = adjacency(graph)[tied]
-        sums = _sums(mixed(keys)[near.indices], near.indptr)
-        keys[tied] = mixed(keys[tied] + mixed(sums))
+        keys[tied] = keys_with_neighbours(keys[tied], keys[near.indices], near.indptr)
         order = np.argsort(keys, kind="stable")
     ranked = keys[order]
     starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
@@ -97,6 +97,16 @@ def node_keys(graph: Graph) -> Keys:
     place = np.arange(ranked.size) - np.repeat(starts, sizes)
     keys[order] = mixed(ranked + place.astype(np.uint64))
     return keys
+
+
+def own_keys(features: Features, degrees: NDArray[np.integer[Any]]) -> Keys:
+    """Return a hash of the features and the degree of every node, (N,)."""
+    return mixed(_row_sums(features) + mixed(degrees.astype(np.uint64)))
+
+
+def keys_with_neighbours(own: Keys, near: Keys, indptr: NDArray[np.signedinteger[Any]]) -> Keys:
+    """Return a hash of the keys of nodes and of their neighbours, which start at ``indptr``."""
+    return mixed(own + mixed(_sums(mixed(near), indptr)))
 
 
 def mixed(values: Keys) -> Keys:
@@ -180,16 +190,21 @@ def kept_links(keys: Keys, share: float, rng: np.random.Generator) -> NDArray[np
     2
     """
     salt = rng.integers(2**64, dtype=np.uint64)
-    limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
     keep = np.empty(keys.size, dtype=bool)
 
     def fill(some: slice) -> None:
-        keep[some] = mixed(keys[some] + salt) >= limit
+        keep[some] = kept(keys[some], share, salt)
 
     map_blocks(fill, keys.size, 1)
     if keep.size and keep.all():
         keep[mixed(keys + salt).argmin()] = False
     return keep
+
+
+def kept(keys: Keys, share: float, salt: np.uint64) -> NDArray[np.bool_]:
+    """Return which links of `link_keys` to keep: all but a random share, chosen by the salt."""
+    limit = np.uint64(min(int(share * 2.0**64), 2**64 - 1))
+    return np.asarray(mixed(keys + salt) >= limit)
 
 
 Kind = Literal["feature", "edge", "both"]

@@ -13,7 +13,6 @@ from graphtemper.scale.modules.module_reading import STAGES
 from graphtemper.signals import evidence, receptive_field, sampling
 from graphtemper.signals.graph_parts import InMemory, Reach
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import mixed
 from graphtemper.temperature import apply
 
 from .conftest import FEW, read_probabilities
@@ -51,13 +50,6 @@ def test_a_network_has_its_logits_and_its_answer_in_memory(network, target, tmp_
     assert list(done) == sorted(set(done))
 
 
-class Numbered(InMemory):
-    """A graph in memory whose nodes are drawn by their numbers, as those of shards are."""
-
-    def keys(self, nodes):
-        return mixed(nodes.astype(np.uint64))
-
-
 def test_the_evidence_is_that_of_the_same_sample_in_memory(network, target, tmp_path, monkeypatch):
     kept = {}
     monkeypatch.setattr(measuring, "draw_nodes", lambda *a: kept.setdefault("drawn", original(*a)))
@@ -70,12 +62,15 @@ def test_the_evidence_is_that_of_the_same_sample_in_memory(network, target, tmp_
     observation = observation.at(network.card.temperature)
     padded = "GCN" in repr(network.model)
     sample = receptive_field.sample(
-        Numbered(observation),
+        InMemory(observation),
         drawn,
         network.model,
         Reach(2, padded),
         observation.column_moments,
         0,
+    )
+    np.testing.assert_array_equal(
+        sample.nodes, receptive_field._drawn(observation, sample.nodes.size)
     )
     groups = sampling.strata(observation.probabilities)
     shares = [np.bincount(g, minlength=96) / g.size for g in (groups, groups[sample.nodes])]

@@ -1,7 +1,8 @@
 """Evidence of `graphtemper.signals.evidence.measure`, computed as sums over shards.
 
-Deterministic values agree with those of the in-memory path up to rounding; perturbed passes draw
-other random numbers from the same distributions.
+Values agree with those of the in-memory path up to rounding, and so do random draws, but for the
+noise on more nodes than `graphtemper.signals.covariances.ENOUGH_NODES`, which is measured at a
+sample of them in memory.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from graphtemper.scale.evidence.neighbours import (
 from graphtemper.scale.evidence.noise_passes import noise_agreements
 from graphtemper.scale.evidence.split_views import half_covariances
 from graphtemper.scale.evidence.sums import Sums, total
+from graphtemper.scale.node_keys import node_keys
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import Evidence, Probe, check_logit_size
@@ -84,14 +86,15 @@ def measure(run: Run, probe: Probe, seed: int, progress: Progress | None = None)
     report(progress, "agreement of neighbours")
     edge, wedge, homophily = stage("edges", lambda: edge_covariances(run, OwnViews.write(run)))
     report(progress, "held-out edges")
+    keys = node_keys(engine, graph, run.workspace)
     held, agreement = stage(
-        "held-out", lambda: held_out_covariance(run, OwnViews.write(run), probe, seed)
+        "held-out", lambda: held_out_covariance(run, OwnViews.write(run), probe, seed, keys)
     )
     OwnViews.remove(run)
     report(progress, "noisy passes")
     passes, stds = probe.passes_over(graph.num_nodes, fewest=2), [std, probe.column_std]
     own_noise, source_noise = stage(
-        "noise", lambda: noise_agreements(run, probe.noise_level, stds, passes, seed)
+        "noise", lambda: noise_agreements(run, probe.noise_level, stds, passes, seed, keys)
     )
     report(progress, "separation of the classes")
     snr = stage("snr", lambda: feature_snr(engine, graph, clean.classes, clean.num_classes, mean))

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
+from graphtemper._core.reproducible import stream
 from graphtemper.graph.operators import multiply
 from graphtemper.scale.clean_pass import CleanPass, LogitSink, Run
 from graphtemper.scale.evidence.sums import RatioSums, Sums, total
@@ -161,12 +162,18 @@ class _AgreementSums(Sums):
         return (self.agreeing / ends - chance) / max(1.0 - chance, 1e-3)
 
 
-def held_out_covariance(run: Run, views: OwnViews, probe: Probe, seed: int) -> HeldOutEvidence:
-    """Leave a fraction of the edges out of each pass and compare predictions across them."""
+def held_out_covariance(
+    run: Run, views: OwnViews, probe: Probe, seed: int, keys: Columns
+) -> HeldOutEvidence:
+    """Leave a fraction of the edges out of each pass and compare predictions across them.
+
+    The edges are drawn by the keys of nodes (`graphtemper.scale.node_keys`), as in memory.
+    """
     clean, kappas, products = run.clean, [], []
     passes = probe.passes_over(clean.graph.num_nodes) if clean.graph.num_edges else 0
+    rng = stream(seed, "held-out edges")
     for number in range(passes):
-        sample = EdgeSample.draw(seed, "held-out edges", number, probe.edge_share)
+        sample = EdgeSample(keys, int(rng.integers(2**64, dtype=np.uint64)), probe.edge_share)
         columns = run.workspace.stage_columns(f"held-out-{number}", 2, np.float64)
         work = partial(_held_out_pass, run, views, sample, columns)
         kappas.append(run.workspace.stage(f"held-out-{number}", work, columns))
@@ -231,7 +238,7 @@ def _write_held_out_products(
     top = predicted.open()[:, 0]
     parts = []
     for rows in clean.graph.blocks(shard, columns.shape[1]):
-        held = ~sample.includes(rows.ends, rows.indices)
+        held = ~sample.includes(rows)
         neighbours = _neighbour_sums(rows, columns, held.astype(np.float64))[:, :-1]
         z = logits[rows.first : rows.last].astype(np.float64) / clean.temperature
         z = z - z.mean(axis=1, keepdims=True) - mean

@@ -33,7 +33,7 @@ class _ClassSink:
 
 
 def noise_agreements(
-    run: Run, level: float, stds: Sequence[FloatArray], passes: int, seed: int
+    run: Run, level: float, stds: Sequence[FloatArray], passes: int, seed: int, keys: Columns
 ) -> list[float]:
     """Return how often two noisy passes agree, for each of several column standard deviations.
 
@@ -45,7 +45,7 @@ def noise_agreements(
     predictions = []
     for start in range(0, passes, step):
         numbers = range(start, min(start + step, passes))
-        terms = Noise(factors, numbers, clean.model.hops_used, clean.num_classes, seed)
+        terms = Noise(factors, numbers, clean.model.hops_used, clean.num_classes, seed, keys)
         width = len(stds) * len(numbers)
         predicted = run.workspace.stage_columns(f"noise-{start}", width, np.int32)
         sink = _ClassSink(clean.values, predicted, width)

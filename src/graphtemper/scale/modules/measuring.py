@@ -72,15 +72,15 @@ class _Drawn:
         return np.sort(self.nodes[sampling.lowest(self.groups, self.draws, take)])
 
 
-def draw_nodes(engine: Engine, stored: StoredLogits, seed: int) -> _Drawn:
-    """Draw candidates for samples in proportion to strata of class and confidence."""
+def draw_nodes(engine: Engine, stored: StoredLogits, seed: int, keys: Columns) -> _Drawn:
+    """Draw candidates for samples in proportion to strata of class and confidence, by keys."""
     shards = range(len(stored.parts))
     rng = stream(seed, "sampled nodes")
     counts = total(engine.map(partial(_count_strata, stored=stored), shards))
     start, salt = rng.random(), sampling.salt(rng)
     largest = sampling.allocated(counts, min(max(receptive_field.SIZES), counts.sum()), start)
     # A smaller sample may take one more of a stratum than a larger one, by rounding.
-    work = partial(_lowest, stored=stored, take=largest + 1, salt=salt)
+    work = partial(_lowest, stored=stored, take=largest + 1, salt=salt, keys=keys)
     groups, draws, nodes = (
         np.concatenate(column) for column in zip(*engine.map(work, shards), strict=True)
     )
@@ -97,11 +97,11 @@ def _count_strata(shard: int, *, stored: StoredLogits) -> NDArray[np.int64]:
 
 
 def _lowest(
-    shard: int, *, stored: StoredLogits, take: NDArray[np.int64], salt: np.uint64
+    shard: int, *, stored: StoredLogits, take: NDArray[np.int64], salt: np.uint64, keys: Columns
 ) -> tuple[NDArray[np.int64], Keys, NDArray[np.int64]]:
     first, last, _ = stored.graph.shards[shard]
     groups, nodes = _strata(shard, stored), np.arange(first, last)
-    draws = mixed(ShardedWhole(stored.graph).keys(nodes) + salt)
+    draws = mixed(keys.open()[first:last, 0] + salt)
     chosen = sampling.lowest(groups, draws, take)
     return groups[chosen], draws[chosen], nodes[chosen]
 
@@ -114,9 +114,10 @@ def measure_sample(
     probe: Probe,
     basic: Evidence,
     moments: tuple[FloatArray, FloatArray],
+    keys: Columns,
 ) -> dict[str, Any] | None:
     """Return the evidence and the sample as plain values, or None if fields are too large."""
-    drawn = draw_nodes(engine, stored, module.seed)
+    drawn = draw_nodes(engine, stored, module.seed, keys)
     task = partial(
         _measure_sample,
         module=module,
@@ -125,6 +126,7 @@ def measure_sample(
         probe=probe,
         basic=basic,
         moments=moments,
+        keys=keys,
     )
     found: dict[str, Any] | None = engine.map(task, [drawn])[0]
     return found
@@ -139,8 +141,9 @@ def _measure_sample(
     probe: Probe,
     basic: Evidence,
     moments: tuple[FloatArray, FloatArray],
+    keys: Columns,
 ) -> dict[str, Any] | None:
-    whole = ShardedWhole(module.graph)
+    whole = ShardedWhole(module.graph, node_keys=keys)
     with one_blas_thread(), reused_memory():
         sample = receptive_field.sample(whole, drawn, module.predictor, reach, moments, module.seed)
         if sample is None:

@@ -25,6 +25,7 @@ from graphtemper.scale.modules.measuring import Sampled
 from graphtemper.scale.modules.reach import Module, find_reach, tested_nodes
 from graphtemper.scale.modules.sharded_fields import most_rows
 from graphtemper.scale.modules.stored_logits import StoredLogits
+from graphtemper.scale.node_keys import node_keys
 from graphtemper.scale.storage.shards import ShardedGraph
 from graphtemper.scale.storage.workspace import Workspace
 from graphtemper.signals import receptive_field
@@ -95,8 +96,9 @@ def read_module(
         snr = feature_snr(engine, graph, stored.classes, stored.num_classes, mean)
         found = None
         if reach is not None:
+            known, keys = replace(basic, snr=snr), node_keys(engine, graph, stages)
             found = measuring.measure_sample(
-                engine, module, reach, stored, card.probe, replace(basic, snr=snr), (mean, std)
+                engine, module, reach, stored, card.probe, known, (mean, std), keys
             )
         if found is None:
             _check_loadable(graph)

@@ -14,8 +14,9 @@ from graphtemper.errors import FileError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
+from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import ShardedGraph
-from graphtemper.signals.passes import Keys, mixed
+from graphtemper.signals.passes import Keys
 from graphtemper.signals.receptive_field import MOST_LINKS, MOST_ROWS
 
 MOST_VALUES = 100_000_000
@@ -26,7 +27,7 @@ class ShardedWhole:
     """A sharded graph as a `graphtemper.signals.graph_parts.Whole`.
 
     Parts beyond `MOST_ROWS`, `MOST_LINKS` or `MOST_VALUES` are not read, unless ``limited`` is
-    false. Nodes are drawn by their numbers.
+    false. ``node_keys`` are those of `graphtemper.scale.node_keys`, which `keys` reads.
 
     Examples
     --------
@@ -42,8 +43,10 @@ class ShardedWhole:
 
     is_plain = True
 
-    def __init__(self, graph: ShardedGraph, limited: bool = True) -> None:
-        self.graph, self._limited = graph, limited
+    def __init__(
+        self, graph: ShardedGraph, limited: bool = True, node_keys: Columns | None = None
+    ) -> None:
+        self.graph, self._limited, self._node_keys = graph, limited, node_keys
         self._lasts = np.array([shard.last for shard in graph.shards])
         self._open: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
         self._features: dict[int, Features] = {}
@@ -122,7 +125,8 @@ class ShardedWhole:
 
     def keys(self, nodes: NDArray[Any]) -> Keys:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        return mixed(nodes.astype(np.uint64))
+        assert self._node_keys is not None
+        return np.asarray(self._node_keys.open()[nodes, 0])
 
     def _rows(self, nodes: Rows) -> Features:
         """Return the features of sorted nodes."""
