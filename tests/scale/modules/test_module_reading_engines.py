@@ -33,7 +33,7 @@ class Stopping(Serial):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the runs are forked to be killed")
-# The lists: the depth, logits, classes, ..., two of node keys, ..., the evidence, ..., the probabilities.
+# The lists: the depth, logits, classes, ..., node keys, the evidence, ..., the probabilities.
 @pytest.mark.parametrize(("at", "rows"), [(2, 0.7), (4, 0.5), (14, 0.01)])
 def test_a_killed_run_resumes_to_the_same_bytes(called, target, tmp_path, at, rows):
     model, arguments = called.model, (called.model, target.sharded, called.card)
