@@ -77,7 +77,7 @@ def test_nodes_with_equal_features_have_nearly_the_same_answer():
     assert max(found) - min(found) < 0.003
 
 
-@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("classes", [2, 3, 5])
 def test_renamed_classes_have_nearly_the_same_answer(classes):
     source = csbm.sample(300, 6, 0.8, 1.0, num_classes=classes, num_features=6, seed=1)
     model = SIGN(hops=1).fit(source, range(150))
@@ -85,6 +85,9 @@ def test_renamed_classes_have_nearly_the_same_answer(classes):
     renamed = source.replace(labels=np.argsort(order)[source.labels])
     # Callables: fast passes draw noise of the logits, class by class.
     cards = _build(lambda g: model(g), source), _build(lambda g: model(g)[:, order], renamed)
+    one, two = (card.class_profile.counts for card in cards)
+    thirds = one.reshape(classes, -1, classes)[order][:, :, order]
+    np.testing.assert_array_equal(two, thirds.reshape(two.shape))
     for seed in range(3):
         target = csbm.sample(300, 6, 0.7, 0.8, classes, 6, seed=60 + seed).replace(labels=None)
         one = recalibrate(lambda g: model(g), target, cards[0])

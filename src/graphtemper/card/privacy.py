@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import stream
-from graphtemper.card.data import ClassProfile
+from graphtemper.card.data import THIRDS, ClassProfile
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.rounding import (
     coarse,
@@ -235,12 +235,21 @@ def coarse_moments(
     certainty = float((temperatures.apply(logits) ** 2).sum(axis=1).mean())
     predicted = (certainty - 1.0 / classes) / (1.0 - 1.0 / classes)
     noise = extra_noise((classes**2 - 1) * predicted, labels.size)
-    draws = stream(secret, "class offsets").standard_normal(offsets.shape)
+    draws = np.empty_like(offsets)
+    order = _by_occurrence(labels, classes)
+    draws[np.ix_(order, order)] = stream(secret, "class offsets").standard_normal(draws.shape)
     offsets = np.where(small[:, None], offsets, offsets + np.sqrt(noise) * errors * draws)
     rounded = np.where(small[:, None], offsets, coarse(offsets, errors))
     return ClassMoments(
         coarse_shares(shares, labels.size), rounded - rounded.mean(axis=1, keepdims=True)
     )
+
+
+def _by_occurrence(labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """Return the classes by their first node, so that draws do not depend on their numbers."""
+    found, first = np.unique(labels, return_index=True)
+    absent = np.setdiff1d(np.arange(classes), found)
+    return np.concatenate([found[np.argsort(first)], absent])
 
 
 def coarse_profile(
@@ -257,9 +266,13 @@ def coarse_profile(
     counts = np.rint(weight * exact.counts).astype(np.int64)
     if not counts.any():
         return None
+    order = _by_occurrence(labels, counts.shape[1])
+    cells = np.ix_((order[:, None] * THIRDS + np.arange(THIRDS)).ravel(), order)
+    rounded = np.empty_like(counts)
+    rounded[cells] = rounded_counts(counts[cells], stream(secret, "class profile"))
     return replace(
         exact,
-        counts=rounded_counts(counts, stream(secret, "class profile")),
+        counts=rounded,
         rounded=True,
         slope=coarse_log(exact.slope, labels.size),
         biases=coarse(exact.biases, np.full(exact.biases.size, 1.0 / root)),
