@@ -59,6 +59,15 @@ def test_no_answer_is_more_likely_than_the_budget_allows(classes, epsilon):
             assert binomtest(int(counts[label, answer]), draws, chance).pvalue > 1e-5
 
 
+@pytest.mark.parametrize("epsilon", [30.0, 36.8, 40.0, 50.0])
+def test_large_budgets_are_not_exceeded_by_rounding(epsilon, monkeypatch):
+    """Of 2^64 random words, at least 2^64 / (e^epsilon + 1) change one of two labels."""
+    fewest = max(int(2.0**64 / (np.exp(epsilon) + 1.0)), 1)
+    last = np.array([2**64 - fewest, 2**64 - 2 * fewest - 1], dtype="<u8")
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: last.tobytes() + bytes(size - 16))
+    assert randomised_response(np.zeros(2, np.int64), 2, epsilon).tolist() == [1, 0]
+
+
 def test_everything_is_computed_from_the_randomised_labels(model, graph, monkeypatch):
     """With the same randomness, labels that give the same answers give the same card."""
     monkeypatch.setattr(secrets, "randbits", lambda _: 7)

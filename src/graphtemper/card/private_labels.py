@@ -67,8 +67,13 @@ def keep_probability(epsilon: float, num_classes: int) -> float:
 def randomised_response(
     labels: NDArray[np.int64], num_classes: int, epsilon: float
 ) -> NDArray[np.int64]:
-    """Return the randomised labels. The randomness is the operating system's, never a seed's."""
-    threshold = min(int(keep_probability(epsilon, num_classes) * 2.0**64), 2**64 - 1)
+    """Return the randomised labels. The randomness is the operating system's, never a seed's.
+
+    Labels change with a probability that is rounded up to a multiple of 2^-64: the probability of
+    keeping them has too few digits next to one.
+    """
+    others = (num_classes - 1) * math.exp(-epsilon)
+    threshold = 2**64 - math.ceil(others / (1.0 + others) * 2.0**64)
     words = np.frombuffer(secrets.token_bytes(16 * labels.size), dtype="<u8")
     kept, other = words[: labels.size] < threshold, words[labels.size :] % (num_classes - 1)
     moved = (labels + 1 + other.astype(np.int64)) % num_classes
