@@ -145,3 +145,7 @@ def test_other_budgets_are_refused(model, graph, value):
 def test_labelled_environments_are_not_covered(model, graph):
     with pytest.raises(InputError, match="labels of the source only"):
         _build(model, graph, privacy=1.0, environments=[graph])
+    other = csbm.sample(300, degree=6, homophily=0.7, snr=0.8, num_features=6, seed=3)
+    card = _build(model, graph, privacy=1.0)
+    assert "not covered" not in card.summary()
+    assert "labels of learned environments are not covered" in card.learn(model, other).summary()

@@ -402,6 +402,7 @@ class SourceCard(CardData):
             lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
         if self.privacy is not None:
             lines.append(f"differentially private in each label, epsilon {self.privacy:g}")
+            lines[-1] += "; labels of learned environments are not covered" * bool(self.natural)
         if self.passes is not None:
             lines.append(f"built with {self.passes:,} forward passes of the model")
         if self.excluded:
