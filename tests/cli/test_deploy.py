@@ -50,7 +50,7 @@ def test_recalibrate_from_code_and_from_logits(call, deployed):
     assert answers["--predict"]["out"] == "r.npz"
 
 
-def test_logits_next_to_a_model_are_not_made_again(call, deployed):
+def test_logits_next_to_a_model_are_compared_with_it(call, deployed):
     folder, _ = deployed
     arguments = ("recalibrate", "target.npz", "--predict", "project.code:predict")
     arguments = (*arguments, "--card", "model.card.json", "--json", "--budget", "100")
@@ -58,7 +58,7 @@ def test_logits_next_to_a_model_are_not_made_again(call, deployed):
         json.loads(call(*arguments, *more, cwd=folder).stdout)
         for more in ((), ("--logits", "logits.npz"))
     )
-    assert second["passes"] == first["passes"] - 1 < 100
+    assert second["passes"] == first["passes"] < 100  # the clean pass is the comparison
     assert second["temperature"] == pytest.approx(first["temperature"])
 
 

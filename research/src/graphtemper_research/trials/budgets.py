@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from graphtemper import SourceCard, metrics, recalibrate, temperature
+from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.card.budget import Budget
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper_research.harness.made_by import digest
+from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.shifted_targets import families, shifted
 from graphtemper_research.trials.trial import MODELS, Indices, hide_labels, split
@@ -33,6 +35,7 @@ _EPOCHS = 100
 _KINDS = ("known", "unknown")
 # How much worse a card within the budget may be and still count as close.
 _CLOSE = 0.03
+_LARGEST = 10**7
 FILE = Path("docs/results/budgets.json")
 _PAGE = """# A card within the default budget
 
@@ -182,12 +185,12 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 def write(rows: list[dict[str, Any]], path: Path) -> None:
     """Merge rows into the file, and write the page beside it."""
-    known = json.loads(path.read_text("utf-8")) if path.exists() else []
+    known = parse_json(read_bytes(path, _LARGEST)) if path.exists() else []
     names = ("graph", "model", "seed", "budget")
     merged = {tuple(str(row[name]) for name in names): row for row in [*known, *rows]}
     listed = [merged[key] for key in sorted(merged)]
-    path.write_text(json.dumps(listed, indent=1) + "\n", "utf-8")
-    path.with_suffix(".md").write_text(markdown(listed), "utf-8")
+    write_text(path, json.dumps(listed, indent=1) + "\n")
+    write_text(path.with_suffix(".md"), markdown(listed))
 
 
 def main(arguments: list[str], path: Path = FILE) -> None:
