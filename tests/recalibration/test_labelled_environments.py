@@ -66,6 +66,10 @@ def test_the_answer_says_what_its_interval_rests_on(card, learned, model):
     assert "environments_exchangeable" in codes(recalibrate(model, target, learned[9]))
     ordered = card.learn(model, elsewhere(11), when=1).learn(model, elsewhere(12), when=2)
     assert "environments_ordered" in codes(recalibrate(model, target, ordered))
+    single = recalibrate(model, target, card.learn(model, elsewhere(11), when=1))
+    said = [reason.text for reason in single.reasons if reason.code == "environments_ordered"]
+    assert len(said) == 1
+    assert "recent ones" not in said[0]
     # Undated ones count as the oldest, so one date makes an order.
     dated = learned[9].learn(model, elsewhere(20), when=1)
     assert "environments_ordered" in codes(recalibrate(model, target, dated))

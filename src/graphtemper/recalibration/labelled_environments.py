@@ -64,6 +64,11 @@ def reasons(reading: Reading) -> list[Reason]:
             f"the estimate rests on {many} in order of time; recent ones count for more, and the "
             "interval assumes that this graph differs from them as they differ from each other."
         )
+        if count == 1:
+            text = (
+                f"the estimate rests on {many}, of an earlier time; the interval assumes that this "
+                "graph differs from it as natural graphs usually differ from each other."
+            )
     elif expected.exchangeable:
         code = ReasonCode.ENVIRONMENTS_EXCHANGEABLE
         text = (
@@ -73,8 +78,8 @@ def reasons(reading: Reading) -> list[Reason]:
     else:
         code = ReasonCode.ENVIRONMENTS_FEW
         text = (
-            f"the estimate rests on {many}, too few for an interval without a model: it assumes "
-            "that gaps between confidence and accuracy vary as between other natural graphs."
+            f"the estimate rests on {many}, too few to show how much they vary: the interval "
+            "assumes that gaps between confidence and accuracy vary as in other natural graphs."
         )
     said = [Reason(code, text)]
     if expected.outlier is not None:
