@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from graphtemper import SourceCard
+from graphtemper import SourceCard, csbm
 from graphtemper.cli import app
 from graphtemper.cli.monitor import _closed
 from graphtemper.errors import FileError, InputError
@@ -63,6 +63,16 @@ def test_another_model_is_refused_with_and_without_new_snapshots(folder, day):
         with pytest.raises(InputError, match="answers a test graph differently"):
             app(words, exit_on_error=False, result_action="return_value")
         run()
+
+
+def test_the_columns_of_another_models_card_are_not_said_to_be_those_of_the_graph(folder, day):
+    wide = csbm.sample(300, 6, 0.8, 1.0, num_features=day(1).num_features + 3, seed=0)
+    SIGN(hops=1).fit(wide, np.arange(300)).save("other.npz")
+    words = ["monitor", "days", "--predict", "other.npz", "--card", "model.card.json"]
+    with pytest.raises(
+        InputError, match=r"on a test graph with the card's .* feature columns: the"
+    ):
+        app(words, exit_on_error=False, result_action="return_value")
 
 
 def test_output_for_people(folder, capsys):

@@ -217,8 +217,9 @@ class SourceCard(CardData):
             return
         try:
             logits = predict(predictor, probe_graph(graph.num_features))
-        except GraphTemperError:
-            raise
+        except GraphTemperError as error:
+            given = f"on a test graph with the card's {graph.num_features} feature columns"
+            raise type(error)(f"{given}: {error}") from error
         except Exception as error:  # the model may raise anything
             raise ModelError(
                 "the model failed on a test graph of six nodes, which it could run when the card "
