@@ -13,6 +13,7 @@ from graphtemper.card.random_effects import (
     expect,
     fit,
     mixing_weight,
+    sampling_variance,
 )
 
 C = Constants()
@@ -62,12 +63,12 @@ def test_similar_environments_count_for_more():
     estimates = np.full(4, 2.0)
     near = [
         expect(
-            known(truth, estimates, estimates, [0.0, 0.1, 5.0, 5.1, place]), np.full(2, 2.0), 0.0
+            known(truth, estimates, estimates, [0.0, 0.1, 5.0, 5.1, place]), np.full(2, 2.0), 10**9
         )
         for place in (0.05, 5.05)
     ]
     far = expect(
-        known(truth, estimates, estimates, [0.0, 0.1, 5.0, 5.1, 50.0]), np.full(2, 2.0), 0.0
+        known(truth, estimates, estimates, [0.0, 0.1, 5.0, 5.1, 50.0]), np.full(2, 2.0), 10**9
     )
     assert near[0].centre > far.centre + 0.2 > near[1].centre + 0.4
     assert near[0].deviation < far.deviation
@@ -85,7 +86,10 @@ def test_intervals_cover_gaps_drawn_from_the_model():
         gaps = rng.multivariate_normal(np.full(7, C.mean), covariance)
         both = np.full((6, 2), 1.0)
         expected = expect(
-            Environments(1.0 + gaps[:6], np.full(6, 0.01), both, apart), both[0], 0.01
+            Environments(1.0 + gaps[:6], np.full(6, 0.01), both, apart),
+            both[0],
+            num_nodes=10**9,
+            sampled=0.01,
         )
         hits.append(expected.low <= 1.0 + gaps[6] <= expected.high)
     assert 0.87 <= np.mean(hits) <= 0.95
@@ -101,9 +105,25 @@ def test_the_conformal_interval_covers_exchangeable_environments(count):
         apart = distances([places[:, None]])
         environments = Environments(truth[:-1], np.full(count, 0.01), estimates[:-1], apart)
         candidates = np.linspace(-20.0, 10.0, 61)
-        low, high = conformal_interval(environments, estimates[-1], 0.01, candidates)
+        low, high = conformal_interval(environments, estimates[-1], 10**9, candidates, sampled=0.01)
         hits.append(low <= truth[-1] <= high)
     assert 0.86 <= np.mean(hits) <= 0.99
+
+
+def test_small_environments_of_an_accurate_model_are_covered():
+    """Log-odds near 3, counted on 50 nodes, have five times the variance of those near 0."""
+    rng, hits = np.random.default_rng(5), []
+    for _ in range(120):
+        share = 1.0 / (1.0 + np.exp(-rng.normal(3.0, 0.2, 10)))
+        counts = rng.binomial(50, share)
+        truth = np.log((counts + 0.5) / (50.5 - counts))
+        variance = np.array([sampling_variance(one, 50) for one in truth])
+        both, apart = np.full((10, 2), 3.0), distances([rng.normal(size=(10, 1))])
+        environments = Environments(truth[:9], variance[:9], both[:9], apart)
+        candidates = np.linspace(-1.0, 7.0, 41)
+        low, high = conformal_interval(environments, both[9], 50, candidates)
+        hits.append(low <= truth[9] <= high)
+    assert np.mean(hits) >= 0.86
 
 
 def test_the_better_estimate_gets_the_weight():
@@ -113,13 +133,13 @@ def test_the_better_estimate_gets_the_weight():
     places = rng.normal(size=11)
     assert mixing_weight(known(truth, bad, good, places)) > 0.9
     assert mixing_weight(known(truth, good, bad, places)) < 0.1
-    expected = expect(known(truth, bad, good, places), np.array([1.5, 0.8]), 0.01)
+    expected = expect(known(truth, bad, good, places), np.array([1.5, 0.8]), 400)
     assert expected.centre == pytest.approx(0.5, abs=0.15)
 
 
 def test_one_environment_moves_the_answer_part_of_the_way():
     one = known([0.0], [2.0], [2.0], [0.0, 1.0])
-    expected = expect(one, np.array([2.0, 2.0]), 0.01)
+    expected = expect(one, np.array([2.0, 2.0]), 1000)
     assert 0.3 < expected.centre < 2.0 + C.mean
     assert not expected.exchangeable
 
@@ -128,10 +148,10 @@ def test_a_wrong_environment_is_named_and_does_not_move_the_answer_far():
     rng = np.random.default_rng(1)
     truth = 1.0 + rng.normal(0.0, 0.15, 7)
     estimates, places = np.full(7, 1.5), rng.normal(size=9)
-    clean = expect(known(truth, estimates, estimates, places[:8]), np.array([1.5, 1.5]), 0.01)
+    clean = expect(known(truth, estimates, estimates, places[:8]), np.array([1.5, 1.5]), 500)
     poisoned = np.concatenate([truth, [-4.0]])
     both = np.full(8, 1.5)
-    answer = expect(known(poisoned, both, both, places), np.array([1.5, 1.5]), 0.01)
+    answer = expect(known(poisoned, both, both, places), np.array([1.5, 1.5]), 500)
     assert abs(answer.centre - clean.centre) < 0.25
     assert answer.deviation > clean.deviation
     assert clean.outlier is None
@@ -145,7 +165,7 @@ def test_recent_environments_count_for_more():
     ordered = expect(
         known(truth, estimates, estimates, steps, ordered=True), np.array([2.0, 2.0]), 0.01
     )
-    plain = expect(known(truth, estimates, estimates), np.array([2.0, 2.0]), 0.01)
+    plain = expect(known(truth, estimates, estimates), np.array([2.0, 2.0]), 1000)
     assert ordered.centre < plain.centre - 0.2
     assert plain.exchangeable
     assert not ordered.exchangeable
@@ -156,7 +176,7 @@ def test_a_small_target_has_a_wider_interval_than_the_environments_have():
     rng = np.random.default_rng(2)
     truth, ones = 1.0 + 0.02 * rng.standard_normal(10), np.ones(10)
     environments = known(truth, ones, ones, rng.normal(size=11), nodes=4000)
-    large, small = (expect(environments, np.ones(2), variance) for variance in (0.001, 0.25))
+    large, small = (expect(environments, np.ones(2), nodes) for nodes in (5000, 20))
     assert large.exchangeable
     assert small.exchangeable
     assert small.high - small.low > 2 * 1.6 * 0.5

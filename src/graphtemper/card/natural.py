@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.card.random_effects import Environments, distances
+from graphtemper.card.random_effects import Environments, distances, sampling_variance
 from graphtemper.card.response import Response
 from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals
 from graphtemper.errors import GraphTemperWarning, InputError
@@ -86,8 +86,7 @@ class LabelledEnvironment:
     @property
     def variance(self) -> float:
         """Sampling variance of `truth`."""
-        share = 1.0 / (1.0 + np.exp(-self.truth))
-        return float(1.0 / (self.num_nodes * max(share * (1.0 - share), 0.01)))
+        return sampling_variance(self.truth, self.num_nodes)
 
     @property
     def gap(self) -> float:

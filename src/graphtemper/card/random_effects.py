@@ -84,6 +84,18 @@ class Constants:
 CONSTANTS = Constants()
 
 
+def sampling_variance(log_odds: float, num_nodes: int) -> float:
+    """Return the sampling variance of the log-odds of an accuracy that is counted on n nodes.
+
+    Examples
+    --------
+    >>> sampling_variance(0.0, 100)
+    0.04
+    """
+    share = 1.0 / (1.0 + np.exp(-log_odds))
+    return float(1.0 / (num_nodes * max(share * (1.0 - share), 0.01)))
+
+
 @dataclass(frozen=True, eq=False)
 class Environments:
     """What is known of m labelled environments, as arrays.
@@ -251,22 +263,28 @@ class Expected:
 def expect(
     known: Environments,
     estimates: FloatArray,
-    variance: float,
+    num_nodes: int,
     constants: Constants = CONSTANTS,
+    sampled: float = 0.0,
 ) -> Expected:
-    """Predict the accuracy in a new environment from its estimates (2,) and the known ones."""
+    """Predict the accuracy on the n nodes of a new environment from its estimates (2,).
+
+    ``sampled`` is the variance of the estimates if they are those of a sample of the nodes.
+    """
     share = mixing_weight(known, constants)
     mix = np.array([1.0 - share, share])
     kernel = _kernel(known.distances, constants)
     effects = fit(known.truth - known.estimates @ mix, known.variance, kernel[:-1, :-1], constants)
-    gap, deviation = effects.next_gap(kernel[-1, :-1], variance)
+    gap, deviation = effects.next_gap(kernel[-1, :-1], 0.0)
     centre = float(estimates @ mix) + gap
+    variance = sampling_variance(centre, num_nodes) + sampled
+    deviation = float(np.hypot(deviation, np.sqrt(variance)))
     low, high = centre - DEVIATIONS * deviation, centre + DEVIATIONS * deviation
     exchangeable = not known.ordered and known.truth.size >= FEWEST_EXCHANGEABLE
     if exchangeable:
         reach = np.linspace(-_FARTHEST, _FARTHEST, _CANDIDATES) * deviation
         # Constants that depend on the new environment would treat it in another way than others.
-        ends = conformal_interval(known, estimates, variance, centre + reach)
+        ends = conformal_interval(known, estimates, num_nodes, centre + reach, sampled=sampled)
         # Nine gaps can lie together by chance, but no accuracy is known better than it is sampled.
         half = DEVIATIONS * float(np.sqrt(variance))
         low, high = min(ends[0], centre - half), max(ends[1], centre + half)
@@ -279,10 +297,11 @@ def expect(
 def conformal_interval(
     known: Environments,
     estimates: FloatArray,
-    variance: float,
+    num_nodes: int,
     candidates: FloatArray,
     constants: Constants = CONSTANTS,
     level: float = _LEVEL,
+    sampled: float = 0.0,
 ) -> tuple[float, float]:
     """Return the candidates for the accuracy that would not make the new environment the oddest.
 
@@ -290,15 +309,18 @@ def conformal_interval(
     them are explained by the others, and the candidate is kept unless the new one is farther off
     than all but a share ``1 - level``. No step treats the new environment in another way than the
     known ones, so the interval holds the truth of an exchangeable environment with at least the
-    stated probability (full conformal prediction; Vovk, Gammerman and Shafer, 2005). Its ends are
-    those of the candidates if these are all kept.
+    stated probability (full conformal prediction; Vovk, Gammerman and Shafer, 2005), up to the
+    rounding and the noise that a card adds to what it keeps of the known ones. Its ends are those
+    of the candidates if these are all kept.
     """
     size = known.truth.size + 1
     kept = []
     for candidate in candidates:
         together = Environments(
             truth=np.append(known.truth, candidate),
-            variance=np.append(known.variance, variance),
+            variance=np.append(
+                known.variance, sampling_variance(float(candidate), num_nodes) + sampled
+            ),
             estimates=np.vstack([known.estimates, estimates]),
             # Only the part between the environments is read.
             distances=np.pad(known.distances, (0, 1)),

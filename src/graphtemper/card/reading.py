@@ -5,9 +5,9 @@ feature columns where they were. Shifts that happen (another month, country or r
 An estimate that was learned from drawn shifts is then one opinion of three: another is that the
 model is as right as its confidence says, and the third that it is a little over-confident, as
 models under natural shift usually are. Let u, between 0 and 1, say whether column means have moved;
-c be the log-odds of mean confidence at the source temperature; and m the larger of the atlas's two
-centres, with the source's class shares and with moved ones (`graphtemper.signals.share_drift`),
-because new class shares must not be taken for lost signal. The answer is centred at
+c be the log-odds of mean confidence at the source temperature; and m the atlas's centre, with the
+source's class shares or, as far as u goes, with moved ones (`graphtemper.signals.share_drift`) if
+that is larger, because new class shares must not be taken for lost signal. The answer is centred at
 
 .. math:: \hat\eta = c + (1 - (1 - w)\,u)\,(m - c) - s\,u, \qquad w = \frac{n^2}{n^2 + h^2},
 
@@ -245,8 +245,7 @@ class Reading:
         centre = log_odds(source) + self.response.predict(self.signals)[0]
         estimates = np.array([log_odds(self.evidence.confidence), centre])
         constants = CONSTANTS.at(self.moved_fraction)
-        variance = _sampling(0.5, self.num_nodes) + self.sampled
-        return expect(known, estimates, variance, constants)
+        return expect(known, estimates, self.num_nodes, constants, self.sampled)
 
     @cached_property
     def drift(self) -> float:

@@ -251,11 +251,11 @@ def learn(
         temperature, problem = nearest_temperature(logits, accuracy.value)
     else:
         temperature = few_labels.temperature(start, logits, labels, answer.relative)
-        matched, unmatched = nearest_temperature(logits, accuracy.value)
-        if objective == "balanced" and not unmatched:
-            share = few_labels.MATCHED_SHARE * (1.0 - labels.rows.size / size)
-            temperature = temperature ** (1.0 - share) * matched**share
         problem = ""
+        if objective == "balanced" and not answer.keeps_source:
+            matched, unmatched = nearest_temperature(logits, accuracy.value)
+            share = few_labels.MATCHED_SHARE * (1.0 - labels.rows.size / size)
+            temperature *= 1.0 if unmatched else (matched / temperature) ** share
     return Learned(
         accuracy=accuracy,
         temperature=temperature,

@@ -125,7 +125,8 @@ def draw(shift: Shift, graph: Graph, seed: Seed = 0) -> Draw:
         make = _STEPS.get(part.change)
         if place < first or make is None:
             graph = part.applied(graph, seed, repeat)
-        elif isinstance(part.level, float):
+        else:
+            assert isinstance(part.level, float)
             steps.append(make(graph, part.level, stream(seed, part.family, repeat)))
     return Draw(graph, tuple(steps))
 

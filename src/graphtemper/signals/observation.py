@@ -348,6 +348,9 @@ class _Subject:
 
     @cached_property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:
+        assert self.known is None, (
+            "features that are known through projections are not in the graph"
+        )
         if self.nodes.size == self.graph.num_nodes:
             return self.column_moments
         return column_moments(self.graph.features[self.nodes])

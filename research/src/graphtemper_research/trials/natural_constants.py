@@ -48,7 +48,7 @@ def ece(target: Row, others: Sequence[Row], constants: Constants) -> float:
     reading = target["reading"]
     estimates = np.array([reading["confidence"], reading["atlas"]])
     there = constants.at(reading["fraction"])
-    found = expect(environments, estimates, 4.0 / target["nodes"], there)
+    found = expect(environments, estimates, target["nodes"], there)
     confidence = to_share(reading["confidence"])
     aim = accuracy_to_match(Prior(found.centre, found.deviation), confidence)
     return float(np.interp(log_odds(aim), GRID, reading["ece"]))

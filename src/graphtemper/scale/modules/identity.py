@@ -34,8 +34,9 @@ def module_numbers(
         known += [part for item in sorted(state().items()) for part in _tensor(*item)]
     try:
         known.append(predict(model, probe_graph(graph.num_features)).tobytes())
-    except Exception as error:  # the user's code, which may not run on six nodes
-        known.append(type(error).__name__.encode())
+    except Exception:  # the user's code, which may not run on six nodes
+        if not callable(state):  # nothing tells this model from another: no run may resume it
+            known.append(os.urandom(16))
     return known
 
 
