@@ -138,6 +138,13 @@ def test_a_damaged_environment_is_named(card, model, key, value):
         SourceCard.from_json(json.dumps(content))
 
 
+def test_digits_in_times_are_numbers(card, model):
+    learned = card
+    for seed, when in enumerate(("2020-10", "2020-9", "2021-1"), start=2):
+        learned = learned.learn(model, sample(seed), name=when, when=when)
+    assert [item.name for item in learned.natural] == ["2020-9", "2020-10", "2021-1"]
+
+
 def test_the_oldest_are_merged_when_there_are_many(card, model):
     first = card.learn(model, sample(2), name="0", when=0)
     one = first.natural[0]

@@ -131,6 +131,10 @@ def test_labels_are_suggested_filled_in_and_used(call, deployed, tmp_path):
     plain = json.loads(call(*answers, cwd=folder).stdout)
     labelled = json.loads(call(*answers, "--labels", table, cwd=folder).stdout)
     assert (plain["num_labels"], labelled["num_labels"]) == (0, 30)
+    arguments = (*answers, "--labels", table, "--objective", "likelihood")
+    likeliest = json.loads(call(*arguments, cwd=folder).stdout)
+    assert likeliest["temperature"] != labelled["temperature"]
+    assert likeliest["accuracy"] == labelled["accuracy"]
     widths = [x["accuracy"]["high"] - x["accuracy"]["low"] for x in (plain, labelled)]
     assert widths[1] < widths[0]
     text = call(*answers[:-1], "--labels", table, cwd=folder)

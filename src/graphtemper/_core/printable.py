@@ -1,4 +1,4 @@
-"""Names from files as harmless text: on terminals, on pages, and in tables."""
+"""Names as people read them: harmless on terminals, pages and in tables; in order of numbers."""
 
 from __future__ import annotations
 
@@ -44,3 +44,15 @@ def csv_cell(text: str) -> str:
     except ValueError:
         return f"'{safe}"
     return safe
+
+
+def natural_key(name: str) -> list[tuple[int, str]]:
+    """Return a sort key that compares digits as numbers.
+
+    Examples
+    --------
+    >>> sorted(["day10", "day2"], key=natural_key), natural_key("1.10") > natural_key("1.9")
+    (['day2', 'day10'], True)
+    """
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

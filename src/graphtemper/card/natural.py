@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
+from graphtemper._core.printable import natural_key
 from graphtemper.card.random_effects import Environments, distances, sampling_variance
 from graphtemper.card.response import Response
 from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals
@@ -206,10 +207,17 @@ def added(
 
 
 def in_order(environments: Sequence[LabelledEnvironment]) -> tuple[LabelledEnvironment, ...]:
-    """Return environments from the oldest to the newest; those without a time come first."""
+    """Return environments from the oldest to the newest; those without a time come first.
+
+    Digits in strings count as numbers: "2020-9" is before "2020-10".
+    """
     timed = [item for item in environments if item.when is not None]
     untimed = [item for item in environments if item.when is None]
-    return (*untimed, *sorted(timed, key=lambda item: (item.when,)))
+    return (*untimed, *sorted(timed, key=lambda item: _in_time(item.when)))
+
+
+def _in_time(when: When | None) -> tuple[float, list[tuple[int, str]]]:
+    return (0.0, natural_key(when)) if isinstance(when, str) else (when or 0.0, [])
 
 
 def merge_oldest(

@@ -51,6 +51,7 @@ def recalibrate(
     *,
     labels: Labels = None,
     out: Path = Path("recalibrated.npz"),
+    objective: Literal["balanced", "calibration", "likelihood"] = "balanced",
     class_shares: Literal["report", "estimate"] = "report",
     per_node: Flag = False,
     report: Path | None = None,
@@ -64,6 +65,9 @@ def recalibrate(
     out
         Result: .npz with probabilities, nodes, temperature, accuracy and verdict; or .parquet or
         .csv with one row per node.
+    objective
+        How labels set the temperature: by their accuracy (calibration), by their likelihood, or by
+        both.
     class_shares
         estimate also corrects predictions for changed class shares where the evidence is
         sufficient; predictions may change. report only mentions the change.
@@ -81,7 +85,7 @@ def recalibrate(
     if report is not None:
         result_file.check_report(report)
     options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
-    result, _ = _run(graph, deployed, labels, **options)
+    result, _ = _run(graph, deployed, labels, objective=objective, **options)
     result_file.write(out, result)
     if report is not None:
         result.report(report, date=date)

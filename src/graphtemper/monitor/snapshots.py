@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
+from graphtemper._core.printable import natural_key
 from graphtemper._core.safe_reading import open_regular
 from graphtemper._core.stamps import Stamp, stamp
 from graphtemper.errors import FileError, InputError
@@ -76,7 +77,7 @@ class StoredSnapshot(ABC, Generic[Content]):
         """
         if self.when is not None and when is not None and self.when != when:
             return self.when < when
-        return self.named_in_order and _natural_key(self.name) < _natural_key(name)
+        return self.named_in_order and natural_key(self.name) < natural_key(name)
 
     def checksum(self) -> str:
         """Return the checksum of the content, which is loaded unless the digest is given."""
@@ -180,7 +181,7 @@ def list_folder(folder: Path) -> list[Path]:
         items = [item for item in folder.iterdir() if item.name[0] not in "._"]
     except OSError as error:
         raise FileError(f"the folder {folder} cannot be read: {error.strerror}.") from error
-    return sorted(items, key=lambda item: _natural_key(item.name))
+    return sorted(items, key=lambda item: natural_key(item.name))
 
 
 def in_order(places: Sequence[Path]) -> list[tuple[str, Path]]:
@@ -201,7 +202,7 @@ def in_order(places: Sequence[Path]) -> list[tuple[str, Path]]:
     dates = [date_of(name) for name in names]
     by_date = None not in dates
     keys = [
-        (date if by_date else "", _natural_key(name))
+        (date if by_date else "", natural_key(name))
         for date, name in zip(dates, names, strict=True)
     ]
     return [
@@ -267,9 +268,3 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
             evaluated,
         )
         start = int(end)
-
-
-def _natural_key(name: str) -> list[tuple[int, str]]:
-    """Return a sort key that puts day2 before day10."""
-    parts = re.findall(r"\d+|\D+", name)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
