@@ -103,7 +103,7 @@ def test_the_library_has_few_top_level_entries():
 
 
 @pytest.mark.xfail(
-    reason="43,000 lines, half of them code; the rest needs features to move out", strict=True
+    reason="46,000 lines, half of them code; the rest needs features to move out", strict=True
 )
 def test_the_library_stays_small():
     lines = sum(len(path.read_text("utf-8").splitlines()) for path in LIBRARY.rglob("*.py"))
