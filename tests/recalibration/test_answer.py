@@ -99,3 +99,18 @@ def test_labels_that_say_nothing_leave_the_answer_where_it_was():
     assert atlas.temperature == pytest.approx(matched, rel=2e-3)
     assert kept.temperature == pytest.approx(1.0, rel=2e-3)
     assert _width(atlas) < _width(kept)
+
+
+def test_a_kept_source_temperature_is_not_balanced_with_the_atlas():
+    """Where nothing can be read, the atlas's accuracy is no accuracy to match."""
+    logits = np.random.default_rng(5).normal(0.0, 2.0, (400, 2))
+    given = read_labels({0: 0, 1: 1}, None, np.arange(400), 400, 2)
+    prior = Prior(0.2, 0.3)
+    answer = _answer(logits, prior, prior.estimate("atlas"), 3.0, verdict="abstain")
+    answer.reading.blind = True
+    assert answer.keeps_source
+    balanced, likeliest = (
+        learn(answer, logits, given, objective).temperature
+        for objective in ("balanced", "likelihood")
+    )
+    assert balanced == likeliest
