@@ -93,3 +93,13 @@ def test_what_identifies_a_model(network, called, target, tmp_path):
         names.append(module_numbers(model, graph, None, None))
         first.view(-1)[0] -= 1e-3
     assert len({tuple(name) for name in names}) == 5
+
+
+def test_a_model_that_nothing_identifies_is_never_the_same(target):
+    """Its weights are out of sight and it fails on the test graph, so no run may resume it."""
+
+    def opaque(graph):
+        raise ValueError("too few nodes")
+
+    one, other = (module_numbers(opaque, target.sharded, None, None) for _ in range(2))
+    assert one != other
