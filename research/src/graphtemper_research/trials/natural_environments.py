@@ -154,6 +154,12 @@ def family_means(rows: Sequence[Row]) -> Rows:
     return [*means, everything | total]
 
 
+def most_measured(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows of the model with the most pairs, which a picture shows."""
+    models = frame.distinct(rows, "model")
+    return max(([row for row in rows if row["model"] == model] for model in models), key=len)
+
+
 def _average(rows: Sequence[Row], key: str) -> float | None:
     return frame.mean([row[key] for row in rows if row[key] is not None])
 
@@ -259,6 +265,7 @@ trained on, and at most 3,000 nodes of an environment are measured."""
 
 def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
     """Draw ECE by method and family, and the error of the accuracy without and with others."""
+    rows = most_measured(rows)
     left, right = figure.subplots(1, 2)
     means = family_means(rows)
     names = [row["family"] for row in means]
@@ -266,7 +273,7 @@ def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
     for method, colour in marks.items():
         left.plot([row[f"ece {method}"] for row in means], names, "o", color=colour, label=method)
     left.plot([row[f"ece {ORACLE}"] for row in means], names, "k|", label=ORACLE)
-    left.set(xlabel="ECE", title="means of families")
+    left.set(xlabel="ECE", title=f"{rows[0]['model']}: means of families")
     left.yaxis.set_inverted(True)
     left.legend(fontsize="x-small")
     right.plot(

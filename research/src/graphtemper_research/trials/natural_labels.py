@@ -17,7 +17,12 @@ from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_most, between, reported
 from graphtemper_research.harness.runner import Bench, per
 from graphtemper_research.trials import natural_environments
-from graphtemper_research.trials.natural_environments import COVERAGE, family_means, settings
+from graphtemper_research.trials.natural_environments import (
+    COVERAGE,
+    family_means,
+    most_measured,
+    settings,
+)
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
 from graphtemper_research.trials.natural_places import (
     ALL,
@@ -121,6 +126,7 @@ _MEANS = Table(
 
 def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
     """Draw the mean ECE of every family by number of labels."""
+    rows = most_measured(rows)
     axes, means = figure.subplots(), family_means(rows)
     names = [row["family"] for row in means]
     marks = {
@@ -134,7 +140,7 @@ def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
         known = [point for point in known if point[0] is not None]
         values, places = zip(*known, strict=True) if known else ((), ())
         axes.plot(values, places, marker, color=colour, label=method)
-    axes.set(xlabel="ECE", title="means of families")
+    axes.set(xlabel="ECE", title=f"{rows[0]['model']}: means of families")
     axes.yaxis.set_inverted(True)
     axes.legend(fontsize="x-small")
 

@@ -178,13 +178,14 @@ def family_means(rows: Sequence[Row]) -> Rows:
 
 def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
     """Draw the mean ECE of every family: source-T, atlas alone, left out, true accuracy known."""
+    rows = natural_environments.most_measured(rows)
     axes, means = figure.subplots(), family_means(rows)
     for key, marker in (("source-T", "x"), ("atlas", "+"), ("ece", "o"), ("true accuracy", "|")):
         label = "natural prior, family left out" if key == "ece" else key
         places = range(len(means))
         axes.plot([row[key] for row in means], places, marker, label=label, markersize=8)
     axes.set_yticks(range(len(means)), [row["family"] for row in means])
-    axes.set(xlabel="mean ECE")
+    axes.set(xlabel="mean ECE", title=rows[0]["model"])
     axes.legend(fontsize="small")
 
 
