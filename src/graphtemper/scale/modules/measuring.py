@@ -106,59 +106,65 @@ def _lowest(
     return groups[chosen], draws[chosen], nodes[chosen]
 
 
-def measure_sample(
-    engine: Engine,
-    module: Module,
-    reach: Reach,
-    stored: StoredLogits,
-    probe: Probe,
-    basic: Evidence,
-    moments: tuple[FloatArray, FloatArray],
-    keys: Columns,
-) -> dict[str, Any] | None:
-    """Return the evidence and the sample as plain values, or None if fields are too large."""
-    drawn = draw_nodes(engine, stored, module.seed, keys)
-    task = partial(
-        _measure_sample,
-        module=module,
-        reach=reach,
-        stored=stored,
-        probe=probe,
-        basic=basic,
-        moments=moments,
-        keys=keys,
-    )
+@dataclass(frozen=True, eq=False)
+class SampleTask:
+    """What the evidence of a sample is measured with, as the worker that does it needs it.
+
+    Attributes
+    ----------
+    module, reach
+        The model and the graph, and how far the model reads.
+    stored
+        Logits of all nodes.
+    probe
+        How the card measured the source.
+    basic
+        Evidence that is known from all nodes.
+    moments
+        Mean and standard deviation of the feature columns.
+    keys
+        Numbers by which nodes are drawn.
+    """
+
+    module: Module
+    reach: Reach
+    stored: StoredLogits
+    probe: Probe
+    basic: Evidence
+    moments: tuple[FloatArray, FloatArray]
+    keys: Columns
+
+    def __call__(self, drawn: _Drawn) -> dict[str, Any] | None:
+        """Return the evidence and the sample as plain values, or None if fields are too large."""
+        module, reach = self.module, self.reach
+        whole = ShardedWhole(module.graph, node_keys=self.keys)
+        with one_blas_thread(), reused_memory():
+            sample = receptive_field.sample(
+                whole, drawn, module.predictor, reach, self.moments, module.seed
+            )
+            if sample is None:
+                return None
+            found, known = (
+                centred(sample.observation.logits),
+                centred(self.stored.raw(sample.nodes)),
+            )
+            if not receptive_field.agree(found, known):
+                node = int(sample.nodes[np.abs(found - known).max(axis=1).argmax()])
+                raise InputError(
+                    f"the logits of node {node} are not those of the model within {reach.depth} "
+                    "edges; give the number of edges as hops, or check the order of given logits."
+                )
+            at_source = sample.observation.at(self.stored.temperature)
+            measured = evidence.with_model(at_source, self.probe, self.basic)
+        facts = Sampled(sample.nodes.size, sample.num_links, sample.depth, sample.work)
+        return {"evidence": measured.to_dict(), "sample": facts.__dict__}
+
+
+def measure_sample(engine: Engine, task: SampleTask) -> dict[str, Any] | None:
+    """Draw a sample and return what a `SampleTask` finds there."""
+    drawn = draw_nodes(engine, task.stored, task.module.seed, task.keys)
     found: dict[str, Any] | None = engine.map(task, [drawn])[0]
     return found
-
-
-def _measure_sample(
-    drawn: _Drawn,
-    *,
-    module: Module,
-    reach: Reach,
-    stored: StoredLogits,
-    probe: Probe,
-    basic: Evidence,
-    moments: tuple[FloatArray, FloatArray],
-    keys: Columns,
-) -> dict[str, Any] | None:
-    whole = ShardedWhole(module.graph, node_keys=keys)
-    with one_blas_thread(), reused_memory():
-        sample = receptive_field.sample(whole, drawn, module.predictor, reach, moments, module.seed)
-        if sample is None:
-            return None
-        found, known = centred(sample.observation.logits), centred(stored.raw(sample.nodes))
-        if not receptive_field.agree(found, known):
-            node = int(sample.nodes[np.abs(found - known).max(axis=1).argmax()])
-            raise InputError(
-                f"the logits of node {node} are not those of the model within {reach.depth} edges; "
-                "give the number of edges as hops, or check the order of given logits."
-            )
-        at_source = sample.observation.at(stored.temperature)
-        measured = evidence.with_model(at_source, probe, basic)
-    facts = Sampled(sample.nodes.size, sample.num_links, sample.depth, sample.work)
-    return {"evidence": measured.to_dict(), "sample": facts.__dict__}
 
 
 def measure_whole(

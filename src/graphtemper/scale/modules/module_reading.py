@@ -21,7 +21,7 @@ from graphtemper.scale.evidence.feature_moments import feature_moments, feature_
 from graphtemper.scale.evidence.measure import Progress, node_sums
 from graphtemper.scale.evidence.sums import total
 from graphtemper.scale.modules import measuring, stored_logits
-from graphtemper.scale.modules.measuring import Sampled
+from graphtemper.scale.modules.measuring import Sampled, SampleTask
 from graphtemper.scale.modules.reach import Module, find_reach, tested_nodes
 from graphtemper.scale.modules.sharded_fields import most_rows
 from graphtemper.scale.modules.stored_logits import StoredLogits
@@ -96,10 +96,9 @@ def read_module(
         snr = feature_snr(engine, graph, stored.classes, stored.num_classes, mean)
         found = None
         if reach is not None:
-            known, keys = replace(basic, snr=snr), node_keys(engine, graph, stages)
-            found = measuring.measure_sample(
-                engine, module, reach, stored, card.probe, known, (mean, std), keys
-            )
+            basic, keys = replace(basic, snr=snr), node_keys(engine, graph, stages)
+            task = SampleTask(module, reach, stored, card.probe, basic, (mean, std), keys)
+            found = measuring.measure_sample(engine, task)
         if found is None:
             _check_loadable(graph)
             given = logits is not None
