@@ -138,7 +138,10 @@ class Field:
             return None
         part = whole.part(nodes, inner)
         if degrees is not None:
-            part = _with_degrees(part, degrees - part.degrees)
+            missing = degrees - part.degrees
+            if not whole.readable(nodes.size + int(missing.max(initial=0)), part.num_edges):
+                return None  # too many empty nodes
+            part = _with_degrees(part, missing)
         return cls(part, nodes)
 
     def rows(self, nodes: Rows) -> Rows:
@@ -170,14 +173,18 @@ def relative_work(part: Graph, whole: Whole) -> float:
     return 0.5 * (part.num_nodes / whole.num_nodes + edges)
 
 
-def logits_at(whole: Whole, predictor: Predictor, nodes: Rows, reach: Reach) -> FloatArray | None:
-    """Return centred logits of nodes by their field; None if it is too large, or the model fails.
+def logits_at(
+    whole: Whole, predictor: Predictor, nodes: Rows, reach: Reach
+) -> tuple[FloatArray, float] | None:
+    """Return centred logits of nodes by their field, and its `relative_work`.
 
-    A model may fail on a part of a graph for any reason.
+    Returns None if the field is too large, or the model fails on it, for any reason.
     """
     field = Field.of(whole, nodes, reach)
     found = None if field is None else logits_on(predictor, field.graph)
-    return None if field is None or found is None else found[field.rows(nodes)]
+    if field is None or found is None:
+        return None
+    return found[field.rows(nodes)], relative_work(field.graph, whole)
 
 
 def logits_on(predictor: Predictor, graph: Graph) -> FloatArray | None:

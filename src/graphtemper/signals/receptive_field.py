@@ -6,7 +6,8 @@ the perturbed passes are taken on the union of the fields of some nodes and of t
 links, and their cost does not depend on the size of the graph.
 
 - **Depth.** It is found by a test and not assumed: the model runs on the fields of a few nodes, one
-  edge deeper each time, until it gives the logits that it gave on the whole graph. Layers that
+  edge deeper each time, until it gives the logits that it gave on the whole graph. All sampled
+  nodes are then compared, since a model may read farther at some nodes than at others. Layers that
   divide by the degrees of both ends of an edge (GCN) also need the degrees of the outermost nodes.
   These get them from edges to empty nodes, which nothing that is measured reads.
 - **Nodes** are a sample in proportion to the strata of predicted class and confidence, which are
@@ -51,12 +52,13 @@ MOST_ROWS, MOST_LINKS, MOST_SHARE = 400_000, 4_000_000, 0.5
 TESTED = 24
 """Nodes at which the depth is found."""
 _DEEPEST = 12
-# Differences of logits, relative to their size, that rounding explains; and the share of nodes
-# that may differ by more, since sums over many neighbours round differently.
-_TOLERANCE, _FEW = 1e-3, 0.005
-# Half precision changes logits by some hundredths of their size; those of another model, or in
-# another order, differ by more than this share of it.
-_OTHER = 0.1
+TOLERANCE = 1e-3
+"""Differences of logits, relative to their size, that rounding explains."""
+# The share of nodes that may differ by more, since sums over many neighbours round differently.
+_FEW = 0.005
+# Half precision changes logits by some hundredths of their size; those of another model, in another
+# order, or of a field that is too small, differ by more than this share of it.
+_OTHER, _TINY = 0.1, 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,7 @@ def draw(observation: Observation) -> Sample | None:
             observation.seed,
         )
         if seen is None:
-            return None
+            break
         if agree(centred(seen.observation.logits), logits[seen.nodes]):
             return replace(seen, observation=seen.observation.at(observation.temperature))
     check_whole(observation, predictor)
@@ -136,11 +138,11 @@ def reaches(whole: Whole) -> Iterator[Reach]:
             yield Reach(depth, padded=True)
 
 
-def agree(found: FloatArray, known: FloatArray, tolerance: float = _TOLERANCE) -> bool:
+def agree(found: FloatArray, known: FloatArray, tolerance: float = TOLERANCE) -> bool:
     """Return whether centred logits are equal but for rounding."""
     size = np.abs(known).max(axis=1)
-    gap = np.abs(found - known).max(axis=1)
-    return float((gap > tolerance * (size + np.median(size))).mean()) <= _FEW
+    gap = np.abs(found - known).max(axis=1) / np.maximum(size + np.median(size), _TINY)
+    return float((gap > tolerance).mean()) <= _FEW and bool(gap.max() <= _OTHER)
 
 
 def check_whole(observation: Observation, predictor: Predictor) -> None:

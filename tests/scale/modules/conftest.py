@@ -6,6 +6,7 @@ import pytest
 from graphtemper import SourceCard, csbm
 from graphtemper.models import SIGN
 from graphtemper.scale import convert_graph
+from graphtemper.scale.modules import module_reading
 from graphtemper.signals import receptive_field
 
 FEW = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,)}
@@ -13,7 +14,15 @@ FEW = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,
 
 @pytest.fixture(autouse=True)
 def _small_graphs_are_large(monkeypatch):
+    """No graph is loaded whole."""
     monkeypatch.setattr(receptive_field, "SMALL", 1000)
+    monkeypatch.setattr(module_reading, "MOST_LINKS", 1000)
+
+
+@pytest.fixture
+def loadable(monkeypatch):
+    """Graphs may be loaded, but are not small."""
+    monkeypatch.setattr(module_reading, "MOST_LINKS", receptive_field.MOST_LINKS)
 
 
 def sample(num_nodes, degree, homophily, seed):

@@ -8,7 +8,7 @@ from graphtemper.errors import FileError, InputError
 from graphtemper.models.predictor import predict
 from graphtemper.scale import convert_graph, recalibrate_shards
 from graphtemper.scale.evidence.measure import STAGES as COMMON
-from graphtemper.scale.modules import measuring, module_reading, sharded_fields, stored_logits
+from graphtemper.scale.modules import measuring, module_reading, sharded_fields
 from graphtemper.scale.modules.module_reading import STAGES
 from graphtemper.signals import evidence, receptive_field, sampling
 from graphtemper.signals.graph_parts import InMemory, Reach
@@ -25,9 +25,8 @@ def codes(result):
 
 
 def test_a_network_has_its_logits_and_its_answer_in_memory(network, target, tmp_path, monkeypatch):
-    # Fields of a shard are too large for these limits, so blocks of 700 nodes are run.
+    # Fields of a shard are too large for this limit, so smaller blocks are run.
     monkeypatch.setattr(sharded_fields, "MOST_ROWS", 12_000)
-    monkeypatch.setattr(stored_logits, "FEWEST", 700)
     seen = []
     result = recalibrate_shards(
         network.model,
@@ -124,6 +123,7 @@ def test_given_logits_of_other_rows_are_refused(called, target, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("loadable")
 def test_a_small_graph_has_the_answer_of_the_graph_in_memory(called, target, tmp_path, monkeypatch):
     monkeypatch.setattr(receptive_field, "SMALL", 100_000)
     result = recalibrate_shards(called.model, target.sharded, called.card, tmp_path / "out")
@@ -138,6 +138,7 @@ def mean_subtracted(graph):
     return graph.features[:, :3] - graph.features[:, :3].mean(axis=0)
 
 
+@pytest.mark.usefixtures("loadable")
 def test_a_model_that_reads_the_whole_graph_says_so(source, target, tmp_path, monkeypatch):
     card = SourceCard.build(mean_subtracted, source, shifts=FEW, compositions=0)
     result = recalibrate_shards(mean_subtracted, target.sharded, card, tmp_path / "out")

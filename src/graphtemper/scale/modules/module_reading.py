@@ -22,7 +22,7 @@ from graphtemper.scale.evidence.measure import Progress, node_sums
 from graphtemper.scale.evidence.sums import total
 from graphtemper.scale.modules import measuring, stored_logits
 from graphtemper.scale.modules.measuring import Sampled, SampleTask
-from graphtemper.scale.modules.reach import Module, find_reach, tested_nodes
+from graphtemper.scale.modules.reach import Module, check_hubs, find_reach, tested_nodes
 from graphtemper.scale.modules.sharded_fields import most_rows
 from graphtemper.scale.modules.stored_logits import StoredLogits
 from graphtemper.scale.node_keys import node_keys
@@ -74,14 +74,14 @@ def read_module(
     graph = module.graph
     stored = StoredLogits.describe(graph, card.probe.temperature, card.num_classes, stages)
     begin("finding how far the model reads")
-    work = 0.0
+    work, known = 0.0, logits is not None or _is_loadable(graph)
     if logits is not None:
         work = stored_logits.copy_given(logits, stored, stages)
-    reach = _reach(engine, module, stages, hops, stored if logits is not None else None)
-    begin("running the model")
-    if logits is None and reach is None:
+    elif known:  # no larger than a part that may be read, and exact however far the model reads
         work = stored_logits.compute_whole(engine, module, stored, stages)
-    elif logits is None and reach is not None:
+    reach = _reach(engine, module, stages, hops, stored if known else None)
+    begin("running the model")
+    if not known and reach is not None:
         work = stored_logits.compute_on_fields(engine, module, reach, stored, stages)
     stored_logits.write_classes(engine, stored, stages)
     begin("means of the features")
@@ -151,12 +151,12 @@ def _reach(
     module: Module,
     stages: Workspace,
     hops: int | None,
-    given: StoredLogits | None,
+    known: StoredLogits | None,
 ) -> Reach | None:
     """Return how far the model reads, or None to run it on the whole graph in memory."""
     if _is_small(module.graph):
         return None
-    task = partial(_find, module=module, hops=hops, given=given)
+    task = partial(_find, module=module, hops=hops, known=known)
     work: Callable[[], Any] = lambda: engine.map(task, [0])[0]  # noqa: E731
     found = stages.stage("reach", work)
     if found is None:
@@ -165,10 +165,19 @@ def _reach(
     return Reach(*found)
 
 
-def _find(_: int, *, module: Module, hops: int | None, given: StoredLogits | None) -> Reach | None:
-    known = None
-    if given is not None:
-        tested = tested_nodes(module.graph, module.seed)
-        order = np.argsort(tested)
-        known = centred(given.raw(tested[order]))[np.argsort(order)]
-    return find_reach(module, hops, known)
+def _find(_: int, *, module: Module, hops: int | None, known: StoredLogits | None) -> Reach | None:
+    if known is None:
+        reach = find_reach(module, hops, None)
+        if reach is not None:
+            check_hubs(module, reach)
+        return reach
+    tested = tested_nodes(module.graph, module.seed)
+    order = np.argsort(tested)
+    logits = centred(known.raw(tested[order]))[np.argsort(order)]
+    reach = find_reach(module, hops, logits)
+    if reach is None and not _is_loadable(module.graph) and find_reach(module, hops, None):
+        raise InputError(
+            "the given logits are not those of the model on this graph; check the order of the "
+            "rows, and that the model is the same."
+        )
+    return reach

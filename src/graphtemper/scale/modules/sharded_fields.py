@@ -26,8 +26,8 @@ MOST_VALUES = 100_000_000
 class ShardedWhole:
     """A sharded graph as a `graphtemper.signals.graph_parts.Whole`.
 
-    Parts beyond `MOST_ROWS`, `MOST_LINKS` or `MOST_VALUES` are not read, unless ``limited`` is
-    false. ``node_keys`` are those of `graphtemper.scale.node_keys`, which `keys` reads.
+    Parts beyond `MOST_ROWS`, `MOST_LINKS` or `MOST_VALUES` are not read. ``node_keys`` are those of
+    `graphtemper.scale.node_keys`, which `keys` reads.
 
     Examples
     --------
@@ -43,10 +43,8 @@ class ShardedWhole:
 
     is_plain = True
 
-    def __init__(
-        self, graph: ShardedGraph, limited: bool = True, node_keys: Columns | None = None
-    ) -> None:
-        self.graph, self._limited, self._node_keys = graph, limited, node_keys
+    def __init__(self, graph: ShardedGraph, node_keys: Columns | None = None) -> None:
+        self.graph, self._node_keys = graph, node_keys
         self._lasts = np.array([shard.last for shard in graph.shards])
         self._open: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
         self._features: dict[int, Features] = {}
@@ -72,7 +70,7 @@ class ShardedWhole:
 
     def readable(self, rows: int, links: int) -> bool:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        return not self._limited or (rows <= self._most_rows and links <= MOST_LINKS)
+        return rows <= self._most_rows and links <= MOST_LINKS
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `graphtemper.signals.graph_parts.Whole`."""
@@ -158,3 +156,11 @@ class ShardedWhole:
 def most_rows(graph: ShardedGraph) -> int:
     """Return the largest number of nodes whose features are read at once."""
     return min(MOST_ROWS, MOST_VALUES // max(graph.num_features, 1))
+
+
+def most_links(graph: ShardedGraph) -> int:
+    """Return the largest number of links of a block of nodes.
+
+    Many layers hold the features of a neighbour for both directions of every link.
+    """
+    return min(MOST_LINKS, 4 * MOST_VALUES // max(graph.num_features, 1))

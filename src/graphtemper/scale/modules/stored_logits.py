@@ -19,16 +19,12 @@ from graphtemper.models.predictor import predict
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.logits.logit_files import open_logits
 from graphtemper.scale.logits.logit_tables import LogitParts
-from graphtemper.scale.modules.reach import Module
-from graphtemper.scale.modules.sharded_fields import ShardedWhole
+from graphtemper.scale.modules.reach import Module, field_of
+from graphtemper.scale.modules.sharded_fields import ShardedWhole, most_links
 from graphtemper.scale.storage.array_files import Columns
 from graphtemper.scale.storage.shards import ShardedGraph
 from graphtemper.scale.storage.workspace import Workspace
 from graphtemper.signals.graph_parts import Field, Reach, relative_work
-
-FEWEST = 1024
-"""Nodes whose field is read at once however large it is; a whole shard's, if it is not too large.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,20 +125,21 @@ def _compute_shard(
 def _run_fields(shard: int, module: Module, reach: Reach, columns: Columns) -> float:
     """Run the model on fields of consecutive nodes, as many at a time as can be read."""
     first, last, _ = module.graph.shards[shard]
-    limited = ShardedWhole(module.graph)
+    whole, links = ShardedWhole(module.graph), most_links(module.graph)
     work, start, size = 0.0, first, last - first
     while start < last:
         nodes = np.arange(start, min(start + size, last))
-        few = nodes.size <= FEWEST
-        whole = ShardedWhole(module.graph, limited=False) if few else limited
-        field = Field.of(whole, nodes, reach)
-        if field is None:
-            size = max(nodes.size // 2, FEWEST)
+        field = Field.of(whole, nodes, reach) if nodes.size > 1 else field_of(whole, start, reach)
+        if field is None or (nodes.size > 1 and field.graph.num_edges > links):
+            size = nodes.size // 2
             continue
+        rows, edges = field.graph.num_nodes, field.graph.num_edges
         logits = _checked(predict(module.predictor, field.graph), columns)
         columns.write(start - first, logits[field.rows(nodes)])
         work += relative_work(field.graph, whole)
         start += nodes.size
+        if whole.readable(2 * rows, 2 * edges) and 2 * edges <= links:
+            size = 2 * nodes.size
     return work
 
 
