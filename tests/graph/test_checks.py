@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from graphtemper import Graph
-from graphtemper.errors import InputError
+from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.graph import select_labelled, select_nodes
 
 
 def small(**changes):
@@ -63,3 +64,26 @@ def test_bad_arrays_name_the_key_and_the_first_bad_entry(changes, message):
     with pytest.raises(InputError, match=message) as caught:
         small(**changes)
     assert "\n" not in str(caught.value)
+
+
+def test_unlabelled_nodes_of_a_mask_are_left_out_and_counted():
+    graph = small()
+    with pytest.warns(GraphTemperWarning, match=r"node 2 has no label \(1 of 3 chosen ones\)"):
+        nodes, labels = select_labelled(graph, [False, True, True, True])
+    assert nodes.tolist() == [1, 3]
+    assert labels.tolist() == [1, 1]
+    for nodes in ([1, 2], [False, False, True, False]):
+        with pytest.raises(InputError, match="node 2 has no label"):
+            select_labelled(graph, nodes)
+
+
+def test_a_mask_may_be_one_of_the_target_type():
+    papers = np.array([1, 3, 4])
+    for mask in ([True, False, True], [False, True, False, False, True]):
+        assert select_nodes(mask, 5, papers).tolist() == [1, 4]
+    assert select_nodes(None, 5, papers).tolist() == papers.tolist()
+    with pytest.raises(InputError, match="4 entries but the graph has 5 nodes, 3 of them of the"):
+        select_nodes([True] * 4, 5, papers)
+    for nodes in ([3, 2], [True] * 5):
+        with pytest.raises(InputError, match="is not of the target type"):
+            select_nodes(nodes, 5, papers)

@@ -200,10 +200,13 @@ def test_hetero_data_are_kept(data):
     assert graph.links.tolist() == [[0, 1], [1, 2]]  # those of items only
     back = graph.to_pyg()
     assert sorted(back.node_types) == sorted(one.node_types)
-    assert sorted(back.edge_types) == sorted(one.edge_types)
+    assert back.edge_types == one.edge_types  # HGTConv depends on their order
     for kind in (*one.node_types, *one.edge_types):
         assert set(back[kind].keys()) == set(one[kind].keys())
         assert all(torch.equal(value, back[kind][key]) for key, value in one[kind].items())
+    one["item"].y = torch.ones(4, 2)
+    with pytest.raises(InputError, match=r"y has shape \(4, 2\), several columns"):
+        Graph.from_pyg(one)
     del one["item"].y
     with pytest.raises(InputError, match=r"target='item'\); the data has item, user"):
         Graph.from_pyg(one)

@@ -100,6 +100,27 @@ def hetero():
     return data
 
 
+def in_another_order():
+    data, other = hetero(), HeteroData()
+    for kind in ("paper", "author", *reversed(data.edge_types)):
+        other[kind].update(data[kind])
+    return other
+
+
+def by_type():
+    class Sage(Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.SAGEConv((-1, -1), CLASSES)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index)
+
+    data, module = hetero(), nn.to_hetero(Sage(), hetero().metadata())
+    module(data.x_dict, data.edge_index_dict)
+    return module
+
+
 def batched():
     data = plain()
     data.batch = torch.zeros(data.num_nodes, dtype=torch.long)
@@ -248,6 +269,12 @@ KINDS = {
         lambda m, d: m(d.x_dict, d.edge_index_dict)["paper"],
     ),
     "hetero, forward(data)": (hetero, lambda: HeteroWhole(hetero()), lambda m, d: m(d)),
+    "hetero, types in another order": (
+        in_another_order,
+        lambda: Hetero(in_another_order()),
+        lambda m, d: m(d.x_dict, d.edge_index_dict),
+    ),
+    "to_hetero": (hetero, by_type, lambda m, d: m(d.x_dict, d.edge_index_dict)["paper"]),
     "batch": (batched, Batched, lambda m, d: m(d.x, d.edge_index, d.batch)),
     "adapter": (attributed, Attributes, by_adapter),
 }

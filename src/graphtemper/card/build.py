@@ -263,7 +263,7 @@ def _same(one: Graph, other: Graph) -> bool:
 
 
 def _check_disjoint(graph: Graph, rows: NDArray[np.int64], nodes: Nodes, number: int) -> None:
-    common = np.intersect1d(rows, select_nodes(nodes, graph.num_nodes))
+    common = np.intersect1d(rows, select_nodes(nodes, graph.num_nodes, graph.classified))
     if common.size:
         raise InputError(
             f"environment {number} contains {common.size} of the nodes that the card itself is "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.arrays import as_array
-from graphtemper.errors import InputError
+from graphtemper.errors import GraphTemperWarning, InputError
 
 Nodes = ArrayLike | None
 Features = NDArray[np.float32] | sp.csr_matrix
@@ -150,7 +151,7 @@ def checked_integers(values: Any, key: str, shape: tuple[int, ...]) -> NDArray[n
     if array.shape != shape:
         raise InputError(f"{key} must have shape {shape}, but has shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{key} must be integers, not {array.dtype}.")
+        raise InputError(f"{key} must be integers, not {array.dtype}; convert them first.")
     large = np.flatnonzero(array > np.iinfo(np.int64).max)  # possible for unsigned integers only
     if large.size:
         raise InputError(f"{key}[{large[0]}] is {array[large[0]]}, which does not fit int64.")
@@ -214,8 +215,13 @@ def check_labels_are_named(labels: NDArray[np.int64] | None, names: Sequence[str
         )
 
 
-def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:
+def select_nodes(
+    nodes: Nodes, num_nodes: int, classified: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Turn a boolean mask, an index array or None (all nodes) into an index array.
+
+    Where only some nodes are ``classified``, no others may be selected, and a mask may be one of
+    these nodes alone.
 
     Examples
     --------
@@ -223,18 +229,25 @@ def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:
     [0, 2]
     >>> select_nodes([2, 0], 3).tolist()
     [2, 0]
+    >>> select_nodes([True, False], 3, classified=np.array([1, 2])).tolist()
+    [1]
     """
+    some = None if classified is None or classified.size == num_nodes else classified
     if nodes is None:
-        return np.arange(num_nodes)
+        return np.arange(num_nodes) if some is None else some
     array = as_array(nodes, "nodes")
     if array.ndim != 1:
         raise InputError(f"nodes must be one-dimensional, but has shape {array.shape}.")
     if array.dtype == bool:
-        if array.size != num_nodes:
+        if some is not None and array.size == some.size:
+            array = some[array]
+        elif array.size != num_nodes:
+            also = "" if some is None else f", {some.size} of them of the target type"
             raise InputError(
-                f"the node mask has {array.size} entries but the graph has {num_nodes} nodes."
+                f"the node mask has {array.size} entries but the graph has {num_nodes} nodes{also}."
             )
-        array = np.flatnonzero(array)
+        else:
+            array = np.flatnonzero(array)
     elif array.size == 0:
         array = array.astype(np.int64)
     elif not np.issubdtype(array.dtype, np.integer):
@@ -246,7 +259,34 @@ def select_nodes(nodes: Nodes, num_nodes: int) -> NDArray[np.int64]:
         raise InputError(
             f"nodes[{bad[0]}] is {array[bad[0]]}, outside 0..{num_nodes - 1}; use valid indices."
         )
+    others = array[:0] if some is None else array[~np.isin(array, some)]
+    if some is not None and others.size:
+        raise InputError(
+            f"node {others[0]} is not of the target type; pass a mask of the {some.size} nodes of "
+            "that type, or their numbers among all nodes, graph.classified."
+        )
     return array.astype(np.int64)
+
+
+def leave_out_unlabelled(
+    nodes: Nodes, rows: NDArray[np.int64], labels: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the labelled ones of the selected rows; a list of nodes must have no others.
+
+    Examples
+    --------
+    >>> leave_out_unlabelled([0, 1], np.array([0, 1]), np.array([2, -1]))
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: node 1 has no label (1 of 2 chosen ones); choose ...
+    """
+    unlabelled = rows[labels[rows] < 0]
+    if not unlabelled.size:
+        return rows
+    text = f"node {unlabelled[0]} has no label ({unlabelled.size} of {rows.size} chosen ones)"
+    if unlabelled.size == rows.size or as_array(nodes, "nodes").dtype != bool:
+        raise InputError(f"{text}; choose labelled nodes, or pass a mask to leave them out.")
+    warnings.warn(f"{text}; such nodes are left out.", GraphTemperWarning, stacklevel=4)
+    return rows[labels[rows] >= 0]
 
 
 def place_in(rows: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:

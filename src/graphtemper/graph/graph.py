@@ -34,6 +34,7 @@ from graphtemper.graph.checks import (
     checked_masks,
     checked_names,
     checked_periods,
+    leave_out_unlabelled,
     place_in,
     read_only,
     select_nodes,
@@ -394,6 +395,8 @@ def select_labelled(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the chosen nodes (default: all labelled ones) and their labels.
 
+    Nodes of a mask that have no label are left out with a warning.
+
     Examples
     --------
     >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]], labels=[-1, 1])
@@ -403,9 +406,8 @@ def select_labelled(
     """
     if graph.labels is None or graph.labelled.size == 0:
         raise InputError("the graph has no labels; this needs labelled nodes.")
-    rows = graph.labelled if nodes is None else select_nodes(nodes, graph.num_nodes)
-    labels = graph.labels[rows]
-    unlabelled = rows[labels < 0]
-    if unlabelled.size:
-        raise InputError(f"node {unlabelled[0]} has no label; choose labelled nodes only.")
-    return rows, labels
+    if nodes is None:
+        return graph.labelled, graph.labels[graph.labelled]
+    rows = select_nodes(nodes, graph.num_nodes, graph.classified)
+    rows = leave_out_unlabelled(nodes, rows, graph.labels)
+    return rows, graph.labels[rows]

@@ -194,7 +194,12 @@ def _target_fields(store: Any, rows: slice, num_nodes: int) -> dict[str, Any]:
     """Return labels and masks, which ``store`` holds for some of the nodes."""
     fields: dict[str, Any] = {}
     if store.get("y") is not None:
-        labels = _array(store["y"], "y").reshape(-1)
+        labels = _array(store["y"], "y")
+        if labels.ndim > 1 and labels.shape[1] > 1:
+            raise InputError(
+                f"y has shape {labels.shape}, several columns per node; give each node one class."
+            )
+        labels = labels.reshape(-1)
         fields["labels"] = _spread(labels, rows, num_nodes, -1)
     for split in SPLITS:
         mask = store.get(f"{split}_mask")
@@ -298,7 +303,7 @@ def _blocks(blocks: list[Any]) -> Any:
 
 def _hetero_edges(data: HeteroData, start: dict[str, int], drop: set[str]) -> dict[str, Any]:
     pairs, types, parts = [], [], []
-    kinds = sorted(data.edge_types)
+    kinds = data.edge_types  # in the order of the data, on which PyG's HGTConv depends
     for number, kind in enumerate(kinds):
         own, weight = _pairs(data[kind])
         pairs.append(own.reshape(-1, 2) + np.array([start[kind[0]], start[kind[2]]]))

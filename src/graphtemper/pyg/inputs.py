@@ -173,10 +173,11 @@ def from_data(data: Data | HeteroData, device: torch.device, dtype: torch.dtype)
 
 
 def _from_hetero(own: HeteroData) -> Inputs:
-    tensors: dict[str, Any] = {"x_dict": own.x_dict, "edge_index_dict": own.edge_index_dict}
+    tensors: dict[str, Any] = {"x": own.x_dict, "edge_index": own.edge_index_dict}
     for key in ("edge_attr", "edge_weight"):
-        values = {kind: own[kind][key] for kind in own.edge_types if key in own[kind]}
-        tensors[f"{key}_dict"] = values or None
+        tensors[key] = {kind: own[kind][key] for kind in own.edge_types if key in own[kind]} or None
+    # PyG's to_hetero keeps the names of the arguments, which then are dictionaries.
+    tensors |= {f"{key}_dict": values for key, values in tensors.items()}
     width = sum(int(x.shape[1]) for x in own.x_dict.values())
     return Inputs(tensors, sum(map(len, own.x_dict.values())), width, own)
 

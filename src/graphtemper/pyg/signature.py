@@ -125,9 +125,19 @@ def needs(module: torch.nn.Module, passed: tuple[Argument, ...], adapter: object
     called = [adapter, *(part.forward for part in module.modules())]
     takes_data = adapter is not None or "data" in roles
     return Needs(
-        types=any(role.endswith("_dict") for role in roles),
+        types=any(role.endswith("_dict") for role in roles) or _made_hetero(module),
         adj_t=takes_data and any("adj_t" in _names_in_code(function) for function in called),
         attributes=_reads_attributes(module) if adapter is None else None,
+    )
+
+
+def _made_hetero(module: torch.nn.Module) -> bool:
+    """Return whether PyG's ``to_hetero`` made the module: ``x`` is then a dictionary by type."""
+    return isinstance(module, torch.fx.GraphModule) and any(
+        len(key.split("__")) == 3
+        for part in module.modules()
+        if isinstance(part, torch.nn.ModuleDict)
+        for key in part
     )
 
 

@@ -117,7 +117,7 @@ class Observation:
         part: Part | None = None,
         known: KnownFeatures | None = None,
     ) -> None:
-        selected = select_nodes(graph.classified if nodes is None else nodes, graph.num_nodes)
+        selected = select_nodes(nodes, graph.num_nodes, graph.classified)
         counts = np.bincount(selected)
         if counts.max() > 1:
             raise InputError(
