@@ -1,10 +1,13 @@
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from graphtemper import csbm
+from graphtemper import Graph, csbm
 from graphtemper.errors import InputError
-from graphtemper.models.predictor import as_graph
+from graphtemper.models import GCN, SIGN
+from graphtemper.models.predictor import as_graph, graph_and_logits, predict
 
 
 def test_graphs_and_pyg_data_are_accepted():
@@ -25,3 +28,54 @@ def test_other_objects_are_refused(wrong):
     advice = r"Graph\.load" if isinstance(wrong, str | Path) else "the model comes before"
     with pytest.raises(InputError, match=rf"not {type(wrong).__name__}; {advice}"):
         as_graph(wrong)
+
+
+class Checked:
+    """A model that compares itself with its module on the data, as `graphtemper.pyg` does."""
+
+    def __init__(self):
+        self.checked = 0
+
+    def __call__(self, graph):
+        return graph.features
+
+    def check(self, data):
+        self.checked += 1
+        graph = Graph.from_pyg(data, drop="all")
+        return SimpleNamespace(graph=graph, logits=self(graph))
+
+
+def test_a_model_is_checked_after_the_graph_was_accepted_unless_its_logits_are_known():
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    data = csbm.sample(50, degree=4, homophily=0.8, snr=1.0).to_pyg()
+    data.pos = data.x[:, :1]
+    model, accepted = Checked(), []
+    graph, logits = graph_and_logits(data, model, accepted.append)
+    assert (len(accepted), model.checked) == (1, 1)
+    assert logits is graph.features
+    assert graph_and_logits(data, model, accepted.append, known=True)[1] is None
+    assert (len(accepted), model.checked) == (2, 1)
+
+    def refuse(graph):
+        raise InputError("another kind of graph.")
+
+    with pytest.raises(InputError, match="another kind"):
+        as_graph(data, model, refuse)
+    assert model.checked == 1
+
+
+def test_bundled_models_take_pyg_data():
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    graph = csbm.sample(80, degree=4, homophily=0.8, snr=1.0, seed=0)
+    for kind in (SIGN(hops=1), GCN(hidden=4, epochs=3)):
+        expected = kind.fit(graph, range(40))(graph)
+        given = kind.fit(graph.to_pyg(), range(40))(graph.to_pyg())
+        np.testing.assert_array_equal(given, expected)
+
+
+def test_a_function_of_pyg_data_is_told_what_it_gets():
+    graph = csbm.sample(50, degree=4, homophily=0.8, snr=1.0)
+    with pytest.raises(InputError, match=r"Graph, which has no 'x'; for a PyG module"):
+        predict(lambda data: data.x, graph)
+    with pytest.raises(AttributeError, match="nothing"):
+        predict(lambda graph: graph.features.nothing, graph)

@@ -96,3 +96,22 @@ class EdgesOnly(Spy):
 def test_unclear_signatures_are_refused_when_wrapped(kind, says):
     with pytest.raises(InputError, match=f"{says}.*adapter"):
         predictor(kind())
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (lambda: nn.SAGEConv(4, 2), ("edge_weight", "edge_features", "edge_type", "node_type")),
+        (lambda: nn.GCNConv(4, 2), ("edge_type", "node_type")),
+        (lambda: nn.RGCNConv(4, 2, 3), ("edge_weight", "edge_features", "node_type")),
+        (lambda: nn.GAT(4, 8, 2, 2), ("edge_weight", "edge_type", "node_type")),
+        (lambda: Whole(), ()),
+    ],
+)
+def test_what_a_module_never_gets(module, expected):
+    assert predictor(module()).unread == expected
+
+
+class Whole(torch.nn.Module):
+    def forward(self, data):
+        return data.x

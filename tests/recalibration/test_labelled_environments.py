@@ -9,7 +9,7 @@ from tests.helpers import block_model
 from graphtemper import recalibrate, shifts, temperature
 from graphtemper._core.numerics import to_share
 from graphtemper.card.reading import Prior
-from graphtemper.errors import InputError
+from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.recalibration.labelled_environments import accuracy_to_match
 from graphtemper.signals.observation import Observation
 
@@ -160,6 +160,9 @@ def test_labels_match_their_accuracy_or_fit_their_likelihood(card, model):
     assert exact == likeliest
     with pytest.raises(InputError, match="objective must be"):
         recalibrate(model, target, card, labels=labels, objective="ece")
+    for labels in (None, {}):
+        with pytest.warns(GraphTemperWarning, match="no effect without labels"):
+            recalibrate(model, target, card, labels=labels, objective="likelihood")
 
 
 @pytest.mark.parametrize(("centre", "deviation"), [(0.5, 0.2), (1.0, 1.0), (2.5, 0.6)])

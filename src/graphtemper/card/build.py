@@ -21,13 +21,9 @@ from graphtemper.card import budget as budgets
 from graphtemper.card import privacy as private
 from graphtemper.card.atlas import AtlasNodes, Shifts, Workers
 from graphtemper.card.budget import Budget, Plan
-from graphtemper.card.data import (
-    CardData,
-    GraphTypes,
-    relative_log_odds,
-    sampling_variance,
-)
+from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import as_stored, at_file_precision, to_json
+from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.journal import Journal, build_key
 from graphtemper.card.node_response import NodeResponse, NodeRows
 from graphtemper.card.private_labels import check_epsilon, private_labels
@@ -83,7 +79,7 @@ def build(
     privacy: float | None = None,
 ) -> Card:
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
-    others = _checked_environments(environments, graph)
+    others = _checked_environments(environments, graph, unread_fields(predictor))
     epsilon = None if privacy is None else check_epsilon(privacy)
     if others and epsilon is not None:
         raise InputError(
@@ -231,7 +227,7 @@ def learn(
 
 
 def _checked_environments(
-    environments: Sequence[LabelledGraph], source: Graph
+    environments: Sequence[LabelledGraph], source: Graph, unread: Collection[str]
 ) -> list[tuple[Graph, Nodes]]:
     """Return labelled environments as pairs, or refuse those that the card could not learn from."""
     pairs: list[tuple[Graph, Nodes]] = []
@@ -247,7 +243,7 @@ def _checked_environments(
                 f"environment {number} has {graph.num_features} feature columns but the source has "
                 f"{source.num_features}; use the same feature space."
             )
-        GraphTypes.of(source).check(graph)
+        GraphTypes.of(source).check(graph, unread)
         pairs.append((graph, nodes))
     return pairs
 

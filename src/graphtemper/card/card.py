@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ from graphtemper.card.budget import Budget
 from graphtemper.card.build import LabelledGraph
 from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import from_json, to_json
+from graphtemper.card.graph_types import NO_TYPES, unread_fields
 from graphtemper.card.progress import Progress
 from graphtemper.card.reading import Reading
 from graphtemper.card.response import Response
@@ -188,8 +189,8 @@ class SourceCard(CardData):
         >>> [(item.name, item.num_nodes, item.gap < 0) for item in wiser.natural]
         [('May', 400, True)]
         """
-        converted = as_graph(graph, predictor)
-        self.check(predictor, converted)
+        converted = as_graph(graph, predictor, partial(self.check_graph, predictor))
+        self.check_model(predictor)
         return building.learn(self, predictor, converted, nodes, name=name, when=when)
 
     def without(self, family: str) -> SourceCard:
@@ -202,23 +203,31 @@ class SourceCard(CardData):
         return building.without(self, family)
 
     def check(self, predictor: Predictor | ArrayLike, graph: HasFeatures) -> None:
-        """Raise `InputError` if the card was made for another model or another feature space.
+        """Raise `InputError` if the card was made for another model or another kind of graph."""
+        self.check_graph(predictor, graph)
+        self.check_model(predictor)
 
-        Of a graph on disk only the number of feature columns is read.
+    def check_graph(self, predictor: Predictor | ArrayLike, graph: HasFeatures) -> None:
+        """Raise `InputError` for a graph with other columns or types, or without what was read.
+
+        Of a graph on disk only the number of feature columns is read. The model is not run.
         """
         if graph.num_features != self.num_features:
             raise InputError(
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
-        if isinstance(graph, Graph):
-            self.types.check(graph)
+        if self.types != NO_TYPES:
+            self.types.check(graph, unread_fields(predictor))
+
+    def check_model(self, predictor: Predictor | ArrayLike) -> None:
+        """Raise `InputError` if the card was made for another model."""
         if not callable(predictor) or self.fingerprint is None:
             return
         try:
-            logits = predict(predictor, probe_graph(graph.num_features))
+            logits = predict(predictor, probe_graph(self.num_features))
         except GraphTemperError as error:
-            given = f"on a test graph with the card's {graph.num_features} feature columns"
+            given = f"on a test graph with the card's {self.num_features} feature columns"
             raise type(error)(f"{given}: {error}") from error
         except Exception as error:  # the model may raise anything
             raise ModelError(

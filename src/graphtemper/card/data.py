@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +12,16 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.atlas import AtlasNodes
+from graphtemper.card.graph_types import NO_TYPES, GraphTypes
 from graphtemper.card.natural import LabelledEnvironment
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.private_labels import effective_nodes
 from graphtemper.card.response import Kernel
 from graphtemper.card.rounding import rounding_variance
 from graphtemper.card.source import Environment
-from graphtemper.errors import InputError
-from graphtemper.graph.graph import Graph
 from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.share_drift import DriftBaseline
 
-MOST_TYPES = 10_000
-"""Types that a card lists."""
 THIRDS = 3
 """Parts into which the source's confidences are cut."""
 MOST_CLASSES = 40
@@ -206,50 +202,6 @@ def _derivatives(
     curvature[1:, 0] = curvature[0, 1:]
     curvature[1:, 1:] += np.diag(p.sum(axis=0)) - p.T @ p
     return gradient, curvature
-
-
-class GraphTypes(NamedTuple):
-    """Numbers of the types that occur in a graph, ascending; empty if it has none.
-
-    Examples
-    --------
-    >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]], edge_type=[3])
-    >>> GraphTypes.of(g)
-    GraphTypes(node=(), edge=(3,))
-    >>> GraphTypes.of(g).check(g.replace(edge_type=[4]))
-    Traceback (most recent call last):
-    graphtemper.errors.InputError: the graph has edges of type 4, which the source graph had ...
-    """
-
-    node: tuple[int, ...] = ()
-    edge: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, graph: Graph) -> GraphTypes:
-        """Return the types of a graph."""
-        return cls(_numbers(graph.node_type), _numbers(graph.edge_type))
-
-    def check(self, graph: Graph) -> None:
-        """Refuse a graph with a type that the source graph does not have.
-
-        A model may ignore such edges silently, or fail.
-        """
-        target = GraphTypes.of(graph)
-        for kind, known, given in zip(self._fields, self, target, strict=True):
-            new = sorted(set(given) - set(known))
-            if known and new:
-                raise InputError(
-                    f"the graph has {kind}s of type {new[0]}, which the source graph had not; "
-                    "build a card on a graph with this type, or leave it out."
-                )
-
-
-NO_TYPES = GraphTypes()
-"""The types of a graph without any."""
-
-
-def _numbers(types: NDArray[np.int64] | None) -> tuple[int, ...]:
-    return () if types is None else tuple(np.unique(types)[:MOST_TYPES].tolist())
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,8 +10,9 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.safe_reading import parse_json
-from graphtemper.card.data import MOST_TYPES, THIRDS, CardData, ClassProfile, GraphTypes
+from graphtemper.card.data import THIRDS, CardData, ClassProfile
 from graphtemper.card.fields import LARGEST, Field
+from graphtemper.card.graph_types import NO_TYPES, GraphTypes
 from graphtemper.card.natural_format import labelled_environments, write_labelled_environments
 from graphtemper.card.node_response import KINDS, NodeResponse
 from graphtemper.card.private_labels import MOST_EPSILON
@@ -52,7 +53,7 @@ def to_json(card: CardData) -> str:
         "num_nodes": card.num_nodes,
         "fingerprint": None if card.fingerprint is None else card.fingerprint.tolist(),
         "excluded": list(card.excluded),
-        **({"types": card.types._asdict()} if any(card.types) else {}),
+        **({} if card.types == NO_TYPES else {"types": card.types.to_dict()}),
         **({} if card.passes is None else {"passes": card.passes}),
         **({} if card.privacy is None else {"privacy": card.privacy}),
         "probe": {
@@ -139,18 +140,10 @@ def from_json(text: str, kind: type[Card]) -> Card:
         class_profile=_class_profile(root.get("class_profile"), classes, schema == SCHEMA),
         node_responses=_node_responses(root.get("node_response"), classes),
         natural=labelled_environments(root.get("natural"), _order(root["signals"]), _EVERY),
-        types=_types(root.get("types")),
+        types=GraphTypes.read(root.get("types")),
         passes=_optional_count(root, "passes", 10**12),
         privacy=None if spent is None else spent.number(1e-9, MOST_EPSILON),
     )
-
-
-def _types(field: Field | None) -> GraphTypes:
-    """Read the types of the source graph; without the field there are none."""
-    if field is None:
-        return GraphTypes()
-    numbers = (field[key].items(0, MOST_TYPES) for key in GraphTypes._fields)
-    return GraphTypes(*(tuple(item.count(0, 2**62) for item in items) for items in numbers))
 
 
 def at_file_precision(card: Card) -> Card:

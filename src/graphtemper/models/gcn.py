@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,8 +22,11 @@ from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models.first_layer import FirstLayerPasses
 from graphtemper.models.losses import named
-from graphtemper.models.predictor import check_one_node_type
+from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type
 from graphtemper.models.saved import check_fields, finite_array, save
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 FORMAT = "graphtemper.gcn/1"
 
@@ -68,6 +71,8 @@ class GCN(HasParameters):
     (300, 3)
     """
 
+    unread: ClassVar = BUNDLED_UNREAD
+
     def __init__(
         self,
         hidden: int = 32,
@@ -101,7 +106,7 @@ class GCN(HasParameters):
 
     def fit(
         self,
-        graph: Graph,
+        graph: Graph | Data,
         nodes: Nodes = None,
         val_nodes: Nodes = None,
         *,
@@ -116,7 +121,7 @@ class GCN(HasParameters):
         Parameters
         ----------
         graph
-            The labelled graph.
+            The labelled graph; a PyG ``Data`` is converted.
         nodes
             The nodes to train on, as a boolean mask or indices (default all labelled nodes).
         val_nodes
@@ -140,6 +145,7 @@ class GCN(HasParameters):
             check_integer(patience, "patience", 1)
             if val_nodes is None:
                 raise InputError("patience needs val_nodes=..., the nodes that it is measured on.")
+        graph = as_graph(graph)
         check_one_node_type(graph, "GCN")
         rows, labels = select_labelled(graph, nodes)
         if np.unique(labels).size < 2:
@@ -165,8 +171,9 @@ class GCN(HasParameters):
         self.best_epoch_ = trained.epoch
         return self
 
-    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+    def __call__(self, graph: Graph | Data) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
+        graph = as_graph(graph)
         projected = self._first_layer().project(graph.features)
         return self.finish(projected, operator(graph, "self-loop"))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,8 +23,11 @@ from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
 from graphtemper.graph.normalised import Operator
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.models.linear_passes import LinearPasses
-from graphtemper.models.predictor import check_one_node_type
+from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type
 from graphtemper.models.saved import check_fields, finite_array, save
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 FORMAT = "graphtemper.linear/1"
 # Far beyond the diameter of any graph in practice; a model holds one array per hop.
@@ -59,6 +62,8 @@ class LinearGNN(HasParameters):
     converged_ : bool
         Whether the solver reached ``tol`` within ``max_iter``.
     """
+
+    unread: ClassVar = BUNDLED_UNREAD
 
     def __init__(
         self,
@@ -112,14 +117,16 @@ class LinearGNN(HasParameters):
             return stacked.toarray() if 2 * stacked.nnz > np.prod(stacked.shape) else stacked
         return np.hstack(blocks).astype(np.float64)
 
-    def fit(self, graph: Graph, nodes: Nodes = None) -> LinearGNN:
+    def fit(self, graph: Graph | Data, nodes: Nodes = None) -> LinearGNN:
         """Fit on labelled nodes: a boolean mask or indices (default all labelled nodes).
 
-        Raises `InputError` if a node has no label or if only one class is present.
+        A PyG ``Data`` is converted. Raises `InputError` if a listed node has no label or if only
+        one class is present.
         """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
+        graph = as_graph(graph)
         check_one_node_type(graph, type(self).__name__)
         rows, labels = select_labelled(graph, nodes)
         present = np.unique(labels)
@@ -139,9 +146,9 @@ class LinearGNN(HasParameters):
         self.converged_ = bool(head.n_iter_.max() < self.max_iter)
         return self
 
-    def __call__(self, graph: Graph) -> NDArray[np.float32]:
+    def __call__(self, graph: Graph | Data) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
-        return self._linear().logits(graph)
+        return self._linear().logits(as_graph(graph))
 
     def fast_passes(self) -> LinearPasses | None:
         """Return the model's fast passes, or None for a subclass that overrides ``__call__``."""

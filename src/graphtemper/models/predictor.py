@@ -51,13 +51,15 @@ from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray, as_array
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features, read_only
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.pyg_conversion import is_pyg
+from graphtemper.graph.pyg_conversion import is_pyg, pyg_losses
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 
 Predictor = Callable[[Graph], Any]
+BUNDLED_UNREAD = ("edge_features", "edge_type", "node_type")
+"""What SIGN, SGC and GCN do not read."""
 _FINGERPRINT_NODES = 6
 
 
@@ -81,6 +83,13 @@ def predict(predictor: Predictor, graph: Graph) -> FloatArray:
     before = _contents(graph)
     try:
         output = predictor(graph)
+    except AttributeError as error:
+        if error.obj is not graph:
+            raise
+        raise InputError(
+            f"the model gets a graphtemper.Graph, which has no {error.name!r}; for a PyG module, "
+            "pass graphtemper.pyg.predictor(net) or predictor(net, adapter=...)."
+        ) from error
     except ValueError as error:
         if "read-only" not in str(error):
             raise
@@ -193,12 +202,12 @@ def probe_graph(num_features: int) -> Graph:
     return Graph(features=features, edges=np.column_stack([steps, steps + 1]))
 
 
-def as_graph(source: Graph | Data, predictor: object = None) -> Graph:
+def as_graph(
+    source: Graph | Data, predictor: object = None, accept: Callable[[Graph], None] | None = None
+) -> Graph:
     """Return ``source`` itself if it is a `Graph`, and convert it if it is a PyG ``Data``.
 
-    A predictor with a method ``check`` (`graphtemper.pyg.Predictor`) compares its logits on the
-    graph with those of its module on the ``Data``, so fields that the module does not read are
-    dropped. Without that method, a ``Data`` that a `Graph` cannot hold is refused.
+    See `graph_and_logits`.
 
     Examples
     --------
@@ -210,6 +219,24 @@ def as_graph(source: Graph | Data, predictor: object = None) -> Graph:
     Traceback (most recent call last):
     graphtemper.errors.InputError: the graph must be a Graph or a PyG Data, not str; ...
     """
+    return graph_and_logits(source, predictor, accept)[0]
+
+
+def graph_and_logits(
+    source: Graph | Data,
+    predictor: object = None,
+    accept: Callable[[Graph], None] | None = None,
+    *,
+    known: bool = False,
+) -> tuple[Graph, Any]:
+    """Return a graph, converted if it is a PyG ``Data``, and logits that were made to check it.
+
+    A predictor with a method ``check`` (`graphtemper.pyg.Predictor`) compares its logits on the
+    graph with those of its module on the ``Data``, so fields that the module does not read are
+    dropped. Without that method, a ``Data`` that a `Graph` cannot hold is refused. The graph is
+    shown to ``accept`` before a model runs on it. If the model's logits are ``known``, nothing is
+    run, because they are compared with those of the graph later.
+    """
     if any(base.__module__.startswith("torch.nn.") for base in type(predictor).__mro__):
         raise InputError(
             f"{type(predictor).__name__} is a torch module; wrap it with "
@@ -217,18 +244,22 @@ def as_graph(source: Graph | Data, predictor: object = None) -> Graph:
         )
     if isinstance(predictor, str | os.PathLike):
         raise InputError("the model is a path; graphtemper.models.load(path) reads a saved one.")
+    accept = accept or (lambda graph: None)
     if isinstance(source, Graph):
-        return source
+        accept(source)
+        return source, None
     if not is_pyg(source):
         path = isinstance(source, str | os.PathLike)
         advice = "Graph.load(path) reads a file" if path else "the model comes before the graph"
         kind = type(source).__name__
         raise InputError(f"the graph must be a Graph or a PyG Data, not {kind}; {advice}.")
     check = getattr(predictor, "check", None)
-    if not callable(check):
-        return Graph.from_pyg(source)
-    graph: Graph = check(source).graph
-    return graph
+    graph = Graph.from_pyg(source, drop=pyg_losses(source) if callable(check) else ())
+    accept(graph)
+    if not callable(check) or known:
+        return graph, None
+    agreement = check(source)
+    return agreement.graph, agreement.logits
 
 
 Rows = NDArray[np.int64] | None

@@ -159,7 +159,7 @@ def check_model(predictor: Predictor, card: SourceCard) -> None:
     graphtemper.errors.InputError: the model answers a test graph differently from the model the \
 card was made for; build a card for this one.
     """
-    card.check(predictor, card)  # the columns are those of the card
+    card.check_model(predictor)
 
 
 Item = TypeVar("Item", Snapshot, LogitSnapshot)

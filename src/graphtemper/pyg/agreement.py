@@ -38,12 +38,15 @@ class Agreement:
         Fraction of nodes with equal predictions.
     largest_difference : float
         Largest difference between two logits.
+    logits : (N, K) array
+        The logits of the wrapped module on the graph.
     """
 
     graph: Graph = field(repr=False)
     dropped: tuple[str, ...]
     equal_predictions: float
     largest_difference: float
+    logits: Logits = field(repr=False)
 
 
 def tolerance(dtype: torch.dtype) -> float:

@@ -110,6 +110,35 @@ def optional_fields(module: torch.nn.Module) -> tuple[str, ...]:
     )
 
 
+# The roles of arguments that a field of a graph fills; one attribute per edge may be a weight.
+_FILLS = {
+    "edge_weight": {"edge_weight", "edge_weight_dict", "adj_t"},
+    "edge_features": {"edge_attr", "edge_attr_dict", "edge_weight", "edge_weight_dict"},
+    "edge_type": {"edge_type", "edge_index_dict"},
+    "node_type": {"node_type", "x_dict"},
+}
+
+
+def unread(module: torch.nn.Module, passed: tuple[Argument, ...]) -> tuple[str, ...]:
+    """Return the optional fields of a graph that no argument of ``forward`` takes.
+
+    Nothing is known of a module that gets a whole ``Data``, or of an adapter.
+
+    Examples
+    --------
+    >>> from torch_geometric.nn import GCNConv
+    >>> unread(GCNConv(4, 2), arguments(GCNConv(4, 2)))
+    ('edge_type', 'node_type')
+    """
+    roles = {argument.role for argument in passed}
+    if not roles or "data" in roles or _made_hetero(module):
+        return ()
+    roles |= {ROLE_OF.get(name, "") for name in optional_fields(module)}
+    for role in ("edge_weight", "edge_attr"):  # PyG's models take both, and say what they use
+        roles -= {role} if getattr(module, f"supports_{role}", True) is False else set()
+    return tuple(field for field, fills in _FILLS.items() if not fills & roles)
+
+
 def needs(module: torch.nn.Module, passed: tuple[Argument, ...], adapter: object) -> Needs:
     """Return what a module must get next to features and edges.
 

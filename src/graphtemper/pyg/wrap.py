@@ -30,7 +30,7 @@ from graphtemper.pyg.deferred import DeferredReader, LinearMaps, MakeInputs, fin
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.inputs import Inputs, from_data, from_graph
 from graphtemper.pyg.returns import Returns, as_logits, check_binary, checked_output
-from graphtemper.pyg.signature import Argument, Needs, arguments, needs, optional_fields
+from graphtemper.pyg.signature import Argument, Needs, arguments, needs, optional_fields, unread
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, HeteroData
@@ -110,8 +110,11 @@ class Predictor:
 
     def __post_init__(self) -> None:
         if not isinstance(self.module, torch.nn.Module):
-            kind = type(self.module).__name__
-            raise InputError(f"predictor wraps a torch.nn.Module, not {kind}.")
+            kind = "a class" if isinstance(self.module, type) else type(self.module).__name__
+            raise InputError(
+                f"predictor wraps a torch.nn.Module, not {kind}; pass the module, and "
+                "adapter=lambda module, data: ... if it is called in a way of its own."
+            )
         if self.returns not in get_args(Returns):
             listed = ", ".join(get_args(Returns))
             raise InputError(f"returns must be one of {listed}, not {self.returns!r}.")
@@ -121,6 +124,11 @@ class Predictor:
         object.__setattr__(self, "arguments", passed)
         object.__setattr__(self, "needs", needs(self.module, passed, self.adapter))
         object.__setattr__(self, "maps", LinearMaps(self.module))
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The optional fields of a graph that the module does not get."""
+        return unread(self.module, self.arguments)
 
     @property
     def __name__(self) -> str:
@@ -234,7 +242,7 @@ class Predictor:
             problem = f"it fails on a Graph of the data ({error.__cause__})"
         else:
             if not differs(own, wrapped, relative):
-                return Agreement(graph, pyg_losses(data), *compare(own, wrapped))
+                return Agreement(graph, pyg_losses(data), *compare(own, wrapped), wrapped)
             problem = in_words(own, wrapped)
         # With logits from elsewhere, how the module is called on the data is not known.
         reads = inputs_read(run, data, relative) if logits is None else []

@@ -309,8 +309,8 @@ def _below_chance(accuracy: float, num_classes: int) -> Reason | None:
     if accuracy > 1.0 / num_classes:
         return None
     text = (
-        f"accuracy {accuracy:.4g} is not above 1/K = {1.0 / num_classes:.4g}, so the logits say "
-        "next to nothing about the classes."
+        f"an accuracy of {accuracy:.1%} is not above that of guessing among {num_classes} classes, "
+        f"{1.0 / num_classes:.1%}, so the logits say next to nothing about the classes."
     )
     return Reason(ReasonCode.BELOW_CHANCE, text)
 

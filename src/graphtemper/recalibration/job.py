@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -23,9 +25,14 @@ from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.errors import GraphTemperWarning, InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, as_graph, checked_logits, declared_passes
+from graphtemper.models.predictor import (
+    Predictor,
+    checked_logits,
+    declared_passes,
+    graph_and_logits,
+)
 from graphtemper.recalibration import answer as answers
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import Answer
@@ -296,12 +303,19 @@ def recalibrate(
     if objective not in get_args(Objective):
         known = " or ".join(map(repr, get_args(Objective)))
         raise InputError(f"objective must be {known}, not {objective!r:.60}.")
+    if (labels is None or not len(labels)) and (plan is not None or objective != "balanced"):
+        text = "plan and objective have no effect without labels; pass labels={node: class}."
+        warnings.warn(text, GraphTemperWarning, stacklevel=3)  # one more for the decorator
     check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
-    graph = as_graph(graph, predictor)
-    card.check(predictor, graph)
+    graph, made = graph_and_logits(
+        graph, predictor, partial(card.check_graph, predictor), known=logits is not None
+    )
+    card.check_model(predictor)
     if logits is not None and not callable(predictor):
         raise InputError("logits are given twice; pass the model first, or the logits alone.")
-    observation = Observation(predictor, graph, nodes, seed=seed, logits=logits)
+    observation = Observation(
+        predictor, graph, nodes, seed=seed, logits=made if logits is None else logits
+    )
     observation = observation.at(card.temperature)
     with _memory(predictor):
         sample, ran = (None, []) if logits is None else _sampled(observation, per_node)

@@ -1,0 +1,158 @@
+"""What a source graph holds next to features and edges, which a target is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper.card.fields import Field
+from graphtemper.errors import InputError
+
+MOST_TYPES = 10_000
+"""Types that a card lists."""
+
+
+OPTIONAL_FIELDS = ("edge_weight", "edge_features", "edge_type", "node_type")
+"""What a graph may hold for a model next to features and edges."""
+
+
+def unread_fields(predictor: object) -> tuple[str, ...]:
+    """Return the optional fields of a graph that a model is known not to read.
+
+    A model says it in an attribute ``unread``. Logits read nothing.
+
+    Examples
+    --------
+    >>> unread_fields(lambda graph: graph.features), unread_fields([[0.5, 1.0]])[:1]
+    ((), ('edge_weight',))
+    """
+    return tuple(getattr(predictor, "unread", ())) if callable(predictor) else OPTIONAL_FIELDS
+
+
+class GraphTypes(NamedTuple):
+    """What a source graph holds next to features and edges; empty if it is plain.
+
+    Attributes
+    ----------
+    node, edge
+        Numbers of the types that occur, ascending.
+    node_names, edge_names
+        Names of the types, if they have any.
+    edge_weight
+        Whether edges have weights.
+    edge_features
+        Shape of the attributes of one edge, () for a number and (D,) for a row; None without.
+
+    Examples
+    --------
+    >>> from graphtemper import Graph
+    >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]], edge_type=[3])
+    >>> GraphTypes.of(g).edge
+    (3,)
+    >>> GraphTypes.of(g).check(g.replace(edge_type=[4]))
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the graph has edges of type 4, which the source graph had ...
+    >>> GraphTypes.of(g).check(g.replace(edge_type=None))
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the source graph had edge_type but this graph has none; set ...
+    """
+
+    node: tuple[int, ...] = ()
+    edge: tuple[int, ...] = ()
+    node_names: tuple[str, ...] = ()
+    edge_names: tuple[str, ...] = ()
+    edge_weight: bool = False
+    edge_features: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, graph: object) -> GraphTypes:
+        """Return what a graph holds; a graph on disk holds none of this."""
+        values = getattr(graph, "edge_features", None)
+        return cls(
+            _numbers(getattr(graph, "node_type", None)),
+            _numbers(getattr(graph, "edge_type", None)),
+            tuple(getattr(graph, "node_type_names", None) or ()),
+            tuple(getattr(graph, "edge_type_names", None) or ()),
+            getattr(graph, "edge_weight", None) is not None,
+            None if values is None else tuple(values.shape[1:]),
+        )
+
+    @classmethod
+    def read(cls, field: Field | None) -> GraphTypes:
+        """Read the field of a card; a card of a plain graph has none."""
+        if field is None:
+            return cls()
+        node, edge = (field[key].items(0, MOST_TYPES) for key in ("node", "edge"))
+        names = [field.get(key) for key in ("node_names", "edge_names")]
+        listed = [[] if item is None else item.items(0, MOST_TYPES) for item in names]
+        weight, shape = field.get("edge_weight"), field.get("edge_features")
+        return cls(
+            tuple(item.count(0, 2**62) for item in node),
+            tuple(item.count(0, 2**62) for item in edge),
+            tuple(item.text() for item in listed[0]),
+            tuple(item.text() for item in listed[1]),
+            weight is not None and weight.count(0, 1) == 1,
+            None if shape is None else tuple(item.count(0, 10**6) for item in shape.items(0, 1)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the field of a card."""
+        stored: dict[str, Any] = {"node": self.node, "edge": self.edge}
+        stored |= {"node_names": self.node_names} if self.node_names else {}
+        stored |= {"edge_names": self.edge_names} if self.edge_names else {}
+        stored |= {"edge_weight": 1} if self.edge_weight else {}
+        stored |= {} if self.edge_features is None else {"edge_features": self.edge_features}
+        return stored
+
+    def check(self, graph: object, unread: Collection[str] = ()) -> None:
+        """Refuse a graph that lacks what the source graph has, or has types that it has not.
+
+        A model may ignore such edges silently, read ones for weights, or fail. What it is known
+        not to read, ``unread``, may be missing.
+        """
+        target = GraphTypes.of(graph)
+        held = {
+            "edge_weight": (self.edge_weight, target.edge_weight),
+            "edge_features": (self.edge_features is not None, target.edge_features is not None),
+            "edge_type": (bool(self.edge), getattr(graph, "edge_type", None) is not None),
+            "node_type": (bool(self.node), getattr(graph, "node_type", None) is not None),
+        }
+        for field, (had, has) in held.items():
+            if had and not has and field not in unread:
+                alike = "ones if its edges are alike" if field == "edge_weight" else "any values"
+                also = "or the model does" if field == "edge_weight" else "if the model does"
+                raise InputError(
+                    f"the source graph had {field} but this graph has none; set it, to {alike} "
+                    f"{also} not read it."
+                )
+        if None not in (self.edge_features, target.edge_features) and (
+            self.edge_features != target.edge_features and "edge_features" not in unread
+        ):
+            raise InputError(
+                f"an edge has edge_features of shape {target.edge_features} but had "
+                f"{self.edge_features} at the source; use those that the model was trained on."
+            )
+        self._check_types("node", target)
+        self._check_types("edge", target)
+
+    def _check_types(self, kind: str, target: GraphTypes) -> None:
+        known, given = (getattr(types, f"{kind}_names") for types in (self, target))
+        if not (known and given):
+            known, given = (getattr(types, kind) for types in (self, target))
+        new = sorted(set(given) - set(known))
+        if known and new:
+            raise InputError(
+                f"the graph has {kind}s of type {new[0]}, which the source graph had not; "
+                "build a card on a graph with this type, or leave it out."
+            )
+
+
+NO_TYPES = GraphTypes()
+"""The types of a graph without any."""
+
+
+def _numbers(types: NDArray[np.int64] | None) -> tuple[int, ...]:
+    return () if types is None else tuple(np.unique(types)[:MOST_TYPES].tolist())

@@ -1,0 +1,113 @@
+"""Cards of graphs with weights, attributes and types: stored, and compared with the target's."""
+
+import numpy as np
+import pytest
+from tests.helpers import FEW_SHIFTS
+
+from graphtemper import Graph, SourceCard, csbm, recalibrate
+from graphtemper.card.fields import Field
+from graphtemper.card.graph_types import NO_TYPES, GraphTypes
+from graphtemper.errors import FileError, InputError
+from graphtemper.models import SIGN
+
+
+@pytest.fixture(scope="module")
+def typed():
+    graph = csbm.sample(200, degree=6, homophily=0.9, snr=1.0, num_features=4, seed=0)
+    return graph.replace(edge_type=np.arange(graph.num_edges) % 2)
+
+
+def test_a_type_that_the_source_does_not_have_is_refused(typed, tmp_path):
+    model = SIGN(hops=1).fit(typed, range(100))
+    card = SourceCard.build(model, typed, range(100, 200), compositions=0, shifts=FEW_SHIFTS)
+    path = tmp_path / "card.json"
+    card.save(path)
+    loaded = SourceCard.load(path)
+    assert loaded.types.edge == (0, 1)
+    assert recalibrate(model, typed, loaded, range(50)).probabilities.shape == (50, 2)
+    with pytest.raises(InputError, match="edges of type 7, which the source graph had not"):
+        recalibrate(model, typed.replace(edge_type=np.full(typed.num_edges, 7)), loaded)
+    path.write_text(path.read_text().replace('"edge":[0,1]', '"edge":[0,-1]'))
+    with pytest.raises(FileError, match=r"types|checksum"):
+        SourceCard.load(path)
+
+
+def test_bundled_models_refuse_a_target_type(typed):
+    several = typed.replace(node_type=np.arange(200) % 2, target_type=0)
+    with pytest.raises(InputError, match="SIGN is for graphs with one type of nodes"):
+        SIGN().fit(several)
+
+
+def small(**fields):
+    return Graph(features=np.eye(3), edges=[[0, 1], [1, 2]], **fields)
+
+
+HELD = {
+    "edge_weight": [1.0, 2.0],
+    "edge_features": np.ones((2, 3)),
+    "edge_type": [0, 1],
+    "node_type": [0, 1, 1],
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_target_must_have_what_the_source_had_unless_it_is_not_read(name):
+    source, plain = small(**HELD), small()
+    types = GraphTypes.of(source)
+    types.check(source)
+    without = source.replace(**{name: None})
+    with pytest.raises(InputError, match=f"the source graph had {name} but this graph has none"):
+        types.check(without)
+    types.check(without, unread=(name,))
+    GraphTypes.of(without).check(source)
+    GraphTypes.of(plain).check(source)
+    with pytest.raises(InputError, match="but this graph has none"):
+        types.check(object())  # a graph on disk holds features and edges only
+
+
+def test_attributes_of_another_shape_are_refused():
+    types = GraphTypes.of(small(edge_features=np.ones((2, 3))))
+    for other in (np.ones((2, 4)), np.ones(2)):
+        with pytest.raises(InputError, match=r"but had \(3,\) at the source"):
+            types.check(small(edge_features=other))
+        types.check(small(edge_features=other), unread=("edge_features",))
+
+
+def test_named_types_are_compared_by_name():
+    arcs = {"edges": [[0, 1], [1, 0]], "directed": True}
+    kinds = {"node_type": [0, 1], "edge_type": [0, 1], "node_type_names": ["a", "b"]}
+    names = ["a__to__b", "b__to__a"]
+    source = Graph(features=np.eye(2), edge_type_names=names, **arcs, **kinds)
+    types = GraphTypes.of(source)
+    types.check(source.replace(edge_type_names=names[::-1], edges=[[1, 0], [0, 1]]))
+    with pytest.raises(InputError, match="edges of type b__by__a, which the source graph had not"):
+        types.check(source.replace(edge_type_names=["a__to__b", "b__by__a"]))
+
+
+def test_a_card_keeps_what_the_source_had():
+    several = {"node_type_names": ["a", "b"], "edge_type_names": ["x", "y"]}
+    for graph in (small(), small(**HELD), small(**HELD, **several), small(edge_features=[0, 1])):
+        types = GraphTypes.of(graph)
+        stored = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in types.to_dict().items()
+        }
+        assert GraphTypes.read(Field("types", stored)) == types
+    # Cards of earlier versions have numbers of types alone.
+    assert GraphTypes.read(None) == NO_TYPES
+    assert GraphTypes.read(Field("types", {"node": [], "edge": [2]})) == GraphTypes(edge=(2,))
+
+
+def test_missing_weights_are_refused_before_they_are_read(typed, tmp_path):
+    weighted = typed.replace(edge_weight=np.linspace(0.5, 2.0, typed.num_edges))
+    model = SIGN(hops=1).fit(weighted, range(100))
+    built = SourceCard.build(model, weighted, range(100, 200), compositions=0, shifts=FEW_SHIFTS)
+    built.save(tmp_path / "card.json")
+    card = SourceCard.load(tmp_path / "card.json")
+    with pytest.raises(InputError, match="had edge_weight but this graph has none"):
+        recalibrate(model, typed, card)
+    with pytest.raises(InputError, match="had edge_weight but this graph has none"):
+        card.learn(model, typed)
+    # SIGN does not read types, and logits read nothing.
+    recalibrate(model, weighted.replace(edge_type=None), card)
+    recalibrate(model(weighted), typed.replace(edge_type=None), card)
