@@ -1,8 +1,10 @@
 """What a card and a recalibration of PyG modules cost, next to one forward pass of the module.
 
 Run ``python -m benchmarks.modules`` for all rows, or ``python -m benchmarks.modules twitch_de GCN``
-for one; ``million`` is a drawn graph whose logits are given, so that the module runs on a sample.
-Seconds are those of the processor, over all threads. Rows are kept in docs/results/modules.json.
+for one; ``million`` is a drawn graph whose logits are given, so that the module runs on a sample,
+``sample`` compares such samples with passes over all nodes, and ``shards SAGE`` runs a module on
+neighbourhoods that are read from shards. Seconds are those of the processor, over all threads. Rows
+are kept in docs/results/modules.json.
 """
 
 from __future__ import annotations
@@ -11,20 +13,30 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.throughput import measured
 from benchmarks.timing import ROOT
 
 from graphtemper import Graph, SourceCard, csbm, datasets, recalibrate, shifts
+from graphtemper._core.numerics import to_share
+from graphtemper.card import sampled
+from graphtemper.card.reading import Reading
 from graphtemper.graph.operators import multiply, operator
+from graphtemper.scale import ShardedRecalibration, convert_graph, recalibrate_shards
+from graphtemper.signals import receptive_field
+from graphtemper.signals.observation import Observation
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.trials.budgets import trained
 
 FILE = ROOT / "docs" / "results" / "modules.json"
 CASES = [(name, kind) for name in ("pubmed", "twitch_de") for kind in ("GCN", "GAT", "SAGE")]
+SHARDED = [("shards", kind) for kind in ("GCN", "GAT", "SAGE")]
 _COLUMNS, _CLASSES = 100, 5
 _PAGE = """# What a card of a module costs
 
@@ -37,6 +49,29 @@ drew the graph and made the logits. Beside other work seconds are longer; ratios
 
 | graph | module | pass, s | card, s | ratio | passes | recalibrate, s | ratio | passes | peak, GB |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+"""
+_SAMPLE = """
+## A sample and all nodes
+
+{nodes:,} nodes of degree {degree}, 100 columns, GraphSAGE: the accuracy of {count} drawn targets,
+from perturbed passes over all nodes and from a sample with given logits. *z* is their difference in
+log-odds over the standard error that is stated for the sample; its root mean square is {rms:.2f}.
+The difference is at most {share:.0f} % of the width of the 90 % interval.
+
+| target | all nodes | sample | z | sampled nodes | all nodes, s | sample, s |
+| ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+"""
+_SHARDS = """
+## Modules on shards
+
+Graphs of degree {degree} with 100 columns in {shards} shards, larger than what is run in one pass:
+`recalibrate_shards` computes the logits of all nodes on exact neighbourhoods, and its evidence on a
+sample. *Passes* is all of the work relative to one pass over the graph; memory is what the process
+held of its own. Neighbourhoods grow with the degree to the power of the layers, and with them the
+passes; with `logits=` only the sample remains.
+
+| module | nodes | edges | CPU, s | nodes per CPU second | passes | memory, GB |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 
 
@@ -88,6 +123,65 @@ def on_a_sample(
     }
 
 
+def sample_and_all(
+    num_nodes: int = 120_000, degree: int = 6, at_source: int = 3000, seeds: int = 8, **options: Any
+) -> dict[str, Any]:
+    """Return answers from samples next to those from passes over all nodes, for several targets."""
+    source, part = _drawn(at_source, 1, degree), at_source // 3
+    model = trained("PyG-SAGE", source, np.arange(part), 0)
+    card = SourceCard.build(model, source, range(part, at_source), progress=False, **options)
+    rows = []
+    for seed in range(seeds):
+        graph = _drawn(num_nodes, 10 + seed, degree, homophily=0.4 + 0.4 * seed / seeds)
+        graph = graph.replace(labels=None)
+        logits = model(graph)
+        one, other = (
+            Observation(model, graph, seed=seed, logits=logits).at(card.temperature)
+            for _ in range(2)
+        )
+        all_seconds, whole = seconds(partial(card.read, one))
+        few_seconds, (nodes, few) = seconds(partial(_read_sample, card, other))
+        gap = few.prior.centre - whole.prior.centre
+        row = {"all": to_share(whole.prior.centre), "sample": to_share(few.prior.centre)}
+        row |= {"z": gap / few.sampled**0.5, "of_interval": abs(gap) / few.prior.deviation / 3.29}
+        row |= {"nodes": nodes, "all_seconds": all_seconds, "sample_seconds": few_seconds}
+        rows.append(row)
+    return {"graph": "sample", "module": "SAGE", "nodes": num_nodes, "degree": degree, "rows": rows}
+
+
+def _read_sample(card: SourceCard, seen: Observation) -> tuple[int, Reading]:
+    sample = receptive_field.draw(seen)
+    if sample is None:
+        raise ValueError("the graph is too small for a sample")
+    return sample.nodes.size, sampled.read(card, seen, sample)
+
+
+def on_shards(
+    kind: str, num_nodes: int = 450_000, degree: int = 6, shards: int = 8, at_source: int = 900
+) -> dict[str, Any]:
+    """Return the row of a module on a graph in shards, with logits computed on neighbourhoods."""
+    source, part = _drawn(at_source, 1, degree), at_source // 3
+    model = trained(f"PyG-{kind}", source, np.arange(part), 0)
+    few = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,)}
+    card = SourceCard.build(
+        model, source, range(part, at_source), shifts=few, compositions=0, progress=False
+    )
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        graph = convert_graph(
+            _drawn(num_nodes, 2, degree, homophily=0.5),
+            folder / "graph",
+            rows_per_shard=-(-num_nodes // shards),
+        )
+        answers: list[ShardedRecalibration] = []
+        cost = measured(
+            lambda: answers.append(recalibrate_shards(model, graph, card, folder / "out")), folder
+        )
+    row = {"graph": "shards", "module": kind, "nodes": num_nodes, "edges": graph.num_edges}
+    row |= {"degree": degree, "shards": shards, "passes": answers[0].passes}
+    return row | {"cpu": cost["cpu_seconds"], "memory": cost["memory_bytes"] / 1e9}
+
+
 def layer_by_layer(net: torch.nn.Module, graph: Graph) -> np.ndarray:
     """Return the logits of a GraphSAGE, as a pipeline for large graphs makes them."""
     mean, values = operator(graph, "mean"), graph.features
@@ -109,6 +203,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     """Return the page."""
     lines = []
     for row in rows:
+        if row["graph"] in ("sample", "shards"):
+            continue
         one, cells = row["pass"], [row["graph"], row["module"], f"{row['pass']:.3g}"]
         for what, passes in (("card", "card_passes"), ("recalibrate", "passes")):
             value = row[what]
@@ -118,7 +214,40 @@ def markdown(rows: list[dict[str, Any]]) -> str:
             cells += numbers
         cells.append(f"{row['peak']:.1f}" if row.get("peak") else "")
         lines.append(f"| {' | '.join(cells)} |")
-    return _PAGE + "\n".join(lines) + "\n"
+    page = _PAGE + "\n".join(lines) + "\n"
+    for row in rows:
+        if row["graph"] == "sample":
+            page += _sample_section(row)
+    shards = [row for row in rows if row["graph"] == "shards"]
+    return page + _shard_section(shards) if shards else page
+
+
+def _sample_section(row: dict[str, Any]) -> str:
+    found = row["rows"]
+    rms = float(np.sqrt(np.mean([item["z"] ** 2 for item in found])))
+    head = _SAMPLE.format(
+        nodes=row["nodes"],
+        degree=row["degree"],
+        count=len(found),
+        rms=rms,
+        share=100 * max(item["of_interval"] for item in found),
+    )
+    lines = (
+        f"| {number} | {item['all']:.3f} | {item['sample']:.3f} | {item['z']:.1f} | "
+        f"{item['nodes']:,} | {item['all_seconds']:.1f} | {item['sample_seconds']:.1f} |"
+        for number, item in enumerate(found, 1)
+    )
+    return head + "\n".join(lines) + "\n"
+
+
+def _shard_section(rows: list[dict[str, Any]]) -> str:
+    lines = (
+        f"| {row['module']} | {row['nodes']:,} | {row['edges']:,} | {row['cpu']:.1f} | "
+        f"{row['nodes'] / row['cpu']:,.0f} | {row['passes']} | {row['memory']:.1f} |"
+        for row in rows
+    )
+    head = _SHARDS.format(degree=rows[0]["degree"], shards=rows[0]["shards"])
+    return head + "\n".join(lines) + "\n"
 
 
 def write(rows: list[dict[str, Any]], path: Path = FILE) -> None:
@@ -133,9 +262,14 @@ def write(rows: list[dict[str, Any]], path: Path = FILE) -> None:
 def main(arguments: list[str]) -> None:
     """Measure one case or all, each row written as soon as it is known."""
     torch.set_num_threads(1)
-    cases = [tuple(arguments)] if arguments else [*CASES, ("million",)]
+    cases = [tuple(arguments)] if arguments else [*CASES, ("million",), ("sample",), *SHARDED]
     for case in cases:
-        write([on_a_sample() if case == ("million",) else measure(*case)])
+        if case[0] == "shards":
+            row = on_shards(case[1])
+        else:
+            drawn = {("million",): on_a_sample, ("sample",): sample_and_all}
+            row = drawn[case]() if case in drawn else measure(*case)
+        write([row])
 
 
 if __name__ == "__main__":

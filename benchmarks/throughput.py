@@ -1,10 +1,11 @@
 """What sharded recalibration costs: time, memory and disk, and what that means for larger graphs.
 
-    python benchmarks/throughput.py [--nodes N ...] [--json FILE] [--folder DIR]
+    python benchmarks/throughput.py [--nodes N ...] [--dask] [--json FILE] [--folder DIR]
 
-Each size runs in a process of its own, on shards, one task after the other. CPU seconds are those
-of the process with all its threads; they vary less than wall-clock time on a machine with other
-work. Memory is what the process held of its own, without pages of files that it only mapped.
+Each size runs in a process of its own, on shards, one task after the other; with ``--dask`` also on
+a cluster of one worker, whose CPU time and memory are added to those of the process. CPU seconds
+are those of all threads; they vary less than wall-clock time on a machine with other work. Memory
+is what was held without pages of files that are only mapped. Sizes in a file of results are kept.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from graphtemper.scale import ShardedGraph, convert_tables, recalibrate_logits, 
 
 DEGREE, COLUMNS, CLASSES, SHARDS = 20, 100, 10, 8
 SIZES = (250_000, 1_000_000)
+ON_DASK = "recalibrate on Dask"
 BILLION = {"nodes": 100_000_000, "edges": 1_000_000_000}
 
 
@@ -66,7 +68,7 @@ def measured(job: Callable[[], Any], folder: Path) -> dict[str, Any]:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = time.perf_counter(), _cpu_seconds()
     try:
         job()
     finally:
@@ -74,10 +76,16 @@ def measured(job: Callable[[], Any], folder: Path) -> dict[str, Any]:
         watcher.join()
     return {
         "wall_seconds": round(time.perf_counter() - wall, 2),
-        "cpu_seconds": round(time.process_time() - cpu, 2),
+        "cpu_seconds": round(_cpu_seconds() - cpu, 2),
         "temporary_bytes": max(disk),
         "memory_bytes": max(memory),
     }
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def on_disk(folder: Path, *, hidden: bool = False) -> int:
@@ -93,7 +101,7 @@ def on_disk(folder: Path, *, hidden: bool = False) -> int:
     return total
 
 
-def one_size(folder: Path, num_nodes: int) -> dict[str, Any]:
+def one_size(folder: Path, num_nodes: int, dask: bool) -> dict[str, Any]:
     """Convert, recalibrate, recalibrate the logits alone; all from files."""
     from graphtemper.models import load
 
@@ -110,6 +118,8 @@ def one_size(folder: Path, num_nodes: int) -> dict[str, Any]:
             folder / "logits", card, folder / "answer-logits"
         ),
     }
+    if dask:
+        jobs[ON_DASK] = lambda: _on_dask(model, card, folder)
     found: dict[str, Any] = {}
     for name, job in jobs.items():
         if name == "recalibrate logits":
@@ -125,6 +135,19 @@ def one_size(folder: Path, num_nodes: int) -> dict[str, Any]:
     }
 
 
+def _on_dask(model: SIGN, card: SourceCard, folder: Path) -> None:
+    from distributed import Client, LocalCluster
+
+    from graphtemper.scale import OnDask
+
+    graph = ShardedGraph.open(folder / "graph")
+    with (
+        LocalCluster(1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        recalibrate_shards(model, graph, card, folder / "answer-dask", engine=OnDask(client))
+
+
 def _write_logits(folder: Path, num_nodes: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -138,9 +161,20 @@ def _write_logits(folder: Path, num_nodes: int) -> None:
 
 
 def own_memory() -> int:
-    """Return the resident bytes of this process that belong to no file."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+    """Return the resident bytes of this process and its children that belong to no file."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    children = [name for task in tasks for name in _text(task).split()]
+    found = [_text(Path("/proc", name, "status")).splitlines() for name in ("self", *children)]
+    held = (line.split()[1] for lines in found for line in lines if line.startswith("RssAnon"))
+    return sum(int(kilobytes) * 1024 for kilobytes in held)
+
+
+def _text(path: Path) -> str:
+    """Return a file of the kernel; nothing if its process or thread has ended."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def billion(row: dict[str, Any]) -> dict[str, Any]:
@@ -204,6 +238,7 @@ def _size(count: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--dask", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
@@ -213,18 +248,23 @@ def main() -> None:
         prepare(arguments.prepare, arguments.nodes[0])
         return
     if arguments.one is not None:
-        print(json.dumps(one_size(arguments.one, arguments.nodes[0])))
+        print(json.dumps(one_size(arguments.one, arguments.nodes[0], arguments.dask)))
         return
-    sizes = []
+    sizes = {}
+    if arguments.json is not None and arguments.json.exists():
+        sizes = {row["nodes"]: row for row in json.loads(arguments.json.read_text())["sizes"]}
     for num_nodes in arguments.nodes:
         folder = Path(tempfile.mkdtemp(dir=arguments.folder, prefix="throughput-"))
         try:
             command = [sys.executable, __file__, "--nodes", str(num_nodes)]
             subprocess.run([*command, "--prepare", str(folder)], check=True)
             text = subprocess.run(
-                [*command, "--one", str(folder)], check=True, stdout=subprocess.PIPE, text=True
+                [*command, *["--dask"] * arguments.dask, "--one", str(folder)],
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
             ).stdout
-            sizes.append(json.loads(text))
+            sizes[num_nodes] = json.loads(text)
         finally:
             shutil.rmtree(folder)
     setting = {
@@ -234,8 +274,9 @@ def main() -> None:
         "shards": SHARDS,
         "hops": 2,
     }
-    facts = {"setting": setting, "cores": os.cpu_count(), "sizes": sizes}
-    facts["billion"] = billion(sizes[-1])
+    listed = [sizes[key] for key in sorted(sizes)]
+    facts = {"setting": setting, "cores": os.cpu_count(), "sizes": listed}
+    facts["billion"] = billion(listed[-1])
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
     print(markdown(facts))

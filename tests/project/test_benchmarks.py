@@ -91,6 +91,8 @@ def test_small_modules_and_a_sample(tmp_path, monkeypatch):
     assert large["sampled"]
     low, value, high = large["accuracy"]
     assert 0.0 <= low < value < high <= 1.0
+    both = modules.sample_and_all(num_nodes=6000, degree=4, at_source=300, seeds=2, **few)
+    assert all(np.isfinite(item["z"]) and item["nodes"] == 60 for item in both["rows"])
     left = json.loads(modules.FILE.read_text("utf-8"))
     assert modules.FILE.with_suffix(".md").read_text("utf-8") == modules.markdown(left)
     modules.write([row], tmp_path / "modules.json")
@@ -98,6 +100,12 @@ def test_small_modules_and_a_sample(tmp_path, monkeypatch):
     page = (tmp_path / "modules.md").read_text("utf-8")
     assert page == modules.markdown([row, large])
     assert page.count("| drawn | GCN |") == page.count("| million | SAGE |") == 1
+    pytest.importorskip("pyarrow")
+    sharded = modules.on_shards("SAGE", num_nodes=3000, degree=2, shards=2, at_source=300)
+    modules.write([both, sharded], tmp_path / "modules.json")
+    page = (tmp_path / "modules.md").read_text("utf-8")
+    assert "6,000 nodes of degree 4" in page
+    assert "| SAGE | 3,000 |" in page
 
 
 def test_the_pages_show_what_was_measured():
