@@ -22,8 +22,8 @@ _TOLERANCE = 1e-4
 _DRAWN, _COMPARED = 2000, 1000
 # How many nodes confirm a depth that a few have shown, with fields of how many edges more.
 _CONFIRMING = ((_COMPARED, 1), (receptive_field.TESTED, 2), (4, 3))
-# Each of these comparisons ends after this work, in passes over the graph, or after so many blocks
-# of nodes with fields that are too large.
+# Each of these comparisons ends after this work, in passes over the graph, or after this number of
+# blocks of nodes whose fields are too large.
 _MOST_WORK, _MOST_FAILURES = 2.0, 20
 
 
