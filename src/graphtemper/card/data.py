@@ -58,6 +58,12 @@ class ClassProfile:
         :math:`\mathrm{softmax}(\beta z + b)` is calibrated for each class of the source.
     rounded : bool
         Whether the counts were rounded at random, as those of a card are.
+    dependence : array or None
+        How far predictions depend on each other (`graphtemper.signals.dependence`); None in cards
+        of earlier versions.
+    design_effect : float
+        By how much the source's predictions vary more, given the classes, than if nodes were
+        independent.
     """
 
     counts: NDArray[np.int64]
@@ -65,6 +71,8 @@ class ClassProfile:
     slope: float
     biases: FloatArray
     rounded: bool = False
+    dependence: FloatArray | None = None
+    design_effect: float = 1.0
 
     @classmethod
     def measure(

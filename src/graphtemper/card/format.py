@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from graphtemper.card.response import Kernel
 from graphtemper.card.source import Environment
 from graphtemper.errors import InputError
 from graphtemper.signals.covariances import Covariance
+from graphtemper.signals.dependence import HOPS, MOST_PARTS
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
 from graphtemper.signals.gains import ClassMoments
 from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
@@ -260,7 +262,7 @@ def _write_class_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
     return {
         key: value.tolist() if isinstance(value, np.ndarray) else value
         for key, value in profile.__dict__.items()
-        if key != "rounded"  # the schema says so
+        if key != "rounded" and value is not None  # the schema says whether they are rounded
     }
 
 
@@ -283,8 +285,15 @@ def _class_profile(field: Field | None, classes: int, rounded: bool) -> ClassPro
             f"field {field.name + '.biases'!r} must be at most {_LARGEST_BIAS:g} in size; the card "
             "is damaged."
         )
-    slope = field["slope"].number(1e-3, 1e3)
-    return ClassProfile(counts.astype(np.int64), edges, slope, biases, rounded)
+    slope, parts = field["slope"].number(1e-3, 1e3), field.get("dependence")
+    profile = ClassProfile(counts.astype(np.int64), edges, slope, biases, rounded)
+    if parts is None:
+        return profile
+    weights = parts.array((None,))
+    if weights.size not in (MOST_PARTS, 1 + HOPS) or weights.min() < 0.0 or not weights.any():
+        raise parts.odd("weights of kernels")
+    effect = field["design_effect"].number(1.0, 1e12)
+    return replace(profile, dependence=weights, design_effect=effect)
 
 
 def _write_node_responses(responses: dict[str, NodeResponse] | None) -> dict[str, Any] | None:

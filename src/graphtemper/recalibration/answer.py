@@ -127,18 +127,21 @@ def answer(
     labels: Labels,
     class_shares: ClassShares = "report",
     objective: Objective = "balanced",
+    design_effect: Callable[[], float] = lambda: 1.0,
 ) -> Answer:
     """Answer about logits (n, K), given in units of the source temperature.
 
     A correction for class shares is made where it is requested, the evidence supports it, and
-    neither the labels nor the resulting verdict speak against it.
+    neither the labels nor the resulting verdict speak against it. ``design_effect`` returns how
+    far the target's predictions depend on each other (`graphtemper.signals.dependence`).
     """
     plain = from_atlas(reading, partial(nearest_temperature, logits))
     best = with_labels(plain, logits, labels, objective)
     profile = reading.card.class_profile
     if profile is None:
         return replace(best, share_reasons=support.without_profile(class_shares))
-    shares = support.weigh(profile, logits, plain.relative)
+    shares = support.weigh(profile, logits, plain.relative, design_effect)
+    shares = shares.unless(support.UNKNOWN_DEPENDENCE if profile.dependence is None else "")
     # Estimated shares have an error of their own in place of an unnoticed drift.
     prior = Prior(log_odds(shares.accuracy), reading.deviation_with_shares(shares.deviation))
     unreadable = plain.caveat is not None or reading.blind

@@ -395,3 +395,65 @@ def test_bad_input_is_one_clear_sentence(call, message):
         call()
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith(".")
+
+
+# Dependent nodes
+
+
+def _block_shares(sizes, repeats, block, rng):
+    """Predicted shares of two samples whose nodes come in blocks with one class and prediction."""
+    classes, rates = np.array([0.5, 0.3, 0.2]), np.array([[7, 2, 1], [2, 6, 2], [1, 2, 7]]) / 10
+    drawn = []
+    for size in sizes:
+        labels = rng.choice(3, (repeats, size // block, block), p=classes)
+        # Within a block, nodes of one class have the same prediction.
+        draws = rng.random((repeats, size // block, 1))
+        cuts = rates.cumsum(axis=0)[:2].T[labels]
+        drawn.append((labels, (draws[..., None] > cuts).sum(axis=-1)))
+    return drawn
+
+
+def test_dependent_nodes_keep_the_level():
+    rng = np.random.default_rng(0)
+    (labels, source), (_, target) = _block_shares((1200, 1800), 400, 10, rng)
+    # The variance of a block's number of predictions, given its classes, by simulation.
+    within = []
+    for k in range(3):
+        chance = np.array([(source == k)[labels == j].mean() for j in range(3)])
+        left = (source == k) - chance[labels]
+        within.append(((left.sum(axis=-1) ** 2).mean() / 10, (left**2).mean()))
+    effect = sum(a for a, _ in within) / sum(b for _, b in within)
+    assert effect > 3.0
+    naive, honest = [], []
+    for y, at_source, at_target in zip(labels, source, target, strict=True):
+        table = np.zeros((3, 3))
+        np.add.at(table, (at_source.ravel(), y.ravel()), 1.0 / y.size)
+        shares = np.bincount(at_target.ravel(), minlength=3) / at_target.size
+        given = table, y.size, shares, at_target.size
+        naive.append(shares_moved(*given).p_value)
+        honest.append(shares_moved(*given, design_effects=(effect, effect)).p_value)
+    for level in (0.01, 0.05, 0.2):
+        assert np.mean(np.array(naive) < level) > 2.0 * level
+        spread = 3.0 * np.sqrt(level * (1.0 - level) / len(honest))
+        assert abs(np.mean(np.array(honest) < level) - level) < spread
+
+
+def test_simulated_p_values_allow_for_dependence():
+    table = np.array([[0.3, 0.2], [0.2, 0.3]])
+    alone, together = (
+        shares_moved(table, 16, [1.0, 0.0], 8, design_effects=(d, d)) for d in (1.0, 10.0)
+    )
+    assert alone.simulated
+    assert together.simulated
+    assert alone.p_value < 0.05 < 0.2 < together.p_value
+
+
+def test_larger_design_effects_never_make_a_move_clearer():
+    values = [
+        shares_moved(TABLE, 500, [0.4, 0.6], 400, design_effects=(d, d)).p_value
+        for d in (1.0, 2.0, 8.0, 64.0)
+    ]
+    assert values == sorted(values)
+    assert values[0] == shares_moved(TABLE, 500, [0.4, 0.6], 400).p_value
+    with pytest.raises(InputError, match="design_effects must be two numbers of at least 1"):
+        shares_moved(TABLE, 500, [0.4, 0.6], 400, design_effects=(0.5, 1.0))

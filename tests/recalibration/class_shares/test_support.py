@@ -14,13 +14,15 @@ from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, t
 from graphtemper._core.checksum import sealed
 from graphtemper.card.data import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.card.format import to_json
-from graphtemper.card.privacy import coarse_profile
+from graphtemper.card.privacy import coarse_profile, with_dependence
 from graphtemper.cli import main
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.class_shares import em, share_error, shares_fit, shares_moved
 from graphtemper.recalibration.class_shares.share_tests import SMALL_COUNT, _merged
-from graphtemper.recalibration.class_shares.support import weigh
+from graphtemper.recalibration.class_shares.support import MOVED_LEVEL, weigh
+from graphtemper.signals import dependence
+from graphtemper.signals.observation import Observation
 
 SOURCE = {2: np.array([0.8, 0.2]), 5: np.array([0.45, 0.25, 0.1, 0.1, 0.1])}
 # All but a few families, so that a card takes a second.
@@ -446,6 +448,10 @@ def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, c
         ("edges", [0.9, 0.1]),
         ("edges", [0.5, 7.0]),
         ("biases", [0.0, 1e9]),
+        ("dependence", [1.0, 0.0]),
+        ("dependence", [0.0, 0.0, 0.0]),
+        ("dependence", [0.5, -0.1, 0.6]),
+        ("design_effect", 0.5),
     ],
 )
 def test_a_damaged_profile_is_refused_by_field(card, key, value):
@@ -484,3 +490,64 @@ def test_the_command_line_asks_for_it(model, graph, card, moved, tmp_path, monke
     assert found["class_shares"] == pytest.approx(direct.class_shares.tolist())
     assert any(reason["code"].startswith("class_shares") for reason in found["reasons"])
     assert call("--class-shares", "correct")[0] != 0
+
+
+# Neighbours that err alike
+
+
+def _alike(seed):
+    """A graph of noisy nodes whose errors neighbours share; all are drawn alike."""
+    return csbm.sample(
+        800, degree=12, homophily=0.4, snr=0.6, num_classes=3, num_features=12, seed=seed
+    )
+
+
+@pytest.fixture(scope="module")
+def alarms():
+    """What independent nodes would show, and what is said, for pairs of graphs drawn alike."""
+    found = []
+    for seed in range(4):
+        source, order = _alike(seed), np.random.default_rng(seed).permutation(800)
+        nodes = np.sort(order[100:])
+        model = SIGN(hops=2).fit(source, order[:100])
+        observation = Observation(model, source, nodes, seed=seed)
+        labels = source.labels[nodes]
+        profile = coarse_profile(observation.logits, labels, seed)
+        profile = with_dependence(profile, observation, labels)
+        for target in (_alike(100 + 10 * seed + k) for k in range(10)):
+            logits = np.asarray(model(target), dtype=np.float64)
+            effect = dependence.design_effect(target, np.arange(800), profile.dependence)
+            found.append(
+                (
+                    weigh(replace(profile, design_effect=1.0), logits, 1.0).moved.p_value,
+                    weigh(profile, logits, 1.0, lambda effect=effect: effect).moved.p_value,
+                )
+            )
+    return np.array(found).T
+
+
+def test_graphs_that_are_drawn_alike_have_not_moved(alarms):
+    naive, honest = alarms
+    assert np.mean(naive < MOVED_LEVEL) > 0.15
+    assert np.mean(honest < MOVED_LEVEL) <= 0.05
+
+
+def test_a_card_that_knows_no_dependence_gives_no_advice(model, graph, card, moved):
+    earlier = replace(card, class_profile=replace(card.class_profile, dependence=None))
+    assert not [
+        reason
+        for reason in recalibrate(model, graph, earlier, moved).reasons
+        if reason.code.startswith("class_shares")
+    ]
+    asked = recalibrate(model, graph, earlier, moved, class_shares="estimate")
+    assert asked.reasons[-1].code == "class_shares_not_corrected"
+    assert asked.logit_shift is None
+
+
+def test_the_dependence_of_a_card_survives_its_file(card, tmp_path):
+    card.save(tmp_path / "card.json")
+    again, profile = SourceCard.load(tmp_path / "card.json").class_profile, card.class_profile
+    assert profile.dependence.size == 3
+    assert profile.design_effect >= 1.0
+    assert np.array_equal(again.dependence, profile.dependence)
+    assert again.design_effect == profile.design_effect

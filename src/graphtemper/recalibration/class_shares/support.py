@@ -4,7 +4,8 @@ The estimate is `em` with a prior of ten nodes on probabilities that are calibra
 It is right if only the shares changed, which unlabelled nodes can refute but never prove. A
 correction changes predictions, so it needs all of these:
 
-1. the shares of the predictions moved beyond chance (`shares_moved`);
+1. the shares of the predictions moved beyond chance (`shares_moved`), which allows for neighbours
+   that err alike (`graphtemper.signals.dependence`), so the card has to know how far they do;
 2. the new shares explain the table of predictions and confidences (`shares_fit`), so that no other
    change of the class-conditional distributions is visible;
 3. both estimators are well conditioned, and differ by at most half of the estimated change;
@@ -29,7 +30,9 @@ Then :math:`z + (b + \log(\pi / s)) / \beta` are the corrected logits and their 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -68,6 +71,10 @@ LEAST_GAIN = 0.75
 WORTH, GAIN = 0.03, 0.05
 """Smallest expected calibration error without the new shares, and smallest expected gain in
 accuracy with them; a correction needs one of the two to be worth its risk."""
+UNKNOWN_DEPENDENCE = (
+    "the card is from an earlier version and does not say how far predictions depend on each other"
+)
+"""Objection if the card cannot tell new class shares from neighbours that err alike."""
 _BINS = 15
 _NAMED = 3
 
@@ -206,7 +213,12 @@ def doubt(novelty: float, unreadable: bool, gains: Gains | None, accuracy: Estim
     return ""
 
 
-def weigh(profile: ClassProfile, logits: FloatArray, relative: float) -> ShareEvidence:
+def weigh(
+    profile: ClassProfile,
+    logits: FloatArray,
+    relative: float,
+    design_effect: Callable[[], float] = lambda: 1.0,
+) -> ShareEvidence:
     """Estimate the class shares of a target and decide whether to correct for them.
 
     Parameters
@@ -217,6 +229,10 @@ def weigh(profile: ClassProfile, logits: FloatArray, relative: float) -> ShareEv
         Logits of the target's nodes, divided by the source temperature.
     relative
         Their temperature without a correction, relative to the source's.
+    design_effect
+        Returns by how much the target's predictions vary more, given the classes, than if its nodes
+        were independent; the profile holds the source's. It is not called if the shares would not
+        have moved among independent nodes, which then have not moved among dependent ones either.
 
     Examples
     --------
@@ -236,10 +252,14 @@ def weigh(profile: ClassProfile, logits: FloatArray, relative: float) -> ShareEv
     source, size = profile.shares, len(logits)
     z, predictions = profile.calibrated(logits), logits.argmax(axis=1)
     predicted = np.bincount(predictions, minlength=source.size) / size
-    estimate = _estimate(profile, z, predicted)
     noise = profile.count_variance
-    by_class = noise.reshape(source.size, -1).sum(axis=1)
-    moved = shares_moved(profile.confusion, profile.num_nodes, predicted, size, rounding=by_class)
+    table, by_class = profile.confusion, noise.reshape(source.size, -1).sum(axis=1)
+    test = partial(shares_moved, table, profile.num_nodes, predicted, size, rounding=by_class)
+    moved, effect = test(), 1.0
+    if moved.p_value < MOVED_LEVEL:
+        effect = design_effect()
+        moved = test(design_effects=(profile.design_effect, effect))
+    estimate = _estimate(profile, z, predicted, effect)
     fit = shares_fit(profile.counts, profile.cells(logits), estimate.shares, rounding=noise)
     explained = fit.degrees >= 1 and fit.p_value >= FIT_LEVEL and not estimate.trouble
     # A share without a single node among n may still be 1/n.
@@ -286,7 +306,9 @@ class _Estimate:
         return ""
 
 
-def _estimate(profile: ClassProfile, logits: FloatArray, predicted: FloatArray) -> _Estimate:
+def _estimate(
+    profile: ClassProfile, logits: FloatArray, predicted: FloatArray, design_effect: float
+) -> _Estimate:
     source = profile.shares
     p = _known_only(logits, source)
     by_table, trouble = source, ""
@@ -299,7 +321,24 @@ def _estimate(profile: ClassProfile, logits: FloatArray, predicted: FloatArray) 
             trouble = "to classes that the source never predicted"
     if any(issubclass(item.category, GraphTemperWarning) for item in caught):
         trouble = "the model hardly separates some classes"
-    return _Estimate(shares, by_table, share_error(p, source, shares, prior=PRIOR_NODES), trouble)
+    error = share_error(p, source, shares, prior=PRIOR_NODES)
+    return _Estimate(shares, by_table, error * _widening(profile.confusion, design_effect), trouble)
+
+
+def _widening(confusion: FloatArray, design_effect: float) -> float:
+    """Return the factor by which dependent nodes widen the error of estimated class shares.
+
+    It is that of shares which solve the confusion table: a class varies as it would among
+    independent nodes, and the predictions of a class by the design effect more.
+    """
+    source = confusion.sum(axis=0)
+    rates = confusion[:, source > 0.0] / source[source > 0.0]
+    source = source[source > 0.0]
+    solved = np.linalg.pinv(rates)
+    within = np.diag(rates @ source) - (rates * source) @ rates.T
+    given = float(np.trace(solved @ within @ solved.T))
+    classes = float((source * (1.0 - source)).sum())
+    return float(np.sqrt((classes + design_effect * given) / (classes + given)))
 
 
 def _known_only(logits: FloatArray, source: FloatArray) -> FloatArray:
