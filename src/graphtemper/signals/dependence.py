@@ -182,7 +182,7 @@ def _non_negative_fit(gram: FloatArray, products: FloatArray) -> FloatArray:
     """Return the shares of the weights c >= 0 that minimise c'Gc - 2 c'b."""
     from scipy.optimize import nnls
 
-    independent = np.eye(len(products))[0]
+    independent: FloatArray = np.eye(len(products))[0]
     size = float(np.trace(gram))
     if not (size > 0.0 and products[0] > 0.0):
         return independent
