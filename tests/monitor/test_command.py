@@ -335,6 +335,31 @@ def test_late_labels_on_the_command_line(folder, day, capsys):
     assert len(json.loads(capsys.readouterr().out)["track_record"]) == 2
 
 
+def test_a_drop_that_late_labels_show_closes_the_gate_once(folder, watched, day):
+    """Logits teach nothing, so that the newest answer is as it was."""
+    model, _ = watched
+    (folder / "logits").mkdir()
+    for number in (1, 2, 3):
+        np.save(folder / "logits" / f"day{number}.npy", model(day(number)))
+    words = ["logits", "--card", "model.card.json", "--fail-on", "drop"]
+
+    def follow(*more):
+        app(["monitor", *more, *words], exit_on_error=False, result_action="return_value")
+
+    follow()
+    wrong = (model(day(1)).argmax(axis=1) + 1) % 2
+    rows = "".join(f"{node},{label}\n" for node, label in enumerate(wrong))
+    (folder / "wrong.csv").write_text(f"node,class\n{rows}")
+    (folder / "right.csv").write_text(
+        "node,class\n" + "".join(f"{k},{day(2).labels[k]}\n" for k in range(100))
+    )
+    with pytest.raises(SystemExit) as stop:
+        follow("labels", "--of", "day1.npy", "--labels", "wrong.csv")
+    assert stop.value.code == 3
+    follow("labels", "--of", "day2.npy", "--labels", "right.csv")
+    follow()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -190,7 +190,8 @@ def add_late_labels(
 
     The log keeps the first answers next to the new ones, and the card that has learned: later runs
     of `graphtemper monitor` with the same card use it. Logits are scored, but teach nothing. Exit
-    codes are those of `graphtemper monitor`.
+    codes are those of `graphtemper monitor`, and drop closes also on a drop at an earlier snapshot
+    that these labels, or the answers given again after them, are the first to show.
 
     Parameters
     ----------
@@ -207,6 +208,7 @@ def add_late_labels(
     """
     from graphtemper import SourceCard
     from graphtemper.monitor import Log, add_labels, find_logits, find_snapshots, fingerprint
+    from graphtemper.monitor.drop import drops, limits_of
     from graphtemper.recalibration.label_files import read_label_file
 
     gates = outputs.check(card, (predict, labels, *snapshots), out)
@@ -226,6 +228,8 @@ def add_late_labels(
         # Whether the snapshot has these nodes is checked with its content.
         given, plan = read_label_file(labels, 10**18, source.num_classes)
     predictor = None if predict is None else _resolve(predict, source)
+    limits = limits_of(source.reference.accuracy, gates)
+    known = drops(book.history(), limits, outputs.false_drops, book.labelled())
     with progress(outputs.as_json) as show:
         late = add_labels(
             predictor,
@@ -239,7 +243,7 @@ def add_late_labels(
         )
     if out is not None:
         late.card.save(out)
-    _finish(book, source, gates, outputs, monitor_output.Run([], [], late))
+    _finish(book, source, gates, outputs, monitor_output.Run([], [], late), known)
 
 
 def _finish(
@@ -248,8 +252,12 @@ def _finish(
     gates: list[Gate],
     outputs: Outputs,
     run: monitor_output.Run,
+    known: Sequence[Drop] | None = None,
 ) -> None:
-    """Write page and metrics, print, mark alarms as reported, and exit with the code of the run."""
+    """Write page and metrics, print, mark alarms as reported, and exit with the code of the run.
+
+    ``known`` are the drops before late labels were added.
+    """
     from graphtemper.monitor.standing import read_log
 
     standing = read_log(
@@ -263,7 +271,8 @@ def _finish(
         missed=run.missed,
     )
     answers = standing.answers
-    closed = _closed(gates, answers, standing.changes, standing.drops, book.reported())
+    found = [] if known is None else _new(standing.drops, known)
+    closed = _closed(gates, answers, standing.changes, standing.drops, book.reported(), found)
     if outputs.page is not None:
         from graphtemper.monitor.page import write_page
 
@@ -366,15 +375,22 @@ def _check_spans(spans: list[Snapshot], entries: Sequence[Entry]) -> None:
         )
 
 
+def _new(drops: Sequence[Drop], known: Sequence[Drop]) -> list[Drop]:
+    """Return the drops at snapshots that were not below the same limit before."""
+    before = {(drop.position, drop.below) for drop in known}
+    return [drop for drop in drops if (drop.position, drop.below) not in before]
+
+
 def _closed(
     gates: list[Gate],
     entries: Sequence[Entry],
     changes: Sequence[Change],
     drops: Sequence[Drop],
     reported: int,
+    found: Sequence[Drop] = (),
 ) -> list[str]:
     # Several snapshots may be new since the gate was last evaluated; an alarm at any counts.
     first_new = min(reported, len(entries) - 1)
     changed = bool(changes) and changes[-1].position >= first_new
-    dropped = bool(drops) and drops[-1].position >= first_new
+    dropped = bool(found) or (bool(drops) and drops[-1].position >= first_new)
     return [gate.text for gate in gates if gate.closes(entries[-1], changed, dropped)]
