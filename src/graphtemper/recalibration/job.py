@@ -42,7 +42,6 @@ from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
 from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_labels
 from graphtemper.recalibration.reasons import Reason, sample_run, whole_graph_run
-from graphtemper.signals import dependence
 from graphtemper.signals.observation import Observation
 
 if TYPE_CHECKING:
@@ -325,7 +324,7 @@ def recalibrate(
         if labels is not None:
             given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
         reading = _read(card, observation, sample)
-        effect = partial(_design_effect, card, observation)
+        effect = partial(support.target_effect, card.class_profile, observation)
         answer = answers.answer(reading, observation.logits, given, class_shares, objective, effect)
         result = Recalibration.of(answer, observation, given, per_node)
     return replace(result, passes=passes, reasons=[*result.reasons, *ran])
@@ -363,15 +362,6 @@ def _read(card: SourceCard, observation: Observation, sample: Sample | None) -> 
     from graphtemper.card import sampled
 
     return sampled.read(card, observation, sample)
-
-
-def _design_effect(card: SourceCard, observation: Observation) -> float:
-    """Return how far the predictions depend on each other, see `graphtemper.signals.dependence`."""
-    profile = card.class_profile
-    if profile is None or profile.dependence is None:
-        return 1.0
-    given = observation.graph, observation.nodes, profile.dependence
-    return dependence.design_effect(*given, observation.node_keys)
 
 
 def _passes(

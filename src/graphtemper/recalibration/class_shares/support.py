@@ -54,7 +54,9 @@ from graphtemper.recalibration.class_shares.share_tests import (
 )
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY, ABSTAIN_WIDTH
+from graphtemper.signals import dependence
 from graphtemper.signals.gains import Gains
+from graphtemper.signals.observation import Observation
 
 ClassShares = Literal["report", "estimate"]
 """Whether `recalibrate` only reports class shares, or may correct logits for them."""
@@ -211,6 +213,14 @@ def doubt(novelty: float, unreadable: bool, gains: Gains | None, accuracy: Estim
     if accuracy.high - accuracy.low > 2.0 * ABSTAIN_WIDTH:
         return "the accuracy would not be known well enough"
     return ""
+
+
+def target_effect(profile: ClassProfile | None, observation: Observation) -> float:
+    """Return how far a target's predictions depend on each other; 1 if the card does not say."""
+    if profile is None or profile.dependence is None:
+        return 1.0
+    given = observation.graph, observation.nodes, profile.dependence
+    return dependence.design_effect(*given, observation.node_keys)
 
 
 def weigh(
