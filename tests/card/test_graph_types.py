@@ -86,7 +86,9 @@ def test_named_types_are_compared_by_name():
 
 def test_a_card_keeps_what_the_source_had():
     several = {"node_type_names": ["a", "b"], "edge_type_names": ["x", "y"]}
-    for graph in (small(), small(**HELD), small(**HELD, **several), small(edge_features=[0, 1])):
+    one = small(**HELD, **several, target_type=1)
+    assert GraphTypes.of(one).target_name == "b"
+    for graph in (small(), small(**HELD), one, small(edge_features=[0, 1])):
         types = GraphTypes.of(graph)
         stored = {
             key: list(value) if isinstance(value, tuple) else value

@@ -9,11 +9,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
+from tests.helpers import FEW_SHIFTS  # noqa: E402
 from torch.nn import Embedding, Linear, Module  # noqa: E402
 from torch_geometric.data import Data, HeteroData  # noqa: E402
 from torch_geometric.transforms import AddSelfLoops, ToSparseTensor  # noqa: E402
 
-from graphtemper import Graph, csbm  # noqa: E402
+from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
+from graphtemper.errors import InputError  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
 FEATURES, CLASSES, RELATIONS = 6, 3, 3
@@ -297,3 +299,25 @@ def test_wrapped_logits_equal_the_users_own(name):
     assert isinstance(back, Data | HeteroData)
     if "adj_t" not in name:  # to_pyg writes edge_index
         assert model.check(back).equal_predictions == 1.0
+
+
+def test_nodes_of_hetero_data_are_those_of_the_classified_type(tmp_path):
+    torch.manual_seed(0)
+    data, module = hetero(), Hetero(hetero())
+    model, mask = predictor(module), torch.arange(90) >= 30
+    options = {"compositions": 0, "shifts": FEW_SHIFTS, "budget": 120}
+    SourceCard.build(model, data, mask, **options).save(tmp_path / "card.json")
+    card = SourceCard.load(tmp_path / "card.json")
+    graph = Graph.from_pyg(data)
+    assert card.num_nodes == 60
+    expected = recalibrate(model, graph, card, graph.classified[mask.numpy()])
+    # A graph in deployment has no labels that would tell which type is classified.
+    del data["paper"].y
+    result = recalibrate(model, data, card, mask)
+    assert result.nodes.tolist() == expected.nodes.tolist()
+    np.testing.assert_array_equal(result.probabilities, expected.probabilities)
+    with pytest.raises(InputError, match="node 3 is not of the target type"):
+        recalibrate(model, data, card, [3])
+    data["paper", "likes", "paper"].edge_index = data["paper", "cites", "paper"].edge_index
+    with pytest.raises(InputError, match="edges of type paper__likes__paper"):
+        recalibrate(model, data, card)

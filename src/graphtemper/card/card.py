@@ -189,7 +189,8 @@ class SourceCard(CardData):
         >>> [(item.name, item.num_nodes, item.gap < 0) for item in wiser.natural]
         [('May', 400, True)]
         """
-        converted = as_graph(graph, predictor, partial(self.check_graph, predictor))
+        accept = partial(self.check_graph, predictor)
+        converted = as_graph(graph, predictor, accept, self.types.target_name)
         self.check_model(predictor)
         return building.learn(self, predictor, converted, nodes, name=name, when=when)
 

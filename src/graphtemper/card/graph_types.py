@@ -45,6 +45,8 @@ class GraphTypes(NamedTuple):
         Whether edges have weights.
     edge_features
         Shape of the attributes of one edge, () for a number and (D,) for a row; None without.
+    target_name
+        Name of the node type that is classified; None without.
 
     Examples
     --------
@@ -66,18 +68,21 @@ class GraphTypes(NamedTuple):
     edge_names: tuple[str, ...] = ()
     edge_weight: bool = False
     edge_features: tuple[int, ...] | None = None
+    target_name: str | None = None
 
     @classmethod
     def of(cls, graph: object) -> GraphTypes:
         """Return what a graph holds; a graph on disk holds none of this."""
         values = getattr(graph, "edge_features", None)
+        names, target = (getattr(graph, key, None) for key in ("node_type_names", "target_type"))
         return cls(
             _numbers(getattr(graph, "node_type", None)),
             _numbers(getattr(graph, "edge_type", None)),
-            tuple(getattr(graph, "node_type_names", None) or ()),
+            tuple(names or ()),
             tuple(getattr(graph, "edge_type_names", None) or ()),
             getattr(graph, "edge_weight", None) is not None,
             None if values is None else tuple(values.shape[1:]),
+            names[target] if names and target is not None else None,
         )
 
     @classmethod
@@ -89,6 +94,7 @@ class GraphTypes(NamedTuple):
         names = [field.get(key) for key in ("node_names", "edge_names")]
         listed = [[] if item is None else item.items(0, MOST_TYPES) for item in names]
         weight, shape = field.get("edge_weight"), field.get("edge_features")
+        target = field.get("target_name")
         return cls(
             tuple(item.count(0, 2**62) for item in node),
             tuple(item.count(0, 2**62) for item in edge),
@@ -96,6 +102,7 @@ class GraphTypes(NamedTuple):
             tuple(item.text() for item in listed[1]),
             weight is not None and weight.count(0, 1) == 1,
             None if shape is None else tuple(item.count(0, 10**6) for item in shape.items(0, 1)),
+            None if target is None else target.text(),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,6 +112,7 @@ class GraphTypes(NamedTuple):
         stored |= {"edge_names": self.edge_names} if self.edge_names else {}
         stored |= {"edge_weight": 1} if self.edge_weight else {}
         stored |= {} if self.edge_features is None else {"edge_features": self.edge_features}
+        stored |= {} if self.target_name is None else {"target_name": self.target_name}
         return stored
 
     def check(self, graph: object, unread: Collection[str] = ()) -> None:

@@ -51,7 +51,7 @@ from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray, as_array
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features, read_only
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.pyg_conversion import is_pyg, pyg_losses
+from graphtemper.graph.pyg_conversion import is_hetero, is_pyg, pyg_losses
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -203,7 +203,10 @@ def probe_graph(num_features: int) -> Graph:
 
 
 def as_graph(
-    source: Graph | Data, predictor: object = None, accept: Callable[[Graph], None] | None = None
+    source: Graph | Data,
+    predictor: object = None,
+    accept: Callable[[Graph], None] | None = None,
+    target: str | None = None,
 ) -> Graph:
     """Return ``source`` itself if it is a `Graph`, and convert it if it is a PyG ``Data``.
 
@@ -219,13 +222,14 @@ def as_graph(
     Traceback (most recent call last):
     graphtemper.errors.InputError: the graph must be a Graph or a PyG Data, not str; ...
     """
-    return graph_and_logits(source, predictor, accept)[0]
+    return graph_and_logits(source, predictor, accept, target)[0]
 
 
 def graph_and_logits(
     source: Graph | Data,
     predictor: object = None,
     accept: Callable[[Graph], None] | None = None,
+    target: str | None = None,
     *,
     known: bool = False,
 ) -> tuple[Graph, Any]:
@@ -235,7 +239,8 @@ def graph_and_logits(
     graph with those of its module on the ``Data``, so fields that the module does not read are
     dropped. Without that method, a ``Data`` that a `Graph` cannot hold is refused. The graph is
     shown to ``accept`` before a model runs on it. If the model's logits are ``known``, nothing is
-    run, because they are compared with those of the graph later.
+    run, because they are compared with those of the graph later. ``target`` is the node type that
+    is classified in a ``HeteroData`` without labels.
     """
     if any(base.__module__.startswith("torch.nn.") for base in type(predictor).__mro__):
         raise InputError(
@@ -254,11 +259,13 @@ def graph_and_logits(
         kind = type(source).__name__
         raise InputError(f"the graph must be a Graph or a PyG Data, not {kind}; {advice}.")
     check = getattr(predictor, "check", None)
-    graph = Graph.from_pyg(source, drop=pyg_losses(source) if callable(check) else ())
+    dropped = pyg_losses(source) if callable(check) else ()
+    classified = target if is_hetero(source) else None
+    graph = Graph.from_pyg(source, drop=dropped, target=classified)
     accept(graph)
     if not callable(check) or known:
         return graph, None
-    agreement = check(source)
+    agreement = check(source) if classified is None else check(source, target=classified)
     return agreement.graph, agreement.logits
 
 

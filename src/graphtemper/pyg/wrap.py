@@ -187,7 +187,11 @@ class Predictor:
         return self._logits([(make, None)], graph)
 
     def check(
-        self, data: Data | HeteroData, logits: ArrayLike | torch.Tensor | None = None
+        self,
+        data: Data | HeteroData,
+        logits: ArrayLike | torch.Tensor | None = None,
+        *,
+        target: str | None = None,
     ) -> Agreement:
         """Compare the logits of the wrapped module with the module's own on a PyG ``Data``.
 
@@ -203,6 +207,8 @@ class Predictor:
         logits
             What the module returns for ``data`` in evaluation mode, if it is called in a way that
             its signature does not tell.
+        target
+            The node type of a ``HeteroData`` that is classified; by default the one with ``y``.
 
         Returns
         -------
@@ -230,7 +236,7 @@ class Predictor:
         """
         if not is_pyg(data):
             raise InputError(f"check compares on a PyG Data, not {type(data).__name__}.")
-        graph = Graph.from_pyg(data, drop=pyg_losses(data))
+        graph = Graph.from_pyg(data, drop=pyg_losses(data), target=target)
         relative = tolerance(home(self.module)[1])
         run = partial(self._own_logits, graph)
         own = run(data) if logits is None else self._checked(logits, graph)

@@ -308,7 +308,11 @@ def recalibrate(
         warnings.warn(text, GraphTemperWarning, stacklevel=3)  # one more for the decorator
     check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
     graph, made = graph_and_logits(
-        graph, predictor, partial(card.check_graph, predictor), known=logits is not None
+        graph,
+        predictor,
+        partial(card.check_graph, predictor),
+        card.types.target_name,
+        known=logits is not None,
     )
     card.check_model(predictor)
     if logits is not None and not callable(predictor):
