@@ -132,8 +132,9 @@ class GraphTypes(NamedTuple):
             if had and not has and field not in unread:
                 alike = "ones if its edges are alike" if field == "edge_weight" else "any values"
                 also = "or the model does" if field == "edge_weight" else "if the model does"
+                name = "edge_features (edge_attr in PyG)" if field == "edge_features" else field
                 raise InputError(
-                    f"the source graph had {field} but this graph has none; set it, to {alike} "
+                    f"the source graph had {name} but this graph has none; set it, to {alike} "
                     f"{also} not read it."
                 )
         if None not in (self.edge_features, target.edge_features) and (
