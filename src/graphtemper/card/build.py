@@ -22,18 +22,25 @@ from graphtemper.card import privacy as private
 from graphtemper.card.atlas import AtlasNodes, Shifts, Workers
 from graphtemper.card.budget import Budget, Plan
 from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
-from graphtemper.card.format import as_stored, at_file_precision, to_json
+from graphtemper.card.format import as_stored, at_file_precision
 from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.journal import Journal, build_key
+from graphtemper.card.learning import (
+    LabelledGraph,
+    check_disjoint,
+    checked_environments,
+    free_name,
+    learn,
+    same_graph,
+)
 from graphtemper.card.node_response import NodeResponse, NodeRows
 from graphtemper.card.private_labels import check_epsilon, private_labels
 from graphtemper.card.progress import Progress, shown
 from graphtemper.card.response import Response
 from graphtemper.card.rounding import coarse_log, coarse_quantile, coarse_share
-from graphtemper.card.size import MAX_BYTES, check_size
+from graphtemper.card.size import check_size
 from graphtemper.card.source import Environment, Source
 from graphtemper.errors import InputError
-from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor, declared_passes, probe_graph
 from graphtemper.models.recognition import check_repeatable, fingerprint
@@ -56,8 +63,6 @@ FEWEST_NODES = 50
 PUBLIC_SEED = 0
 """Seed of the column halves, which targets repeat; the seed of a build is in no card."""
 Card = TypeVar("Card", bound=CardData)
-LabelledGraph = Graph | tuple[Graph, Nodes]
-"""A labelled environment: a graph, or a graph and some of its nodes."""
 
 
 @one_blas_thread(also_openmp=False)
@@ -79,7 +84,7 @@ def build(
     privacy: float | None = None,
 ) -> Card:
     """Build a card of the given type; see `graphtemper.SourceCard.build`."""
-    others = _checked_environments(environments, graph, unread_fields(predictor))
+    others = checked_environments(environments, graph, unread_fields(predictor))
     epsilon = None if privacy is None else check_epsilon(privacy)
     if others and epsilon is not None:
         raise InputError(
@@ -114,8 +119,8 @@ def build(
         graph, labels = graph.replace(labels=drawn), drawn[rows]
     secret = private.secret_seed(seed, rows, labels)
     for number, (other, chosen) in enumerate(others, start=1):
-        if _same(other, graph):
-            _check_disjoint(graph, rows, chosen, number)
+        if same_graph(other, graph):
+            check_disjoint(graph, rows, chosen, number)
         name = other.name or f"environment {number}"
         natural.check(observation.num_classes, other, *select_labelled(other, chosen), name)
     copies = allowed is not None and copies_of_nodes.reads_copies(observation)
@@ -190,88 +195,9 @@ def build(
     # So that a card gives the same answers before and after it was saved.
     card = replace(at_file_precision(card), atlas_nodes=atlas_nodes)
     for number, (other, chosen) in enumerate(others, start=1):
-        name = _free_name(other.name or f"environment {number}", card)
+        name = free_name(other.name or f"environment {number}", card)
         card = learn(card, predictor, other, chosen, name=name, when=None)
     return card
-
-
-def learn(
-    card: Card,
-    predictor: Predictor,
-    graph: Graph,
-    nodes: Nodes = None,
-    *,
-    name: str | None = None,
-    when: object = None,
-) -> Card:
-    """Return a card with one more labelled environment; see `graphtemper.SourceCard.learn`."""
-    known = card.natural
-    label = str(name or _free_name(graph.name or f"environment {len(known) + 1}", card))[:200]
-    moment = natural.checked_when(when)
-    probe = card.probe
-    measured = natural.measure(probe, card.reference, predictor, graph, nodes, label, moment)
-    if measured.sketch is not None:
-        secret = private.secret_seed(probe.seed, *select_labelled(graph, nodes))
-        size, most = measured.num_nodes, natural.SKETCH_SIZE
-        exact = np.array(measured.sketch)
-        noisy, _ = private.noisy_sketch(exact, size, probe.column_std, secret, most)
-        kept = noisy.clip(-natural.FARTHEST, natural.FARTHEST).tolist()
-        measured = replace(measured, sketch=tuple(kept))
-    grown = natural.added(known, at_file_precision(replace(card, natural=(measured,))).natural[0])
-    while len(grown) > natural.MOST_ENVIRONMENTS:
-        grown = natural.merge_oldest(grown)
-    larger = replace(card, natural=grown)
-    while len(grown) > 2 and len(to_json(larger)) > MAX_BYTES:
-        grown = natural.merge_oldest(grown)
-        larger = replace(card, natural=grown)
-    return replace(at_file_precision(larger), atlas_nodes=card.atlas_nodes)
-
-
-def _checked_environments(
-    environments: Sequence[LabelledGraph], source: Graph, unread: Collection[str]
-) -> list[tuple[Graph, Nodes]]:
-    """Return labelled environments as pairs, or refuse those that the card could not learn from."""
-    pairs: list[tuple[Graph, Nodes]] = []
-    for number, item in enumerate(environments, start=1):
-        graph, nodes = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-        if not isinstance(graph, Graph):
-            raise InputError(
-                f"environment {number} must be a Graph or a pair (graph, nodes), not "
-                f"{type(item).__name__}."
-            )
-        if graph.num_features != source.num_features:
-            raise InputError(
-                f"environment {number} has {graph.num_features} feature columns but the source has "
-                f"{source.num_features}; use the same feature space."
-            )
-        GraphTypes.of(source).check(graph, unread)
-        pairs.append((graph, nodes))
-    return pairs
-
-
-def _same(one: Graph, other: Graph) -> bool:
-    """Return whether two graphs have the same nodes and edges."""
-    if one is other:
-        return True
-    if one.num_nodes != other.num_nodes or not np.array_equal(one.edges, other.edges):
-        return False
-    gap = one.features - other.features
-    return not (gap.any() if isinstance(gap, np.ndarray) else gap.nnz)
-
-
-def _check_disjoint(graph: Graph, rows: NDArray[np.int64], nodes: Nodes, number: int) -> None:
-    common = np.intersect1d(rows, select_nodes(nodes, graph.num_nodes, graph.classified))
-    if common.size:
-        raise InputError(
-            f"environment {number} contains {common.size} of the nodes that the card itself is "
-            "built from; choose other nodes."
-        )
-
-
-def _free_name(name: str, card: CardData) -> str:
-    taken = {item.name for item in card.natural}
-    free = (f"{name} ({number})" for number in range(2, len(taken) + 3))
-    return name if name not in taken else next(one for one in free if one not in taken)
 
 
 def count_passes(

@@ -22,10 +22,10 @@ from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
 from graphtemper.card.atlas import Shifts, Workers
 from graphtemper.card.budget import Budget
-from graphtemper.card.build import LabelledGraph
 from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import from_json, to_json
 from graphtemper.card.graph_types import NO_TYPES, unread_fields
+from graphtemper.card.learning import LabelledGraph, learn
 from graphtemper.card.progress import Progress
 from graphtemper.card.reading import Reading
 from graphtemper.card.response import Response
@@ -192,7 +192,7 @@ class SourceCard(CardData):
         accept = partial(self.check_graph, predictor)
         converted = as_graph(graph, predictor, accept, self.types.target_name)
         self.check_model(predictor)
-        return building.learn(self, predictor, converted, nodes, name=name, when=when)
+        return learn(self, predictor, converted, nodes, name=name, when=when)
 
     def without(self, family: str) -> SourceCard:
         """Return the card without a family of shifts, for honest evaluation.
