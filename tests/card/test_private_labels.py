@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from graphtemper import SourceCard, csbm, recalibrate
+from graphtemper.card import private_labels as private
 from graphtemper.card.private_labels import (
     effective_nodes,
     keep_probability,
@@ -147,10 +148,26 @@ def test_other_budgets_are_refused(model, graph, value):
         _build(model, graph, privacy=value)
 
 
-def test_labelled_environments_are_not_covered(model, graph):
-    with pytest.raises(InputError, match="labels of the source only"):
+def test_labels_of_environments_are_randomised_as_well(model, graph, monkeypatch):
+    with pytest.raises(InputError, match="learn from them afterwards"):
         _build(model, graph, privacy=1.0, environments=[graph])
-    other = csbm.sample(300, degree=6, homophily=0.7, snr=0.8, num_features=6, seed=3)
     card = _build(model, graph, privacy=1.0)
-    assert "not covered" not in card.summary()
-    assert "labels of learned environments are not covered" in card.learn(model, other).summary()
+    seen = []
+
+    def recorded(labels, num_classes, epsilon):
+        seen.append(epsilon)
+        return np.zeros_like(labels)
+
+    monkeypatch.setattr(private, "randomised_response", recorded)
+    monkeypatch.setattr(private.secrets, "randbits", lambda _: 7)
+    # The source's own labels and others give the same card, because only answers are read.
+    other = graph.replace(labels=1 - graph.labels)
+    first, second = (card.learn(model, item, NODES, name="again") for item in (graph, other))
+    assert first.to_json() == second.to_json()
+    assert seen == [1.0, 1.0]
+    assert first.natural[0].num_nodes < NODES.size
+    assert "each time" in first.summary()
+    assert "each time" not in card.summary()
+    exact = replace(card, privacy=None)
+    assert exact.learn(model, graph, NODES).natural[0].num_nodes == NODES.size
+    assert seen == [1.0, 1.0]

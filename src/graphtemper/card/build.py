@@ -88,7 +88,7 @@ def build(
     epsilon = None if privacy is None else check_epsilon(privacy)
     if others and epsilon is not None:
         raise InputError(
-            "privacy covers the labels of the source only; build the card without environments."
+            "a private card is built without environments; let it learn from them afterwards."
         )
     check_integer(seed, "seed", 0, 2**62)
     if not callable(predictor):

@@ -119,7 +119,7 @@ class SourceCard(CardData):
             An epsilon, such as 3: the card is then differentially private in each label of the
             graph (`graphtemper.card.private_labels`). Features, edges, the list of nodes and the
             model are not covered. The randomness is fresh in every build, whatever the seed;
-            budgets of several cards add up.
+            budgets of several cards add up. `learn` randomises labels with the same epsilon.
 
         Examples
         --------
@@ -162,7 +162,8 @@ class SourceCard(CardData):
         An environment is another place or period: last month, another country, an earlier release.
         What the model got wrong there says how far the world moves, which no unlabelled number
         does. The card keeps aggregates only. Take labelled nodes from environments that the model
-        was not trained on.
+        was not trained on. A private card randomises the labels with its own epsilon, anew for each
+        environment; the budgets of a node that is in several, or in the source as well, add up.
 
         Parameters
         ----------
@@ -413,7 +414,7 @@ class SourceCard(CardData):
             lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
         if self.privacy is not None:
             lines.append(f"differentially private in each label, epsilon {self.privacy:g}")
-            lines[-1] += "; labels of learned environments are not covered" * bool(self.natural)
+            lines[-1] += ", each time that it is learned from" * bool(self.natural)
         if self.passes is not None:
             lines.append(f"built with {self.passes:,} forward passes of the model")
         if self.excluded:

@@ -14,11 +14,13 @@ from graphtemper.card import privacy as private
 from graphtemper.card.data import CardData
 from graphtemper.card.format import at_file_precision, to_json
 from graphtemper.card.graph_types import GraphTypes
+from graphtemper.card.private_labels import effective_nodes, private_labels
 from graphtemper.card.size import MAX_BYTES
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
+from graphtemper.signals.observation import Observation
 
 Card = TypeVar("Card", bound=CardData)
 LabelledGraph = Graph | tuple[Graph, Nodes]
@@ -39,6 +41,8 @@ def learn(
     label = str(name or free_name(graph.name or f"environment {len(known) + 1}", card))[:200]
     moment = natural.checked_when(when)
     probe = card.probe
+    if card.privacy is not None:
+        graph = _private(graph, nodes, predictor, probe.seed, card.privacy)
     measured = natural.measure(probe, card.reference, predictor, graph, nodes, label, moment)
     if measured.sketch is not None:
         secret = private.secret_seed(probe.seed, *select_labelled(graph, nodes))
@@ -47,6 +51,9 @@ def learn(
         noisy, _ = private.noisy_sketch(exact, size, probe.column_std, secret, most)
         kept = noisy.clip(-natural.FARTHEST, natural.FARTHEST).tolist()
         measured = replace(measured, sketch=tuple(kept))
+    if card.privacy is not None:
+        given = measured.num_nodes, measured.accuracy, card.num_classes, card.privacy
+        measured = replace(measured, num_nodes=effective_nodes(*given))
     grown = natural.added(known, at_file_precision(replace(card, natural=(measured,))).natural[0])
     while len(grown) > natural.MOST_ENVIRONMENTS:
         grown = natural.merge_oldest(grown)
@@ -55,6 +62,14 @@ def learn(
         grown = natural.merge_oldest(grown)
         larger = replace(card, natural=grown)
     return replace(at_file_precision(larger), atlas_nodes=card.atlas_nodes)
+
+
+def _private(graph: Graph, nodes: Nodes, predictor: Predictor, seed: int, epsilon: float) -> Graph:
+    """Return an environment with randomised labels: they may be those of the source."""
+    rows, _ = select_labelled(graph, nodes)
+    assert graph.labels is not None  # `select_labelled` refuses a graph without
+    logits = Observation(predictor, graph, rows, seed=seed).all_logits
+    return graph.replace(labels=private_labels(logits, graph.labels, rows, epsilon))
 
 
 def checked_environments(
