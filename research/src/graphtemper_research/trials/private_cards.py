@@ -1,8 +1,8 @@
 """What a privacy budget costs: known shifts with cards that are private in the labels.
 
 Run ``python -m graphtemper_research.trials.private_cards [FOLDER]``. The splits, shifts and scores
-are those of `known_shifts`, with SIGN. A private card draws fresh randomness, so a repetition gives
-other numbers.
+are those of `known_shifts`, with SIGN. A private card draws its answers from the operating system,
+so no seed repeats the numbers.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def page(rows: Sequence[Row], code: str) -> str:
         "the same card. ECE, mean error",
         "of the accuracy and coverage of its 90 % interval, with the family of the shift in the "
         "card and without it. Private cards",
-        "draw fresh randomness, so another run gives other numbers.",
+        "draw their answers from the operating system, so no seed repeats these numbers; another "
+        "run gives others.",
         "",
         "| graph | nodes | epsilon | source-T | known: ECE | error | coverage | unknown: ECE "
         "| error | coverage | oracle-T |",
