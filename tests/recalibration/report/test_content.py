@@ -10,11 +10,13 @@ from tests.helpers import block_model
 from graphtemper import metrics, shifts
 from graphtemper._core.estimate import Estimate
 from graphtemper.errors import InputError
+from graphtemper.recalibration.few_labels import more_labels
 from graphtemper.recalibration.report.atlas_map import _window
 from graphtemper.recalibration.report.charts import charts, groups
 from graphtemper.recalibration.report.content import content, schema
 from graphtemper.recalibration.report.map_chart import family_styles
-from graphtemper.recalibration.report.words import between, headline
+from graphtemper.recalibration.report.words import between, headline, labels_to_take
+from graphtemper.recalibration.verdict import CAUTION_WIDTH, labels_needed
 
 CASES = ("plain", "labels", "odd", "logits", "no edges", "one node", "hostile")
 
@@ -156,6 +158,21 @@ def test_what_to_do_follows_from_the_verdict(reported, contents):
             assert sum(weights) == len(reported[case].probabilities)
     assert contents["odd"]["verdict"]["word"] == "abstain"
     assert [step["action"] for step in contents["odd"]["next_steps"][:2]] == ["hold", "label"]
+
+
+def test_further_labels_are_those_that_the_interval_lacks(reported):
+    """After labels the interval holds the atlas as well, and the count agrees with the reason."""
+    result = replace(
+        reported["odd"],
+        num_labels=40,
+        verdict="caution",
+        accuracy=Estimate(0.8, 0.7, 0.88, "labels"),
+    )
+    expected = more_labels(result.accuracy, CAUTION_WIDTH)
+    assert 0 < expected < labels_needed(0.7, population=len(result.probabilities)) - 40
+    assert labels_to_take(result, result.background) == expected
+    sure = replace(result, accuracy=Estimate(0.8, 0.78, 0.82, "labels"))
+    assert labels_to_take(sure, sure.background) == 0
 
 
 def test_the_headline_is_the_news_and_the_next_sentence_what_was_done(contents):

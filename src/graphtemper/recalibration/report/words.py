@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper.recalibration.few_labels import effective_count
+from graphtemper.recalibration.few_labels import more_labels
 from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import suggest_labels
 from graphtemper.recalibration.verdict import (
@@ -239,20 +239,22 @@ def _step(action: str, title: str, text: str, *commands: str) -> dict[str, Any]:
 
 
 def labels_to_take(result: Findings, background: Background) -> int:
-    """Return the number of further labels that determine the accuracy, 0 for ``trust``."""
+    """Return the number of further labels that determine the accuracy, 0 for ``trust``.
+
+    After a few labels the interval also holds what the atlas knows, so it is what more labels have
+    to narrow. Without labels they are counted as if the atlas did not apply.
+    """
     if result.verdict == "trust":
         return 0
-    accuracy = result.accuracy
-    strange = background.novelty > ABSTAIN_NOVELTY
-    # Far from the atlas the interval does not apply, so every accuracy is possible.
-    hardest = (
-        0.5 if strange and not result.num_labels else min(max(0.5, accuracy.low), accuracy.high)
-    )
-    weights = background.labels.weights
-    effective = effective_count(weights) if weights.size else 0.0
-    size = len(result.probabilities)
-    needed = labels_needed(hardest, population=size) - int(effective)
-    return max(min(needed, size - int(weights.size)), 0)
+    accuracy, size = result.accuracy, len(result.probabilities)
+    if result.num_labels:
+        needed = more_labels(accuracy, CAUTION_WIDTH)
+    else:
+        # Far from the atlas the interval does not apply, so every accuracy is possible.
+        strange = background.novelty > ABSTAIN_NOVELTY
+        hardest = 0.5 if strange else min(max(0.5, accuracy.low), accuracy.high)
+        needed = labels_needed(hardest, population=size)
+    return max(min(needed, size - result.num_labels), 0)
 
 
 def suggestion(result: Findings, background: Background) -> dict[str, Any] | None:
