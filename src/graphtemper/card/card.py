@@ -162,7 +162,7 @@ class SourceCard(CardData):
         An environment is another place or period: last month, another country, an earlier release.
         What the model got wrong there says how far the world moves, which no unlabelled number
         does. The card keeps aggregates only. Take labelled nodes from environments that the model
-        was not trained on. A private card randomises the labels with its own epsilon, anew for each
+        was not trained on. A private card randomises the labels with its own epsilon, once per
         environment; the budgets of a node that is in several, or in the source as well, add up.
 
         Parameters
