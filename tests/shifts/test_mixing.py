@@ -43,3 +43,19 @@ def test_sparse_stays_sparse_unless_smoothing_fills_it(graph, shift, least, stay
     assert sp.issparse(mixed) == stays
     found = mixed.toarray() if stays else mixed
     np.testing.assert_allclose(found, shift(dense, 3).features, atol=1e-6)
+
+
+@pytest.mark.parametrize("hub", [False, True])
+def test_smoothing_gives_the_same_bytes_for_sparse_and_dense_features(hub):
+    """Rows of hubs are summed in double precision, whichever features they have."""
+    count, rng = 17_000 if hub else 300, np.random.default_rng(4)
+    edges = csbm.sample(count, degree=8, homophily=0.7, snr=1.0, seed=3).edges
+    if hub:
+        star = np.column_stack([np.zeros(count - 1, int), np.arange(1, count)])
+        edges = np.unique(np.vstack([star, edges]), axis=0)
+    values = np.where(rng.random((count, 30)) < 0.02, rng.standard_normal((count, 30)), 0.0)
+    sparse = Graph(features=sp.csr_matrix(values), edges=edges)
+    found = shifts.smooth(0.4)(sparse).features
+    assert isinstance(found, np.ndarray)
+    expected = shifts.smooth(0.4)(Graph(features=values, edges=edges)).features
+    assert (found == expected).all()

@@ -40,7 +40,7 @@ Dense = NDArray[np.floating]
 _WORTH_THREADS = 4_000_000
 _WORTH_ORDER = 4_000_000  # entries; with fewer, what a product reads is in the cache in any order
 # Longer single-precision sums may lose the third digit: the mean of 2,000,000 was 2 % off.
-_LONG_ROW = 16_384
+LONG_ROW = 16_384
 COLUMNS_AT_ONCE = 64
 """Number of columns, of several passes, to propagate at once: edges are read once."""
 
@@ -176,7 +176,7 @@ def multiply(
     ordered, places = (matrix, None) if near is None else (near.matrix, near.order)
     product = _product(ordered, dense, threads, places, wide)
     if product.dtype == np.float32:
-        for row in np.flatnonzero(np.diff(matrix.indptr) > _LONG_ROW).tolist():
+        for row in np.flatnonzero(np.diff(matrix.indptr) > LONG_ROW).tolist():
             product[row] = _long_row(matrix, row, dense)
     return product
 
@@ -184,8 +184,8 @@ def multiply(
 def _long_row(matrix: sp.csr_matrix, row: int, dense: Dense) -> NDArray[np.float64]:
     """Return one row of the product, summed in float64 over blocks of neighbours."""
     total, (start, stop) = np.zeros(dense.shape[1:]), matrix.indptr[row : row + 2].tolist()
-    for first in range(start, stop, _LONG_ROW):
-        block = slice(first, min(first + _LONG_ROW, stop))
+    for first in range(start, stop, LONG_ROW):
+        block = slice(first, min(first + LONG_ROW, stop))
         values = dense[matrix.indices[block]].astype(np.float64)
         # No matrix product: its order of summation may depend on the number of threads.
         total += (values.T * matrix.data[block]).sum(axis=-1)

@@ -235,7 +235,10 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     for rows in row_blocks(graph.num_nodes, graph.num_features):
         block = _dense(features[rows])
         average = _of_rows(mean, row_type, rows)
-        np.copyto(block, average, where=rng.random(block.shape, dtype=np.float32) < level)
+        masked = rng.random(block.shape, dtype=np.float32) < level
+        # Products with 0 and 1 are exact, and several times faster than a copy under a mask.
+        block *= ~masked
+        block += average * masked
         if sparse:
             parts.append(sp.csr_matrix(block))
         else:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from graphtemper._core.checks import checked_level
+from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import multiply, operator
+from graphtemper.graph.operators import LONG_ROW, multiply, operator
 from graphtemper.shifts.base import Shift, permuted_within_types
 
 Generator = np.random.Generator
 
 # Smoothed features stay sparse while a smaller share of their entries is likely to be stored.
 _SPARSE = 0.1
+# Share of entries below which a product with sparse features is faster than one with dense ones.
+_FEW = 0.03
 
 
 def blend(level: float) -> Shift:
@@ -67,8 +71,20 @@ def _smooth(graph: Graph, level: float, rng: Generator) -> Graph:
         if stored < _SPARSE * graph.num_nodes * graph.num_features:
             own, other = (sp.diags(part, format="csr") for part in (1.0 - weight, weight))
             return graph.replace(features=multiply(sp.csr_matrix(own + other @ mean), features))
+    mixed = _neighbour_mean(mean, features)
+    if not isinstance(features, np.ndarray):
         features = features.toarray()
-    mixed = multiply(mean, features)
     mixed *= weight[:, None]
     mixed += features * (1.0 - weight)[:, None]
     return graph.replace(features=mixed)
+
+
+def _neighbour_mean(mean: sp.csr_matrix, features: Features) -> NDArray[np.float32]:
+    """Return the product as a dense array, the same bytes for sparse features as for dense ones."""
+    if isinstance(features, np.ndarray):
+        return multiply(mean, features)
+    count, width = features.shape
+    # Sums of few entries skip the zeros; those of hubs are in double precision if dense.
+    if features.nnz < _FEW * count * width and np.diff(mean.indptr).max() <= LONG_ROW:
+        return np.asarray(multiply(mean, features).toarray())
+    return multiply(mean, features.toarray())
