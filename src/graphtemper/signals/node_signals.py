@@ -99,8 +99,6 @@ def measure(
     >>> bool(noise[hit].mean() > noise[~hit].mean() + 1.0)
     True
     """
-    if rows is not None and probe.shared_splits and observation.has_model:
-        return measure(observation, probe)[rows]
     scope = _Scope(observation, rows)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         columns = _plain(scope, probe)
@@ -120,6 +118,7 @@ class _Scope:
     def __init__(self, observation: Observation, rows: NDArray[np.int64] | None) -> None:
         self.observation, self.graph = observation, observation.graph
         self.near: NDArray[np.int64] | None = None
+        self._rows = slice(None) if rows is None else rows
         self.nodes = self.at = observation.nodes
         self.logits, self.predicted = observation.logits, observation.predictions
         if rows is None:
@@ -138,6 +137,10 @@ class _Scope:
     def of(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the rows ``near`` of values per node of the graph."""
         return values if self.near is None else values[self.near]
+
+    def at_nodes(self, values: FloatArray) -> FloatArray:
+        """Return the measured nodes' values out of those of all observed nodes."""
+        return values[self._rows]
 
     @cached_property
     def features(self) -> Features:
@@ -187,9 +190,9 @@ def _with_model(scope: _Scope, probe: Probe) -> list[FloatArray]:
     observation, graph, predicted, at = scope.observation, scope.graph, scope.predicted, scope.at
     if probe.shared_splits:
         shared = shared_passes.measure(observation, probe)
-        own = centred(shared.own.whole) / probe.temperature
-        parts = shared.own_square, shared.square, shared.lead, shared.agree
-        return _of_views(scope, own, *parts)
+        own = centred(scope.of(shared.own.whole)) / probe.temperature
+        parts = map(scope.at_nodes, (shared.square, shared.lead, shared.agree))
+        return _of_views(scope, own, scope.of(shared.own_square), *parts)
     own = centred(scope.of(observation.passes.own_view(graph))) / probe.temperature
     halves = column_halves(graph.num_features, SPLITS, probe.seed)
     square, lead, agree = (np.zeros(at.size) for _ in range(3))
