@@ -23,9 +23,9 @@ def graph():
     return csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=12, seed=1)
 
 
-def reader_of(model, graph):
+def reader_of(model, graph, half=None):
     mean = np.asarray(graph.features.mean(axis=0), np.float64).ravel()
-    return model.deferred(graph, mean), mean, np.full(12, 0.4)
+    return model.deferred(graph, mean, half), mean, np.full(12, 0.4)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,22 @@ def test_a_pass_through_matrices_is_a_pass_over_the_features(graph, make, sparse
     np.testing.assert_allclose(fast.std(axis=0).mean(), forward.std(axis=0).mean(), rtol=0.03)
     error = forward.std() / np.sqrt(300)
     assert np.abs(fast.mean(axis=0) - forward.mean(axis=0)).mean() < 2.0 * error
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", [GCN, GraphSAGE])  # one matrix, and two
+def test_products_of_a_half_that_was_announced_are_those_of_the_half(graph, kind, sparse):
+    torch.manual_seed(0)
+    model = predictor(kind(12, 8, 2, 2))
+    if sparse:
+        graph = graph.replace(features=sp.csr_matrix(np.maximum(graph.features, 0.0)))
+    plain, mean, _ = reader_of(model, graph)
+    reader, _, _ = reader_of(model, graph, np.arange(12) < 5)
+    for columns in (None, np.arange(12) < 5, HALF):
+        expected = plain.logits(columns=columns)
+        np.testing.assert_allclose(reader.logits(columns=columns), expected, atol=1e-5)
+    first = next(ForwardPasses(model).half_views(graph, (np.arange(12) < 5)[None], mean)).first
+    np.testing.assert_allclose(reader.logits(columns=np.arange(12) < 5), first, atol=1e-5)
 
 
 class Residual(torch.nn.Module):

@@ -82,7 +82,7 @@ class Source:
             graph = _dense_if_full(graph)
         observation = Observation(self.predictor, graph, self.nodes, seed=seed)
         if self.probe.shared_splits and self.probe.copies:
-            run_clean(observation)
+            run_clean(observation, self.probe)
         if self.own is not None and same:
             observation.memo[OWN_VIEWS] = self.own
         return observation.at(self.probe.temperature)

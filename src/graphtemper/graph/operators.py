@@ -150,6 +150,37 @@ def project_parts(
     return list(outs)
 
 
+def project_split(
+    features: Dense | sp.csr_matrix, weights: Dense, columns: NDArray[np.bool_]
+) -> tuple[Dense, Dense]:
+    """Return the parts of `project` that some columns and all others contribute.
+
+    Two products of half the columns cost as much as one of all.
+
+    Examples
+    --------
+    >>> parts = project_split(np.array([[1.0, 2.0]]), np.eye(2), np.array([False, True]))
+    >>> [part.tolist() for part in parts]
+    [[[0.0, 2.0]], [[1.0, 0.0]]]
+    """
+    if not isinstance(features, np.ndarray):
+        masks = columns[:, None], ~columns[:, None]
+        first, second = project_parts(features, [weights * mask for mask in masks])
+        return first, second
+    order, count = np.argsort(~columns, kind="stable"), int(columns.sum())
+    near, far = np.split(weights[order], [count])
+    dtype, shape = np.result_type(features, weights), (len(features), weights.shape[1])
+    first, second = np.empty(shape, dtype), np.empty(shape, dtype)
+
+    def write(rows: slice) -> None:
+        block = features[rows].take(order, axis=1)
+        first[rows], second[rows] = block[:, :count] @ near, block[:, count:] @ far
+
+    with one_blas_thread(also_openmp=False):
+        map_blocks(write, *features.shape)
+    return first, second
+
+
 @overload
 def multiply(matrix: sp.csr_matrix, columns: Dense, *, wide: bool = False) -> Dense: ...
 @overload

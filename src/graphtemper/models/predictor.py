@@ -398,7 +398,7 @@ class ForwardPasses:
     ) -> Iterator[FloatArray]:
         """See `Passes.noisy`."""
         size = std.astype(np.float32)
-        dense = _dense(graph) if size.any() else None
+        dense = dense_features(graph) if size.any() else None
         for _ in range(passes):
             noisy = graph
             if dense is not None:
@@ -413,7 +413,7 @@ class ForwardPasses:
         self, graph: Graph, halves: NDArray[np.bool_], column_mean: FloatArray, rows: Rows = None
     ) -> Iterator[HalfViews]:
         """See `Passes.half_views`; the model runs four times per split."""
-        dense, mean = _dense(graph), column_mean.astype(np.float32)
+        dense, mean = dense_features(graph), column_mean.astype(np.float32)
         for half in halves:
             parts = [graph.replace(features=np.where(read, dense, mean)) for read in (half, ~half)]
             views = [predict(self.predictor, part) for part in parts]
@@ -443,6 +443,7 @@ def without_edges(graph: Graph) -> Graph:
     return graph.without_neighbours()
 
 
-def _dense(graph: Graph) -> NDArray[np.float32]:
+def dense_features(graph: Graph) -> NDArray[np.float32]:
+    """Return the features as a dense array."""
     features = graph.features
     return features if isinstance(features, np.ndarray) else features.toarray()

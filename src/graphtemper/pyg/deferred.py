@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import project
+from graphtemper.graph.operators import project, project_split
 from graphtemper.models.linear_passes import gaussian_factor
 from graphtemper.pyg.inputs import Inputs
 
@@ -225,12 +225,21 @@ class DeferredReader:
         A graph with features and edges alone.
     mean : (F,) array
         What replaces columns that a pass does not read.
+    half : (F,) bool array, optional
+        Columns that a pass is going to read alone; their products come with those of all columns.
     """
 
-    def __init__(self, predictor: Wrapped, graph: Graph, mean: FloatArray) -> None:
-        self._predictor, self._graph = predictor, graph
+    def __init__(
+        self,
+        predictor: Wrapped,
+        graph: Graph,
+        mean: FloatArray,
+        half: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._predictor, self._graph, self._half = predictor, graph, half
         self._mean = mean.astype(np.float32)[None, :]
         self._clean: dict[Key, Float32] = {}
+        self._of_half: dict[Key, Float32] = {}
 
     def logits(
         self,
@@ -264,7 +273,7 @@ class DeferredReader:
         def product(weight: torch.Tensor) -> torch.Tensor:
             key = maps.key(weight)
             if key not in products:
-                products[key] = self._read(maps.known[key], key, columns)
+                products[key] = self._read(key, columns)
                 if noise is not None:
                     if key not in draws:
                         raise NotLinearError("a matrix that other passes did not read")
@@ -298,14 +307,34 @@ class DeferredReader:
             maps.refused = True
             return None
 
-    def _read(self, matrix: Float32, key: Key, columns: NDArray[np.bool_] | None) -> Float32:
-        """Return the features times a matrix (F, H)."""
-        if columns is None:
-            if key not in self._clean:
-                self._clean[key] = _projected(self._graph, matrix)
-            return self._clean[key]
-        read = _projected(self._graph, matrix * columns[:, None])
-        return np.asarray(read + self._mean @ (matrix * ~columns[:, None]), dtype=np.float32)
+    def _read(self, key: Key, columns: NDArray[np.bool_] | None) -> Float32:
+        """Return the features times a matrix (F, H) of the module."""
+        half = self._half
+        if columns is not None and (half is None or not np.array_equal(columns, half)):
+            matrix = self._predictor.maps.known[key]
+            read = project(self._graph.features, np.ascontiguousarray(matrix * columns[:, None]))
+            return read + self._unread(matrix, columns)
+        if key not in self._clean:
+            self._read_all()
+        return self._clean[key] if columns is None else self._of_half[key]
+
+    def _read_all(self) -> None:
+        """Multiply the features with the matrices that are known, at once."""
+        known, features = self._predictor.maps.known, self._graph.features
+        keys = [key for key in known if key not in self._clean]
+        matrix = np.ascontiguousarray(np.hstack([known[key] for key in keys]))
+        ends = np.cumsum([known[key].shape[1] for key in keys])[:-1]
+        if self._half is None:
+            whole = project(features, matrix)
+        else:
+            first, others = project_split(features, matrix, self._half)
+            whole, first = first + others, first + self._unread(matrix, self._half)
+            self._of_half |= zip(keys, np.split(first, ends, axis=1), strict=True)
+        self._clean |= zip(keys, np.split(whole, ends, axis=1), strict=True)
+
+    def _unread(self, matrix: Float32, columns: NDArray[np.bool_]) -> Float32:
+        """Return what columns that are not read add to every row of a product, (1, H)."""
+        return self._mean @ (matrix * ~columns[:, None])
 
     def _drawn(
         self, maps: LinearMaps, std: FloatArray, rng: np.random.Generator
@@ -331,7 +360,3 @@ def find_maps(predictor: Wrapped, num_features: int) -> None:
         predictor.maps.refused = True
     if not predictor.maps.known:
         predictor.maps.refused = True
-
-
-def _projected(graph: Graph, matrix: Float32) -> Float32:
-    return np.asarray(project(graph.features, np.ascontiguousarray(matrix)), dtype=np.float32)

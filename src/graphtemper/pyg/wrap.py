@@ -171,16 +171,18 @@ class Predictor:
             ((partial(from_graph, graph, nodes, self.needs), rows) for nodes, rows in parts), graph
         )
 
-    def deferred(self, graph: Graph, mean: FloatArray) -> DeferredReader | None:
+    def deferred(
+        self, graph: Graph, mean: FloatArray, half: NDArray[np.bool_] | None = None
+    ) -> DeferredReader | None:
         """Return passes through the module's first matrices; None if it is not known to have any.
 
-        See `graphtemper.pyg.deferred`.
+        See `graphtemper.pyg.deferred.DeferredReader`.
         """
         if self.batches is not None or self.needs.types or self.needs.adj_t:
             return None
         if not self.maps.known and not self.maps.refused:
             find_maps(self, graph.num_features)
-        return None if self.maps.refused else DeferredReader(self, graph, mean)
+        return None if self.maps.refused else DeferredReader(self, graph, mean, half)
 
     def logits_of(self, make: MakeInputs, graph: Graph) -> NDArray[np.float32]:
         """Return the logits of every node of some inputs, made of a graph."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper.graph.graph import Graph
-from graphtemper.models.predictor import predict
+from graphtemper.models.predictor import dense_features, predict
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.shared_passes import dense
 
 # Sums in another order change float32 logits by about 1e-6 of their size per layer.
 _TOLERANCE = 1e-4
@@ -30,7 +29,7 @@ def reads_copies(observation: Observation) -> bool:
     graph = observation.graph
     if not graph.is_plain or not graph.num_nodes:
         return False
-    known = dense(graph)
+    known = dense_features(graph)
     # The copies are changed, so that no average over the graph stays the same.
     extra = known[: max(graph.num_nodes // 2, 1)] * np.float32(1.5) + np.float32(0.5)
     clean = observation.all_logits * observation.temperature

@@ -36,7 +36,12 @@ from graphtemper._core.reproducible import stream
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import ball
 from graphtemper.graph.operators import adjacency
-from graphtemper.models.predictor import checked_logits, predict, without_edges
+from graphtemper.models.predictor import (
+    checked_logits,
+    dense_features,
+    predict,
+    without_edges,
+)
 from graphtemper.signals.covariances import (
     Covariance,
     HeldOutProducts,
@@ -247,7 +252,7 @@ class _Passes:
         )
         self._links = observation.link_keys
         self._rng = OrderedDraws(stream(observation.seed, "shared passes"), observation.node_keys)
-        self._reader = _reader(observation) if probe.copies else None
+        self._reader = _reader(observation, probe) if probe.copies else None
         self._noise = probe.noise_level * std, self._rng
         self._part = observation.part
         self._own: OwnViews | None = observation.memo.get(OWN_VIEWS)
@@ -258,7 +263,7 @@ class _Passes:
 
     @cached_property
     def _dense(self) -> Float32:
-        return dense(self._graph)
+        return dense_features(self._graph)
 
     def noisy(self) -> FloatArray:
         """Return the logits under feature noise of the graph's own size."""
@@ -333,23 +338,24 @@ class _Passes:
         return keep
 
 
-def _reader(observation: Observation) -> Any:
+def _reader(observation: Observation, probe: Probe | None = None) -> Any:
     """Return the passes through the model's first matrices, if it has any; see `pyg.deferred`."""
     graph, key = observation.graph, ("first matrices",)
     if not hasattr(observation.predictor, "deferred") or not graph.is_plain:
         return None
     if key not in observation.memo:
         mean, _ = observation.column_moments
-        observation.memo[key] = observation.predictor.deferred(graph, mean)
+        half = None if probe is None else column_halves(graph.num_features, 1, probe.seed)[0]
+        observation.memo[key] = observation.predictor.deferred(graph, mean, half)
     return observation.memo[key]
 
 
-def run_clean(observation: Observation) -> None:
+def run_clean(observation: Observation, probe: Probe) -> None:
     """Take the clean pass through the model's first matrices, if it has any.
 
     Its logits are those of the model up to the rounding of sums in another order.
     """
-    reader = _reader(observation)
+    reader = _reader(observation, probe)
     logits = None if reader is None else reader.logits()
     if logits is not None:
         observation.set_logits(logits)
@@ -383,12 +389,6 @@ def _noise_ratio(source: FloatArray, own: FloatArray) -> float:
     """Return the size of the source's columns over that of the graph's own: a geometric mean."""
     both = (source > 0.0) & (own > 0.0)
     return float(np.exp(np.log(source[both] / own[both]).mean())) if both.any() else 1.0
-
-
-def dense(graph: Graph) -> Float32:
-    """Return the features as a dense array."""
-    features = graph.features
-    return features if isinstance(features, np.ndarray) else features.toarray()
 
 
 def leads(values: FloatArray, predicted: NDArray[np.intp]) -> FloatArray:
