@@ -26,23 +26,26 @@ def frozen(module: torch.nn.Module) -> Iterator[None]:
     >>> layer.training
     True
     """
-    training = [(part, part.training) for part in module.modules()]
+    parts = list(module.modules())
+    training = [(part, part.training) for part in parts]
     caches = [
         (part, key, value)
-        for part in module.modules()
+        for part in parts
         if isinstance(vars(part).get("cached"), bool)
         for key, value in vars(part).items()
         if key == "cached" or key.startswith("_cached_")
     ]
     try:
-        module.eval()
+        if any(flag for _, flag in training):
+            module.eval()
         for part, key, _ in caches:
             setattr(part, key, False if key == "cached" else None)
         with torch.no_grad():
             yield
     finally:
         for part, flag in training:
-            part.training = flag
+            if part.training != flag:  # a module takes long to set an attribute
+                part.training = flag
         for part, key, value in caches:
             setattr(part, key, value)
 

@@ -105,6 +105,7 @@ class Predictor:
     returns: Returns = "logits"
     batches: Batches | None = None
     arguments: tuple[Argument, ...] = field(init=False)
+    optional: tuple[str, ...] = field(init=False)
     needs: Needs = field(init=False)
     maps: LinearMaps = field(init=False, compare=False)
 
@@ -122,6 +123,9 @@ class Predictor:
             raise InputError(f"batches must be Batches(hops=...), not {self.batches!r}.")
         passed = () if self.adapter is not None else arguments(self.module)
         object.__setattr__(self, "arguments", passed)
+        takes_fields = self.adapter is None and all(item.role != "data" for item in passed)
+        names = optional_fields(self.module) if takes_fields else ()
+        object.__setattr__(self, "optional", names)
         object.__setattr__(self, "needs", needs(self.module, passed, self.adapter))
         object.__setattr__(self, "maps", LinearMaps(self.module))
 
@@ -336,9 +340,7 @@ class Predictor:
     def _call(self, inputs: Inputs) -> Any:
         if self.adapter is not None:
             return self.adapter(self.module, inputs.as_data())
-        takes_data = any(argument.role == "data" for argument in self.arguments)
-        positional = []
-        keyword = {} if takes_data else inputs.optional(optional_fields(self.module))
+        positional, keyword = [], inputs.optional(self.optional)
         for name, role, by_keyword in self.arguments:
             value = inputs.of_role(role, name)
             if by_keyword:
