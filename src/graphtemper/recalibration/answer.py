@@ -147,12 +147,14 @@ def answer(
     unreadable = plain.caveat is not None or reading.blind
     accuracy = prior.estimate("class shares")
     shares = shares.unless(support.doubt(reading.novelty, unreadable, reading.gains, accuracy))
-    if class_shares == "estimate" and shares.supported:
+    if shares.supported:
         corrected = _corrected(plain, shares, prior, logits)
         better = with_labels(corrected, corrected.shifted(logits), labels, objective)
         shares = shares.unless(_objection(plain, corrected, better, logits, labels))
-        if shares.supported:
-            best = better
+        if shares.supported and class_shares == "estimate":
+            # That nothing else has changed is assumed, so a correction alone earns no trust.
+            trusted = best.verdict == "trust" or better.verdict != "trust"
+            best = better if trusted else replace(better, verdict="caution")
     return replace(best, class_shares=shares.shares, share_reasons=shares.reasons(class_shares))
 
 

@@ -258,7 +258,8 @@ def recalibrate(
         ``"report"`` estimates the target's class shares and says if they seem to have moved.
         ``"estimate"`` also corrects the logits for them if the evidence supports it (see
         `graphtemper.recalibration.class_shares.support`). Predictions may then change, and
-        accuracy, temperature and labels refer to the corrected ones.
+        accuracy, temperature and labels refer to the corrected ones. This assumes that nothing else
+        has changed: the verdict is ``"trust"`` only if it is without the correction as well.
     per_node
         Give every node its own temperature around the graph's (see
         `graphtemper.recalibration.node_temperatures`), for shifts that affect a part of the graph.

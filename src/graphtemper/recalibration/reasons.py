@@ -68,7 +68,7 @@ class ReasonCode(StrEnum):
     )
     CLASS_SHARES_MOVED = (
         "class_shares_moved",
-        "class shares seem to have changed; a correction is possible",
+        "class shares seem to have changed; a correction is right only if nothing else has",
     )
     CLASS_SHARES_CORRECTED = "class_shares_corrected", "logits were corrected for new class shares"
     CLASS_SHARES_NOT_CORRECTED = (

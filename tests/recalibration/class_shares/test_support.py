@@ -21,6 +21,7 @@ from graphtemper.models import SIGN
 from graphtemper.recalibration.class_shares import em, share_error, shares_fit, shares_moved
 from graphtemper.recalibration.class_shares.share_tests import SMALL_COUNT, _merged
 from graphtemper.recalibration.class_shares.support import MOVED_LEVEL, weigh
+from graphtemper.recalibration.verdict import CAUTION_WIDTH
 from graphtemper.signals import dependence
 from graphtemper.signals.observation import Observation
 
@@ -397,6 +398,30 @@ def test_labels_can_refuse_a_correction(model, graph, card, moved, estimated):
     assert found.logit_shift is None
     assert (found.probabilities.argmax(axis=1) == plain[moved]).all()
     assert any("the labels are less likely with it" in reason.text for reason in found.reasons)
+    told = recalibrate(model, graph, card, moved, labels=labels)
+    assert "class_shares_moved" not in [reason.code for reason in told.reasons]
+
+
+def test_a_correction_alone_earns_no_trust():
+    """An interval may be narrow because only shares are taken to have moved; labels can show it."""
+    graph = csbm.sample(
+        3200, degree=6, homophily=0.8, snr=0.5, num_classes=2, num_features=12, seed=1
+    )
+    drawn = shifts.resample_classes(graph.labels, range(2200), SOURCE[2], 0)
+    train, held_out = np.array_split(np.random.default_rng(0).permutation(drawn), 2)
+    model = SIGN(hops=1).fit(graph, train)
+    card = SourceCard.build(model, graph, held_out, compositions=0, exclude=EXCLUDED)
+    moved = shifts.resample_classes(graph.labels, range(2200, 3200), np.array([0.5, 0.5]), 1)
+    assert recalibrate(model, graph, card, moved).verdict == "abstain"
+    found = recalibrate(model, graph, card, moved, class_shares="estimate")
+    assert found.logit_shift is not None
+    assert 0.5 * (found.accuracy.high - found.accuracy.low) < CAUTION_WIDTH
+    assert found.verdict == "caution"
+    assert "only if nothing else has changed" in found.reasons[-1].text
+    labels = {int(node): int(graph.labels[node]) for node in moved[::3]}
+    known = recalibrate(model, graph, card, moved, class_shares="estimate", labels=labels)
+    assert known.logit_shift is not None
+    assert known.verdict == "trust"
 
 
 def test_a_correction_may_be_worth_its_accuracy_alone():

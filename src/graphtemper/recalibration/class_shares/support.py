@@ -132,9 +132,15 @@ class ShareEvidence:
         if self.supported and self.shares is not None:
             moves = f"the class shares seem to have moved: {self._moves(self.shares)}"
             if request == "estimate":
-                text = f"{moves}; correcting for it changes {self.changed:.1%} of the predictions."
+                text = (
+                    f"{moves}; correcting for it changes {self.changed:.1%} of the predictions, "
+                    "and is right only if nothing else has changed."
+                )
                 return (Reason(ReasonCode.CLASS_SHARES_CORRECTED, text),)
-            text = f'{moves}; class_shares="estimate" would correct the logits for it.'
+            text = (
+                f'{moves}; class_shares="estimate" would correct the logits for it, which is right '
+                "only if nothing else has changed: check it with labels of some nodes."
+            )
             return (Reason(ReasonCode.CLASS_SHARES_MOVED, text),)
         if request == "report":
             return ()
