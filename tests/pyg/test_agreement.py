@@ -192,7 +192,7 @@ def test_another_model_is_refused_with_its_reason(name):
         predictor(module).check(data)
     assert module.training
     if name != "labels":  # a Graph holds labels and never shows them to a model
-        with pytest.raises(InputError, match="which a Graph does not hold; pass drop="):
+        with pytest.raises(InputError, match=r"does not hold; use Graph\.from_pyg\(data, drop="):
             Graph.from_pyg(data)
 
 
@@ -323,7 +323,7 @@ def test_card_and_recalibration_take_data_and_check_it(tmp_path):
     reads_positions, other = predictor(TakesData("pos")), with_positions()
     with pytest.raises(InputError, match=r"reads data\.pos, which a Graph does not hold"):
         SourceCard.build(reads_positions, other, compositions=0)
-    with pytest.raises(InputError, match="which a Graph does not hold; pass drop="):
+    with pytest.raises(InputError, match=r"does not hold; use Graph\.from_pyg\(data, drop="):
         recalibrate(model(Graph.from_pyg(data)), other, card)
     for wrong in (lambda: recalibrate(net, data, card), lambda: SourceCard.build(net, data)):
         with pytest.raises(InputError, match=r"SGConv is a torch module; wrap it"):

@@ -105,8 +105,9 @@ def _check_losses(data: Data | HeteroData, drop: set[str]) -> None:
     in_words = " and ".join(filter(None, [", ".join(losses[:-1]), losses[-1]]))
     dropped = tuple(sorted({*losses, *drop}))
     raise InputError(
-        f"the PyG data has {in_words}, which a Graph does not hold; pass drop={dropped!r} if your "
-        "model does not read this, as predictor(net).check(data) finds out."
+        f"the PyG data has {in_words}, which a Graph does not hold; use Graph.from_pyg(data, "
+        f"drop={dropped!r}) if your model does not read this, as predictor(net).check(data) finds "
+        "out."
     )
 
 
