@@ -252,6 +252,17 @@ def test_a_class_that_the_source_lacks_stays_absent():
     assert metrics.ece(_corrected(found, logits), labels) < 0.05
 
 
+def test_a_source_of_one_class_that_is_always_predicted_tells_nothing_of_shares():
+    """Its confusion table has no variance, given the class or not."""
+    logits = np.random.default_rng(23).normal([4.0, 0.0], 0.5, size=(300, 2))
+    profile = ClassProfile.measure(logits, np.zeros(300, dtype=np.int64))
+    assert np.count_nonzero(profile.confusion) == 1
+    found = weigh(profile, logits[:, ::-1], 1.0, lambda: 5.0)
+    assert found.moved.p_value < MOVED_LEVEL
+    assert not found.supported
+    assert np.isfinite(found.deviation)
+
+
 def test_many_classes_have_no_profile():
     logits = np.eye(MOST_CLASSES + 1)
     assert ClassProfile.measure(logits, np.arange(MOST_CLASSES + 1)) is None

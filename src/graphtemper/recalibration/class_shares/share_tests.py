@@ -146,11 +146,11 @@ def _excess(table: FloatArray, weights: Sequence[float]) -> FloatArray:
     if min(weights) < 0.0:
         raise InputError("design_effects must be two numbers of at least 1.")
     shares = table.sum(axis=0)
-    return sum(weights) * _within(table / np.where(shares > 0.0, shares, 1.0), shares)
+    return sum(weights) * within_classes(table / np.where(shares > 0.0, shares, 1.0), shares)
 
 
-def _within(rates: FloatArray, shares: FloatArray) -> FloatArray:
-    """Return the covariance of one node's cell, given its class."""
+def within_classes(rates: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return the covariance of one node's cell, (C, C), given its class, from P(cell | class)."""
     return np.asarray(np.diag(rates @ shares) - (rates * shares) @ rates.T)
 
 
@@ -319,7 +319,7 @@ def shares_fit(
     likely = (rates * nodes + _HALF_A_NODE) / (nodes + _HALF_A_NODE * len(rates))
     weights = pi**2 / nodes
     spread = size * (np.diag(expected) - np.outer(expected, expected))
-    spread += size**2 * _within(likely, weights)
+    spread += size**2 * within_classes(likely, weights)
     for rate, variance, weight in zip(rates.T, noise.T, weights / nodes, strict=True):
         spread += size**2 * weight * _rounded_rates(variance, rate)
     deviation = cells - size * expected

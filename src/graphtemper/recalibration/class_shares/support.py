@@ -51,6 +51,7 @@ from graphtemper.recalibration.class_shares.share_tests import (
     ShareTest,
     shares_fit,
     shares_moved,
+    within_classes,
 )
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY, ABSTAIN_WIDTH
@@ -347,13 +348,14 @@ def _widening(confusion: FloatArray, design_effect: float) -> float:
     It is that of shares which solve the confusion table: a class varies as it would among
     independent nodes, and the predictions of a class by the design effect more.
     """
-    source = confusion.sum(axis=0)
-    rates = confusion[:, source > 0.0] / source[source > 0.0]
-    source = source[source > 0.0]
+    present = confusion.sum(axis=0) > 0.0
+    source = confusion.sum(axis=0)[present]
+    rates = confusion[:, present] / source
     solved = np.linalg.pinv(rates)
-    within = np.diag(rates @ source) - (rates * source) @ rates.T
-    given = float(np.trace(solved @ within @ solved.T))
+    given = float(np.trace(solved @ within_classes(rates, source) @ solved.T))
     classes = float((source * (1.0 - source)).sum())
+    if not classes + given > 0.0:  # one class, always predicted
+        return 1.0
     return float(np.sqrt((classes + design_effect * given) / (classes + given)))
 
 
