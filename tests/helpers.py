@@ -119,6 +119,17 @@ def run_command(*arguments, cwd=None, **variables):
     )
 
 
+def run_alone(code, *arguments, **variables):
+    """Run code in a process of one thread that inherits nothing but where packages are found."""
+    found = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={"OPENBLAS_NUM_THREADS": "1", "PATH": "", **found, **variables},
+    )
+
+
 def check_refusal(result):
     """Check for one sentence on standard error, no standard output and exit code 2."""
     assert result.returncode == 2, result.stderr

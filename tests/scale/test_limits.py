@@ -1,11 +1,10 @@
 """Recalibration within half the memory that the features would take."""
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
-from tests.helpers import needs
+from tests.helpers import needs, run_alone
 
 from graphtemper import csbm
 from graphtemper.models import SIGN
@@ -42,13 +41,7 @@ with open_workspace(Path(folder) / "stages", graph.num_nodes) as workspace:
 
 def run(*arguments):
     # Arrow's allocator reserves a gigabyte of addresses that it does not use.
-    environment = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "PATH": ""}
-    return subprocess.run(
-        [sys.executable, "-c", JOB, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    return run_alone(JOB, *arguments, ARROW_DEFAULT_MEMORY_POOL="system")
 
 
 @pytest.fixture(scope="module")
