@@ -259,10 +259,11 @@ def _write_class_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
     """Return a class profile as plain values."""
     if profile is None:
         return None
+    unknown = ("dependence", "design_effect") if profile.dependence is None else ()
     return {
         key: value.tolist() if isinstance(value, np.ndarray) else value
         for key, value in profile.__dict__.items()
-        if key != "rounded" and value is not None  # the schema says whether they are rounded
+        if key != "rounded" and key not in unknown  # the schema says whether they are rounded
     }
 
 

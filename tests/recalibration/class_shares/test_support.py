@@ -18,7 +18,13 @@ from graphtemper.card.privacy import coarse_profile, with_dependence
 from graphtemper.cli import main
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
-from graphtemper.recalibration.class_shares import em, share_error, shares_fit, shares_moved
+from graphtemper.recalibration.class_shares import (
+    em,
+    share_error,
+    shares_fit,
+    shares_moved,
+    support,
+)
 from graphtemper.recalibration.class_shares.share_tests import SMALL_COUNT, _merged
 from graphtemper.recalibration.class_shares.support import MOVED_LEVEL, weigh
 from graphtemper.recalibration.verdict import CAUTION_WIDTH
@@ -568,6 +574,31 @@ def test_graphs_that_are_drawn_alike_have_not_moved(alarms):
     assert np.mean(honest < MOVED_LEVEL) <= 0.05
 
 
+def test_recalibrate_measures_the_dependence_at_the_target(model, graph, card, moved, monkeypatch):
+    seen, weighed = [], support.weigh
+    monkeypatch.setattr(support, "weigh", lambda *given: seen.append(given[3]()) or weighed(*given))
+    recalibrate(model, graph, card, moved)
+    expected = dependence.design_effect(graph, np.asarray(moved), card.class_profile.dependence)
+    assert seen == [expected]
+    assert expected > 1.2
+
+
+def test_shares_of_dependent_nodes_vary_as_much_more_as_stated():
+    """In blocks of nine, nodes of one of two classes have the same prediction."""
+    rates, rng = np.array([[0.8, 0.2], [0.2, 0.8]]), np.random.default_rng(6)
+    labels = rng.integers(2, size=(3000, 20, 9))
+    wrong = rng.random((3000, 20, 2)) < 0.2  # for each class of a block
+    found = labels ^ np.take_along_axis(wrong, labels, axis=2)
+    estimates = [
+        np.linalg.solve(rates, [1.0 - ones, ones])[1]
+        for ones in (found.mean(axis=(1, 2)), rng.binomial(180, 0.5, 3000) / 180)
+    ]
+    together, alone = (float(np.std(values)) for values in estimates)
+    # Half of the other eight nodes of a block are of a node's class.
+    assert support._widening(0.5 * rates, 1.0 + 8 / 2) == pytest.approx(together / alone, rel=0.06)
+    assert support._widening(0.5 * rates, 1.0) == 1.0
+
+
 def test_a_card_that_knows_no_dependence_gives_no_advice(model, graph, card, moved):
     earlier = replace(card, class_profile=replace(card.class_profile, dependence=None))
     assert not [
@@ -578,6 +609,8 @@ def test_a_card_that_knows_no_dependence_gives_no_advice(model, graph, card, mov
     asked = recalibrate(model, graph, earlier, moved, class_shares="estimate")
     assert asked.reasons[-1].code == "class_shares_not_corrected"
     assert asked.logit_shift is None
+    # Such a card stays as it is when it is saved again.
+    assert "design_effect" not in json.loads(to_json(earlier))["class_profile"]
 
 
 def test_the_dependence_of_a_card_survives_its_file(card, tmp_path):
