@@ -7,7 +7,7 @@ from tests.helpers import FEW_SHIFTS
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.card.fields import Field
 from graphtemper.card.graph_types import NO_TYPES, GraphTypes
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import FileError, GraphTemperWarning, InputError
 from graphtemper.models import SIGN
 
 
@@ -59,8 +59,12 @@ def test_a_target_must_have_what_the_source_had_unless_it_is_not_read(name):
     with pytest.raises(InputError, match=f"the source graph had {name}.* but this graph has none"):
         types.check(without)
     types.check(without, unread=(name,))
-    GraphTypes.of(without).check(source)
-    GraphTypes.of(plain).check(source)
+    with pytest.warns(GraphTemperWarning, match=f"the graph has {name}.* but its card does not"):
+        GraphTypes.of(without).check(source)
+    GraphTypes.of(without).check(source, unread=(name,))
+    with pytest.warns(GraphTemperWarning) as told:
+        GraphTypes.of(plain).check(source)
+    assert len(told) == len(HELD)
     with pytest.raises(InputError, match="but this graph has none"):
         types.check(object())  # a graph on disk holds features and edges only
 
@@ -113,3 +117,15 @@ def test_missing_weights_are_refused_before_they_are_read(typed, tmp_path):
     # SIGN does not read types, and logits read nothing.
     recalibrate(model, weighted.replace(edge_type=None), card)
     recalibrate(model(weighted), typed.replace(edge_type=None), card)
+
+
+def test_weights_that_a_plain_source_had_not_are_told_to_models_that_read_them(typed):
+    plain = typed.replace(edge_type=None)
+    model = SIGN(hops=1).fit(plain, range(100))
+    card = SourceCard.build(model, plain, range(100, 200), compositions=0, shifts=FEW_SHIFTS)
+    weighted = typed.replace(edge_weight=np.linspace(0.5, 2.0, typed.num_edges))
+    with pytest.warns(GraphTemperWarning, match="the graph has edge_weight but its card") as told:
+        recalibrate(model, weighted, card)
+    assert len(told) == 1
+    recalibrate(model, typed, card)  # SIGN does not read types
+    recalibrate(model(weighted), weighted, card)

@@ -13,7 +13,7 @@ from torch_geometric.nn import models  # noqa: E402
 from torch_geometric.transforms import AddSelfLoops  # noqa: E402
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
-from graphtemper.errors import InputError, ModelError  # noqa: E402
+from graphtemper.errors import GraphTemperWarning, InputError, ModelError  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
@@ -318,8 +318,11 @@ def test_card_and_recalibration_take_data_and_check_it(tmp_path):
     assert np.array_equal(
         result.probabilities, recalibrate(model, Graph.from_pyg(data), card).probabilities
     )
-    for other in (directed(), weighted(), looped(), repeated(), attributed()):
+    for other in (directed(), looped(), repeated()):
         assert recalibrate(model, other, card).probabilities.shape == (200, CLASSES)
+    for other in (weighted(), attributed()):  # SGConv reads weights, also given as an attribute
+        with pytest.warns(GraphTemperWarning, match="its card does not know of any"):
+            assert recalibrate(model, other, card).probabilities.shape == (200, CLASSES)
     reads_positions, other = predictor(TakesData("pos")), with_positions()
     with pytest.raises(InputError, match=r"reads data\.pos, which a Graph does not hold"):
         SourceCard.build(reads_positions, other, compositions=0)

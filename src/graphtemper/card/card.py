@@ -212,14 +212,15 @@ class SourceCard(CardData):
     def check_graph(self, predictor: Predictor | ArrayLike, graph: HasFeatures) -> None:
         """Raise `InputError` for a graph with other columns or types, or without what was read.
 
-        Of a graph on disk only the number of feature columns is read. The model is not run.
+        A graph with more than the source had, as weights, gives a warning. Of a graph on disk only
+        the number of feature columns is read. The model is not run.
         """
         if graph.num_features != self.num_features:
             raise InputError(
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
-        if self.types != NO_TYPES:
+        if self.types != NO_TYPES or not getattr(graph, "is_plain", True):
             self.types.check(graph, unread_fields(predictor))
 
     def check_model(self, predictor: Predictor | ArrayLike) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper.card.fields import Field
-from graphtemper.errors import InputError
+from graphtemper.errors import GraphTemperWarning, InputError
 
 MOST_TYPES = 10_000
 """Types that a card lists."""
@@ -119,7 +120,9 @@ class GraphTypes(NamedTuple):
         """Refuse a graph that lacks what the source graph has, or has types that it has not.
 
         A model may ignore such edges silently, read ones for weights, or fail. What it is known
-        not to read, ``unread``, may be missing.
+        not to read, ``unread``, may be missing. Where a graph has more than the source graph, the
+        answer is about other inputs; that is a warning, because cards of earlier versions do not
+        say what their graph had.
         """
         target = GraphTypes.of(graph)
         held = {
@@ -129,10 +132,19 @@ class GraphTypes(NamedTuple):
             "node_type": (bool(self.node), getattr(graph, "node_type", None) is not None),
         }
         for field, (had, has) in held.items():
-            if had and not has and field not in unread:
+            if had == has or field in unread:
+                continue
+            name = "edge_features (edge_attr in PyG)" if field == "edge_features" else field
+            if has:
+                warnings.warn(
+                    f"the graph has {name} but its card does not know of any at the source; if the "
+                    "model reads it, build a card of a graph that has it.",
+                    GraphTemperWarning,
+                    stacklevel=4,
+                )
+            else:
                 alike = "ones if its edges are alike" if field == "edge_weight" else "any values"
                 also = "or the model does" if field == "edge_weight" else "if the model does"
-                name = "edge_features (edge_attr in PyG)" if field == "edge_features" else field
                 raise InputError(
                     f"the source graph had {name} but this graph has none; set it, to {alike} "
                     f"{also} not read it."
