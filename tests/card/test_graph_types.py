@@ -1,5 +1,7 @@
 """Cards of graphs with weights, attributes and types: stored, and compared with the target's."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from tests.helpers import FEW_SHIFTS
@@ -83,7 +85,8 @@ def test_named_types_are_compared_by_name():
     names = ["a__to__b", "b__to__a"]
     source = Graph(features=np.eye(2), edge_type_names=names, **arcs, **kinds)
     types = GraphTypes.of(source)
-    types.check(source.replace(edge_type_names=names[::-1], edges=[[1, 0], [0, 1]]))
+    turned = source.replace(edge_type_names=names[::-1], edges=[[1, 0], [0, 1]])
+    types.check(turned, unread=("edge_type",))
     with pytest.raises(InputError, match="edges of type b__by__a, which the source graph had not"):
         types.check(source.replace(edge_type_names=["a__to__b", "b__by__a"]))
 
@@ -129,3 +132,12 @@ def test_weights_that_a_plain_source_had_not_are_told_to_models_that_read_them(t
     assert len(told) == 1
     recalibrate(model, typed, card)  # SIGN does not read types
     recalibrate(model(weighted), weighted, card)
+
+
+def test_another_order_of_edge_types_is_told():
+    source = GraphTypes(edge_names=("cites", "writes", "near"))
+    source.check(SimpleNamespace(edge_type_names=("cites", "near")))
+    turned = SimpleNamespace(edge_type_names=("writes", "cites"))
+    with pytest.warns(GraphTemperWarning, match="edge types come in another order"):
+        source.check(turned)
+    source.check(turned, unread=("edge_type",))

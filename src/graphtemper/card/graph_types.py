@@ -158,6 +158,20 @@ class GraphTypes(NamedTuple):
             )
         self._check_types("node", target)
         self._check_types("edge", target)
+        if "edge_type" not in unread:
+            self._check_order(target)
+
+    def _check_order(self, target: GraphTypes) -> None:
+        """Warn of edge types in another order, because HGTConv of PyG gives other logits then."""
+        known = [name for name in self.edge_names if name in target.edge_names]
+        given = [name for name in target.edge_names if name in self.edge_names]
+        if known != given:
+            warnings.warn(
+                "the edge types come in another order than at the source; some layers, as HGTConv "
+                "of PyG, give other logits then, so add them to the data in the same order.",
+                GraphTemperWarning,
+                stacklevel=5,
+            )
 
     def _check_types(self, kind: str, target: GraphTypes) -> None:
         known, given = (getattr(types, f"{kind}_names") for types in (self, target))
