@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 from tests.helpers import check_refusal, command_environment, needs, run_command
 
-from graphtemper import csbm
+from graphtemper import cli, csbm
 from graphtemper._core.checksum import sealed
+from graphtemper.errors import GraphTemperWarning
 
 GRAPH = "graphs/g.npz"
 
@@ -255,3 +257,20 @@ def test_a_damaged_outcome_is_named(call, tmp_path):
 def test_odd_environments_end_well(tmp_path):
     assert run_command("data", "list", GRAPHTEMPER_DATA="x" * 5000).returncode == 0
     assert run_command("data", "list", PYTHONIOENCODING="ascii").returncode == 0
+
+
+def test_warnings_of_this_package_are_one_line(monkeypatch, capsys):
+    def command(*_, **__):
+        warnings.warn("something\nis odd.", GraphTemperWarning, stacklevel=1)
+        warnings.warn("other", RuntimeWarning, stacklevel=1)
+
+    monkeypatch.setattr(cli, "app", command)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        shown, told = warnings.showwarning, []
+        monkeypatch.setattr(warnings, "showwarning", lambda *given: told.append(given[1]))
+        cli.main()
+        monkeypatch.undo()
+        assert warnings.showwarning is shown
+    assert capsys.readouterr().err == "graphtemper: warning: something is odd.\n"
+    assert told == [RuntimeWarning]

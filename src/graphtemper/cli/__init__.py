@@ -6,7 +6,9 @@ import io
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 from cyclopts import App, CycloptsError, Group
@@ -22,7 +24,7 @@ from graphtemper.cli.monitor import monitor
 from graphtemper.cli.output import console, discard_output
 from graphtemper.cli.research import research_command
 from graphtemper.cli.scale import scale
-from graphtemper.errors import GraphTemperError
+from graphtemper.errors import GraphTemperError, GraphTemperWarning
 
 BAD_INPUT, INTERRUPTED = 2, 130
 STOPPED = "interrupted; no file is half written: run the same command again."
@@ -76,6 +78,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    show = warnings.showwarning
+    warnings.showwarning = partial(_tell, show)
     try:
         app(
             sys.argv[1:],
@@ -103,8 +107,22 @@ def main() -> None:
             raise
         text = str(error) or type(error).__name__
         _fail(f"{text} (set GRAPHTEMPER_DEBUG=1 to see where).", BAD_INPUT)
+    finally:
+        warnings.showwarning = show
+
+
+def _tell(other: Callable[..., None], text: Any, category: type[Warning], *where: Any) -> None:
+    """Print our own warnings as errors are printed, without the line of code that gave them."""
+    if issubclass(category, GraphTemperWarning):
+        _say(f"warning: {text}")
+    else:
+        other(text, category, *where)
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"graphtemper: {printable(' '.join(message.split()))}", file=sys.stderr)
+    _say(message)
     sys.exit(code)
+
+
+def _say(message: str) -> None:
+    print(f"graphtemper: {printable(' '.join(message.split()))}", file=sys.stderr)
