@@ -9,7 +9,7 @@ from graphtemper import csbm
 from graphtemper.errors import InputError
 from graphtemper.graph.operators import column_moments, operator
 from graphtemper.models import SGC, SIGN, LinearPasses
-from graphtemper.models.predictor import ForwardPasses, passes_of, without_edges
+from graphtemper.models.predictor import ForwardPasses, passes_of
 from graphtemper.signals.covariances import column_halves
 
 COPIES, PASSES = 100, 30
@@ -194,7 +194,7 @@ def test_the_own_view_is_the_view_without_edges(model, sparse):
     g = _small(sparse=sparse)
     fitted = model.fit(g, range(80))
     own = passes_of(fitted).own_view(g)
-    np.testing.assert_allclose(own, fitted(without_edges(g)), atol=1e-4)
+    np.testing.assert_allclose(own, fitted(g.without_neighbours()), atol=1e-4)
 
 
 def test_a_model_that_skips_the_node_itself_has_an_own_view_too():

@@ -26,7 +26,6 @@ from graphtemper.models.predictor import (
     Rows,
     check_columns,
     checked_logits,
-    without_edges,
 )
 
 Hidden = NDArray[np.float32]
@@ -99,7 +98,7 @@ class FirstLayerPasses:
     ) -> Iterator[HalfViews]:
         """See `graphtemper.models.predictor.Passes.half_views`."""
         matrix = operator(graph, self.operator)
-        alone = operator(without_edges(graph), self.operator)
+        alone = operator(graph.without_neighbours(), self.operator)
         mean = column_mean.astype(np.float32)[None, :]
         # What the two halves read sums to what all columns read, and so do their means.
         whole = self.project(graph.features) + self.project(mean)
@@ -117,7 +116,7 @@ class FirstLayerPasses:
 
     def own_view(self, graph: Graph) -> FloatArray:
         """See `graphtemper.models.predictor.Passes.own_view`."""
-        alone = operator(without_edges(graph), self.operator)
+        alone = operator(graph.without_neighbours(), self.operator)
         return self._logits(self.project(graph.features), alone)
 
     def _logits(self, projected: Hidden, matrix: sp.csr_matrix) -> FloatArray:

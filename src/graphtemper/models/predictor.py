@@ -427,20 +427,9 @@ class ForwardPasses:
     def own_view(self, graph: Graph) -> FloatArray:
         """See `Passes.own_view`; zero if the model cannot run on a graph without edges."""
         try:
-            return predict(self.predictor, without_edges(graph))
+            return predict(self.predictor, graph.without_neighbours())
         except Exception:  # the user's code, which may need an edge for any reason
             return np.zeros_like(predict(self.predictor, graph))
-
-
-def without_edges(graph: Graph) -> Graph:
-    """Return the graph without its edges; self-loops of a directed graph stay.
-
-    Examples
-    --------
-    >>> without_edges(Graph(features=[[1.0], [2.0]], edges=[[0, 1]])).num_edges
-    0
-    """
-    return graph.without_neighbours()
 
 
 def dense_features(graph: Graph) -> NDArray[np.float32]:

@@ -40,7 +40,6 @@ from graphtemper.models.predictor import (
     checked_logits,
     dense_features,
     predict,
-    without_edges,
 )
 from graphtemper.signals.covariances import (
     Covariance,
@@ -325,7 +324,7 @@ class _Passes:
         changed = part.replace(features=features)
         logits = predict(self._predictor, changed)
         try:
-            own = predict(self._predictor, without_edges(changed))
+            own = predict(self._predictor, changed.without_neighbours())
         except Exception:  # the user's code, which may need an edge for any reason
             own = np.zeros_like(logits)
         return logits, own
