@@ -1,6 +1,6 @@
 # On a fresh machine with python3, make and pip:
 #   make demo    run the main job on an embedded graph
-#   make test    run all checks and tests
+#   make test    run all checks and tests, except those of `make nightly` and `make slow`
 #   make docs    build the documentation site
 # The first run of each creates .venv; later runs start at once.
 
@@ -12,7 +12,7 @@ CORE := .venv-core
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit browser slow paper bench scaling clean
+.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly durations browser slow paper bench scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -101,7 +101,10 @@ docs: $(VENV)/.test
 demo: $(VENV)/.demo kernels
 	$(BIN)/graphtemper demo
 
-test: lint types unit
+# Types and documentation beside each other; each of them uses one core.
+test: lint
+	$(MAKE) -j2 types docs
+	$(MAKE) unit
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -112,13 +115,24 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-# Two workers. The tests of a file run on one of them, so that its fixtures are made once.
-unit: $(VENV)/.test kernels $(VENV)/.chromium docs
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
+# Two workers. The tests of a file run on one of them, so that its fixtures are made once, and long
+# files come first (conftest.py). Tests of the site are skipped where `make docs` has not run.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+unit: $(VENV)/.test kernels
+	$(PYTEST) -m 'not slow and not nightly' --durations=30
+
+# Hostile files, wheels, clusters, browsers and faults: what costs much and breaks rarely.
+nightly: $(VENV)/.test kernels $(VENV)/.chromium docs
+	GRAPHTEMPER_FUZZ=100 $(PYTEST) -m 'nightly and not slow'
+	$(MAKE) faults
+
+# The processor seconds of each file, which decide the order of the files.
+durations: $(VENV)/.test kernels docs
+	$(PYTEST) -m 'not slow and not nightly' --record-durations
 
 # The library without torch and without extras, in under three minutes.
 test-core: $(CORE)/.core kernels
-	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(CORE)/bin/python -m pytest @tests/core.args -n 2 --dist loadfile --no-loadscope-reorder
 
 browser: $(VENV)/.test docs
 	sh scripts/install_chromium.sh

@@ -18,7 +18,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BY_CHECKSUM = ("--require-hashes", "--no-deps")
+# Most modules of these packages are never imported, and Python compiles those that are.
+BY_CHECKSUM = ("--require-hashes", "--no-deps", "--no-compile")
 REMEDY = (
     "the packages of requirements-test.lock could not be installed by checksum; "
     "`make test LOCKED=0` installs the versions of constraints.txt without checksums."

@@ -62,6 +62,12 @@ def skip_if_missing(error):
         error = error.__cause__ or error.__context__
 
 
+def mostly_nightly(values, keep):
+    """Return values to parametrise with, of which those that are not kept run at night."""
+    nightly = pytest.mark.nightly
+    return [value if keep(value) else pytest.param(value, marks=nightly) for value in values]
+
+
 # Shifts of a small atlas, for cards that are built in a second.
 FEW_SHIFTS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 

@@ -12,6 +12,8 @@ from graphtemper_research.explorer.readings import State, readings
 from graphtemper_research.explorer.server import ExplorerServer
 from graphtemper_research.explorer.simulate import simulate
 
+pytestmark = pytest.mark.nightly
+
 pytest.importorskip("vl_convert")
 pytest.importorskip("jinja2")
 expect = pytest.importorskip("playwright.sync_api").expect

@@ -9,6 +9,8 @@ from graphtemper_research.leaderboard import raw
 from graphtemper_research.leaderboard.page import write_page
 from graphtemper_research.leaderboard.standings import Interval
 
+pytestmark = pytest.mark.nightly
+
 pytest.importorskip("playwright.sync_api")
 METHODS = ("source-T", "RBS", "atlas")
 

@@ -6,6 +6,8 @@ from graphtemper.monitor import Change, Drop, Entry, Labelled, Scored
 from graphtemper.monitor.page import write_page
 from graphtemper.monitor.standing import Moved, Standing
 
+pytestmark = pytest.mark.nightly
+
 pytest.importorskip("vl_convert")
 pytest.importorskip("jinja2")
 

@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 pytest.importorskip("vl_convert")
 pytest.importorskip("jinja2")
 VIEWS = {

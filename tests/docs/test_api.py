@@ -36,6 +36,7 @@ def errors_of(tmp_path, *lines):
     return [line for line in done.stdout.splitlines() if "error:" in line and "snippet" in line]
 
 
+@pytest.mark.nightly  # mypy, which `make types` has run on the library
 def test_lazy_names_are_typed(tmp_path):
     errors = errors_of(
         tmp_path,

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.fuzz.targets import FOLDERS, TARGETS
 from tests.fuzz.test_corpus import in_a_fork, status
+from tests.helpers import mostly_nightly
 
 import graphtemper
 import graphtemper_research
@@ -212,7 +213,7 @@ def outcome(read, path):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devices and memory of Linux")
-@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("kind", mostly_nightly(ODD, {"a folder", "zeros"}.__contains__))
 @pytest.mark.parametrize("name", TARGETS)
 def test_odd_files(name, kind, tmp_path):
     path = tmp_path / name
@@ -231,6 +232,7 @@ def test_odd_files(name, kind, tmp_path):
         assert path.lstat().st_ino == before.st_ino  # and left as it was
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devices and memory of Linux")
 @pytest.mark.parametrize("kind", ["a pipe", "an endless device", "a folder", "a terabyte of zeros"])
 @pytest.mark.parametrize("name", FOLDERS)

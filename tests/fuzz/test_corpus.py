@@ -17,10 +17,13 @@ from pathlib import Path
 
 import pytest
 from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
+from tests.helpers import mostly_nightly
 
 CORPUS = Path(__file__).with_name("corpus")
 NAMES = {name.replace(".", "-"): name for name in (*TARGETS, *FOLDERS)}
 CASES = sorted(path.relative_to(CORPUS).as_posix() for path in CORPUS.glob("*/*"))
+# One of each target, for the tests that run by day.
+FIRST = {case.split("/")[0]: case for case in reversed(CASES)}.values()
 # Bytes that a reader may use in addition to twice the file: allocations of Python and NumPy, which
 # tracemalloc counts, and resident memory, which includes Arrow and SQLite.
 TRACED, RESIDENT = 4_000_000, 16_000_000
@@ -94,7 +97,7 @@ def in_a_fork(work, seconds=600):
     return json.loads(message) if message else f"ended by signal {-code}"
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", mostly_nightly(CASES, FIRST.__contains__))
 def test_kept_cases(case, tmp_path, valid):
     name = NAMES[case.split("/")[0]]
     path, good, size = tmp_path / name, valid(name), 0

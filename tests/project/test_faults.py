@@ -18,7 +18,10 @@ from tests.helpers import needs
 
 from graphtemper import csbm
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials need fork")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the trials need fork"),
+]
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 ENVIRONMENT = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 

@@ -56,10 +56,12 @@ def wheel(tmp_path_factory):
     return build(tmp_path_factory.mktemp("first"), 0o022)
 
 
+@pytest.mark.nightly
 def test_the_wheel_has_the_same_bytes_wherever_it_is_built(wheel, tmp_path):
     assert build(tmp_path, 0o027).read_bytes() == wheel.read_bytes()
 
 
+@pytest.mark.nightly
 def test_the_wheel_holds_code_and_pages_only(wheel):
     with zipfile.ZipFile(wheel) as archive:
         members = {PurePosixPath(member.filename): member for member in archive.infolist()}
@@ -76,6 +78,7 @@ def test_the_wheel_holds_code_and_pages_only(wheel):
     assert {PurePosixPath(path) for path in code} == {p for p in members if p.suffix == ".py"}
 
 
+@pytest.mark.nightly
 def test_the_wheel_is_pure_without_a_compiler(wheel, tmp_path):
     pure = build(tmp_path, 0o022, CC="false")
     assert pure.name.endswith("-py3-none-any.whl")

@@ -23,6 +23,7 @@ from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.runner import Request, run
 
 distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.nightly
 
 
 def cluster(workers):

@@ -55,7 +55,10 @@ def test_a_killed_run_resumes_to_the_same_bytes(called, target, tmp_path, at, ro
 
 @pytest.mark.parametrize(
     ("network", "workers"),
-    [pytest.param("GraphSAGE", 1, marks=pytest.mark.slow), ("GCN", 2)],
+    [
+        pytest.param("GraphSAGE", 1, marks=pytest.mark.slow),
+        pytest.param("GCN", 2, marks=pytest.mark.nightly),
+    ],
     indirect=["network"],
 )
 def test_a_cluster_writes_the_bytes_of_one_process(network, target, tmp_path, workers):
