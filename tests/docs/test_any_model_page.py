@@ -95,6 +95,7 @@ def stub(name, monkeypatch, **functions):
     return module
 
 
+@pytest.mark.cpu(5)
 def test_every_block_of_the_page_runs(script, monkeypatch):
     if "dgl" not in sys.modules:
         stub(

@@ -123,6 +123,7 @@ def test_every_command_line_parses(words):
     app.parse_args(words, exit_on_error=False, print_error=False)
 
 
+@pytest.mark.cpu(6)
 def test_cheap_commands_run(folder, capsys):
     """Run each distinct command once, with the files of the pages."""
     ran = set()

@@ -133,6 +133,7 @@ def test_files_are_opened_in_one_place():
     assert not unexpected
 
 
+@pytest.mark.cpu(4)  # every call is traced
 def test_every_reader_is_registered(tmp_path):
     """Every function that opens a file runs when the registered targets are read."""
     expected = {place for place, called, *_ in calls() if called in READERS} - set(NOT_REACHED)

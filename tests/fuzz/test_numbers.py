@@ -377,6 +377,7 @@ def test_a_class_that_is_missing_in_source_or_target(source, model, absent):
     check_sound(result, logits if seen is None else logits[seen])
 
 
+@pytest.mark.nightly
 def test_a_hub_of_two_million_neighbours():
     n = 2_000_001
     g = Graph(features=np.ones((n, 1), np.float32), edges=hub(n))
@@ -556,6 +557,7 @@ def on_threads(threads, *arguments):
     ).stdout
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one core has one thread")
 def test_the_same_bytes_of_a_large_job_on_other_threads():
     needs("pyarrow")

@@ -27,6 +27,7 @@ def test_the_dense_sampler_draws_the_same_law():
     assert np.mean(counts) == pytest.approx(400 * 10 / 2, rel=0.06)
 
 
+@pytest.mark.nightly
 def test_peers_find_the_same_optimum():
     rows = peers.temperature_rows(4000)
     assert rows[0].peer == "scikit-learn"
@@ -64,6 +65,7 @@ def test_parts_of_the_last_run_are_kept(tmp_path, monkeypatch):
     assert [(item["what"], item["part"]) for item in kept] == [("a", "ece"), ("b", "growth")]
 
 
+@pytest.mark.nightly
 def test_a_quick_scaling_run(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["scaling", "--quick", "--out", str(tmp_path)])
     monkeypatch.setattr(scaling, "QUICK", {"passes": (2, 8)})
@@ -74,6 +76,7 @@ def test_a_quick_scaling_run(tmp_path, monkeypatch):
     assert scaling.markdown(found["rows"]) == (tmp_path / "scaling.md").read_text()
 
 
+@pytest.mark.nightly
 def test_small_modules_and_a_sample(tmp_path, monkeypatch):
     pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
     from benchmarks import modules

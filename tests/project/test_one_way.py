@@ -177,6 +177,7 @@ def _selects_nodes_by_hand(body: list[ast.AST]) -> bool:
     )
 
 
+@pytest.mark.cpu(4)  # the first one parses all files
 @pytest.mark.parametrize(
     ("rule", "home", "exceptions"),
     [

@@ -177,6 +177,7 @@ def test_a_port_that_is_taken_or_none(server):
         ExplorerServer(PAGE, 70_000)
 
 
+@pytest.mark.nightly
 def test_the_command_serves_until_interrupted():
     pytest.importorskip("vl_convert")
     pytest.importorskip("jinja2")

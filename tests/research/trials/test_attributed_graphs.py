@@ -49,6 +49,7 @@ def small(name):
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", trial.CASES)
 def test_every_module_is_recalibrated_under_a_known_shift(name):
     rows = list(

@@ -48,6 +48,7 @@ def test_a_line_per_way_and_family(graphs, monkeypatch, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 8
 
 
+@pytest.mark.nightly
 def test_cards_of_each_way_answer_known_shifts(monkeypatch, capsys):
     known = inductive_pairs.known_shifts()
     assert list(known) == ["home", "none", "noise", "mask", "rewire", "drop"]

@@ -7,6 +7,8 @@ import pytest
 from graphtemper.errors import InputError
 from graphtemper_research.trials import monitoring
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, quick):

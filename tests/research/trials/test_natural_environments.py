@@ -25,6 +25,8 @@ from graphtemper_research.trials.natural_places import (
     methods,
 )
 
+pytestmark = pytest.mark.nightly
+
 LABEL_FREE = ("temperature", "estimate", "low", "high", "verdict")
 
 

@@ -8,6 +8,8 @@ from graphtemper.card.reading import NATURAL
 from graphtemper_research.trials import natural_prior
 from graphtemper_research.trials.natural_families import Family
 
+pytestmark = pytest.mark.nightly
+
 
 def row(family, confidence, atlas, accuracy, fraction=1.0, novelty=0.5):
     """Return a pair whose ECE is the distance between confidence and accuracy."""

@@ -58,6 +58,7 @@ def test_finished_sources_are_not_measured_again(finished, from_cells, tmp_path)
     assert [path.suffix for path in again.write(tmp_path)] == [".json", ".csv", ".png"]
 
 
+@pytest.mark.nightly
 def test_target_labels_reach_only_the_scores(finished, monkeypatch):
     """Labels of the later nodes and of the other graph, all changed: no answer changes."""
     folder, chosen, _, _ = finished

@@ -27,6 +27,7 @@ def test_set_sizes_count_the_classes_up_to_the_threshold():
     assert trial.set_sizes(p, 2.0).tolist() == [3.0, 3.0, 3.0]
 
 
+@pytest.mark.nightly
 def test_a_run_on_a_block_model_has_a_row_per_variant(tmp_path, monkeypatch):
     graph = csbm.sample(600, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
     graph.save(tmp_path / "home.npz")

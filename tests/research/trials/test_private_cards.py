@@ -1,9 +1,12 @@
 from itertools import islice
 
+import pytest
+
 from graphtemper import SourceCard, csbm
 from graphtemper_research.trials import private_cards
 
 
+@pytest.mark.nightly
 def test_cards_have_their_budgets_and_the_oracle_none(monkeypatch):
     graph = csbm.sample(600, degree=6, homophily=0.7, snr=0.8, num_features=6, seed=1)
     whole, build, cards = private_cards.shifted, SourceCard.build, []
