@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +23,6 @@ EXTRAS = {
     "jinja2": "report",
     "jsonschema": "test",
     "matplotlib": "plots",
-    "mlflow": "mlflow",
     "networkx": "pyg",
     "playwright": "browser",
     "pyarrow": "scale",
@@ -60,6 +60,21 @@ def skip_if_missing(error):
                 *(name for name, extra in EXTRAS.items() if f"graphtemper[{extra}]" in str(error))
             )
         error = error.__cause__ or error.__context__
+
+
+def find_graph(name):
+    """Return the path of a graph in the folders of GRAPHTEMPER_DATA, or None."""
+    folders = os.environ.get("GRAPHTEMPER_DATA", "").split(os.pathsep)
+    paths = (Path(folder) / f"{name}.npz" for folder in folders if folder)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def real_graph(name):
+    """Load a graph, or skip the running test where this machine does not have it."""
+    path = find_graph(name)
+    if path is None:
+        pytest.skip(f"{name}.npz is not on this machine (set GRAPHTEMPER_DATA)")
+    return Graph.load(path).replace(name=name)
 
 
 # Shifts of a small atlas, for cards that are built in a second.

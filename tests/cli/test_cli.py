@@ -8,7 +8,7 @@ import sys
 import warnings
 
 import pytest
-from tests.helpers import check_refusal, command_environment, needs, run_command
+from tests.helpers import check_refusal, command_environment, find_graph, needs, run_command
 
 from graphtemper import cli, csbm
 from graphtemper._core.checksum import sealed
@@ -59,11 +59,10 @@ def atlas_cells(folder):
 
 
 def natural_cells(folder):
-    from graphtemper import datasets
     from graphtemper_research.trials import natural_shifts
     from graphtemper_research.trials.trial import METHODS
 
-    if not all(datasets.find(f"county_{year}") for year in (2012, 2016)):
+    if not all(find_graph(f"county_{year}") for year in (2012, 2016)):
         pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
     rows = [{"target": "county_2016", **scored(method)} for method in METHODS]
     head = {"schema": natural_shifts.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}
@@ -73,10 +72,9 @@ def natural_cells(folder):
 
 
 def label_cells(folder):
-    from graphtemper import datasets
     from graphtemper_research.trials import label_budgets
 
-    if not all(datasets.find(f"county_{year}") for year in (2012, 2016)):
+    if not all(find_graph(f"county_{year}") for year in (2012, 2016)):
         pytest.skip("county_2012.npz and county_2016.npz are not on this machine")
     rows = [{"target": "county_2016", **scored(m)} for m in label_budgets.methods()]
     head = {"schema": label_budgets.SCHEMA, "source": "county_2012", "model": "SIGN", "seed": 1}

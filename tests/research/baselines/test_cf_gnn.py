@@ -5,9 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
-from graphtemper.calibrators import CFGNN  # noqa: E402
-from graphtemper.calibrators.cf_gnn import soft_size  # noqa: E402
 from graphtemper.errors import InputError  # noqa: E402
+from graphtemper_research.baselines import CFGNN  # noqa: E402
+from graphtemper_research.baselines.cf_gnn import soft_size  # noqa: E402
 
 
 def test_sets_cover_where_nodes_are_exchangeable(scene):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper.calibrators import DCGC, TemperatureScaling
+from graphtemper.calibrators import TemperatureScaling
+from graphtemper_research.baselines import DCGC
 
 
 def fitted(scene, **options):

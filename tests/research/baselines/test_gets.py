@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from graphtemper.calibrators import GETS, CaGCN
-from graphtemper.calibrators.gets import Gate, expected_load
+from graphtemper.calibrators import CaGCN
 from graphtemper.errors import InputError
+from graphtemper_research.baselines import GETS
+from graphtemper_research.baselines.gets import Gate, expected_load
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 
@@ -25,6 +26,7 @@ def test_gets_with_one_expert_is_cagcn_with_softplus(scene):
 
 def test_gets_by_class_changes_predictions_and_refuses_one_temperature(scene):
     gets = GETS(scale="node_class", lr=0.1, epochs=40)
+    assert not gets.preserves_argmax
     gets.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
     p = gets.transform(scene.logits, graph=scene.graph)
     assert (p.argmax(axis=1) != scene.logits.argmax(axis=1)).any()

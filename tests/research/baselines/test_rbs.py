@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from graphtemper import temperature
-from graphtemper.calibrators import RBS, TemperatureScaling
-from graphtemper.calibrators.rbs import neighbour_support
+from graphtemper.calibrators import TemperatureScaling
+from graphtemper_research.baselines import RBS
+from graphtemper_research.baselines.rbs import neighbour_support
 
 
 def test_rbs_with_one_bin_is_temperature_scaling(scene):

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from graphtemper import temperature
-from graphtemper.calibrators import SimiMailbox, TemperatureScaling
-from graphtemper.calibrators.simi_mailbox import neighbour_similarity
+from graphtemper.calibrators import TemperatureScaling
+from graphtemper_research.baselines import SimiMailbox
+from graphtemper_research.baselines.simi_mailbox import neighbour_similarity
 
 
 def test_one_group_without_the_gap_is_temperature_scaling(scene):

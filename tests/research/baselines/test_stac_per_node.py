@@ -5,9 +5,9 @@ import pytest
 from scipy.optimize import minimize
 
 from graphtemper import stac, temperature
-from graphtemper.calibrators.stac import per_node as stac_per_node
 from graphtemper.errors import InputError
 from graphtemper.signals.observation import Observation
+from graphtemper_research.baselines import stac_per_node, stac_variants
 
 
 def per_node_loss(observation, threshold, names=stac_per_node.SIGNALS):
@@ -16,7 +16,7 @@ def per_node_loss(observation, threshold, names=stac_per_node.SIGNALS):
     return stac_per_node.PerNodeLoss(
         observation.logits,
         np.column_stack([columns[name] for name in names]),
-        stac.node_proxy(observation, start.accuracy),
+        stac_variants.node_proxy(observation, start.accuracy),
         start.accuracy,
         start.temperature,
     )
@@ -45,7 +45,7 @@ def test_the_soft_bins_are_a_partition_and_approach_the_hard_ones():
     # Nodes at the centres of bins spill an eighth to each side; constant gaps do not notice.
     confidence = np.random.default_rng(0).random(5000)
     soft = stac_per_node.soft_binned_loss(confidence, confidence - 0.05, 0.5)[0]
-    hard = stac.binned_loss(confidence, confidence - 0.05, 0.5)
+    hard = stac_variants.binned_loss(confidence, confidence - 0.05, 0.5)
     assert soft == pytest.approx(hard, rel=1e-9)
     assert stac_per_node.soft_binned_loss(np.array([1.0]), np.array([0.9]), 1.0)[0] == (
         pytest.approx(0.01)
@@ -66,7 +66,7 @@ def test_gradients_reach_at_least_as_low_as_powell(observation, threshold, names
     def hard(x):
         confidence = temperature.apply(loss.logits, loss.temperatures(x)).max(axis=1)
         ridge = stac_per_node.RIDGE * x[:-1] @ x[:-1]
-        return stac.binned_loss(confidence, loss.proxy, loss.accuracy) + ridge
+        return stac_variants.binned_loss(confidence, loss.proxy, loss.accuracy) + ridge
 
     powell = [minimize(hard, start, method="Powell") for start in starts]
     assert hard(optimum) <= min(end.fun for end in powell) * 1.10

@@ -6,9 +6,9 @@ from scipy.sparse import csgraph
 from scipy.special import iv, ive
 
 from graphtemper import shifts
-from graphtemper.calibrators import WATS
-from graphtemper.calibrators.wats import wavelet_features
 from graphtemper.graph.graph import Graph
+from graphtemper_research.baselines import WATS
+from graphtemper_research.baselines.wats import wavelet_features
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 

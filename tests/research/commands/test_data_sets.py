@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.helpers import run_command
 
-from graphtemper import csbm, datasets
+from graphtemper import csbm
+from graphtemper_research.graphs import datasets
 
 
 def test_data_list():

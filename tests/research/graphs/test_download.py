@@ -10,10 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphtemper import csbm, datasets
+from graphtemper import csbm
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.download import RetryPolicy, download, exclusive, git_blob_id
 from graphtemper.graph.graph import Graph
+from graphtemper_research.graphs import datasets
+from graphtemper_research.graphs.download import RetryPolicy, download, exclusive, git_blob_id
 
 NAME = "roman_empire"
 QUICK = RetryPolicy(timeout=0.3, attempts=3, pause=0.01)
@@ -239,7 +240,7 @@ def test_a_download_has_a_deadline(server, part):
 
 
 def test_an_endless_response_is_cut_off(server, part, monkeypatch):
-    monkeypatch.setattr("graphtemper.graph.download._MAX_BYTES", 1 << 16)
+    monkeypatch.setattr("graphtemper_research.graphs.download._MAX_BYTES", 1 << 16)
     with pytest.raises(FileError, match="sends more than 0 MB"):
         get(server, part)
     assert part.stat().st_size == 0

@@ -9,7 +9,7 @@ pytest.importorskip("torch_geometric")
 from graphtemper import csbm  # noqa: E402
 from graphtemper.graph.operators import operator  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
-from graphtemper.pyg.modules import GPRGNN, GraphCON  # noqa: E402
+from graphtemper_research.leaderboard.modules import GPRGNN, GraphCON  # noqa: E402
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from graphtemper import theory
 from graphtemper.errors import InputError
 from graphtemper.theory import csbm
 from graphtemper.theory.finite_degree import finite_degree_temperature, optimal_scale
+from graphtemper_research import theory_extensions as extensions
 
 
 def block_model(h, snr, degree, size, seed):
@@ -46,7 +46,7 @@ def test_temperature_by_degree_is_that_of_a_sampled_graph():
     degrees = np.array([5, 8, 10, 14])
     reference = fitted_scale(source)
     measured = np.array([reference / fitted_scale(target[count == d]) for d in degrees])
-    predicted = theory.degree_temperature(degrees, 0.65, 0.75, 1.0, 10.0)
+    predicted = extensions.degree_temperature(degrees, 0.65, 0.75, 1.0, 10.0)
     errors = [scale_error(target[count == d]) for d in degrees]
     assert np.max(errors) < 0.04
     assert np.all(np.abs(predicted / measured - 1.0) < 3.0 * np.array(errors))
@@ -54,7 +54,7 @@ def test_temperature_by_degree_is_that_of_a_sampled_graph():
 
 
 def test_temperature_falls_as_one_over_the_degree():
-    temperatures = theory.degree_temperature([[20, 40], [80, 20]], 0.7, 0.7, 1.0, 30.0)
+    temperatures = extensions.degree_temperature([[20, 40], [80, 20]], 0.7, 0.7, 1.0, 30.0)
     assert temperatures.shape == (2, 2)
     assert temperatures[0, 0] == temperatures[1, 1]
     product = temperatures * [[20, 40], [80, 20]]
@@ -64,8 +64,8 @@ def test_temperature_falls_as_one_over_the_degree():
 def test_temperature_by_degree_of_equal_degrees_is_the_single_one():
     ten = np.eye(11)[10]
     single = finite_degree_temperature(0.6, 0.8, 1.0, ten)
-    assert theory.degree_temperature(10, 0.6, 0.8, 1.0, ten) == pytest.approx(single)
-    gain = theory.degree_gain(0.6, 1.0, ten)
+    assert extensions.degree_temperature(10, 0.6, 0.8, 1.0, ten) == pytest.approx(single)
+    gain = extensions.degree_gain(0.6, 1.0, ten)
     assert gain.share == pytest.approx(0.0, abs=1e-9)
 
 
@@ -74,7 +74,7 @@ def test_gain_by_degree_is_that_of_sampled_nodes():
     single = loss(coordinate, fitted_scale(coordinate))
     scales = np.array([0.0, *(optimal_scale(0.8, 1.0, np.eye(d + 1)[d]) for d in range(1, 50))])
     per_node = loss(coordinate, scales[count])
-    gain = theory.degree_gain(0.8, 1.0, 8.0)
+    gain = extensions.degree_gain(0.8, 1.0, 8.0)
     assert gain.single == pytest.approx(single, rel=0.01)
     assert gain.per_node == pytest.approx(per_node, rel=0.01)
     assert gain.share == pytest.approx(1 - per_node / single, rel=0.05)
@@ -86,7 +86,7 @@ def test_gain_by_degree_is_that_of_sampled_nodes():
     [(0.8, 1.0, 25.0, 0.03, 0.04), (0.7, 1.0, 20.0, 0.02, 0.03), (0.6, 1.0, 25.0, 0.005, 0.015)],
 )
 def test_one_temperature_is_not_the_best_without_any_shift(h, snr, degree, least, most):
-    assert least < theory.degree_gain(h, snr, degree).share < most
+    assert least < extensions.degree_gain(h, snr, degree).share < most
 
 
 def mixed(h, snr, degree, seed):
@@ -103,22 +103,22 @@ def test_mixed_homophily_is_that_of_sampled_nodes(concentration):
     rng = np.random.default_rng(3)
     h = rng.beta(0.7 * concentration, 0.3 * concentration, 400_000)
     coordinate = mixed(h, 1.0, 10.0, seed=4)
-    values, weights = theory.beta_homophily(0.7, concentration)
-    temperature = theory.mixed_homophily_temperature(values, 0.8, 1.0, 10.0, weights=weights)
+    values, weights = extensions.beta_homophily(0.7, concentration)
+    temperature = extensions.mixed_homophily_temperature(values, 0.8, 1.0, 10.0, weights=weights)
     scale = fitted_scale(coordinate)
     assert temperature == pytest.approx(optimal_scale(0.8, 1.0, 10.0) / scale, rel=0.015)
     # A spread of homophily raises the temperature above that of its mean.
     assert temperature > 1.02 * finite_degree_temperature(0.7, 0.8, 1.0, 10.0)
     table = np.linspace(0.5, 1.0, 26)
     scales = np.interp(h, table, optimal_scale(table, 1.0, 10.0), left=0.0)
-    gain = theory.mixed_homophily_gain(values, 1.0, 10.0, weights=weights)
+    gain = extensions.mixed_homophily_gain(values, 1.0, 10.0, weights=weights)
     assert gain.single == pytest.approx(loss(coordinate, scale), rel=0.01)
     assert gain.per_node == pytest.approx(loss(coordinate, scales), rel=0.01)
 
 
 def test_gain_of_a_small_spread_is_quadratic():
     def gain(spread):
-        both = theory.mixed_homophily_gain([0.7 - spread, 0.7 + spread], 1.0, 10.0)
+        both = extensions.mixed_homophily_gain([0.7 - spread, 0.7 + spread], 1.0, 10.0)
         return both.single - both.per_node
 
     assert gain(0.02) / gain(0.01) == pytest.approx(4.0, rel=0.02)
@@ -132,29 +132,34 @@ def test_gain_of_a_small_spread_is_quadratic():
 
 def test_one_value_of_homophily_is_no_mixture():
     single = finite_degree_temperature(0.65, 0.8, 1.0, 10.0)
-    assert theory.mixed_homophily_temperature([0.65], 0.8, 1.0, 10.0) == pytest.approx(single)
-    assert theory.mixed_homophily_gain([0.65, 0.65], 1.0, 10.0).share == pytest.approx(0, abs=1e-9)
+    assert extensions.mixed_homophily_temperature([0.65], 0.8, 1.0, 10.0) == pytest.approx(single)
+    assert extensions.mixed_homophily_gain([0.65, 0.65], 1.0, 10.0).share == pytest.approx(
+        0, abs=1e-9
+    )
 
 
 def test_nodes_beyond_the_crossing_get_an_infinite_temperature():
-    half = theory.mixed_homophily_gain([0.3], 1.0, 10.0)
+    half = extensions.mixed_homophily_gain([0.3], 1.0, 10.0)
     assert half.single == half.per_node == pytest.approx(np.log(2.0))
-    mixture = theory.mixed_homophily_gain([0.3, 0.8], 1.0, 10.0)
-    alone = theory.mixed_homophily_gain([0.8], 1.0, 10.0)
+    mixture = extensions.mixed_homophily_gain([0.3, 0.8], 1.0, 10.0)
+    alone = extensions.mixed_homophily_gain([0.8], 1.0, 10.0)
     assert mixture.per_node == pytest.approx(0.5 * (np.log(2.0) + alone.per_node))
 
 
 @pytest.mark.parametrize(
     ("call", "word"),
     [
-        (lambda: theory.degree_temperature(0, 0.7, 0.8, 1.0, 10.0), "node_degree"),
-        (lambda: theory.degree_temperature(2.5, 0.7, 0.8, 1.0, 10.0), "node_degree"),
-        (lambda: theory.degree_temperature(5, 0.3, 0.8, 1.0, 10.0), "crossing"),
-        (lambda: theory.degree_gain(0.7, 1.0, [1.0]), "isolated"),
-        (lambda: theory.degree_gain(0.7, 1.0, 900.0), "400"),
-        (lambda: theory.mixed_homophily_temperature([0.2, 0.6], 0.8, 1.0, 10.0), "more weight"),
-        (lambda: theory.mixed_homophily_gain([0.6], 1.0, 10.0, weights=[0.5, 0.5]), "equally long"),
-        (lambda: theory.beta_homophily(1.0, 3.0), "mean"),
+        (lambda: extensions.degree_temperature(0, 0.7, 0.8, 1.0, 10.0), "node_degree"),
+        (lambda: extensions.degree_temperature(2.5, 0.7, 0.8, 1.0, 10.0), "node_degree"),
+        (lambda: extensions.degree_temperature(5, 0.3, 0.8, 1.0, 10.0), "crossing"),
+        (lambda: extensions.degree_gain(0.7, 1.0, [1.0]), "isolated"),
+        (lambda: extensions.degree_gain(0.7, 1.0, 900.0), "400"),
+        (lambda: extensions.mixed_homophily_temperature([0.2, 0.6], 0.8, 1.0, 10.0), "more weight"),
+        (
+            lambda: extensions.mixed_homophily_gain([0.6], 1.0, 10.0, weights=[0.5, 0.5]),
+            "equally long",
+        ),
+        (lambda: extensions.beta_homophily(1.0, 3.0), "mean"),
     ],
 )
 def test_refusals_name_the_argument(call, word):

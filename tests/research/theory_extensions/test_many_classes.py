@@ -10,7 +10,8 @@ from graphtemper import theory
 from graphtemper.errors import InputError
 from graphtemper.theory import csbm
 from graphtemper.theory.finite_degree import finite_degree_temperature, optimal_scale
-from graphtemper.theory.many_classes import multiclass_scale
+from graphtemper_research import theory_extensions as extensions
+from graphtemper_research.theory_extensions.many_classes import multiclass_scale
 
 
 def sampled_scale(h, snr, degree, classes, size, seed):
@@ -36,7 +37,7 @@ def test_temperature_is_that_of_sampled_graphs(classes, h_target, degree):
         sampled_scale(h, 1.0, degree, classes, 120_000, seed=seed)
         for seed, h in enumerate((0.8, h_target))
     ]
-    exact = theory.multiclass_temperature(h_target, 0.8, 1.0, degree, classes)
+    exact = extensions.multiclass_temperature(h_target, 0.8, 1.0, degree, classes)
     assert exact == pytest.approx(scales[0] / scales[1], rel=0.02)
     assert multiclass_scale(0.8, 1.0, degree, classes) == pytest.approx(scales[0], rel=0.02)
 
@@ -45,7 +46,7 @@ def test_two_classes_are_the_two_class_theory():
     for h, snr, degree in ((0.8, 1.0, 5.0), (0.3, 2.0, 6.0), (0.6, 0.5, 15.0)):
         scale = 2 * np.sqrt(snr) * multiclass_scale(h, snr, degree, 2)
         assert scale == pytest.approx(optimal_scale(h, snr, degree), rel=1e-6)
-    exact = theory.multiclass_temperature([0.6, 0.7], 0.8, 1.0, 6.0, 2)
+    exact = extensions.multiclass_temperature([0.6, 0.7], 0.8, 1.0, 6.0, 2)
     assert exact == pytest.approx(finite_degree_temperature([0.6, 0.7], 0.8, 1.0, 6.0), rel=1e-6)
 
 
@@ -81,7 +82,7 @@ def test_isolated_nodes_carry_nothing_and_no_signal_gives_no_scale():
 
 def test_denser_target_is_under_confident():
     sparse, dense = np.eye(13)[6], np.eye(13)[12]
-    exact = theory.multiclass_temperature(0.7, 0.7, 1.0, sparse, 3, degree_target=dense)
+    exact = extensions.multiclass_temperature(0.7, 0.7, 1.0, sparse, 3, degree_target=dense)
     assert exact == pytest.approx(0.5, rel=0.05)
 
 
@@ -90,7 +91,7 @@ def test_closed_form_is_near_the_exact_slope(classes):
     ten = np.eye(11)[10]
     for h in (0.55, 0.7, 0.9):
         closed = theory.slope_multiclass(h, 0.8, 1.0, classes)
-        exact = 1 / theory.multiclass_temperature(h, 0.8, 1.0, ten, classes)
+        exact = 1 / extensions.multiclass_temperature(h, 0.8, 1.0, ten, classes)
         assert closed == pytest.approx(exact, rel=0.15)
         # The ratio of the signals alone is further away.
         ratio = theory.signal_ratio(h, 0.8, classes)
@@ -118,4 +119,4 @@ def test_closed_form_reduces_to_the_paper():
 )
 def test_refusals(arguments, word):
     with pytest.raises(InputError, match=word):
-        theory.multiclass_temperature(*arguments)
+        extensions.multiclass_temperature(*arguments)

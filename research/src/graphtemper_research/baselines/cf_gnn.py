@@ -128,10 +128,9 @@ class CFGNN(Calibrator):
         graph: Graph | None = None,
         *,
         train_nodes: Nodes = None,
-        embeddings: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
         """Return which classes are in each node's set, (N, K); never an empty one."""
-        p = self.transform(logits, graph, train_nodes=train_nodes, embeddings=embeddings)
+        p = self.transform(logits, graph, train_nodes=train_nodes)
         return self.sets_.predict(p)
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -19,6 +20,8 @@ from graphtemper.graph.operators import operator
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+    from graphtemper.calibrators.training import Problem
 
 Scale = Literal["node", "node_class"]
 INPUTS = ("logits", "features", "degree")
@@ -265,9 +268,18 @@ class GETS(NetworkCalibrator):
         gates = torch.zeros_like(noisy).scatter(1, index, largest.softmax(dim=1))
         return Gate(gates, clean, noisy, deviation)
 
-    def _load(
-        self, parameters: list[Tensor], context: Context, generator: Generator
-    ) -> Tensor | float:
+    def _problem(self, inputs: Inputs, context: Context) -> Problem:
+        problem = super()._problem(inputs, context)
+
+        def loss(
+            parameters: list[Tensor], rows: Tensor, labels: Tensor, generator: Generator
+        ) -> Tensor:
+            return problem.loss(parameters, rows, labels, generator) + self._load()
+
+        return replace(problem, loss=loss)
+
+    def _load(self) -> Tensor | float:
+        """Return the load loss of the experts in this step, whatever the labels."""
         if len(self.experts) == 1 or self.balance == 0.0:
             return 0.0
         gate = self._drawn

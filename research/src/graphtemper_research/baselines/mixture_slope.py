@@ -10,15 +10,15 @@ from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, share_estimate
 from graphtemper.signals.observation import Observation
-from graphtemper.theory.label_free.binary import fit_binary
-from graphtemper.theory.label_free.multiclass import fit_multiclass
+from graphtemper_research.theory_extensions.label_free.binary import fit_binary
+from graphtemper_research.theory_extensions.label_free.multiclass import fit_multiclass
 
 
 class MixtureSlope(HasParameters):
     """The accuracy of the Gaussian mixture that the target's logits form.
 
-    Two classes: `graphtemper.mixture.fit_binary` on z_1 - z_0, with the interval of that fit.
-    More: `graphtemper.mixture.fit_multiclass`, with the sampling interval of a fraction.
+    Two classes: `label_free.fit_binary` on z_1 - z_0, with the interval of that fit.
+    More: `label_free.fit_multiclass`, with the sampling interval of a fraction.
 
     Carries nothing: everything comes from the target. Raises `NotIdentifiableError` where the
     classes do not form separate modes in the logits (accuracy near chance or near one, or logits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +50,8 @@ class SimilarityCalibrator(NetworkCalibrator):
 
     Parameters
     ----------
+    represent : callable ``graph -> representations (N, D)``, optional
+        A hidden layer of the frozen model; without it the logits are used.
     heads : int
         H.
     bias : float
@@ -65,9 +68,6 @@ class SimilarityCalibrator(NetworkCalibrator):
 
     Examples
     --------
-    Representations come from ``embeddings=``, in `fit` and `transform`; without them the logits
-    are used.
-
     >>> from graphtemper import csbm
     >>> g = csbm.sample(200, degree=6, homophily=0.8, snr=1.0, seed=0)
     >>> z = np.random.default_rng(0).normal(size=(200, 2))
@@ -76,12 +76,13 @@ class SimilarityCalibrator(NetworkCalibrator):
     (200, 2)
     """
 
-    needs = ("labels", "graph", "train_nodes", "embeddings")
+    needs = ("labels", "graph", "train_nodes")
     reference = "after SimCalib (Tang et al., AAAI 2024)"
     differs = "an independent design after the abstract, not the published equations"
 
     def __init__(
         self,
+        represent: Callable[[Graph], FloatArray] | None = None,
         heads: int = 8,
         bias: float = 1.0,
         lr: float = 0.01,
@@ -91,6 +92,7 @@ class SimilarityCalibrator(NetworkCalibrator):
         stop: Stop | None = None,
         seed: int = 0,
     ) -> None:
+        self.represent = represent
         self.heads = check_integer(heads, "heads", 1)
         self.bias = check_non_negative(bias, "bias")
         self._set_training(Training(lr, weight_decay, epochs, patience, stop, seed))
@@ -99,17 +101,22 @@ class SimilarityCalibrator(NetworkCalibrator):
         rows, labels = labelled.nodes, labelled.labels
         if labelled.train_nodes is not None and labelled.train_labels is not None:
             rows, labels = labelled.train_nodes, labelled.train_labels
-        hidden = _representation(inputs)
+        hidden = self._representation(inputs)
         self.prototypes_, self.whitening_ = prototypes(hidden[rows], labels, inputs.logits.shape[1])
         self.unit_ = 1.0
         self.unit_ = float(self._distances(inputs).mean()) or 1.0
         super()._fit(inputs, labelled)
 
+    def _representation(self, inputs: Inputs) -> FloatArray:
+        if self.represent is None:
+            return inputs.logits
+        return np.asarray(self.represent(inputs.required_graph), dtype=np.float64)
+
     def _distances(self, inputs: Inputs) -> FloatArray:
-        hidden = _representation(inputs)
+        hidden = self._representation(inputs)
         if hidden.shape[1] != self.prototypes_.shape[1]:
             raise InputError(
-                f"embeddings have {hidden.shape[1]} columns but this calibrator was fitted on "
+                f"representations have {hidden.shape[1]} columns but this calibrator was fitted on "
                 f"{self.prototypes_.shape[1]}; pass those of the same layer."
             )
         white, centres = hidden @ self.whitening_, self.prototypes_ @ self.whitening_
@@ -152,10 +159,6 @@ class SimilarityCalibrator(NetworkCalibrator):
         drive = drive + (omega * context.confidence_gap)[:, None]
         temperatures = torch.nn.functional.softplus(drive).mean(dim=1) + bias
         return 1.0 / temperatures.clamp(min=LEAST_TEMPERATURE)
-
-
-def _representation(inputs: Inputs) -> FloatArray:
-    return inputs.logits if inputs.embeddings is None else inputs.embeddings
 
 
 def prototypes(

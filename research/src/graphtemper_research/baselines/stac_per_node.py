@@ -2,7 +2,7 @@ r"""STAC's optional per-node stage.
 
 .. math:: T_i = T_{glob} \exp\big(c \tanh(\phi_i^\top w + b)\big), \qquad c = 0.5
 
-w and b minimise the label-free loss of `graphtemper.stac.binned_proxy` plus a ridge on w. With hard
+w and b minimise the label-free loss of `stac_variants.binned_proxy` plus a ridge on w. With hard
 bins that loss jumps whenever a node crosses a bin's edge, which is why the paper's script searches
 without derivatives. Here a quadratic B-spline of its confidence divides each node among its bin and
 the two adjacent ones: the weights sum to 1, the loss has a continuous gradient, and L-BFGS finds
@@ -20,9 +20,11 @@ from scipy.optimize import minimize
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_choice
-from graphtemper.calibrators.stac import method as stac
+from graphtemper.calibrators import STAC, stac
+from graphtemper.calibrators.base import Inputs
 from graphtemper.signals import pointwise as measure
 from graphtemper.signals.observation import Observation
+from graphtemper_research.baselines import stac_variants
 
 Signals = Literal["all", "logits"]
 
@@ -42,6 +44,38 @@ REACH = 0.5
 RIDGE = 1e-2
 # Starting values of b: far from zero the tanh is flat and its gradient vanishes.
 _STARTS = (0.0, -1.0, 1.0)
+
+
+class STACPerNode(STAC):
+    """STAC with its optional second stage, a temperature for each node around the global one.
+
+    Everything is as in `STAC`; the second stage is
+    `node_temperatures`, which uses passes of both kinds.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0, seed=0)
+    >>> model = SIGN().fit(g, range(150))
+    >>> calibrator = STACPerNode(model).fit(model(g), g.labels, g, range(150, 300))
+    >>> calibrator.temperatures(model(g), graph=g).shape
+    (300,)
+    """
+
+    granularity = "node"
+    reference = "the paper of this package, per-node stage"
+    differs = "soft bins and gradients; the paper's script searches without derivatives"
+
+    def _temperatures(self, inputs: Inputs) -> FloatArray:
+        result = node_temperatures(
+            self._observation(inputs),
+            self.threshold_,
+            passes=self.passes,
+            level=self.level,
+            share=self.share,
+        )
+        return result.temperature
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +134,9 @@ def node_temperatures(
     check_choice(signals, get_args(Signals), "signals")
     start = stac.from_observation(observation, threshold, passes=passes, share=share)
     chosen = start if global_stage is None else global_stage
-    proxy = stac.node_proxy(observation, chosen.accuracy, passes=passes, level=level, share=share)
+    proxy = stac_variants.node_proxy(
+        observation, chosen.accuracy, passes=passes, level=level, share=share
+    )
     names = SIGNALS if signals == "all" else LOGIT_SIGNALS
     columns = node_signals(observation, passes=passes, level=level, share=share)
     loss = PerNodeLoss(
@@ -217,7 +253,7 @@ def soft_binned_loss(
     >>> round(value, 6)
     0.01
     """
-    n, bins = confidence.size, stac.BINS
+    n, bins = confidence.size, stac_variants.BINS
     index, weight, slope = _spline(confidence * bins, bins)
     slope *= bins
     difference = confidence - proxy
@@ -228,8 +264,8 @@ def soft_binned_loss(
     value = float((gap * gap / np.where(mass > 0.0, mass, 1.0)).sum()) / n
     by_bin = 2.0 * ratio * (weight + slope * difference) - ratio**2 * slope
     excess = float(confidence.mean()) - accuracy
-    gradient = (by_bin.sum(axis=0) + 2.0 * stac.MEAN_WEIGHT * excess) / n
-    return value + stac.MEAN_WEIGHT * excess**2, np.asarray(gradient)
+    gradient = (by_bin.sum(axis=0) + 2.0 * stac_variants.MEAN_WEIGHT * excess) / n
+    return value + stac_variants.MEAN_WEIGHT * excess**2, np.asarray(gradient)
 
 
 def _spline(position: FloatArray, bins: int) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from graphtemper.cli.options import GraphName, Json
+from graphtemper.cli.options import Json
 from graphtemper.cli.output import (
     console,
     print_json,
@@ -24,7 +24,7 @@ def list_data(*, as_json: Json = False) -> None:
     """List the known graphs, their licences, and which of them are on this machine."""
     from dataclasses import asdict
 
-    from graphtemper.graph import datasets
+    from graphtemper_research.graphs import datasets
 
     entries = []
     for name, entry in datasets.CATALOGUE.items():
@@ -54,7 +54,7 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
     """
     from rich.progress import DownloadColumn, Progress, TimeRemainingColumn
 
-    from graphtemper.graph import datasets
+    from graphtemper_research.graphs import datasets
 
     columns = ("{task.description}", DownloadColumn(), TimeRemainingColumn())
     errors = console(stderr=True)
@@ -76,9 +76,15 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
 
 
 @data.command(name="inspect")
-def inspect_data(graph: GraphName, *, as_json: Json = False) -> None:
+def inspect_data(
+    graph: Annotated[
+        str, Parameter(help="The graph: a name from `data list`, or the path of an .npz file.")
+    ],
+    *,
+    as_json: Json = False,
+) -> None:
     """Describe a graph: sizes, class shares, homophily, splits."""
-    from graphtemper.graph import datasets
+    from graphtemper_research.graphs import datasets
 
     facts = datasets.inspect(graph)
     if as_json:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from graphtemper._core.files import read_npz
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.digest import content_digest
-from graphtemper.graph.download import Progress, RetryPolicy, download, exclusive, public
 from graphtemper.graph.graph import Graph
+from graphtemper_research.graphs.download import Progress, RetryPolicy, download, exclusive, public
 
 HETEROPHILOUS = ("roman_empire", "amazon_ratings", "tolokers", "minesweeper", "questions")
 
@@ -68,7 +68,9 @@ class Dataset:
 
 @cache
 def _catalogue() -> dict[str, Dataset]:
-    text = resources.files("graphtemper.graph").joinpath("catalogue.csv").read_text("utf-8")
+    text = (
+        resources.files("graphtemper_research.graphs").joinpath("catalogue.csv").read_text("utf-8")
+    )
     entries = {}
     for row in csv.DictReader(text.splitlines()):
         numbers = {key: int(row.pop(key)) for key in ("nodes", "edges", "features", "classes")}
@@ -130,6 +132,15 @@ def load(name: str, *, download: bool = False, progress: Progress | None = None)
     return Graph.load(path).replace(name=name)
 
 
+def load_any(source: str) -> Graph:
+    """Load a graph by its name in the catalogue or by the path of an ``.npz``."""
+    if source in CATALOGUE:
+        return load(source)
+    if not Path(source).suffix and not Path(source).exists():
+        find(source)  # raises an error that lists the known names
+    return Graph.load(source)
+
+
 def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | None = None) -> Path:
     """Return the path of a graph, after downloading it into the user's cache if it is missing.
 
@@ -145,7 +156,7 @@ def fetch(name: str, progress: Progress | None = None, *, retry: RetryPolicy | N
     progress : callable, optional
         Called with the number of bytes received and the total, None if the server does not say.
     retry : RetryPolicy, optional
-        Time-outs and number of attempts; see `graphtemper.graph.download.RetryPolicy`.
+        Time-outs and number of attempts; see `graphtemper_research.graphs.download.RetryPolicy`.
 
     Examples
     --------
@@ -228,9 +239,7 @@ def inspect(source: str | os.PathLike[str]) -> dict[str, Any]:
         graph, known = load(name), CATALOGUE[name].sha256
         catalogued = _is_catalogued(graph, name) if known else None
         return describe(graph) | {"path": str(find(name)), "catalogued": catalogued}
-    if not Path(name).suffix and not Path(name).exists():
-        find(name)
-    return describe(Graph.load(name)) | {"path": name}
+    return describe(load_any(name)) | {"path": name}
 
 
 def describe(graph: Graph) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-r"""K classes: the slope in closed form, and the exact temperature at finite degree.
+r"""K classes: the exact temperature at finite degree.
 
 The symmetric block model: K balanced classes with simplex means of norm r, a neighbour of the
 node's own class with probability h and of each other class with q = (1-h)/(K-1), mean aggregation.
@@ -30,7 +30,7 @@ from graphtemper.theory.aggregated_law import Degrees, read_degrees
 
 Floats = NDArray[np.float64]
 
-__all__ = ["multiclass_scale", "multiclass_temperature", "slope_multiclass"]
+__all__ = ["multiclass_scale", "multiclass_temperature"]
 
 # Steps of the trapezoid rules: functions of exp(-e^x) are analytic for |Im x| < pi/2, so a step of
 # 0.3 errs by exp(-33); a standard normal on a step of 0.7 by exp(-40).
@@ -45,49 +45,6 @@ _LEAST_LOSS = 1e-5
 # Half widths, in log scale, of the intervals in which the optimum is searched, and their nodes.
 _INTERVALS, _MOST_MOVES = (0.4, 0.04), 20
 _CHEBYSHEV = np.cos(np.pi * np.arange(0.5, 5.0) / 5.0)
-
-
-@domain.quiet
-def slope_multiclass(
-    h_target: ArrayLike,
-    h_source: ArrayLike,
-    snr: ArrayLike,
-    num_classes: ArrayLike,
-    *,
-    degree_ratio: ArrayLike = 1.0,
-) -> float | Floats:
-    """Calibration slope for K classes, from the two classes that compete (beyond ``prop:K``).
-
-    Formula: degree_ratio c(h_t) B(h_s) / [c(h_s) B(h_t)], with c(h) = (h K - 1)/(K - 1) and
-    B(h) = 1 + snr K (h + q - c(h)^2) / (2 (K - 1)), q = (1-h)/(K-1).
-
-    Derivation: restricted to two classes y and k, the logit difference has mean proportional to
-    c(h) and, because a neighbour moves it by +1, -1 or 0 with probabilities h, q and the rest, a
-    variance proportional to B(h)/d; ``thm:kappa`` then applies to the pair. Assumptions: those of
-    `slope`; a third class is ignored. Limits: `slope` for K = 2; `signal_ratio` as snr -> 0. It is
-    within 15 % of `multiclass_temperature` in the tested range; undefined at h_source = 1/K.
-
-    Examples
-    --------
-    >>> round(slope_multiclass(0.6, 0.8, 1.0, 2), 4), round(slope_multiclass(0.6, 0.8, 1.0, 5), 4)
-    (0.2789, 0.6138)
-    """
-    target, source = domain.homophily("h_target", h_target), domain.homophily("h_source", h_source)
-    snr_, ratio = domain.positive("snr", snr), domain.positive("degree_ratio", degree_ratio)
-    classes = domain.class_count("num_classes", num_classes)
-    domain.together(
-        h_target=target, h_source=source, snr=snr_, num_classes=classes, degree_ratio=ratio
-    )
-
-    def signal(h: Floats) -> Floats:
-        return np.asarray((h * classes - 1.0) / (classes - 1.0))
-
-    def spread(h: Floats) -> Floats:
-        other = (1.0 - h) / (classes - 1.0)
-        return 1.0 + 0.5 * snr_ * classes / (classes - 1.0) * (h + other - signal(h) ** 2)
-
-    domain.source_signal(signal(source), "1/num_classes")
-    return domain.plain(ratio * signal(target) / signal(source) * (spread(source) / spread(target)))
 
 
 def multiclass_scale(
@@ -166,7 +123,7 @@ def _scale(h: float, snr: float, degrees: Degrees, classes: int) -> float:
     if abs(signal) < 1e-12:
         return 0.0
     count, mass = _degrees(degrees)
-    # The optimum of two competing Gaussian classes, see `slope_multiclass`.
+    # The optimum of two competing Gaussian classes, see `graphtemper.theory.slope_multiclass`.
     other = (1.0 - h) / (classes - 1.0)
     spread = 1.0 + 0.5 * snr * classes / (classes - 1.0) * (h + other - signal**2)
     mean_degree = 1.0 / float(np.dot(mass, 1.0 / count))

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from graphtemper.errors import GraphTemperError, InputError, NotIdentifiableError
 from graphtemper.theory.finite_degree import finite_degree_accuracy, optimal_scale
-from graphtemper.theory.label_free import fit_binary
+from graphtemper_research.theory_extensions.label_free import fit_binary
 
 
 def two_gaussians(mean, variance, size, seed):
@@ -143,7 +143,9 @@ def test_a_wrong_snr_matters_little():
 def test_counting_equal_values_changes_nothing(monkeypatch):
     delta, degrees, _ = neighbourhoods(0.7, 1.0, 12, 6000, 4)
     full = fit_binary(delta, degrees)
-    monkeypatch.setattr("graphtemper.theory.label_free.binary._LARGEST_EXACT_SIZE", 100)
+    monkeypatch.setattr(
+        "graphtemper_research.theory_extensions.label_free.binary._LARGEST_EXACT_SIZE", 100
+    )
     counted = fit_binary(delta, degrees)
     assert counted.temperature == pytest.approx(full.temperature, rel=2e-3)
     assert counted.log_temperature_error == pytest.approx(full.log_temperature_error, rel=2e-2)
@@ -258,7 +260,9 @@ def test_outliers_are_refused_in_one_sentence(method, outlier):
 
 
 def test_an_unfinished_maximisation_is_refused(monkeypatch):
-    monkeypatch.setattr("graphtemper.theory.label_free.neighbour_likelihood._ITERATIONS", 2)
+    monkeypatch.setattr(
+        "graphtemper_research.theory_extensions.label_free.neighbour_likelihood._ITERATIONS", 2
+    )
     with pytest.raises(NotIdentifiableError, match="did not converge"):
         fit_binary(two_gaussians(2.0, 2.0, 3000, seed=7))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphtemper.errors import InputError, NotIdentifiableError
-from graphtemper.theory.label_free import fit_multiclass
+from graphtemper_research.theory_extensions.label_free import fit_multiclass
 
 
 def simplex_logits(num_classes, separation, noise, size, seed):

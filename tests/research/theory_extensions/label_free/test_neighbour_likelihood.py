@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from graphtemper.theory.label_free.neighbour_likelihood import NeighbourLikelihood, gaussian
+from graphtemper_research.theory_extensions.label_free.neighbour_likelihood import (
+    NeighbourLikelihood,
+    gaussian,
+)
 
 
 def test_neighbour_likelihood_is_the_sum_over_neighbour_counts():
@@ -45,7 +48,8 @@ def test_gaussian_limit_takes_over_smoothly(monkeypatch):
     point, degrees = np.array([0.0, -1.0, 0.0]), np.full(200, 120.0)
     exact = NeighbourLikelihood(values, degrees, 1.0)(point)
     monkeypatch.setattr(
-        "graphtemper.theory.label_free.neighbour_likelihood.LARGEST_EXACT_DEGREE", 10
+        "graphtemper_research.theory_extensions.label_free.neighbour_likelihood.LARGEST_EXACT_DEGREE",
+        10,
     )
     limit = NeighbourLikelihood(values, degrees, 1.0)(point)
     assert not np.array_equal(exact.log_likelihood, limit.log_likelihood)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from graphtemper.theory.label_free.binary import (
+from graphtemper_research.theory_extensions.label_free.binary import (
     ACCURACY_RANGE,
     LARGEST_LOG_ERROR,
     MixtureFit,
     fit_binary,
 )
-from graphtemper.theory.label_free.multiclass import ClassMixtureFit, fit_multiclass
+from graphtemper_research.theory_extensions.label_free.multiclass import (
+    ClassMixtureFit,
+    fit_multiclass,
+)
 
 __all__ = [
     "ACCURACY_RANGE",

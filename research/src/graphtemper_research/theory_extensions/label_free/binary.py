@@ -19,13 +19,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.theory import domain
-from graphtemper.theory.label_free.binary_fits import (
+from graphtemper_research.theory_extensions.label_free.binary_fits import (
     ScaledFit,
     fit_degrees,
     fit_gaussian,
     fit_moments,
 )
-from graphtemper.theory.label_free.expected_error import Expected, Nodes, sharp_enough
+from graphtemper_research.theory_extensions.label_free.expected_error import (
+    Expected,
+    Nodes,
+    sharp_enough,
+)
 
 Floats = NDArray[np.float64]
 

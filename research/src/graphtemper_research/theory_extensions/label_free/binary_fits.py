@@ -11,14 +11,14 @@ from scipy.special import expit, logit, ndtr
 
 from graphtemper._core.numerics import binary_scale
 from graphtemper.errors import NotIdentifiableError
-from graphtemper.theory.label_free.expected_error import (
+from graphtemper_research.theory_extensions.label_free.expected_error import (
     Expected,
     Nodes,
     degree_sample,
     grid_nodes,
     reach_of,
 )
-from graphtemper.theory.label_free.neighbour_likelihood import (
+from graphtemper_research.theory_extensions.label_free.neighbour_likelihood import (
     Evaluation,
     Maximum,
     NeighbourLikelihood,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.theory.label_free.neighbour_likelihood import Evaluation
+from graphtemper_research.theory_extensions.label_free.neighbour_likelihood import Evaluation
 
 Floats = NDArray[np.float64]
 
