@@ -12,9 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from benchmarks.timing import ROOT, Row, in_own_process, race
 
-from graphtemper import Graph, SourceCard, csbm, datasets, recalibrate
+from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.card import atlas
 from graphtemper.models import GCN, SIGN
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.memory import peak_gigabytes
 
 ENVIRONMENTS = 100

@@ -23,7 +23,7 @@ import torch
 from benchmarks.throughput import measured
 from benchmarks.timing import ROOT
 
-from graphtemper import Graph, SourceCard, csbm, datasets, recalibrate, shifts
+from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.numerics import to_share
 from graphtemper.card import sampled
 from graphtemper.card.reading import Reading
@@ -31,6 +31,7 @@ from graphtemper.graph.operators import multiply, operator
 from graphtemper.scale import ShardedRecalibration, convert_graph, recalibrate_shards
 from graphtemper.signals import receptive_field
 from graphtemper.signals.observation import Observation
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.trials.budgets import trained
 

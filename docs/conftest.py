@@ -26,7 +26,7 @@ GRAPHS = {
 
 @pytest.fixture(autouse=True)
 def _graphs_are_here(request):
-    from graphtemper import datasets
+    from graphtemper_research.graphs import datasets
 
     for name in GRAPHS.get(request.path.name, ()):
         if datasets.find(name) is None:

@@ -23,13 +23,14 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from graphtemper import Graph, SourceCard, csbm, datasets, shifts
+from graphtemper import Graph, SourceCard, csbm, shifts
 from graphtemper._core.source_digest import NOT_MEASURING, source_digest
 from graphtemper.card import atlas
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report import html
 from graphtemper.scale import convert_graph
 from graphtemper_research import paper as experiments
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.code_digest import code_digest, whole_digest
 from graphtemper_research.paper import concept
 

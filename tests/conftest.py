@@ -6,25 +6,12 @@ import numpy as np
 import pytest
 from tests.helpers import block_model
 
-from graphtemper import SourceCard, csbm, datasets, recalibrate, shifts, suggest_labels
+from graphtemper import SourceCard, csbm, recalibrate, shifts, suggest_labels
 from graphtemper.models import SIGN
 
 # Look for graphs next to the checkout unless the environment names other folders.
 _NEARBY = Path(__file__).parents[2] / "shared" / "data"
 os.environ.setdefault("GRAPHTEMPER_DATA", os.pathsep.join(map(str, (_NEARBY, _NEARBY / "natural"))))
-
-
-def pytest_generate_tests(metafunc):
-    if "catalogued_graph" in metafunc.fixturenames:
-        metafunc.parametrize("catalogued_graph", sorted(datasets.CATALOGUE), indirect=True)
-
-
-@pytest.fixture
-def catalogued_graph(request):
-    path = datasets.find(request.param)
-    if path is None:
-        pytest.skip(f"{request.param}.npz is not on this machine (set GRAPHTEMPER_DATA)")
-    return path
 
 
 @pytest.fixture(scope="session")

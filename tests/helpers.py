@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +23,6 @@ EXTRAS = {
     "jinja2": "report",
     "jsonschema": "test",
     "matplotlib": "plots",
-    "mlflow": "mlflow",
     "networkx": "pyg",
     "playwright": "browser",
     "pyarrow": "scale",
@@ -66,6 +66,21 @@ def mostly_nightly(values, keep):
     """Return values to parametrise with, of which those that are not kept run at night."""
     nightly = pytest.mark.nightly
     return [value if keep(value) else pytest.param(value, marks=nightly) for value in values]
+
+
+def find_graph(name):
+    """Return the path of a graph in the folders of GRAPHTEMPER_DATA, or None."""
+    folders = os.environ.get("GRAPHTEMPER_DATA", "").split(os.pathsep)
+    paths = (Path(folder) / f"{name}.npz" for folder in folders if folder)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def real_graph(name):
+    """Load a graph, or skip the running test where this machine does not have it."""
+    path = find_graph(name)
+    if path is None:
+        pytest.skip(f"{name}.npz is not on this machine (set GRAPHTEMPER_DATA)")
+    return Graph.load(path).replace(name=name)
 
 
 # Shifts of a small atlas, for cards that are built in a second.

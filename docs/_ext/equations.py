@@ -38,14 +38,15 @@ ITEMS = {
 MODULES = {
     "theory": "theory",
     "finite_degree": "theory.finite_degree",
-    "multiclass": "theory.many_classes",
     "csbm": "theory.csbm",
-    "mixture": "theory.label_free",
     "stac": "calibrators.stac",
-    "stac_per_node": "calibrators.stac.per_node",
+    "extensions": "graphtemper_research.theory_extensions",
+    "label_free": "graphtemper_research.theory_extensions.label_free",
+    "stac_variants": "graphtemper_research.baselines.stac_variants",
+    "stac_per_node": "graphtemper_research.baselines.stac_per_node",
 }
 # Everything in these is a statement about the model, cited or not.
-THEORY = ("theory", "finite_degree", "multiclass", "mixture")
+THEORY = ("theory", "finite_degree", "extensions", "label_free")
 LABEL = re.compile(r"``((?:as|lem|thm|eq|rem|fig|cor|prop|alg):\w+)``")
 SHOWN_TESTS = 3
 
@@ -119,12 +120,15 @@ def _shared(row: Row) -> str:
     more = len(row.tests) - len(names)
     tests = "; ".join(names) + (f"; {more} more" if more > 0 else "")
     text = row.formula.replace("|", "\\|").replace("``", "`").replace("*", "\\*")
-    function = f"{{py:obj}}`{row.name} <graphtemper.{row.name}>`"
+    # The reference documents the library alone.
+    research = row.name.startswith("graphtemper_research")
+    function = f"`{row.name}`" if research else f"{{py:obj}}`{row.name} <graphtemper.{row.name}>`"
     return f"{function} | {text} | {tests}"
 
 
 def _functions(module_name: str) -> Iterator[tuple[str, FunctionType]]:
-    module = importlib.import_module(f"graphtemper.{module_name}")
+    research = module_name.startswith("graphtemper_research")
+    module = importlib.import_module(module_name if research else f"graphtemper.{module_name}")
     public = getattr(module, "__all__", None) or [
         name
         for name, value in vars(module).items()

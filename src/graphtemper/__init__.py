@@ -30,13 +30,12 @@ if TYPE_CHECKING:
     from graphtemper.calibrators import conformal, stac
     from graphtemper.calibrators.conformal import ConformalSets
     from graphtemper.card import SourceCard
-    from graphtemper.graph import Graph, datasets
+    from graphtemper.graph import Graph
     from graphtemper.recalibration import Recalibration, class_shares, recalibrate, report
     from graphtemper.recalibration.labelling import LabelPlan, suggest_labels
     from graphtemper.recalibration.reasons import Reason, ReasonCode
     from graphtemper.signals.observation import Observation
     from graphtemper.theory import csbm
-    from graphtemper.theory import label_free as mixture
 
 # Where each public object is defined, and which module each public module name stands for.
 _OBJECTS = {
@@ -57,11 +56,9 @@ _MODULES = {
     "class_shares": "graphtemper.recalibration.class_shares",
     "conformal": "graphtemper.calibrators.conformal",
     "csbm": "graphtemper.theory.csbm",
-    "datasets": "graphtemper.graph.datasets",
     "errors": "graphtemper.errors",
     "estimators": "graphtemper.estimators",
     "metrics": "graphtemper.metrics",
-    "mixture": "graphtemper.theory.label_free",
     "models": "graphtemper.models",
     "monitor": "graphtemper.monitor",
     "pyg": "graphtemper.pyg",
@@ -87,11 +84,9 @@ __all__ = [
     "class_shares",
     "conformal",
     "csbm",
-    "datasets",
     "errors",
     "estimators",
     "metrics",
-    "mixture",
     "models",
     "monitor",
     "pyg",

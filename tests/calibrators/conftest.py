@@ -1,7 +1,11 @@
-"""Samples, finite differences and edited networks for the tests of single calibrators."""
+"""Samples, finite differences, edited networks and a shifted target, for tests of calibrators."""
 
 import numpy as np
 import pytest
+
+from graphtemper import csbm, shifts, stac
+from graphtemper.models import SIGN
+from graphtemper.signals.observation import Observation
 
 
 @pytest.fixture(scope="session")
@@ -44,3 +48,30 @@ def with_weights(scene):
         return calibrator.temperatures(scene.logits, graph=scene.graph, train_nodes=scene.train)
 
     return temperatures
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return csbm.sample(
+        1500, degree=8, homophily=0.75, snr=0.6, num_classes=3, num_features=8, seed=2
+    )
+
+
+@pytest.fixture(scope="module")
+def model(graph):
+    return SIGN().fit(graph, range(500))
+
+
+@pytest.fixture(scope="module")
+def threshold(graph, model):
+    return stac.threshold(model, graph, range(500, 1000))
+
+
+@pytest.fixture(scope="module")
+def target(graph):
+    return shifts.heterogeneous(1.5)(graph, 7)
+
+
+@pytest.fixture(scope="module")
+def observation(model, target):
+    return Observation(model, target, range(1000, 1500))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphtemper.calibrators import WATS, CaGCN
+from graphtemper.calibrators import GATS, CaGCN
 from graphtemper.errors import InputError
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
@@ -11,12 +11,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg]
 
 @pytest.mark.parametrize("stop", ["train", "calibration", "folds"])
 def test_when_training_stops(scene, stop):
-    wats = WATS(stop=stop, epochs=40, patience=5)
-    wats.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
-    assert 1 <= wats.epoch_ <= 40
+    gats = GATS(stop=stop, epochs=40, patience=5)
+    gats.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
+    assert 1 <= gats.epoch_ <= 40
     if stop == "train":
         with pytest.raises(InputError, match='stop="train" needs train_nodes'):
-            wats.fit(scene.logits, scene.labels, scene.graph, scene.cal)
+            gats.fit(scene.logits, scene.labels, scene.graph, scene.cal)
 
 
 def test_folds_choose_short_training_on_random_labels(scene):

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import lsq_linear
 from scipy.stats import rankdata
+from tests.helpers import real_graph
 
 from graphtemper import SourceCard, csbm
 from graphtemper.card.atlas import plan
@@ -23,7 +24,6 @@ from graphtemper.card.privacy import (
     secret_seed,
 )
 from graphtemper.card.source import environment_seed
-from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
@@ -149,9 +149,7 @@ def test_the_labels_cannot_be_recovered_from_the_atlas(source):
 @pytest.mark.parametrize("size", [60, 300, 1000])
 @pytest.mark.parametrize("name", ["county_2012", "airport_usa", "cora", "twitch_ptbr"])
 def test_the_labels_of_real_graphs_cannot_be_recovered(name, size, capsys):
-    if datasets.find(name) is None:
-        pytest.skip(f"{name}.npz is not on this machine")
-    graph = datasets.load(name)
+    graph = real_graph(name)
     labelled = np.random.default_rng(0).permutation(np.flatnonzero(graph.labels >= 0))
     if labelled.size < size + 200:
         pytest.skip(f"{name} has too few labelled nodes")

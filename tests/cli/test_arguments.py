@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm
-from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
+from graphtemper.cli.arguments import choose_nodes, resolve
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
@@ -168,12 +168,3 @@ def test_stored_splits():
             choose_nodes(graph, split=split)
     with pytest.raises(InputError, match="not by both"):
         choose_nodes(graph, "nodes.txt", "val:0")
-
-
-def test_graphs_by_name_or_path(tmp_path):
-    GRAPH.save(tmp_path / "g.npz")
-    assert load_graph(str(tmp_path / "g.npz")).num_nodes == 60
-    with pytest.raises(InputError, match="unknown graph 'nonsense'"):
-        load_graph("nonsense")
-    with pytest.raises(FileError, match="does not exist"):
-        load_graph("nowhere.npz")

@@ -135,7 +135,7 @@ def test_a_bar_leaves_nothing_behind(folder):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("diagnose", *JOB), ("card", "show", "model.card.json"), ("data", "inspect", "target.npz")],
+    [("diagnose", *JOB), ("card", "show", "model.card.json")],
     ids=lambda arguments: arguments[0],
 )
 def test_a_pipe_gets_plain_lines(folder, arguments):

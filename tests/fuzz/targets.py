@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from graphtemper import Graph, SourceCard, csbm, datasets, models
+from graphtemper import Graph, SourceCard, csbm, models
 from graphtemper.card.journal import Journal
 from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
@@ -33,6 +33,7 @@ from graphtemper.scale.logits.logit_files import read_logits
 from graphtemper.scale.logits.logit_tables import LogitTables
 from graphtemper.scale.storage.workspace import open_workspace
 from graphtemper.signals.evidence import Probe
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.outcome import Comparison, Outcome, render_results

@@ -139,10 +139,3 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path):
         raise KeyboardInterrupt
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-def test_every_graph_of_the_catalogue_loads(catalogued_graph):
-    g = Graph.load(catalogued_graph)
-    assert g.num_classes >= 2
-    assert g.labels is not None
-    assert g.labelled.size > 0

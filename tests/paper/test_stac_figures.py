@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from graphtemper import datasets, stac
+from graphtemper import stac
 from graphtemper._core.checksum import sealed
 from graphtemper.models import SIGN
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.outcome import Outcome
 from graphtemper_research.paper import (
     audit,

@@ -19,17 +19,19 @@ FOLDERS = (ROOT / "src" / "graphtemper", ROOT / "research" / "src" / "graphtempe
 
 # Module -> why it does not call the shared function.
 SOFTMAX_ELSEWHERE = {
-    "graphtemper/theory/heterogeneity.py": "weights of a quadrature",
-    "graphtemper/theory/many_classes.py": "weights of a quadrature",
+    "graphtemper_research/theory_extensions/heterogeneity.py": "weights of a quadrature",
+    "graphtemper_research/theory_extensions/many_classes.py": "weights of a quadrature",
     "graphtemper/recalibration/few_labels.py": "the probability of one class, at many temperatures",
     "graphtemper/theory/aggregated_law.py": "weights of a binomial distribution",
 }
 BINNING_ELSEWHERE = {
-    "graphtemper/calibrators/stac/per_node.py": "splines share a node among three bins",
+    "graphtemper_research/baselines/stac_per_node.py": "splines share a node among three bins",
     "graphtemper/card/data.py": "thirds of the source's confidence are categories",
     "graphtemper/shifts/structure.py": "a uniform number becomes a random index",
     "graphtemper/signals/sampling.py": "strata of a sample, of which no average is taken",
-    "graphtemper/theory/label_free/expected_error.py": "equal portions of a degree distribution",
+    "graphtemper_research/theory_extensions/label_free/expected_error.py": (
+        "equal portions of a degree distribution"
+    ),
 }
 SPARSE_PRODUCT_ELSEWHERE = {
     "graphtemper/cli/demo_job.py": "features of a sampled graph are dense",

@@ -30,7 +30,7 @@ def test_importing_stays_light(statement):
 
 
 def test_core_does_not_load_torch():
-    modules = loaded_after("from graphtemper import Graph, models, theory, csbm, metrics, mixture")
+    modules = loaded_after("from graphtemper import Graph, models, theory, csbm, metrics")
     assert not {"torch", "matplotlib"} & modules
 
 

@@ -6,12 +6,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
+from tests.helpers import real_graph  # noqa: E402
 from torch.nn import Linear, Module  # noqa: E402
 from torch.nn import functional as F  # noqa: E402, N812
 from torch_geometric.nn import models  # noqa: E402
 from torch_geometric.transforms import SIGN  # noqa: E402
 
-from graphtemper import datasets, temperature  # noqa: E402
+from graphtemper import temperature  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
 WIDTH = 16
@@ -95,9 +96,7 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def cora():
-    if datasets.find("cora") is None:
-        pytest.skip("cora.npz is not on this machine (set GRAPHTEMPER_DATA)")
-    return datasets.load("cora")
+    return real_graph("cora")
 
 
 def train(module, data, run, nodes, epochs=25):

@@ -24,7 +24,7 @@ from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Granularity = Literal["global", "class", "node", "node_class", "set", "model"]
-Need = Literal["labels", "graph", "features", "train_nodes", "embeddings", "predictor", "retrain"]
+Need = Literal["labels", "graph", "features", "train_nodes", "predictor", "retrain"]
 Rows = NDArray[np.int64]
 
 
@@ -39,7 +39,6 @@ class Inputs:
     logits: FloatArray
     graph: Graph | None
     train_nodes: Rows | None = None
-    embeddings: FloatArray | None = None
 
     @property
     def required_graph(self) -> Graph:
@@ -96,7 +95,6 @@ class Calibrator(HasParameters, ABC):
         nodes: Nodes = None,
         *,
         train_nodes: Nodes = None,
-        embeddings: ArrayLike | None = None,
     ) -> Self:
         """Learn from the labels of the calibration nodes.
 
@@ -114,15 +112,13 @@ class Calibrator(HasParameters, ABC):
             labelled nodes.
         train_nodes : boolean mask or indices, optional
             The nodes the base model was trained on, for the methods that use them.
-        embeddings : (N, D) array, optional
-            Hidden representations, for the methods that use them.
         """
         self._check_extra()
         if graph is not None:
             check_instance(graph, Graph, "graph", "fit(logits, labels, graph, nodes)")
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # learned by an earlier fit
-        inputs = self._checked_inputs(logits, graph, train_nodes, embeddings)
+        inputs = self._checked_inputs(logits, graph, train_nodes)
         truth = as_array(labels, "labels")
         if truth.shape != (len(inputs.logits),):
             raise InputError(
@@ -147,14 +143,13 @@ class Calibrator(HasParameters, ABC):
         graph: Graph | None = None,
         *,
         train_nodes: Nodes = None,
-        embeddings: ArrayLike | None = None,
     ) -> FloatArray:
         """Return calibrated probabilities (N, K) on the source graph or on another one.
 
         Everything that depends on a graph (degrees, distances, aggregates) is computed from
         ``graph``. ``train_nodes`` are nodes of that graph: leave them out on a target.
         """
-        return self._transform(self._fitted_inputs(logits, graph, train_nodes, embeddings))
+        return self._transform(self._fitted_inputs(logits, graph, train_nodes))
 
     @abstractmethod
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
@@ -169,7 +164,6 @@ class Calibrator(HasParameters, ABC):
         logits: ArrayLike,
         graph: Graph | None,
         train_nodes: Nodes,
-        embeddings: ArrayLike | None,
     ) -> Inputs:
         self._check_extra()
         if not hasattr(self, "num_classes_"):
@@ -179,7 +173,7 @@ class Calibrator(HasParameters, ABC):
             )
         if graph is not None:
             check_instance(graph, Graph, "graph", "transform(logits, graph)")
-        inputs = self._checked_inputs(logits, graph, train_nodes, embeddings)
+        inputs = self._checked_inputs(logits, graph, train_nodes)
         if inputs.logits.shape[1] != self.num_classes_:
             raise InputError(
                 f"the logits have {inputs.logits.shape[1]} classes but this {type(self).__name__} "
@@ -192,7 +186,6 @@ class Calibrator(HasParameters, ABC):
         logits: ArrayLike,
         graph: Graph | None,
         train_nodes: Nodes,
-        embeddings: ArrayLike | None,
     ) -> Inputs:
         z = check_matrix(logits, "logits").astype(np.float64)
         check_finite_rows(z, "logits")
@@ -208,14 +201,8 @@ class Calibrator(HasParameters, ABC):
             )
         else:
             graph = graph.replace(labels=None, train_masks=None, val_masks=None, test_masks=None)
-        hidden = None
-        if embeddings is not None:
-            hidden = np.asarray(as_array(embeddings, "embeddings"), dtype=np.float64)
-            if hidden.ndim != 2 or len(hidden) != len(z):
-                raise InputError(f"embeddings must have shape ({len(z)}, D), not {hidden.shape}.")
-            check_finite_rows(hidden, "embeddings")
         rows = None if train_nodes is None else select_nodes(train_nodes, len(z))
-        return Inputs(z, graph, rows, hidden)
+        return Inputs(z, graph, rows)
 
     def _check_extra(self) -> None:
         if not self.extra:
@@ -240,10 +227,9 @@ class TemperatureCalibrator(Calibrator):
         graph: Graph | None = None,
         *,
         train_nodes: Nodes = None,
-        embeddings: ArrayLike | None = None,
     ) -> FloatArray:
         """Return the temperature of every node, (N,); the arguments are those of `transform`."""
-        return self._temperatures(self._fitted_inputs(logits, graph, train_nodes, embeddings))
+        return self._temperatures(self._fitted_inputs(logits, graph, train_nodes))
 
     @abstractmethod
     def _temperatures(self, inputs: Inputs) -> FloatArray:

@@ -40,7 +40,7 @@ class NetworkCalibrator(TemperatureCalibrator):
     """A network gives every node a multiplier 1/T, trained on the NLL of the calibration nodes.
 
     ``stop`` chooses the nodes that decide when training ends: ``"train"`` those of the base model
-    (as in the code of GATS, GETS and WATS; it needs ``train_nodes``), ``"calibration"`` the fitted
+    (as in the code of GATS; it needs ``train_nodes``), ``"calibration"`` the fitted
     nodes themselves (as in the code of CaGCN), ``"folds"`` three folds of the calibration nodes,
     then all of them for the median number of epochs. None is ``"train"`` with ``train_nodes`` and
     ``"folds"`` without.
@@ -81,10 +81,6 @@ class NetworkCalibrator(TemperatureCalibrator):
 
     def _penalty(self, logits: Tensor, labels: Tensor) -> Tensor | float:
         """Return what is added to the NLL of calibrated logits (n, K) in training."""
-        return 0.0
-
-    def _load(self, parameters: list[Tensor], context: Any, generator: Generator) -> Tensor | float:
-        """Return what is added to the loss whatever the labels."""
         return 0.0
 
     def _fit(self, inputs: Inputs, labelled: Labelled) -> None:
@@ -133,8 +129,7 @@ class NetworkCalibrator(TemperatureCalibrator):
             parameters: list[Tensor], rows: Tensor, labels: Tensor, generator: Generator
         ) -> Tensor:
             scores = calibrated(parameters, rows, generator)
-            extra = self._penalty(scores, labels) + self._load(parameters, context, generator)
-            return cross_entropy(scores, labels) + extra
+            return cross_entropy(scores, labels) + self._penalty(scores, labels)
 
         def score(parameters: list[Tensor], rows: Tensor, labels: Tensor) -> Tensor:
             return cross_entropy(calibrated(parameters, rows, None), labels)

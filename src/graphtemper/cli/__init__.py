@@ -17,7 +17,6 @@ from graphtemper._core.compiled import engine
 from graphtemper._core.printable import printable
 from graphtemper._core.version import __version__
 from graphtemper.cli.card import card
-from graphtemper.cli.data import data
 from graphtemper.cli.demo import demo
 from graphtemper.cli.deploy import diagnose, recalibrate, suggest_labels
 from graphtemper.cli.monitor import monitor
@@ -40,7 +39,7 @@ app = App(
 # How `graphtemper --help` groups the commands.
 COMMANDS: dict[str, tuple[App | Callable[..., Any], ...]] = {
     "Use": (card, recalibrate, diagnose, suggest_labels, monitor, scale),
-    "Evidence": (demo, data, research_command("bench")),
+    "Evidence": (demo, research_command("data"), research_command("bench")),
     "Research": (research_command("paper"), research_command("explore")),
 }
 

@@ -17,20 +17,10 @@ from numpy.typing import NDArray
 from graphtemper import models
 from graphtemper._core.safe_reading import read_lines
 from graphtemper.errors import FileError, GraphTemperError, InputError
-from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor, declared_passes
 
 SPLITS = ("train", "val", "test")
-
-
-def load_graph(source: str) -> Graph:
-    """Load a graph by its name in the catalogue or by the path of an ``.npz``."""
-    if source in datasets.CATALOGUE:
-        return datasets.load(source)
-    if not Path(source).suffix and not Path(source).exists():
-        datasets.find(source)  # raises an error that lists the known names
-    return Graph.load(source)
 
 
 def resolve(spec: str) -> Predictor:

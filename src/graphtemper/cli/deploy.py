@@ -154,14 +154,15 @@ def _run(
 ) -> tuple[Recalibration, SourceCard]:
     from graphtemper import SourceCard
     from graphtemper import recalibrate as job
-    from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
+    from graphtemper.cli.arguments import choose_nodes, resolve
+    from graphtemper.graph.graph import Graph
     from graphtemper.recalibration.label_files import read_label_file
     from graphtemper.scale.logits.logit_files import read_logits
 
     if deployed.predict is None and deployed.logits is None:
         raise InputError("give the model with --predict, its logits with --logits, or both.")
     source = SourceCard.load(deployed.card)
-    target = load_graph(graph)
+    target = Graph.load(graph)
     nodes = choose_nodes(target, deployed.nodes, deployed.split)
     known: Any = None
     if deployed.logits is not None:

@@ -345,14 +345,14 @@ def _spans(
     num_classes: int = 0,
 ) -> list[Snapshot]:
     """Cut one graph into spans; labels of the whole graph are given to all of them."""
-    from graphtemper.cli.arguments import load_graph
+    from graphtemper.graph.graph import Graph
     from graphtemper.monitor import windows
 
     if predict is None:
         raise InputError("--windows cuts a graph and needs the model; give it with --predict.")
     if len(names) != 1:
         raise InputError(f"--windows takes one graph with times, not {len(names)}.")
-    graph = load_graph(names[0])
+    graph = Graph.load(names[0])
     if labels is not None:
         import numpy as np
 

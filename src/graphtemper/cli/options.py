@@ -15,15 +15,9 @@ Flag = Annotated[bool, Parameter(negative="")]
 Repeated = Annotated[list[str], Parameter(negative="")]
 
 CardPath = Annotated[Path, Parameter(help="The model's source card.")]
-GraphName = Annotated[
-    str, Parameter(help="The graph: a name from `data list`, or the path of an .npz file.")
-]
+GraphPath = Annotated[str, Parameter(help="The graph: the path of an .npz file.")]
 Target = Annotated[
-    str,
-    Parameter(
-        help="The target: a name from `data list`, or the path of an .npz file. Its labels are "
-        "not read."
-    ),
+    str, Parameter(help="The target: the path of an .npz file. Its labels are not read.")
 ]
 Predict = Annotated[
     str,

@@ -13,6 +13,7 @@ from graphtemper.errors import MissingExtraError
 ENTRY_POINTS = "graphtemper.commands"
 # The commands of the research package, with their help where it is not installed.
 HELP = {
+    "data": "List, fetch and inspect graphs.",
     "paper": "Reproduce one figure of the paper, or all, with published and measured values.",
     "bench": "Compare calibrators and estimators under shift.",
     "explore": "Show the theory with sliders in a browser.",

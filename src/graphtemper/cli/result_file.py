@@ -33,7 +33,7 @@ def check_outputs(
     outputs
         Files that are written, by option.
     inputs
-        Files, folders of snapshots, names of graphs and callables that are read; None is skipped.
+        Files, folders of snapshots and callables that are read; None is skipped.
     """
     written: dict[Path, str] = {}
     for option, path in outputs.items():
@@ -49,11 +49,7 @@ def check_outputs(
 
 
 def _located(source: str | os.PathLike[str]) -> Path:
-    from graphtemper.graph import datasets
-
     name = os.fspath(source)
-    if name in datasets.CATALOGUE:
-        return datasets.find(name) or Path(name)
     if ":" in name and not os.path.exists(name):
         return Path(*name.partition(":")[0].split(".")).with_suffix(".py")
     return Path(name)

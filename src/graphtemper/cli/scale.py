@@ -36,7 +36,7 @@ def convert(
     Parameters
     ----------
     source
-        A name from `data list` or the path of an .npz; or, with --features, a table of edges: text
+        The path of an .npz; or, with --features, a table of edges: text
         with two node numbers per line, or Parquet.
     out
         The new directory.
@@ -46,7 +46,7 @@ def convert(
     rows_per_shard
         Nodes per shard. Default: 250,000.
     """
-    from graphtemper.cli.arguments import load_graph
+    from graphtemper.graph.graph import Graph
     from graphtemper.scale import convert_graph, convert_tables
     from graphtemper.scale.storage.shard_writer import ROWS_PER_SHARD
 
@@ -58,7 +58,7 @@ def convert(
         raise InputError(f"{source} contains features; omit --features.")
     with _starting_over(out), working("converting", as_json):
         if features is None:
-            graph = convert_graph(load_graph(source), out, rows_per_shard=rows)
+            graph = convert_graph(Graph.load(source), out, rows_per_shard=rows)
         else:
             graph = convert_tables(source, features, out, rows_per_shard=rows)
     _describe(graph, as_json)

@@ -11,7 +11,6 @@ estimator            reads at the target                         carries
 `NuclearNorm`        singular values of the probabilities        accuracy, score
 `MaNo`               a matrix norm of the normalised logits      accuracy, score
 `COT`                probabilities                               class shares
-`MixtureSlope`       the shape of the logits                     nothing
 ===================  ==========================================  ==========================
 """
 
@@ -23,7 +22,6 @@ from graphtemper.estimators.base import Estimator
 from graphtemper.estimators.confidence import AverageConfidence, DoC
 from graphtemper.estimators.gde import GDE, MinimumATCGDE
 from graphtemper.estimators.matrix_norms import MaNo, NuclearNorm
-from graphtemper.estimators.mixture_slope import MixtureSlope
 from graphtemper.estimators.transport import COT
 
 __all__ = [
@@ -36,6 +34,5 @@ __all__ = [
     "Estimator",
     "MaNo",
     "MinimumATCGDE",
-    "MixtureSlope",
     "NuclearNorm",
 ]

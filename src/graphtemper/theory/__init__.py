@@ -1,4 +1,4 @@
-"""The theory: closed forms, quadrature, finite degree, the block model, the label-free fit."""
+"""The theory: closed forms, quadrature, finite degree, the block model."""
 
 from __future__ import annotations
 
@@ -21,31 +21,18 @@ from graphtemper.theory.closed_forms import (
     slope_from_moments,
     slope_limit_high_snr,
     slope_limit_low_snr,
+    slope_multiclass,
     slope_self_loop,
     temperature_covariate,
 )
-from graphtemper.theory.heterogeneity import (
-    beta_homophily,
-    degree_gain,
-    degree_temperature,
-    mixed_homophily_gain,
-    mixed_homophily_temperature,
-)
-from graphtemper.theory.many_classes import multiclass_temperature, slope_multiclass
 
 __all__ = [
     "aggregated_moments",
-    "beta_homophily",
     "confidence_accuracy_curve",
-    "degree_gain",
-    "degree_temperature",
     "direction",
     "ece_bound",
     "finite_degree_temperature",
     "mean_abs_logit",
-    "mixed_homophily_gain",
-    "mixed_homophily_temperature",
-    "multiclass_temperature",
     "optimal_temperature",
     "population_accuracy",
     "population_ece",

@@ -46,6 +46,7 @@ __all__ = [
     "slope_from_moments",
     "slope_limit_high_snr",
     "slope_limit_low_snr",
+    "slope_multiclass",
     "slope_self_loop",
     "temperature_covariate",
 ]
@@ -253,6 +254,49 @@ def signal_ratio(
     source = np.asarray(signal_coefficient(source, classes))
     domain.source_signal(source, "1/num_classes")
     return domain.plain(target / source)
+
+
+@domain.quiet
+def slope_multiclass(
+    h_target: ArrayLike,
+    h_source: ArrayLike,
+    snr: ArrayLike,
+    num_classes: ArrayLike,
+    *,
+    degree_ratio: ArrayLike = 1.0,
+) -> float | Floats:
+    """Calibration slope for K classes, from the two classes that compete (beyond ``prop:K``).
+
+    Formula: degree_ratio c(h_t) B(h_s) / [c(h_s) B(h_t)], with c(h) = (h K - 1)/(K - 1) and
+    B(h) = 1 + snr K (h + q - c(h)^2) / (2 (K - 1)), q = (1-h)/(K-1).
+
+    Derivation: restricted to two classes y and k, the logit difference has mean proportional to
+    c(h) and, because a neighbour moves it by +1, -1 or 0 with probabilities h, q and the rest, a
+    variance proportional to B(h)/d; ``thm:kappa`` then applies to the pair. Assumptions: those of
+    `slope`; a third class is ignored. Limits: `slope` for K = 2; `signal_ratio` as snr -> 0. It is
+    within 15 % of the exact slope at finite degree where tested; undefined at h_source = 1/K.
+
+    Examples
+    --------
+    >>> round(slope_multiclass(0.6, 0.8, 1.0, 2), 4), round(slope_multiclass(0.6, 0.8, 1.0, 5), 4)
+    (0.2789, 0.6138)
+    """
+    target, source = domain.homophily("h_target", h_target), domain.homophily("h_source", h_source)
+    snr_, ratio = domain.positive("snr", snr), domain.positive("degree_ratio", degree_ratio)
+    classes = domain.class_count("num_classes", num_classes)
+    domain.together(
+        h_target=target, h_source=source, snr=snr_, num_classes=classes, degree_ratio=ratio
+    )
+
+    def signal(h: Floats) -> Floats:
+        return np.asarray((h * classes - 1.0) / (classes - 1.0))
+
+    def spread(h: Floats) -> Floats:
+        other = (1.0 - h) / (classes - 1.0)
+        return 1.0 + 0.5 * snr_ * classes / (classes - 1.0) * (h + other - signal(h) ** 2)
+
+    domain.source_signal(signal(source), "1/num_classes")
+    return domain.plain(ratio * signal(target) / signal(source) * (spread(source) / spread(target)))
 
 
 @domain.quiet

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphtemper import datasets
+from graphtemper_research.graphs import datasets
 
 pytest.importorskip("torch", reason="torch is not installed (extra [pyg])")
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from graphtemper import Graph
 from graphtemper.errors import InputError
-from graphtemper.graph import datasets
+from graphtemper_research.graphs import datasets
 from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.pairs import Pair
 

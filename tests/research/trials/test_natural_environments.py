@@ -120,7 +120,7 @@ def test_bars_are_on_means_of_families(finished):
 
 
 def test_the_families_are_catalogued_and_unknown_ones_refused(quick, tmp_path):
-    from graphtemper import datasets
+    from graphtemper_research.graphs import datasets
 
     names = [name for family in (*FAMILIES, *PAIRS_ONLY) for name in family.graphs]
     assert set(names) <= set(datasets.CATALOGUE)

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.helpers import real_graph
 
-from graphtemper import Graph, datasets, recalibrate, shifts
+from graphtemper import Graph, recalibrate, shifts
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
@@ -93,9 +94,8 @@ def test_the_same_seed_gives_the_same_bytes(problem, serial, tmp_path):
     assert {p.name: p.read_bytes() for p in again.out.iterdir()} == serial.written
 
 
-@pytest.mark.skipif(datasets.find("cora") is None, reason="cora.npz is not on this machine")
 def test_sparse_bags_of_words(problem, tmp_path):
-    graph = datasets.load("cora")
+    graph = real_graph("cora")
     model = SIGN(hops=2, tol=1e-2).fit(graph, graph.train_masks[0])
     probe = replace(problem.card.probe, column_std=column_moments(graph.features)[1])
     sparse = SimpleNamespace(model=model, card=SimpleNamespace(probe=probe))

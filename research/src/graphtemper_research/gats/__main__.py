@@ -7,7 +7,6 @@ import json
 import sys
 from pathlib import Path
 
-from graphtemper.graph import datasets
 from graphtemper_research.gats.protocol import (
     GRAPHS,
     METHODS,
@@ -17,6 +16,7 @@ from graphtemper_research.gats.protocol import (
     run_split,
 )
 from graphtemper_research.gats.protocol_page import render
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.outcome import write_text
 
 

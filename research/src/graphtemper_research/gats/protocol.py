@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,6 @@ from graphtemper import metrics, temperature
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators import (
     GATS,
-    GETS,
-    RBS,
-    WATS,
     CaGCN,
     Calibrator,
     Dirichlet,
@@ -31,7 +29,6 @@ from graphtemper.calibrators import (
     Isotonic,
     IsotonicShared,
     MatrixScaling,
-    SimilarityCalibrator,
     TemperatureScaling,
     VectorScaling,
 )
@@ -39,6 +36,7 @@ from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models import GCN
+from graphtemper_research.baselines import GETS, RBS, WATS, SimilarityCalibrator
 
 GRAPHS = ("cora", "citeseer")
 SPLITS = 20
@@ -242,7 +240,6 @@ def run_split(
     model = GCN(hidden=64, epochs=epochs, lr=0.01, weight_decay=5e-4, dropout=0.5, seed=seed)
     model.fit(graph, parts.train, parts.calibration, patience=100)
     logits = model(graph)
-    hidden = hidden_layer(model, graph)
     degrees = graph.degrees[parts.test]
     truth = graph.labels[parts.test]
     for method in methods:
@@ -251,9 +248,11 @@ def run_split(
         if calibrator is None:
             p = temperature.apply(logits)
         else:
-            inputs = {"train_nodes": parts.train, "embeddings": hidden}
-            calibrator.fit(logits, graph.labels, graph, parts.calibration, **inputs)
-            p = calibrator.transform(logits, graph, **inputs)
+            if isinstance(calibrator, SimilarityCalibrator):
+                calibrator.represent = partial(hidden_layer, model)
+            train = parts.train
+            calibrator.fit(logits, graph.labels, graph, parts.calibration, train_nodes=train)
+            p = calibrator.transform(logits, graph, train_nodes=train)
         p = p[parts.test]
         yield {
             "graph": name,

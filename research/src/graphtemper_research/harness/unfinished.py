@@ -9,7 +9,7 @@ from typing import Any
 from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper._core.stamps import stamp
 from graphtemper.errors import FileError
-from graphtemper.graph import datasets
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.code_digest import combined, whole_digest
 from graphtemper_research.harness.outcome import read_outcome, write_text
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import APPNP, AntiSymmetricConv, FAConv, models
 
-from graphtemper.pyg.modules import GPRGNN, GraphCON
+from graphtemper_research.leaderboard.modules import GPRGNN, GraphCON
 
 HIDDEN, DROPOUT = 64, 0.5
 

@@ -14,9 +14,7 @@ import numpy as np
 from graphtemper import calibrators, recalibrate, temperature
 from graphtemper import estimators as accuracy
 from graphtemper._core.arrays import FloatArray
-from graphtemper.calibrators import Calibrator
-from graphtemper.calibrators.stac import method as stac
-from graphtemper.calibrators.stac import per_node as stac_per_node
+from graphtemper.calibrators import Calibrator, stac
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.estimators import Estimator
@@ -24,10 +22,11 @@ from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
-from graphtemper_research import retrained
+from graphtemper_research import baselines, retrained
+from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
 
-_CALIBRATORS = calibrators.REGISTRY | retrained.REGISTRY
+_CALIBRATORS = calibrators.REGISTRY | baselines.REGISTRY | retrained.REGISTRY
 UNCALIBRATED, PER_NODE = "uncalibrated", "atlas per node"
 UNSEEN, UNSEEN_PER_NODE = "atlas, family unseen", "atlas per node, family unseen"
 """The atlas of a card that never saw the family of the shift at hand."""
@@ -52,7 +51,7 @@ ESTIMATORS: dict[str, Callable[[], Estimator]] = {
     "NuclearNorm": accuracy.NuclearNorm,
     "MaNo": accuracy.MaNo,
     "COT": accuracy.COT,
-    "MixtureSlope": accuracy.MixtureSlope,
+    "MixtureSlope": baselines.MixtureSlope,
 }
 
 KIND: dict[str, str] = {
@@ -185,7 +184,7 @@ class Field:
 
     def _stac(self, raw: Observation) -> dict[str, Prediction]:
         """Return the paper's method as its real-graph tables used it, without and with nodes."""
-        level = stac.REAL_FEATURE_LEVEL
+        level = stac_variants.REAL_FEATURE_LEVEL
         start = stac.from_observation(raw, self.threshold, perturbation="both", level=level)
         nodes = stac_per_node.node_temperatures(
             raw, self.threshold, global_stage=start, level=level

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics, temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper.calibrators.stac import method as stac
-from graphtemper.calibrators.stac import per_node as stac_per_node
+from graphtemper.calibrators import stac
 from graphtemper.graph.graph import Graph
 from graphtemper.models import GCN
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals.observation import Observation
 from graphtemper.theory import csbm
+from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.paper.frozen_binary import summary
 from graphtemper_research.paper.released_stream import SEEDS as RELEASED_SEEDS
 from graphtemper_research.paper.released_stream import shifted as released_target
@@ -153,7 +153,7 @@ def recalibrated(source: Carried, target: Graph, seed: int) -> tuple[float, dict
     observation = Observation(source.model, target, seed=seed)
     # One observation: the eight passes of each kind are shared by all variants.
     printed = stac.from_observation(observation, source.threshold, passes=PASSES)
-    script = stac.binned_proxy(observation, source.threshold, passes=PASSES)
+    script = stac_variants.binned_proxy(observation, source.threshold, passes=PASSES)
     without, full = (
         stac_per_node.node_temperatures(
             observation, source.threshold, signals=signals, global_stage=script, passes=PASSES

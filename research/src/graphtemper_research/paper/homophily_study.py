@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from graphtemper import metrics, shifts, temperature
-from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.outcome import Comparison
 from graphtemper_research.paper.frozen_binary import summary
 from graphtemper_research.paper.real_graphs import splits

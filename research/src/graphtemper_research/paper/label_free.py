@@ -9,10 +9,10 @@ import numpy as np
 
 from graphtemper.errors import NotIdentifiableError
 from graphtemper.recalibration.report import style
-from graphtemper.theory.label_free import binary as mixture
 from graphtemper_research.harness.outcome import Comparison, Outcome
 from graphtemper_research.paper import slope_grid, temperature_grid
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, oracle, summary
+from graphtemper_research.theory_extensions.label_free import binary as mixture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

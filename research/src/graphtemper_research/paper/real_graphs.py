@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from graphtemper import metrics, shifts, temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import num_cores
-from graphtemper.calibrators.stac import method as stac
-from graphtemper.graph import datasets
+from graphtemper.calibrators import stac
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
 from graphtemper.temperature.scaling import nearest_temperature
+from graphtemper_research.baselines import stac_variants
+from graphtemper_research.graphs import datasets
 from graphtemper_research.paper.frozen_binary import summary
 
 Mode = Literal["as-published", "corrected"]
@@ -171,14 +172,14 @@ def _scores(
 def _stac(model: SIGN, graph: Graph, target: Graph, split: Split, mode: Mode, seed: int) -> float:
     """Return STAC's accuracy estimate; scaling logits changes neither votes nor ATC's order."""
     if mode == "as-published":
-        return stac.as_published(model, target, nodes=split.test, seed=seed).accuracy
+        return stac_variants.as_published(model, target, nodes=split.test, seed=seed).accuracy
     threshold = stac.threshold(model, graph, split.val)
     return stac.stac(
         model,
         target,
         threshold,
         perturbation="both",
-        level=stac.REAL_FEATURE_LEVEL,
+        level=stac_variants.REAL_FEATURE_LEVEL,
         nodes=split.test,
         seed=seed,
     ).accuracy

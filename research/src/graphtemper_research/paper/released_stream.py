@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper.calibrators.stac import method as stac
+from graphtemper.calibrators import stac
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 

@@ -37,8 +37,8 @@ from torch_geometric.nn import GATv2Conv, GCNConv, HGTConv, RGCNConv
 
 from graphtemper import Graph, SourceCard, metrics, recalibrate, shifts, temperature
 from graphtemper.errors import InputError
-from graphtemper.graph.datasets import find
 from graphtemper.pyg import predictor
+from graphtemper_research.graphs.datasets import find
 
 ATLAS: dict[str, tuple[float, ...]] = {
     "noise": (0.3, 0.7, 1.5),

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from graphtemper._core.safe_reading import open_regular
-from graphtemper.cli.arguments import load_graph
 from graphtemper.errors import InputError
-from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
+from graphtemper_research.graphs import datasets
+from graphtemper_research.graphs.datasets import load_any as load_graph
 
 COLUMNS = 64
 SUFFIX = f"+svd{COLUMNS}"

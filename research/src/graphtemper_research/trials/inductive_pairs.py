@@ -22,9 +22,9 @@ import numpy as np
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.arrays import FloatArray
-from graphtemper.cli.arguments import load_graph
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
+from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.trials.inductive_bias import Rows, ece_at, scores, swapped
 from graphtemper_research.trials.natural_environments import sources
 from graphtemper_research.trials.natural_families import FAMILIES, Family, scored_nodes

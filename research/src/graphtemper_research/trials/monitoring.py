@@ -24,7 +24,6 @@ import numpy as np
 from graphtemper._core.reproducible import stream
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
-from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
@@ -41,6 +40,7 @@ from graphtemper.monitor.page import write_page
 from graphtemper.monitor.standing import read_log
 from graphtemper.recalibration.report import style
 from graphtemper.theory import csbm
+from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell, Show
 from graphtemper_research.harness.frame import Row, Rows

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphtemper._core.reproducible import stream
-from graphtemper.cli.arguments import load_graph
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
+from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.trials.graph_names import short
 from graphtemper_research.trials.pairs import AIRPORTS, TWITCH
 from graphtemper_research.trials.trial import Indices, halves

@@ -18,7 +18,6 @@ from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.reproducible import stream
 from graphtemper.card.natural import LabelledEnvironment
 from graphtemper.card.reading import Reading
-from graphtemper.cli.arguments import load_graph
 from graphtemper.graph.graph import Graph
 from graphtemper.metrics import ece
 from graphtemper.models.predictor import Predictor
@@ -27,6 +26,7 @@ from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
 from graphtemper.signals import evidence
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
+from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Rows
 from graphtemper_research.trials.graph_names import short

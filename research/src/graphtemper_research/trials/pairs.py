@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper.cli.arguments import load_graph
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
+from graphtemper_research.graphs.datasets import load_any as load_graph
 from graphtemper_research.harness.cells import Case, Show
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.runner import Request, Selection

@@ -18,8 +18,7 @@ import numpy as np
 from graphtemper import metrics, recalibrate
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper.calibrators.stac import method as stac
-from graphtemper.calibrators.stac import per_node as stac_per_node
+from graphtemper.calibrators import stac
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import NotIdentifiableError
 from graphtemper.graph.graph import Graph
@@ -27,6 +26,7 @@ from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.report import style
 from graphtemper.signals.node_signals import LOGIT_SIGNALS
 from graphtemper.signals.observation import Observation
+from graphtemper_research.baselines import stac_per_node, stac_variants
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import AVERAGE, Row, Rows
@@ -144,7 +144,7 @@ def _ask(
 
 
 def _stac(observation: Observation, threshold: float) -> FloatArray:
-    level = stac.REAL_FEATURE_LEVEL
+    level = stac_variants.REAL_FEATURE_LEVEL
     start = stac.from_observation(observation, threshold, perturbation="both", level=level)
     return stac_per_node.node_temperatures(
         observation, threshold, global_stage=start, level=level

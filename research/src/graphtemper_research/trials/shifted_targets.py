@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphtemper import shifts
-from graphtemper.graph import datasets
 from graphtemper.graph.graph import Graph
 from graphtemper.shifts import Shift
+from graphtemper_research.graphs import datasets
 from graphtemper_research.trials.trial import TARGET_SEED
 
 FEWEST_NODES = 1000

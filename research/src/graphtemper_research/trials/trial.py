@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from graphtemper import metrics, recalibrate, temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import stream
-from graphtemper.calibrators.stac import method as stac
+from graphtemper.calibrators import stac
 from graphtemper.card import atlas
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
@@ -26,6 +26,7 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.job import Recalibration
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
+from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
 
@@ -173,7 +174,7 @@ class Peers:
             target,
             self.threshold,
             perturbation="both",
-            level=stac.REAL_FEATURE_LEVEL,
+            level=stac_variants.REAL_FEATURE_LEVEL,
             nodes=nodes,
             seed=seed,
         )
