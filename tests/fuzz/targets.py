@@ -16,6 +16,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from graphtemper.scale.clean_pass import Run, clean_pass
+from graphtemper.scale.evidence.measure import measure
+from graphtemper.scale.storage.workspace import open_workspace
 
 from graphtemper import Graph, SourceCard, csbm, datasets, models
 from graphtemper.card.journal import Journal
@@ -26,12 +29,9 @@ from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track
 from graphtemper.recalibration.label_files import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, ShardedGraph, convert_graph
-from graphtemper.scale.clean_pass import Run, clean_pass
 from graphtemper.scale.conversion.tables import read_edges, read_features
-from graphtemper.scale.evidence.measure import measure
 from graphtemper.scale.logits.logit_files import read_logits
 from graphtemper.scale.logits.logit_tables import LogitTables
-from graphtemper.scale.storage.workspace import open_workspace
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case

@@ -110,7 +110,7 @@ def recalibrate_shards(
     given = None if logits is None else Path(logits).absolute()
     report = progress or (lambda *_: None)
     with atomic_directory(out) as folder:
-        if ShardedWhole(graph).readable(graph.num_nodes, graph.num_edges):
+        if is_loadable(graph):
             report("running the model", 0, 100)
             work = partial(
                 _in_memory, graph=graph, card=card, seed=seed, logits=given, folder=folder
@@ -125,6 +125,11 @@ def recalibrate_shards(
         result.write(folder)
     report("finished", 100, 100)
     return result
+
+
+def is_loadable(graph: ShardedGraph) -> bool:
+    """Return whether the whole graph is no larger than the largest part that is read."""
+    return ShardedWhole(graph).readable(graph.num_nodes, graph.num_edges)
 
 
 def _in_memory(

@@ -78,8 +78,10 @@ def _suffices(module: Module, whole: ShardedWhole, tested: Rows, reach: Reach) -
     """
     compared, work = None, 0.0
     for block in np.array_split(tested, max(tested.size // _BLOCK, 1)):
+        if work > _MOST_WORK:
+            break
         found = logits_at(whole, module.predictor, block, reach)
-        if found is None or work > _MOST_WORK:
+        if found is None:
             continue
         for more in _DEEPER:
             deeper = logits_at(whole, module.predictor, block, Reach(reach.depth + more, False))

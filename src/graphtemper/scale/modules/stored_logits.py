@@ -106,16 +106,19 @@ def compute_shard(shard: int, *, module: Module, reach: Reach, stored: StoredLog
         while start < last:
             nodes = np.arange(start, min(start + size, last))
             field = Field.of(whole, nodes, reach)
+            rows, edges = (
+                (0, 0) if field is None else (field.graph.num_nodes, field.graph.num_edges)
+            )
             if field is None and nodes.size == 1:
                 raise InputError(
                     f"what the model reads around node {start} is too large for memory; make the "
                     "logits of all nodes layer by layer, and give them as logits."
                 )
-            if field is None:
+            if field is None or (nodes.size > 1 and not whole.readable(rows, edges)):
                 size = nodes.size // 2
                 continue
             found.append(predict(module.predictor, field.graph)[field.rows(nodes)])
             start += nodes.size
-            if whole.readable(2 * field.graph.num_nodes, 2 * field.graph.num_edges):
+            if whole.readable(2 * rows, 2 * edges):
                 size = 2 * nodes.size
     stored.save(shard, np.concatenate(found))
