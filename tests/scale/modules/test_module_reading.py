@@ -59,7 +59,6 @@ def test_a_linear_model_takes_the_same_path(source, target, tmp_path, operator):
     result = recalibrate_shards(model, target.sharded, card, tmp_path / "out")
     whole = recalibrate(model, target.graph, card)
     assert result.accuracy.low < whole.accuracy.value < result.accuracy.high
-    assert result.accuracy.value == pytest.approx(whole.accuracy.value, abs=0.03)
     expected = apply(predict(model, target.graph), result.temperature)
     np.testing.assert_allclose(read_probabilities(result.out), expected, atol=1e-6)
 
