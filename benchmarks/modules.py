@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from benchmarks.throughput import measured
 from benchmarks.timing import ROOT
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
@@ -28,7 +27,7 @@ from graphtemper._core.numerics import to_share
 from graphtemper.card import sampled
 from graphtemper.card.reading import Reading
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.scale import ShardedRecalibration, convert_graph, recalibrate_shards
+from graphtemper.scale import convert_graph, recalibrate_shards
 from graphtemper.signals import receptive_field
 from graphtemper.signals.observation import Observation
 from graphtemper_research.graphs import datasets
@@ -69,12 +68,11 @@ _SHARDS = """
 
 Graphs of degree {degree} with 100 columns in {shards} shards, larger than what is run in one pass:
 `recalibrate_shards` computes the logits of all nodes on exact neighbourhoods, and its evidence on a
-sample. *Passes* is all of the work relative to one pass over the graph; memory is what the process
-held of its own. Neighbourhoods grow with the degree to the power of the layers, and with them the
-passes; with `logits=` only the sample remains.
+sample. Neighbourhoods grow with the degree to the power of the layers, and with them the seconds;
+with `logits=` only the sample remains.
 
-| module | nodes | edges | CPU, s | nodes per CPU second | passes | memory, GB |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| module | nodes | edges | CPU, s | nodes per CPU second |
+| --- | ---: | ---: | ---: | ---: |
 """
 
 
@@ -181,13 +179,9 @@ def on_shards(
             folder / "graph",
             rows_per_shard=-(-num_nodes // shards),
         )
-        answers: list[ShardedRecalibration] = []
-        cost = measured(
-            lambda: answers.append(recalibrate_shards(model, graph, card, folder / "out")), folder
-        )
+        cost, _ = seconds(lambda: recalibrate_shards(model, graph, card, folder / "out"))
     row = {"graph": "shards", "module": kind, "nodes": num_nodes, "edges": graph.num_edges}
-    row |= {"degree": degree, "shards": shards, "passes": answers[0].passes}
-    return row | {"cpu": cost["cpu_seconds"], "memory": cost["memory_bytes"] / 1e9}
+    return row | {"degree": degree, "shards": shards, "cpu": round(cost, 2)}
 
 
 def layer_by_layer(net: torch.nn.Module, graph: Graph) -> np.ndarray:
@@ -253,7 +247,7 @@ def _sample_section(row: dict[str, Any]) -> str:
 def _shard_section(rows: list[dict[str, Any]]) -> str:
     lines = (
         f"| {row['module']} | {row['nodes']:,} | {row['edges']:,} | {row['cpu']:.1f} | "
-        f"{row['nodes'] / row['cpu']:,.0f} | {row['passes']} | {row['memory']:.1f} |"
+        f"{row['nodes'] / row['cpu']:,.0f} |"
         for row in rows
     )
     head = _SHARDS.format(degree=rows[0]["degree"], shards=rows[0]["shards"])

@@ -1,4 +1,4 @@
-"""How cost grows: time and memory against nodes, edges, classes, passes, environments, workers.
+"""How cost grows: time and memory against nodes, edges, classes, passes, environments.
 
     python -m benchmarks.scaling [--quick] [--out FOLDER] [--only AXIS]
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 import time
 from collections.abc import Callable
 from itertools import groupby, pairwise
@@ -37,7 +36,7 @@ COLUMNS = 32
 # How far apart the ends of a link of an ordered graph may be.
 REACH = 200
 # What is varied: its values, and those of a quick run. The others stay at BASE.
-BASE = {"nodes": 50_000, "degree": 20, "classes": 5, "passes": 8, "environments": 0, "workers": 0}
+BASE = {"nodes": 50_000, "degree": 20, "classes": 5, "passes": 8, "environments": 0}
 AXES: dict[str, tuple[str, tuple[int, ...]]] = {
     "nodes": ("recalibrate", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
     "ordered nodes": ("ordered", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
@@ -46,7 +45,6 @@ AXES: dict[str, tuple[str, tuple[int, ...]]] = {
     "pass over nodes": ("pass", (10_000, 30_000, 100_000, 300_000, 1_000_000)),
     "passes": ("passes", (4, 8, 16, 32, 64)),
     "environments": ("card", (0, 20, 40, 80)),
-    "workers": ("shards", (1, 2)),
 }
 QUICK: dict[str, tuple[int, ...]] = {"nodes": (2_000, 8_000), "passes": (2, 8)}
 SINGLES = len(atlas.plan(0, (), 0))
@@ -79,7 +77,7 @@ def card_of(model: LinearGNN, source: Graph, compositions: int = 0) -> SourceCar
     return SourceCard.build(model, source, np.arange(1500, 3000), compositions=compositions)
 
 
-def job_of(what: str, point: dict[str, int], folder: Path) -> Callable[[], Any]:
+def job_of(what: str, point: dict[str, int]) -> Callable[[], Any]:
     """Return the work to be timed; everything before it is preparation."""
     model, source = trained(point)
     if what == "card":
@@ -93,34 +91,18 @@ def job_of(what: str, point: dict[str, int], folder: Path) -> Callable[[], Any]:
             perturb.feature_noise(model, graph, 0.5, point["passes"], clean=model(graph))
         )
     card = card_of(model, source)
-    if what in ("recalibrate", "ordered"):
-        return lambda: recalibrate(model, graph, card)
-    return sharded(model, card, graph, point["workers"], folder)
-
-
-def sharded(
-    model: LinearGNN, card: SourceCard, graph: Graph, workers: int, folder: Path
-) -> Callable[[], Any]:
-    from distributed import Client, LocalCluster
-
-    from graphtemper.scale import OnDask, convert_graph, recalibrate_shards
-
-    shards = convert_graph(graph, folder / "graph", rows_per_shard=-(-graph.num_nodes // 8))
-    cluster = LocalCluster(workers, threads_per_worker=1, dashboard_address=":0")
-    client = Client(cluster)
-    return lambda: recalibrate_shards(model, shards, card, folder / "out", engine=OnDask(client))
+    return lambda: recalibrate(model, graph, card)
 
 
 def measure(what: str, point: dict[str, int]) -> None:
     """Print what one point costs; the process ends after it."""
-    with tempfile.TemporaryDirectory() as folder:
-        job = job_of(what, point, Path(folder))
-        held = peak_gigabytes()
-        wall, cpu = time.perf_counter(), time.process_time()
-        job()
-        seconds = time.perf_counter() - wall, time.process_time() - cpu
-        peak = peak_gigabytes()
-        print(json.dumps({"wall": seconds[0], "cpu": seconds[1], "peak": peak, "before": held}))
+    job = job_of(what, point)
+    held = peak_gigabytes()
+    wall, cpu = time.perf_counter(), time.process_time()
+    job()
+    seconds = time.perf_counter() - wall, time.process_time() - cpu
+    peak = peak_gigabytes()
+    print(json.dumps({"wall": seconds[0], "cpu": seconds[1], "peak": peak, "before": held}))
 
 
 def run_point(what: str, point: dict[str, int]) -> dict[str, float]:
@@ -170,13 +152,11 @@ def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for axis, group in groupby(rows, key=lambda row: row["axis"]):
         some = list(group)
         sizes = [row["value"] for row in some]
-        # Workers share two cores: what falls with their number is wall-clock time.
-        seconds = "wall_seconds" if axis == "workers" else "cpu_seconds"
         found.append(
             {
                 "axis": axis,
                 "job": some[0]["job"],
-                "time": exponent(sizes, [row[seconds] for row in some], SHORTEST),
+                "time": exponent(sizes, [row["cpu_seconds"] for row in some], SHORTEST),
                 "memory": exponent(sizes, [row["peak_gigabytes"] for row in some]),
             }
         )

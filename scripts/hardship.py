@@ -6,7 +6,7 @@ Prints one line of JSON per command and condition: exit codes, output, the time 
 and the violated rule, if any. The rules:
 
 - full, read-only: exit code 2 and one sentence; every file is unchanged, or complete and new; no
-  temporary file is left, except for the finished stages of a run out of core;
+  temporary file is left;
 - twice: both succeed, or one is refused in one sentence; the folder is that of a single run;
 - stopped (Ctrl-C): exit code 130 and one sentence that says how to resume; a second run ends with
   the folder of an undisturbed run.
@@ -88,10 +88,8 @@ def furnish(job: Job, inputs: Path, folder: Path, whole: dict[str, bytes]) -> No
 
 
 def may_stay(name: str) -> bool:
-    """Return whether a path is a lock, or belongs to finished stages of a run out of core."""
-    top, *inner = Path(name).parts
-    stages = not inner or (inner[0].startswith("stages-") and "scratch-" not in name)
-    return name.endswith("lock") or (top.endswith(".graphtemper") and stages)
+    """Return whether a path is a lock."""
+    return name.endswith("lock")
 
 
 def is_input(job: Job, name: str) -> bool:

@@ -3,7 +3,7 @@
 Shards on disk instead of a graph in memory, with the same answer.
 
 The graph of this example has 40,000 nodes, so that it runs in seconds; the steps are the same for a
-hundred million. Memory holds one shard at a time, and a run that is killed resumes.
+hundred million, where memory holds a part of the graph at a time.
 """
 
 # %%

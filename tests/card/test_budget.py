@@ -126,16 +126,6 @@ def test_logits_that_were_made_elsewhere_are_compared_with_a_clean_pass(graph, m
         recalibrate(logits, target, card, NODES, logits=logits)
 
 
-def test_a_card_with_a_budget_is_not_for_shards(graph, model, tmp_path):
-    from graphtemper.scale import convert_graph, recalibrate_shards
-
-    fast = model.model
-    card = SourceCard.build(fast, graph, NODES, shifts=FEW, compositions=0, budget=80)
-    shards = convert_graph(graph, tmp_path / "shards")
-    with pytest.raises(InputError, match="limited budget"):
-        recalibrate_shards(fast, shards, card, tmp_path / "out")
-
-
 def test_a_damaged_number_of_splits_is_refused(graph, model):
     card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=0, budget=80)
     content = json.loads(card.to_json())

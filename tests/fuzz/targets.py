@@ -6,12 +6,8 @@ result, so that errors which appear late are found as well.
 
 import json
 import math
-import os
-import shutil
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +22,10 @@ from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track
 from graphtemper.recalibration.label_files import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, ShardedGraph, convert_graph
-from graphtemper.scale.clean_pass import Run, clean_pass
 from graphtemper.scale.conversion.tables import read_edges, read_features
-from graphtemper.scale.evidence.measure import measure
+from graphtemper.scale.evidence.feature_moments import feature_moments
 from graphtemper.scale.logits.logit_files import read_logits
 from graphtemper.scale.logits.logit_tables import LogitTables
-from graphtemper.scale.storage.workspace import open_workspace
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import cells
@@ -125,48 +119,9 @@ def read_journal(path):
 def read_shards(path):
     """Open a sharded graph and run a model on it, which detects damage within files."""
     graph = ShardedGraph.open(path)
-    if graph.num_features != 3:
-        return
-    with (
-        TemporaryDirectory() as place,
-        open_workspace(Path(place) / "stages", graph.num_nodes) as workspace,
-    ):
-        clean = clean_pass(Serial(), graph, MODEL.fast_passes(), 1.0, workspace)
-        measure(Run(Serial(), workspace, clean), PROBE, 0)
-
-
-def read_stages(path):
-    """Check that a finished stage is the one that was written, or is repeated."""
-    with TemporaryDirectory() as place:
-        stages = Path(place) / "stages"
-        shutil.copytree(path, stages, copy_function=_copy_or_link)
-        with open_workspace(stages, 4) as workspace:
-            columns = workspace.stage_columns("x", 2, np.float32)
-            result = workspace.stage("x", lambda: _fill(columns), columns)
-            assert result == [0.1 + 0.2]
-            assert columns.open().shape == (4, 2)
-
-
-def _copy_or_link(source, target):
-    """Copy a regular file; link to anything else, which could not be copied."""
-    if Path(source).is_file() and Path(source).stat().st_size < 1 << 30:
-        return shutil.copy2(source, target)
-    os.symlink(source, target)
-    return target
-
-
-def _fill(columns):
-    columns.write(0, np.arange(8.0).reshape(4, 2))
-    return [0.1 + 0.2]
-
-
-def write_stages(path):
-    with TemporaryDirectory() as place, open_workspace(Path(place) / "stages", 4) as workspace:
-        columns = workspace.stage_columns("x", 2, np.float32)
-        workspace.stage("x", lambda: _fill(columns), columns)
-        path.mkdir()
-        for item in workspace.folder.glob("x.*"):
-            shutil.copy(item, path)
+    if graph.num_features == 3:
+        feature_moments(Serial(), graph)
+        MODEL(graph.to_graph())
 
 
 def write_graph(path):
@@ -270,7 +225,6 @@ FOLDERS = {
     "sparse.shards": Target(
         lambda path: convert_graph(_sparse(), path, rows_per_shard=25), read_shards
     ),
-    "stages": Target(write_stages, read_stages),
 }
 
 

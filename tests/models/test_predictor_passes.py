@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.helpers import needs
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.errors import InputError
 from graphtemper.graph.operators import column_moments, operator
 from graphtemper.models import GCN, SGC, SIGN, FirstLayerPasses, LinearPasses, Passes
 from graphtemper.models.predictor import ForwardPasses, declared_passes, passes_of
-from graphtemper.scale import convert_graph, recalibrate_shards
 from graphtemper.signals import passes as perturb
 from graphtemper.signals.covariances import column_halves
 
@@ -84,21 +82,6 @@ def test_a_fast_model_answers_like_the_same_model_with_real_passes(graph, sign, 
     assert own.temperature == pytest.approx(bundled.temperature, rel=1e-4)
     # Real passes draw other noise, so their estimate differs within its error.
     assert own.accuracy.low < real.accuracy.value < own.accuracy.high
-
-
-def test_a_fast_linear_model_runs_on_shards(graph, sign, built, tmp_path):
-    needs("pyarrow")
-    card, _ = built
-    fast = Fast(sign)
-    shards = convert_graph(graph, tmp_path / "graph", rows_per_shard=150)
-    own, bundled = (
-        recalibrate_shards(model, shards, card, tmp_path / name)
-        for model, name in ((fast, "own"), (sign, "bundled"))
-    )
-    assert fast.calls <= 1  # the fingerprint
-    assert own.temperature == pytest.approx(bundled.temperature, rel=1e-4)
-    slow = recalibrate_shards(Slow(sign), shards, card, tmp_path / "slow")
-    assert slow.temperature == pytest.approx(recalibrate(Slow(sign), graph, card).temperature)
 
 
 def test_passes_of_a_users_own_class_are_used(graph):

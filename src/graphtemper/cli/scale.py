@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cyclopts import App
 
 from graphtemper.cli.answers import print_answer
-from graphtemper.cli.options import CardPath, Flag, Json, PassSeed, Predict, Scheduler
+from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Scheduler
 from graphtemper.cli.output import print_json, print_line, print_rows, progress, working
 from graphtemper.errors import InputError
 
@@ -92,17 +92,14 @@ def recalibrate(
     out: Path,
     scheduler: Scheduler = None,
     seed: PassSeed = 0,
-    workspace: Path | None = None,
     hops: int | None = None,
     logits: Path | None = None,
-    verify: Flag = False,
     as_json: Json = False,
 ) -> None:
     """Correct a model's probabilities on a sharded graph, within bounded memory.
 
-    A SIGN or SGC is propagated over all shards; any other model runs on the exact neighbourhoods of
-    blocks of nodes. After an interruption, a kill or a full disk, the same command resumes from the
-    finished stages.
+    The model runs on the exact neighbourhoods of blocks of nodes, and its evidence is measured at a
+    sample of them; a graph of up to 400,000 nodes is loaded. After an interruption nothing is kept.
 
     Parameters
     ----------
@@ -110,45 +107,33 @@ def recalibrate(
         The target: a directory written by `scale convert`.
     out
         A new directory: Parquet with one row per node, and _answer.json.
-    workspace
-        Directory for finished stages and intermediate columns, which every worker must be able to
-        reach. Default: next to OUT.
     hops
-        Number of edges over which a model that is not linear reads: its layers. Default: found.
+        Number of edges over which the model reads: its layers. Default: found.
     logits
-        Logits of a model that is not linear, if they were already made: Parquet, .npy, .npz, .csv
-        or .safetensors, rows in the order of the nodes. The model then runs on a sample only.
-    verify
-        First compare every file of the graph with its checksum, as `scale check` does. This reads
-        the graph once more, about a second per gigabyte.
+        Logits of the model, if they were already made: Parquet, .npy, .npz, .csv or .safetensors,
+        rows in the order of the nodes. The model then runs on a sample only.
     """
     from graphtemper import SourceCard
     from graphtemper.cli.arguments import resolve
     from graphtemper.scale import ShardedGraph, connected, recalibrate_shards
 
     source, target, model = SourceCard.load(card), ShardedGraph.open(graph), resolve(predict)
-    if verify:
-        with working("verifying", as_json):
-            target.verify()
-    try:
-        with connected(scheduler) as engine, progress(as_json, one_bar=True) as show:
-            result = recalibrate_shards(
-                model,
-                target,
-                source,
-                out,
-                engine=engine,
-                seed=seed,
-                workspace=workspace,
-                progress=show,
-                hops=hops,
-                logits=logits,
-            )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; finished stages are kept in {workspace or out.absolute().parent}: run "
-            "the same command again to resume."
-        ) from None
+    with (
+        _starting_over(out),
+        connected(scheduler) as engine,
+        progress(as_json, one_bar=True) as show,
+    ):
+        result = recalibrate_shards(
+            model,
+            target,
+            source,
+            out,
+            engine=engine,
+            seed=seed,
+            progress=show,
+            hops=hops,
+            logits=logits,
+        )
     _print_answer(result, as_json)
 
 

@@ -1,14 +1,12 @@
 """Graphs larger than memory or than one machine: shards, bounded memory, Dask.
 
-The mathematics is that of the rest of the package, written as sums over shards.
-
-- `storage`: files of sharded graphs and of runs
+- `storage`: files of sharded graphs and of results
 - `conversion`: from graphs and tables to shards
 - `engine`: tasks in this process or on a Dask cluster
-- `propagation`, `clean_pass`: a linear model on shards
-- `evidence`: signals as sums over shards
-- `modules`: any other model, on neighbourhoods that are read from shards
-- `matching`, `answering`, `probability_files`, `recalibration`: from evidence to probabilities
+- `evidence`: signals of logits and features as sums over shards
+- `modules`: a model on neighbourhoods that are read from shards
+- `streaming`, `answering`: from logits in parts to probabilities and an answer
+- `recalibration`: recalibration of a model on a sharded graph
 - `logits`: recalibration of stored logits, without the graph and the model
 
 Names are imported on first use, and Dask and pyarrow (extra ``scale``) only where needed.

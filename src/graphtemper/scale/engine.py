@@ -8,7 +8,6 @@ that dies costs only the time of its tasks.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,8 +24,6 @@ Result = TypeVar("Result")
 PATIENCE = 60.0
 """Seconds without any worker after which a run is given up."""
 _POLL_SECONDS = 1.0
-# A pickled function of more bytes is sent once per worker instead of once per task.
-_LARGE = 100_000
 
 
 class Engine(Protocol):
@@ -63,15 +60,17 @@ class OnDask:
 
     def __init__(self, client: Any, patience: float = PATIENCE) -> None:
         self._client, self._patience = client, patience
-        self._last_sent: tuple[str, Any] = ("", None)
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return ``[function(item) for item in items]``, in that order.
 
-        A function that carries a large object is sent to each worker once and not with every task;
-        the last one is reused by the next call.
+        The function, which may carry a large model, is sent to each worker once and not with every
+        task. It is the result of a task, which is run again when its worker dies; scattered data
+        would be lost.
         """
-        futures = self._client.map(_call, items, function=self._sent(function), pure=False)
+        packed = import_module("distributed.protocol.pickle").dumps(function)
+        sent = self._client.submit(_unpickle, packed, pure=False)
+        futures = self._client.map(_call, items, function=sent, pure=False)
         try:
             return self._results(futures)
         except BaseException:
@@ -79,21 +78,6 @@ class OnDask:
             if self._client.status == "running":
                 self._client.cancel(futures, force=True)
             raise
-
-    def _sent(self, function: Callable[..., Any]) -> Any:
-        """Return the function, or a future of it if it is too large to be sent with every task.
-
-        The future is the result of a task, which is run again when its worker dies; scattered data
-        would be lost.
-        """
-        packed = import_module("distributed.protocol.pickle").dumps(function)
-        if len(packed) < _LARGE:
-            return function
-        digest, (last, future) = hashlib.sha256(packed).hexdigest(), self._last_sent
-        if digest != last or future.status not in ("pending", "finished"):
-            future = self._client.submit(_unpickle, packed, pure=False)
-            self._last_sent = (digest, future)
-        return future
 
     def _results(self, futures: list[Any]) -> list[Any]:
         from distributed.client import FutureCancelledError, FuturesCancelledError

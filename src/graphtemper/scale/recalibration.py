@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
-import scipy
 
 from graphtemper._core.checks import check_instance, check_integer
-from graphtemper._core.source_digest import NOT_MEASURING, source_digest
-from graphtemper._core.stamps import stamp
+from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card.card import SourceCard
-from graphtemper.card.format import to_json
-from graphtemper.card.reading import Reading
-from graphtemper.errors import InputError
-from graphtemper.graph.operators import COLUMNS_AT_ONCE
-from graphtemper.models.linear_passes import LinearPasses
-from graphtemper.models.predictor import Predictor, passes_of
-from graphtemper.recalibration.job import probabilities_at
-from graphtemper.scale.answering import (
-    ShardedRecalibration,
-    answer,
-    with_confidence,
-    with_directory,
-)
-from graphtemper.scale.clean_pass import CleanPass, Run, ShardLogits, clean_pass
+from graphtemper.models.predictor import Predictor
+from graphtemper.recalibration.findings import GraphFindings
+from graphtemper.recalibration.job import recalibrate
+from graphtemper.scale.answering import ShardedRecalibration, findings
 from graphtemper.scale.engine import Engine, Serial
-from graphtemper.scale.evidence.measure import Progress, measure, report
-from graphtemper.scale.evidence.sums import total
-from graphtemper.scale.matching import LogitRange, nearest_temperature
-from graphtemper.scale.modules.identity import module_numbers, stated_hops
-from graphtemper.scale.modules.module_reading import read_module
-from graphtemper.scale.modules.reach import Module
-from graphtemper.scale.probability_files import (
-    require_parquet,
-    write_answer,
-    write_probabilities,
-)
-from graphtemper.scale.storage.output_directory import draft_directory, locked_working_directory
+from graphtemper.scale.logits.logit_files import open_logits, read_logits
+from graphtemper.scale.modules.measuring import read_module
+from graphtemper.scale.modules.reach import Module, find_reach
+from graphtemper.scale.modules.sharded_fields import ShardedWhole
+from graphtemper.scale.modules.stored_logits import StoredLogits, compute_shard
+from graphtemper.scale.storage.output_directory import atomic_directory
+from graphtemper.scale.storage.parquet import arrow
 from graphtemper.scale.storage.shards import ShardedGraph
-from graphtemper.scale.storage.stage_directories import stage_directory
-from graphtemper.scale.storage.workspace import Workspace, open_workspace
+from graphtemper.scale.streaming import answer_from, sum_logits, write_parts, write_probabilities
+from graphtemper.signals.graph_parts import Reach
 from graphtemper.signals.receptive_field import in_one_pass
+
+Progress = Callable[[str, int, int], None]
 
 
 def recalibrate_shards(
@@ -57,22 +43,17 @@ def recalibrate_shards(
     *,
     engine: Engine | None = None,
     seed: int = 0,
-    workspace: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     hops: int | None = None,
     logits: str | os.PathLike[str] | None = None,
 ) -> ShardedRecalibration:
     """Recalibrate a model on every node of a sharded graph, within bounded memory.
 
-    Evidence, accuracy, temperature and verdict are those of `graphtemper.recalibrate`, up to
-    rounding. On more than 100,000 nodes, the noisy passes of a linear model are other draws of the
-    same distributions. Numbers of nodes and the order of edges do not change the answer. Labels,
-    one temperature per node and class shares are not supported.
-
-    A linear model (`SIGN`, `SGC`) is propagated over all shards. Any other one, such as a wrapped
-    PyG module, runs on the exact receptive fields of blocks of nodes, and its evidence is measured
-    at a sample of nodes, as `recalibrate` does with given logits; up to 100,000 nodes it runs on
-    the whole graph.
+    A graph of up to 400,000 nodes, 4 million edges and 100 million features is loaded, and the
+    answer is that of `graphtemper.recalibrate`. On a larger one the model runs on the exact
+    receptive fields of blocks of nodes, and its evidence is measured at a sample of nodes, as
+    `recalibrate` does with given logits. Labels, one temperature per node and class shares are not
+    supported.
 
     Parameters
     ----------
@@ -84,26 +65,20 @@ def recalibrate_shards(
         The source card.
     out
         A new directory for the probabilities, as one Parquet file per shard, and
-        ``_answer.json``. While it is written, finished stages are kept next to it in
-        ``.NAME.graphtemper``. After a kill, an interruption or a full disk the same call resumes
-        from them, to the same bytes, and a call with other arguments removes them. A second process
-        for the same directory is refused.
+        ``_answer.json``. It appears when everything is written; every worker must be able to write
+        next to it.
     engine
         Runs the tasks (default: one after the other in this process); see
         `graphtemper.scale.engine`. The bytes do not depend on it.
     seed
         Seed of the perturbed passes.
-    workspace
-        A directory for stages and intermediate columns that every worker can access (default: next
-        to ``out``).
     progress
         Called with what is being done, and how much of the work is finished, in percent of 100.
     hops
-        For a model that is not linear: the number of edges over which it reads, its layers
-        (default: found by a test).
+        The number of edges over which the model reads, its layers (default: found by a test).
     logits
-        For a model that is not linear: its logits of all nodes, if they were already made, as a
-        file or a directory of Parquet files with one row per node in the order of the nodes (see
+        The logits of all nodes, if they were already made, as a file or a directory of Parquet
+        files with one row per node in the order of the nodes (see
         `graphtemper.scale.logits.logit_files`). The model then runs on a sample only.
 
     Examples
@@ -127,150 +102,81 @@ def recalibrate_shards(
     call = "recalibrate_shards(model, graph, card, out)"
     check_instance(graph, ShardedGraph, "graph", call)
     check_instance(card, SourceCard, "card", call)
-    linear = _checked_model(model, graph, card)
-    if linear is not None and (hops is not None or logits is not None):
-        raise InputError("hops and logits are for models that are not linear; leave them out.")
+    card.check(model, graph)
     if hops is not None:
         check_integer(hops, "hops", 1)
+    arrow("pyarrow.parquet")  # before any long computation
     out, engine = Path(out).absolute(), engine or Serial()
-    require_parquet()
-    parts = (
-        linear_numbers(linear) if linear is not None else module_numbers(model, graph, hops, logits)
-    )
-    name = run_identity(parts, graph, card, seed)
-    with (
-        locked_working_directory(out) as working,
-        open_workspace(stage_directory(working, workspace, name), graph.num_nodes) as stages,
-        draft_directory(working, out) as draft,
-    ):
-        clean: ShardLogits
-        if linear is not None:
-            clean, reading = _read_linear(engine, graph, linear, card, stages, seed, progress)
-            reasons, passes = [], None
-        else:
-            module = Module(graph, in_one_pass(model), seed)
-            found = read_module(
-                engine,
-                module,
-                card,
-                stages,
-                hops=stated_hops(model, hops),
-                logits=logits,
-                progress=progress,
+    given = None if logits is None else Path(logits).absolute()
+    report = progress or (lambda *_: None)
+    with atomic_directory(out) as folder:
+        if is_loadable(graph):
+            report("running the model", 0, 100)
+            work = partial(
+                _in_memory, graph=graph, card=card, seed=seed, logits=given, folder=folder
             )
-            clean, reading = found.stored, found.reading
-            reasons, passes = found.reasons, found.passes
-        report(progress, "matching the temperature")
-        shards, classes = len(graph.shards), clean.num_classes
-        logit_range: LogitRange = total(
-            engine.map(partial(_logit_range, clean=clean), range(shards))
-        )
-
-        def match(accuracy: float) -> tuple[float, str]:
-            work = partial(nearest_temperature, engine, shards, clean.logit_blocks, classes)
-            temperature, note = stages.stage("match", lambda: work(accuracy, logit_range))
-            return temperature, note
-
-        result = with_directory(answer(reading, match), out)
-        result = replace(result, reasons=[*result.reasons, *reasons], passes=passes)
-        report(progress, "writing probabilities")
-        write = partial(_write_shard, clean=clean, relative=1.0 / result.slope, folder=draft)
-        after = sum(engine.map(write, range(shards))) / graph.num_nodes
-        result = with_confidence(result, after)
-        write_answer(draft, result)
-        if progress is not None:
-            progress("finished", 100, 100)
+            [found] = engine.map(work, [model])
+        else:
+            batches = getattr(model, "batches", None)
+            stated = hops if batches is None else hops or max(int(batches.hops), 1)
+            module = Module(graph, in_one_pass(model), seed)
+            found = _on_fields(engine, module, card, stated, given, folder, report)
+        result = ShardedRecalibration(**found, out=out)
+        result.write(folder)
+    report("finished", 100, 100)
     return result
 
 
-def _read_linear(
-    engine: Engine,
+def is_loadable(graph: ShardedGraph) -> bool:
+    """Return whether the whole graph is no larger than the largest part that is read."""
+    return ShardedWhole(graph).readable(graph.num_nodes, graph.num_edges)
+
+
+def _in_memory(
+    model: Predictor,
+    *,
     graph: ShardedGraph,
-    linear: LinearPasses,
     card: SourceCard,
-    stages: Workspace,
     seed: int,
-    progress: Progress | None,
-) -> tuple[CleanPass, Reading]:
-    report(progress, "running the model")
-    clean = clean_pass(engine, graph, linear, card.probe.temperature, stages)
-    measured = measure(Run(engine, stages, clean), card.probe, seed, progress)
-    reading = card.read_evidence(
-        measured.evidence,
-        graph.num_nodes,
-        (measured.column_mean, measured.column_std),
-        flat=measured.logits.spread == 0.0,
-    )
-    return clean, reading
+    logits: Path | None,
+    folder: Path,
+) -> dict[str, Any]:
+    """Recalibrate a graph that may be loaded; return the fields of the answer."""
+    given = None if logits is None else read_logits(logits, graph.num_nodes, card.num_classes)
+    with one_blas_thread():
+        result = recalibrate(model, graph.to_graph(), card, seed=seed, logits=given)
+    for shard, (first, last, _) in enumerate(graph.shards):
+        block = np.arange(first, last), result.probabilities[first:last]
+        write_probabilities(folder / f"part-{shard:05d}.parquet", [block])
+    known = {item.name: getattr(result, item.name) for item in fields(GraphFindings)}
+    return known | {"num_nodes": graph.num_nodes}
 
 
-def _checked_model(model: Predictor, graph: ShardedGraph, card: SourceCard) -> LinearPasses | None:
-    """Return the passes of a linear model; None if the model is not linear."""
-    linear = passes_of(model)
-    card.check(model, graph)
-    if not isinstance(linear, LinearPasses):
-        return None
-    if card.probe.shared_splits:
-        raise InputError(
-            "the card was built with a limited budget, which linear models on shards are not "
-            "measured with; build it with budget='thorough'."
-        )
-    if linear.num_classes != card.num_classes:
-        raise InputError(
-            f"the card is for {card.num_classes} classes but the model gives {linear.num_classes}."
-        )
-    return linear
-
-
-def _logit_range(shard: int, *, clean: ShardLogits) -> LogitRange:
-    return LogitRange.of(clean.logits(shard))
-
-
-def _write_shard(shard: int, *, clean: ShardLogits, relative: float, folder: Path) -> float:
-    first, last, _ = clean.graph.shards[shard]
-    block = (np.arange(first, last), probabilities_at(clean.logits(shard), relative))
-    return write_probabilities(folder / f"part-{shard:05d}.parquet", [block])
-
-
-def linear_numbers(model: LinearPasses) -> list[bytes]:
-    """Return what the passes of a linear model depend on."""
-    settings = [list(model.hops_used), model.operator, model.weights.shape]
-    return [
-        json.dumps(settings).encode(),
-        np.ascontiguousarray(model.weights).tobytes(),
-        np.ascontiguousarray(model.intercept).tobytes(),
-    ]
-
-
-def run_identity(model: list[bytes], graph: ShardedGraph, card: SourceCard, seed: int) -> str:
-    """Return a digest of everything that the numbers of a run depend on.
-
-    This includes the source code of the library. ``model`` is what identifies the model, for
-    instance its weights. A graph is identified by its manifest, and by the sizes, times and inodes
-    of its files, so that a file which was changed in place makes a new run. Whether the files are
-    as they were written is checked by `ShardedGraph.verify`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from graphtemper import csbm
-    >>> from graphtemper.models import SIGN
-    >>> from graphtemper.scale.conversion.convert import convert_graph
-    >>> g = csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=4, seed=1)
-    >>> model = SIGN(hops=1).fit(g, range(200))
-    >>> card = SourceCard.build(model, g, range(200, 300), compositions=0)
-    >>> graph = convert_graph(g, tempfile.mkdtemp() + "/g")
-    >>> len({run_identity([b"SIGN"], graph, card, seed) for seed in (0, 0, 1)})
-    2
-    """
-    digest = hashlib.sha256()
-    libraries = [source_digest(NOT_MEASURING), np.__version__, scipy.__version__]
-    for part in (
-        json.dumps([*libraries, seed, COLUMNS_AT_ONCE]).encode(),
-        *model,
-        to_json(card).encode(),
-        repr(graph.shards).encode(),
-        stamp(graph.files).text.encode(),
-    ):
-        digest.update(hashlib.sha256(part).digest())
-    return digest.hexdigest()[:16]
+def _on_fields(
+    engine: Engine,
+    module: Module,
+    card: SourceCard,
+    hops: int | None,
+    logits: Path | None,
+    folder: Path,
+    report: Progress,
+) -> dict[str, Any]:
+    """Recalibrate a graph of which only parts are read; return the fields of the answer."""
+    with TemporaryDirectory(dir=folder, prefix=".") as scratch:
+        stored = StoredLogits(module.graph, card.num_classes, Path(scratch))
+        report("finding how far the model reads", 0, 100)
+        reach: Reach
+        [reach] = engine.map(partial(find_reach, hops=hops), [module])
+        report("running the model", 5, 100)
+        if logits is not None:
+            stored.copy(open_logits(logits, card.num_classes))
+        else:
+            work = partial(compute_shard, module=module, reach=reach, stored=stored)
+            engine.map(work, range(len(stored)))
+        report("running the model on a sample", 70, 100)
+        sums, counts = sum_logits(engine, stored, card.probe)
+        reading, ran = read_module(engine, module, reach, stored, sums, card)
+        answer = answer_from(engine, stored, sums, reading)
+        report("writing probabilities", 90, 100)
+        after = write_parts(engine, stored, counts, answer.temperature, folder)
+    return findings(replace(answer, reasons=(*answer.reasons, ran)), after)

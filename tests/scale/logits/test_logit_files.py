@@ -79,10 +79,10 @@ def write(text):
 
 
 BAD = {
-    "words.csv": (write("a,b,c\n1,2,3\n"), "line 1: the columns must be logit_0"),
-    "ragged.csv": (write("1,2,3\n1,2\n"), "line 2: 2 columns"),
-    "text.csv": (write("1,2,3\n1,x,3\n"), "line 2: not all columns are numbers"),
-    "underscore.csv": (write("1,2,3\n1_0,2,3\n"), "line 2: not all columns are numbers"),
+    "words.csv": (write("a,b,c\n1,2,3\n"), "the columns must be logit_0"),
+    "ragged.csv": (write("1,2,3\n1,2\n"), "columns"),
+    "text.csv": (write("1,2,3\n1,x,3\n"), "x"),
+    "underscore.csv": (write("1,2,3\n1_0,2,3\n"), "1_0"),
     "nan.csv": (write("1,2,3\n" * 59 + "1,nan,3\n"), "node 59 hold nan"),
     "twice.csv": (lambda path: named(path, [0] * 60), "node 1 is missing"),
     "half.csv": (write("node,0,1,2\n" + "0.5,1,2,3\n" * 60), "indices of nodes"),

@@ -5,10 +5,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from graphtemper import recalibrate
+from graphtemper import recalibrate, temperature
 from graphtemper.errors import FileError
 from graphtemper.scale import recalibrate_logits
-from graphtemper.scale.logits import logit_tables, recalibration
+from graphtemper.scale.logits import logit_tables
+from graphtemper.scale.logits.logit_tables import LogitTables
+from graphtemper.scale.logits.recalibration import estimate_logits
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -82,16 +84,21 @@ def test_files_are_read_twice(problem, folder, tmp_path, monkeypatch):
     assert opened == [0, 1, 2, 0, 1, 2]
 
 
-def test_logits_are_read_again_if_the_sketch_is_too_coarse(problem, folder, tmp_path, monkeypatch):
-    by_sketch = recalibrate_logits(folder, problem.card, tmp_path / "one")
-    monkeypatch.setattr(recalibration.ConfidenceSketch, "match", lambda self, accuracy: None)
-    exact = recalibrate_logits(folder, problem.card, tmp_path / "other")
-    assert by_sketch.temperature == pytest.approx(exact.temperature, rel=1e-6)
+@pytest.mark.parametrize("factor", [1e-6, 300.0])
+def test_a_temperature_far_from_that_of_the_source(problem, logits, tmp_path, factor):
+    """The first range of temperatures does not reach it, so logits are read again."""
+    result = recalibrate_logits(
+        write(tmp_path / "z", factor * logits), problem.card, tmp_path / "out"
+    )
+    expected = temperature.match_confidence(factor * logits, result.accuracy.value)
+    assert result.temperature == pytest.approx(expected, rel=1e-5)
+    estimate = estimate_logits(LogitTables.open(tmp_path / "z", 4), problem.card)
+    assert estimate.mean_confidence[1] == pytest.approx(result.mean_confidence[1], abs=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["columns", "list"])
 def test_a_large_file_is_read_in_batches(problem, tmp_path, monkeypatch, kind):
-    """Also if the sketch does not apply, and with a single row group."""
+    """Also with a single row group."""
     logits = np.random.default_rng(0).standard_normal((200_000, 4))
     columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
     if kind == "list":
@@ -101,7 +108,6 @@ def test_a_large_file_is_read_in_batches(problem, tmp_path, monkeypatch, kind):
     size = logits.nbytes
     del logits, columns
     monkeypatch.setattr(logit_tables, "VALUES_AT_ONCE", 20_000)
-    monkeypatch.setattr(recalibration.ConfidenceSketch, "match", lambda self, accuracy: None)
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(pool)
     tracemalloc.start()
@@ -172,9 +178,9 @@ def test_an_empty_file_gives_an_empty_table(problem, logits, tmp_path, names):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"logits": [0.5, 1.0]}, "one list of 4 numbers per row, not double"),
-        ({"logits": [["a", "b", "c", "d"]]}, "one list of 4 numbers per row, not list<"),
-        ({"logits": [[0.0, 1.0, 2.0]]}, "every list must hold 4 logits"),
+        ({"logits": [0.5, 1.0]}, "one list of 4 numbers per row"),
+        ({"logits": [["a", "b", "c", "d"]]}, "one list of 4 numbers per row"),
+        ({"logits": [[0.0, 1.0, 2.0]]}, "one list of 4 numbers per row"),
         ({f"logit_{k}": [0.0] for k in (1, 2, 3, 4)}, "name them logit_0 to logit_3"),
         ({f"logit_{k}": [0.0] for k in range(5)}, "has 5 columns of logits"),
         ({f"logit_{k}": [0.0] for k in (0, 1, 2, 3, 17)}, "has 5 columns of logits"),

@@ -5,9 +5,7 @@ import pytest
 
 from graphtemper import SourceCard, csbm
 from graphtemper.models import SIGN
-from graphtemper.scale import convert_graph
-from graphtemper.scale.modules import module_reading
-from graphtemper.signals import receptive_field
+from graphtemper.scale import convert_graph, recalibration
 
 FEW = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,)}
 
@@ -15,14 +13,7 @@ FEW = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,
 @pytest.fixture(autouse=True)
 def _small_graphs_are_large(monkeypatch):
     """No graph is loaded whole."""
-    monkeypatch.setattr(receptive_field, "SMALL", 1000)
-    monkeypatch.setattr(module_reading, "MOST_LINKS", 1000)
-
-
-@pytest.fixture
-def loadable(monkeypatch):
-    """Graphs may be loaded, but are not small."""
-    monkeypatch.setattr(module_reading, "MOST_LINKS", receptive_field.MOST_LINKS)
+    monkeypatch.setattr(recalibration, "is_loadable", lambda graph: False)
 
 
 def sample(num_nodes, degree, homophily, seed):
@@ -30,7 +21,7 @@ def sample(num_nodes, degree, homophily, seed):
 
 
 class Called:
-    """A model that is not known to be linear, and that counts the rows it computes."""
+    """A model that counts the rows it computes."""
 
     def __init__(self, model):
         self.model, self.rows = model, 0
@@ -55,7 +46,7 @@ def target(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def called(source):
-    """A model without fast passes, and its card."""
+    """A model that counts, and its card."""
     model = Called(SIGN(hops=1).fit(source, range(400)))
     card = SourceCard.build(model, source, range(400, 900), shifts=FEW, compositions=0)
     return SimpleNamespace(model=model, card=card)

@@ -7,8 +7,8 @@ import pytest
 
 from graphtemper.errors import WriteError
 from graphtemper.scale import convert_graph
-from graphtemper.scale.probability_files import write_probabilities
 from graphtemper.scale.storage.output_directory import atomic_directory
+from graphtemper.scale.streaming import write_probabilities
 
 pytest.importorskip("pyarrow")
 PART = [(np.arange(1), np.full((1, 2), 0.5))]
@@ -48,7 +48,7 @@ def test_a_file_and_its_name_are_flushed(tmp_path, monkeypatch):
 def test_a_task_that_outlives_its_run_creates_no_directory(tmp_path):
     with pytest.raises(KeyboardInterrupt), atomic_directory(tmp_path / "out") as folder:
         raise KeyboardInterrupt
-    with pytest.raises(WriteError, match="No such file"):
+    with pytest.raises(WriteError):
         write_probabilities(folder / "part-00001.parquet", PART)
     assert not list(tmp_path.iterdir())
 
@@ -66,16 +66,14 @@ def test_permissions_are_those_of_the_umask(tmp_path, mask):
     assert (tmp_path / "out" / "x").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-def test_leftovers_of_a_killed_conversion_are_removed(problem, tmp_path):
-    left = tmp_path / ".g.graphtemper" / "draft-x"
-    left.mkdir(parents=True)
-    (left / "indptr.npy").write_bytes(b"half")
-    convert_graph(problem.target, tmp_path / "g")
-    assert [path.name for path in tmp_path.iterdir()] == ["g"]
-
-
 def test_the_partial_file_of_a_dead_worker_is_not_in_the_result(tmp_path):
     with atomic_directory(tmp_path / "out") as folder:
         (folder / "part.parquet").write_bytes(b"complete")
         (folder / ".part.parquet.x1").write_bytes(b"ha")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["part.parquet"]
+
+
+def test_a_full_disk_leaves_nothing(tmp_path):
+    with pytest.raises(WriteError), atomic_directory(tmp_path / "out"):
+        raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())

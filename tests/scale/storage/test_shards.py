@@ -59,52 +59,48 @@ def test_blocks_are_bounded_and_cover_all(folder, graph, monkeypatch):
     nodes = []
     for shard in range(len(sharded.shards)):
         for rows in sharded.blocks(shard):
-            assert rows.indices.size <= 12 or rows.last - rows.first == 1
-            nodes.extend(range(rows.first, rows.last))
-    assert nodes == list(range(53))
+            assert rows.indices.size <= 12 or np.unique(rows.ends).size == 1
+            nodes.extend(rows.ends)
+    assert np.array_equal(np.bincount(nodes, minlength=53), graph.degrees)
 
 
 def damage(path, change):
     return path.write_bytes(change(path.read_bytes()))
 
 
-def test_a_truncated_shard_is_named(folder):
+def test_a_truncated_and_a_missing_file_are_refused(folder):
     damage(folder / "shard-00001" / "features.npy", lambda data: data[:-5])
-    with pytest.raises(FileError, match=r"shard-00001: .*features\.npy is .* truncated"):
+    with pytest.raises(FileError):
         ShardedGraph.open(folder)
-
-
-def test_a_missing_shard_is_named(folder):
-    (folder / "shard-00002" / "indptr.npy").unlink()
-    with pytest.raises(FileError, match=r"shard-00002: .*indptr\.npy does not exist"):
+    (folder / "shard-00001" / "features.npy").unlink()
+    with pytest.raises(FileError):
         ShardedGraph.open(folder)
 
 
 def test_a_header_that_claims_too_much_is_not_believed(folder):
     path = folder / "shard-00000" / "features.npy"
     damage(path, lambda data: data.replace(b"(20, 4)", b"(20, 9)"))
-    with pytest.raises(FileError, match="its header claims"):
-        ShardedGraph.open(folder)
+    with pytest.raises(FileError):
+        ShardedGraph.open(folder).features(0)
+
+
+def test_features_of_another_shape_are_refused(folder):
+    path = folder / "shard-00000" / "features.npy"
+    damage(path, lambda data: data.replace(b"(20, 4)", b"(4, 20)"))
+    with pytest.raises(FileError):
+        ShardedGraph.open(folder).features(0)
 
 
 def test_objects_are_never_unpickled(folder):
-    np.save(folder / "shard-00000" / "indices.npy", np.array([{}], dtype=object))
-    with pytest.raises(FileError, match="damaged or not an"):
-        ShardedGraph.open(folder)
-
-
-def test_mixed_schema(folder, graph, tmp_path):
-    wide = graph.replace(features=np.ones((53, 5)), feature_names=None)
-    other = convert_graph(wide, tmp_path / "wide", rows_per_shard=20)
-    path = "shard-00001/features.npy"
-    (folder / path).write_bytes((other.path / path).read_bytes())
-    with pytest.raises(FileError, match=r"shard-00001: features\.npy holds .* do not mix shards"):
-        ShardedGraph.open(folder)
+    path = folder / "shard-00000" / "features.npy"
+    damage(path, lambda data: data.replace(b"'<f4'", b"'|O' "))
+    with pytest.raises(FileError):
+        ShardedGraph.open(folder).features(0)
 
 
 def test_a_directory_without_its_manifest_is_no_graph(folder):
     (folder / "graph.json").unlink()
-    with pytest.raises(FileError, match="not a complete sharded graph"):
+    with pytest.raises(FileError):
         ShardedGraph.open(folder)
 
 
@@ -114,7 +110,6 @@ def test_a_directory_without_its_manifest_is_no_graph(folder):
         ("schema", "other/1"),
         ("num_nodes", 54),
         ("num_nodes", "many"),
-        ("num_edges", 3),
         ("shards", [{"first": float("inf"), "last": 1, "files": {}}]),
         ("shards", []),
         ("shards", 3),
@@ -124,13 +119,13 @@ def test_a_manifest_that_does_not_fit(folder, key, value):
     path = folder / "graph.json"
     facts = json.loads(path.read_text())
     path.write_text(json.dumps(facts | {key: value}))
-    with pytest.raises(FileError, match=r"graph\.json"):
+    with pytest.raises(FileError):
         ShardedGraph.open(folder)
 
 
 def test_a_file_is_not_a_directory_of_shards(graph, tmp_path):
     graph.save(tmp_path / "target.npz")
-    with pytest.raises(FileError, match=r"target\.npz is a file, not .* scale convert"):
+    with pytest.raises(FileError):
         ShardedGraph.open(tmp_path / "target.npz")
 
 
@@ -140,7 +135,7 @@ def test_neighbours_outside_the_graph_are_refused_before_any_product(folder):
     indices[0] = 53
     np.save(path, indices)
     sharded = ShardedGraph.open(folder)
-    with pytest.raises(FileError, match=r"shard-00000: .* outside 0\.\.52"):
+    with pytest.raises(FileError):
         list(sharded.blocks(0))
-    with pytest.raises(FileError, match=r"shard-00000: indices\.npy has changed"):
+    with pytest.raises(FileError):
         sharded.verify()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
 from graphtemper.scale.conversion.edge_buckets import EdgeBuckets
-from graphtemper.scale.conversion.tables import read_edges, read_features
+from graphtemper.scale.conversion.tables import RowReader, read_edges, read_features
 from graphtemper.scale.storage.output_directory import atomic_directory
 from graphtemper.scale.storage.shard_writer import ROWS_PER_SHARD, ShardWriter
 from graphtemper.scale.storage.shards import ShardedGraph
@@ -44,33 +41,21 @@ def convert_graph(
     >>> bool((sharded.to_graph().features == g.features).all())
     True
     """
-    _check_plain(graph)
+    if not graph.is_plain:
+        raise InputError(
+            "shards do not hold directions, weights, features or types of edges, nor types of "
+            "nodes; if your model does not read them, pass Graph(features=graph.features, "
+            "edges=graph.links)."
+        )
     matrix = adjacency(graph)
     with atomic_directory(out) as folder:
         writer = ShardWriter(folder, graph.num_nodes, graph.num_features, rows_per_shard)
         for first, last in writer.bounds:
             indptr = matrix.indptr[first : last + 1].astype(np.int64)
             indices = matrix.indices[indptr[0] : indptr[-1]]
-            features: Any = graph.features[first:last]
-            if isinstance(features, np.ndarray):
-                features = [features]
-            writer.add(indptr - indptr[0], indices, features)
+            writer.add(indptr - indptr[0], indices, graph.features[first:last])
         writer.finish(graph.name)
     return ShardedGraph.open(out)
-
-
-def _check_plain(graph: Graph) -> None:
-    if graph.is_plain:
-        return
-    names = ["directed"] if graph.directed else []
-    kept = ("edge_weight", "edge_features", "edge_type", "node_type")
-    names += [name for name in kept if getattr(graph, name) is not None]
-    edges = ", edges=graph.links, directed=False" if graph.directed else ""
-    others = "".join(f", {name}=None" for name in names if name != "directed")
-    raise InputError(
-        f"shards do not hold {', '.join(names)}; if your model does not read this, leave it out "
-        f"with graph.replace({(edges + others)[2:]})."
-    )
 
 
 def convert_tables(
@@ -107,25 +92,8 @@ def convert_tables(
             buckets = EdgeBuckets(Path(scratch), writer.bounds)
             for pairs in read_edges(Path(edges)):
                 buckets.add(pairs)
-            rows = _RowReader(table.blocks())
+            rows = RowReader(table.blocks())
             for shard, (first, last) in enumerate(writer.bounds):
                 writer.add(*buckets.rows(shard), rows.take(last - first))
         writer.finish(Path(edges).stem)
     return ShardedGraph.open(out)
-
-
-class _RowReader:
-    """Regroups blocks of rows into runs of given length."""
-
-    def __init__(self, blocks: Iterator[NDArray[Any]]) -> None:
-        self._blocks, self._rest = blocks, np.empty((0, 0))
-
-    def take(self, count: int) -> Iterator[NDArray[Any]]:
-        while count:
-            if not len(self._rest):
-                self._rest = next(self._blocks, self._rest)
-                if not len(self._rest):
-                    return
-            part, self._rest = self._rest[:count], self._rest[count:]
-            count -= len(part)
-            yield part

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import InputError, WriteError
-from graphtemper.scale.storage.array_files import index_dtype
+from graphtemper.errors import InputError
+from graphtemper.scale.storage.shard_writer import index_dtype
 
 Pairs = NDArray[np.integer[Any]]
 
@@ -55,14 +55,8 @@ class EdgeBuckets:
         directed, shard = directed[order], shard[order]
         cuts = np.searchsorted(shard, np.arange(len(self._bounds) + 1))
         for number in np.unique(shard):
-            try:
-                with self._file(int(number)).open("ab") as stream:
-                    directed[cuts[number] : cuts[number + 1]].tofile(stream)
-            except OSError as error:
-                raise WriteError(
-                    f"cannot sort edges in {self._folder}: {error.strerror or error}; sorting "
-                    "takes 16 bytes per edge (32 beyond 2**31 nodes)."
-                ) from error
+            with self._file(int(number)).open("ab") as stream:
+                directed[cuts[number] : cuts[number + 1]].tofile(stream)
 
     def rows(self, shard: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return a shard's ``indptr`` and ``indices``, sorted and without duplicates."""

@@ -7,9 +7,10 @@ Every format holds one row per node and one column per class. CSV and Parquet ma
 from __future__ import annotations
 
 import os
-from array import array
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,13 @@ from graphtemper._core.files import open_array, read_npz
 from graphtemper._core.safe_reading import open_regular, parse_json, read_lines
 from graphtemper.errors import FileError, InputError
 from graphtemper.models.predictor import checked_logits
-from graphtemper.scale.logits.logit_tables import LIST, NODE, LogitParts, LogitTables
-from graphtemper.scale.storage.shards import VALUES_AT_ONCE
+from graphtemper.scale.logits.logit_tables import (
+    LIST,
+    NODE,
+    VALUES_AT_ONCE,
+    LogitParts,
+    LogitTables,
+)
 
 ARRAYS = (".npy", ".npz", ".csv", ".safetensors")
 FORMATS = (*ARRAYS, ".parquet")
@@ -88,21 +94,15 @@ class LogitArray:
         stem = Path(self.name).stem
         return f"{stem}.parquet" if len(self) == 1 else f"{stem}-{shard:05d}.parquet"
 
-    def empty_batch(self, shard: int) -> tuple[Any, FloatArray]:
-        """Return no nodes and no logits."""
-        return np.empty(0, np.int64), np.empty((0, self.num_classes))
-
     def batches(self, shard: int) -> Iterator[tuple[NDArray[np.int64] | None, FloatArray]]:
-        """Yield the nodes and the logits of one part, if it has any."""
+        """Yield the nodes and the logits of one part."""
         start = shard * self._step
         rows = slice(start, start + self._step)
-        values = self.values[rows]
-        if len(values):
-            try:
-                logits = checked_logits(values, len(values))
-            except InputError as error:
-                raise FileError(f"{self.name}, from row {start} on: {error}") from error
-            yield None if self.nodes is None else self.nodes[rows], logits
+        values, nodes = self.values[rows], None if self.nodes is None else self.nodes[rows]
+        try:
+            yield nodes, checked_logits(values, len(values)) if len(values) else values
+        except InputError as error:
+            raise FileError(f"{self.name}, from row {start} on: {error}") from error
 
 
 def open_logits(path: str | os.PathLike[str], num_classes: int) -> LogitArray | LogitTables:
@@ -135,17 +135,17 @@ def read_logits(path: str | os.PathLike[str], num_nodes: int, num_classes: int) 
     """
     parts: LogitParts = open_logits(path, num_classes)
     blocks = [block for part in range(len(parts)) for block in parts.batches(part)]
-    logits = np.concatenate([rows for _, rows in blocks]) if blocks else np.empty((0, num_classes))
+    logits = np.concatenate([rows for _, rows in blocks])
     try:
         logits = checked_logits(logits, num_nodes)
     except InputError as error:
         raise FileError(f"{path}: {error}") from error
     if any(names is not None for names, _ in blocks):
-        logits = logits[_order(np.concatenate([_numbers(n) for n, _ in blocks]), path)]
+        logits = logits[_order(np.concatenate([as_numbers(n) for n, _ in blocks]), path)]
     return logits
 
 
-def _numbers(names: Any) -> NDArray[Any]:
+def as_numbers(names: Any) -> NDArray[Any]:
     """Return a block of the column ``node`` as an array."""
     return np.asarray(names.to_numpy(zero_copy_only=False) if hasattr(names, "to_numpy") else names)
 
@@ -174,28 +174,19 @@ def _read_csv(path: Path) -> tuple[NDArray[np.int64] | None, FloatArray]:
     and optionally ``node``, which pandas leaves empty for its index. Without a header every column
     is a logit.
     """
-    values, width, first, header = array("d"), 0, "", False
-    for number, line in enumerate(read_lines(path, "the logits"), start=1):
-        if not line.strip():
-            continue
-        row = line.split(",")
-        if not width:
-            width, first = len(row), row[0].strip().strip('"')
-            header = _is_header(row, path)
-            if header:
-                continue
-        if len(row) != width:
-            raise FileError(
-                f"{path}, line {number}: {len(row)} columns, but the first line has {width}."
-            )
-        try:
-            if "_" in line:  # Python's float would skip it
-                raise ValueError("an underscore")
-            values.extend(map(float, row))
-        except ValueError as error:
-            raise FileError(f"{path}, line {number}: not all columns are numbers.") from error
-    table = np.frombuffer(values, dtype=np.float64).reshape(-1, max(width, 1))
-    if not (header and first in ("", NODE)):
+    lines = (line for line in read_lines(path, "the logits") if line.strip())
+    first = next(lines, "")
+    names = [name.strip().strip('"') for name in first.split(",")]
+    header = _is_header(names, path)
+    rows = lines if header else chain([first], lines)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a file without rows, which is refused below
+            table = np.loadtxt(rows, delimiter=",", comments=None, ndmin=2)
+    except ValueError as error:
+        what = str(error).split(";")[0].rstrip(".")
+        raise FileError(f"{path} is not a table of numbers: {what}.") from error
+    if not (header and names[0] in ("", NODE)):
         return None, table
     nodes = table[:, 0]
     if not ((nodes >= 0) & (nodes < 2**53) & (nodes == np.floor(nodes))).all():
@@ -203,9 +194,8 @@ def _read_csv(path: Path) -> tuple[NDArray[np.int64] | None, FloatArray]:
     return nodes.astype(np.int64), table[:, 1:]
 
 
-def _is_header(row: list[str], path: Path) -> bool:
+def _is_header(names: list[str], path: Path) -> bool:
     """Return whether the first row names the columns; other names than expected are refused."""
-    names = [name.strip().strip('"') for name in row]
     logits = names[1:] if names[0] in ("", NODE) else names
     if logits in ([f"logit_{k}" for k in range(len(logits))], [f"{k}" for k in range(len(logits))]):
         return True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,187 +13,130 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.heap import reused_memory
 from graphtemper._core.reproducible import one_blas_thread, stream
+from graphtemper.card import sampled
+from graphtemper.card.card import SourceCard
+from graphtemper.card.reading import Reading
 from graphtemper.errors import InputError
+from graphtemper.graph.neighbourhoods import Rows
+from graphtemper.recalibration.reasons import Reason, sample_run
 from graphtemper.scale.engine import Engine
+from graphtemper.scale.evidence.feature_moments import feature_moments
+from graphtemper.scale.evidence.logit_sums import LogitSums
 from graphtemper.scale.evidence.sums import total
-from graphtemper.scale.modules.reach import Module
+from graphtemper.scale.modules.reach import TOO_FAR, Module
 from graphtemper.scale.modules.sharded_fields import ShardedWhole
-from graphtemper.scale.modules.stored_logits import StoredLogits, whole_graph
-from graphtemper.scale.storage.array_files import Columns
-from graphtemper.scale.storage.shards import ShardedGraph
+from graphtemper.scale.modules.stored_logits import StoredLogits
 from graphtemper.signals import evidence, receptive_field, sampling
-from graphtemper.signals.covariances import Covariance, centred
-from graphtemper.signals.evidence import Evidence, Probe
+from graphtemper.signals import pointwise as signals
+from graphtemper.signals.covariances import centred
+from graphtemper.signals.evidence import Evidence
 from graphtemper.signals.graph_parts import Reach
-from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Keys, mixed
 
-_COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
-_ARRAYS = ("mean", "covariance", "predicted_shares")
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """How many nodes and links a sample has, how deep its fields are, and the work of a pass."""
-
-    nodes: int
-    links: int
-    depth: int
-    work: float
-
-
-def predicted_homophily(engine: Engine, graph: ShardedGraph, classes: Columns) -> float | None:
-    """Return `graphtemper.signals.predicted_homophily` of all edges; None without any."""
-    work = partial(_agreeing, graph=graph, classes=classes)
-    agreeing = sum(engine.map(work, range(len(graph.shards))))
-    return agreeing / (2 * graph.num_edges) if graph.num_edges else None
-
-
-def _agreeing(shard: int, *, graph: ShardedGraph, classes: Columns) -> int:
-    predicted = classes.open()[:, 0]
-    return sum(
-        int((predicted[rows.ends] == predicted[rows.indices]).sum()) for rows in graph.blocks(shard)
-    )
+# From other nodes than the sampled ones it would be of logits that are not those of the graph.
+_NOT_OF_A_SAMPLE = "snr"
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
-    """Nodes with the lowest draws of each stratum, and the numbers of nodes of all strata."""
+class Measured:
+    """The evidence of a sample, and its numbers of nodes and links."""
 
-    groups: NDArray[np.int64]
-    draws: Keys
-    nodes: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    start: float
-
-    def __call__(self, size: int) -> NDArray[np.int64]:
-        """Return a sample of ``size`` nodes, sorted."""
-        take = sampling.allocated(self.counts, min(size, int(self.counts.sum())), self.start)
-        return np.sort(self.nodes[sampling.lowest(self.groups, self.draws, take)])
+    evidence: Evidence
+    nodes: int
+    links: int
 
 
-def draw_nodes(engine: Engine, stored: StoredLogits, seed: int, keys: Columns) -> _Drawn:
-    """Draw candidates for samples in proportion to strata of class and confidence, by keys."""
-    shards = range(len(stored.parts))
-    rng = stream(seed, "sampled nodes")
-    counts = total(engine.map(partial(_count_strata, stored=stored), shards))
-    start, salt = rng.random(), sampling.salt(rng)
-    largest = sampling.allocated(counts, min(max(receptive_field.SIZES), counts.sum()), start)
-    # A smaller sample may take one more of a stratum than a larger one, by rounding.
-    work = partial(_lowest, stored=stored, take=largest + 1, salt=salt, keys=keys)
-    groups, draws, nodes = (
-        np.concatenate(column) for column in zip(*engine.map(work, shards), strict=True)
+def read_module(
+    engine: Engine,
+    module: Module,
+    reach: Reach,
+    stored: StoredLogits,
+    sums: LogitSums,
+    card: SourceCard,
+) -> tuple[Reading, Reason]:
+    """Read stored logits, whose `sums` are known, against a card, and say on what the model ran."""
+    graph = module.graph
+    moments = feature_moments(engine, graph)
+    work = partial(_neighbour_sums, stored=stored)
+    agreeing, log_degree = total(engine.map(work, range(len(stored))))
+    homophily = agreeing / (2 * graph.num_edges) if graph.num_edges else None
+    known = sums.evidence(homophily, log_degree / graph.num_nodes)
+    task = partial(
+        measure_sample, module=module, reach=reach, stored=stored, card=card, moments=moments
     )
-    return _Drawn(groups, draws, nodes, counts, start)
+    [found] = engine.map(task, [draw_nodes(engine, stored, sums, card.temperature, module.seed)])
+    if found is None:
+        raise InputError(TOO_FAR)
+    names = {item.name for item in fields(Evidence) if getattr(known, item.name) is None}
+    rest = {name: getattr(found.evidence, name) for name in names - {_NOT_OF_A_SAMPLE}}
+    reading = card.read_evidence(
+        replace(known, **rest), graph.num_nodes, moments, flat=sums.spread == 0.0
+    )
+    variance = sampled.sampling_variance(reading, found.nodes, found.links)
+    return replace(reading, sampled=variance), sample_run(found.nodes, found.links, reach.depth)
 
 
-def _strata(shard: int, stored: StoredLogits) -> NDArray[np.int64]:
-    return sampling.strata(temperatures.apply(stored.logits(shard)))
+def _neighbour_sums(shard: int, *, stored: StoredLogits) -> FloatArray:
+    """Return the number of neighbours of the same predicted class, and the sum of log degrees."""
+    graph, predicted, agreeing = stored.graph, stored.classes(), 0
+    for rows in graph.blocks(shard):
+        agreeing += int((predicted[rows.ends] == predicted[rows.indices]).sum())
+    degrees = np.diff(graph.neighbours(shard)[0])
+    return np.array([agreeing, signals.log_degree(degrees).sum()])
 
 
-def _count_strata(shard: int, *, stored: StoredLogits) -> NDArray[np.int64]:
-    most = sampling.num_strata(stored.num_classes)
-    return np.bincount(_strata(shard, stored), minlength=most)
+def draw_nodes(
+    engine: Engine, stored: StoredLogits, sums: LogitSums, temperature: float, seed: int
+) -> Callable[[int], Rows]:
+    """Return a function that samples nodes in proportion to strata of class and confidence."""
+    rng = stream(seed, "sampled nodes")
+    start, salt = rng.random(), sampling.salt(rng)
+    largest = sampling.allocated(sums.strata, min(max(receptive_field.SIZES), sums.count), start)
+    # A smaller sample may take one more of a stratum than a larger one, by rounding.
+    work = partial(_lowest, stored=stored, temperature=temperature, take=largest + 1, salt=salt)
+    parts = engine.map(work, range(len(stored)))
+    groups, draws, nodes = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return partial(_drawn, groups, draws, nodes, sums.strata, start)
 
 
 def _lowest(
-    shard: int, *, stored: StoredLogits, take: NDArray[np.int64], salt: np.uint64, keys: Columns
-) -> tuple[NDArray[np.int64], Keys, NDArray[np.int64]]:
-    first, last, _ = stored.graph.shards[shard]
-    groups, nodes = _strata(shard, stored), np.arange(first, last)
-    draws = mixed(keys.open()[first:last, 0] + salt)
+    shard: int, *, stored: StoredLogits, temperature: float, take: Rows, salt: np.uint64
+) -> tuple[Rows, Keys, Rows]:
+    [(nodes, logits)] = stored.batches(shard)
+    groups = sampling.strata(temperatures.apply(logits / temperature))
+    draws = mixed(nodes.astype(np.uint64) + salt)
     chosen = sampling.lowest(groups, draws, take)
     return groups[chosen], draws[chosen], nodes[chosen]
 
 
-@dataclass(frozen=True, eq=False)
-class SampleTask:
-    """What the evidence of a sample is measured with, as the worker that does it needs it.
-
-    Attributes
-    ----------
-    module, reach
-        The model and the graph, and how far the model reads.
-    stored
-        Logits of all nodes.
-    probe
-        How the card measured the source.
-    basic
-        Evidence that is known from all nodes.
-    moments
-        Mean and standard deviation of the feature columns.
-    keys
-        Numbers by which nodes are drawn.
-    """
-
-    module: Module
-    reach: Reach
-    stored: StoredLogits
-    probe: Probe
-    basic: Evidence
-    moments: tuple[FloatArray, FloatArray]
-    keys: Columns
-
-    def __call__(self, drawn: _Drawn) -> dict[str, Any] | None:
-        """Return the evidence and the sample as plain values, or None if fields are too large."""
-        module, reach = self.module, self.reach
-        whole = ShardedWhole(module.graph, node_keys=self.keys)
-        with one_blas_thread(), reused_memory():
-            sample = receptive_field.sample(
-                whole, drawn, module.predictor, reach, self.moments, module.seed
-            )
-            if sample is None:
-                return None
-            found, known = (
-                centred(sample.observation.logits),
-                centred(self.stored.raw(sample.nodes)),
-            )
-            if not receptive_field.agree(found, known):
-                node = int(sample.nodes[np.abs(found - known).max(axis=1).argmax()])
-                raise InputError(
-                    f"the logits of node {node} are not those of the model within {reach.depth} "
-                    "edges; give the number of edges as hops, or check the order of given logits."
-                )
-            at_source = sample.observation.at(self.stored.temperature)
-            measured = evidence.with_model(at_source, self.probe, self.basic)
-        facts = Sampled(sample.nodes.size, sample.num_links, sample.depth, sample.work)
-        return {"evidence": measured.to_dict(), "sample": facts.__dict__}
+def _drawn(
+    groups: Rows, draws: Keys, nodes: Rows, counts: NDArray[np.int64], start: float, size: int
+) -> Rows:
+    take = sampling.allocated(counts, min(size, int(counts.sum())), start)
+    return np.sort(nodes[sampling.lowest(groups, draws, take)])
 
 
-def measure_sample(engine: Engine, task: SampleTask) -> dict[str, Any] | None:
-    """Draw a sample and return what a `SampleTask` finds there."""
-    drawn = draw_nodes(engine, task.stored, task.module.seed, task.keys)
-    found: dict[str, Any] | None = engine.map(task, [drawn])[0]
-    return found
-
-
-def measure_whole(
-    engine: Engine, module: Module, stored: StoredLogits, probe: Probe, given: bool
-) -> dict[str, Any]:
-    """Return the evidence of passes over the whole graph in memory, as plain values.
-
-    Given logits are compared with the model's first.
-    """
-    task = partial(_measure_whole, module=module, stored=stored, probe=probe, given=given)
-    return {"evidence": engine.map(task, [0])[0], "sample": None}
-
-
-def _measure_whole(
-    _: int, *, module: Module, stored: StoredLogits, probe: Probe, given: bool
-) -> dict[str, Any]:
-    graph, logits = whole_graph(stored)
-    observation = Observation(module.predictor, graph, seed=module.seed, logits=logits)
+def measure_sample(
+    drawn: Callable[[int], Rows],
+    *,
+    module: Module,
+    reach: Reach,
+    stored: StoredLogits,
+    card: SourceCard,
+    moments: tuple[FloatArray, FloatArray],
+) -> Measured | None:
+    """Return the evidence of perturbed passes over the fields of a sample; None if too large."""
+    whole = ShardedWhole(module.graph)
     with one_blas_thread(), reused_memory():
-        if given:
-            receptive_field.check_whole(observation, module.predictor)
-        measured = evidence.measure(observation.at(stored.temperature), probe)
-    return measured.to_dict()
-
-
-def read_evidence(values: dict[str, Any]) -> Evidence:
-    """Return evidence from the plain values of `Evidence.to_dict`, through JSON."""
-    arrays = {name: np.array(values[name]) for name in _ARRAYS}
-    covariances = {
-        name: None if values[name] is None else Covariance(*values[name]) for name in _COVARIANCES
-    }
-    return replace(Evidence(**values), **arrays, **covariances)  # type: ignore[arg-type]
+        sample = receptive_field.sample(whole, drawn, module.predictor, reach, moments, module.seed)
+        if sample is None:
+            return None
+        found, known = centred(sample.observation.logits), centred(stored.at(sample.nodes))
+        if not receptive_field.agree(found, known):
+            node = int(sample.nodes[np.abs(found - known).max(axis=1).argmax()])
+            raise InputError(
+                f"the logits of node {node} are not those of the model within {reach.depth} edges; "
+                "give the number of edges as hops, or check the order of given logits."
+            )
+        measured = evidence.measure(sample.observation.at(card.temperature), card.probe)
+    return Measured(measured, sample.nodes.size, sample.num_links)

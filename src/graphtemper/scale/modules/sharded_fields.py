@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper.errors import FileError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
-from graphtemper.scale.storage.array_files import Columns
-from graphtemper.scale.storage.shards import ShardedGraph
-from graphtemper.signals.passes import Keys
+from graphtemper.scale.storage.shards import ShardedGraph, check_numbers
+from graphtemper.signals.passes import Keys, mixed
 from graphtemper.signals.receptive_field import MOST_LINKS, MOST_ROWS
 
 MOST_VALUES = 100_000_000
@@ -26,8 +23,8 @@ MOST_VALUES = 100_000_000
 class ShardedWhole:
     """A sharded graph as a `graphtemper.signals.graph_parts.Whole`.
 
-    Parts beyond `MOST_ROWS`, `MOST_LINKS` or `MOST_VALUES` are not read. ``node_keys`` are those of
-    `graphtemper.scale.node_keys`, which `keys` reads.
+    Parts beyond `MOST_ROWS`, `MOST_LINKS` or `MOST_VALUES` are not read. Nodes are drawn by their
+    numbers, not by their content.
 
     Examples
     --------
@@ -43,8 +40,8 @@ class ShardedWhole:
 
     is_plain = True
 
-    def __init__(self, graph: ShardedGraph, node_keys: Columns | None = None) -> None:
-        self.graph, self._node_keys = graph, node_keys
+    def __init__(self, graph: ShardedGraph) -> None:
+        self.graph = graph
         self._lasts = np.array([shard.last for shard in graph.shards])
         self._open: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
         self._features: dict[int, Features] = {}
@@ -64,13 +61,11 @@ class ShardedWhole:
         """Number of pairs of neighbours."""
         return self.graph.num_edges
 
-    @cached_property
-    def _most_rows(self) -> int:
-        return most_rows(self.graph)
-
     def readable(self, rows: int, links: int) -> bool:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        return rows <= self._most_rows and links <= MOST_LINKS
+        # Many layers hold the features of a neighbour for both directions of every link.
+        values = max(rows, links // 4) * self.graph.num_features
+        return rows <= MOST_ROWS and links <= MOST_LINKS and values <= MOST_VALUES
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `graphtemper.signals.graph_parts.Whole`."""
@@ -84,11 +79,7 @@ class ShardedWhole:
             near[np.repeat(indptr[at], here) + step] = indices[
                 np.repeat(starts[local], here) + step
             ]
-        if near.size and (near.min() < 0 or near.max() >= self.num_nodes):
-            raise FileError(
-                f"{self.graph.path}: indices.npy of a shard names a node outside "
-                f"0..{self.num_nodes - 1}; convert the graph again."
-            )
+        check_numbers(near, self.num_nodes, f"{self.graph.path}: its neighbours")
         return near, indptr
 
     def degrees(self, nodes: Rows) -> Rows:
@@ -123,8 +114,7 @@ class ShardedWhole:
 
     def keys(self, nodes: NDArray[Any]) -> Keys:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        assert self._node_keys is not None
-        return np.asarray(self._node_keys.open()[nodes, 0])
+        return mixed(nodes.astype(np.uint64))
 
     def _rows(self, nodes: Rows) -> Features:
         """Return the features of sorted nodes."""
@@ -151,16 +141,3 @@ class ShardedWhole:
         if shard not in self._features:
             self._features[shard] = self.graph.features(shard)
         return self._features[shard]
-
-
-def most_rows(graph: ShardedGraph) -> int:
-    """Return the largest number of nodes whose features are read at once."""
-    return min(MOST_ROWS, MOST_VALUES // max(graph.num_features, 1))
-
-
-def most_links(graph: ShardedGraph) -> int:
-    """Return the largest number of links of a block of nodes.
-
-    Many layers hold the features of a neighbour for both directions of every link.
-    """
-    return min(MOST_LINKS, 4 * MOST_VALUES // max(graph.num_features, 1))

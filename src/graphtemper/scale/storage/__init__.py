@@ -1,1 +1,1 @@
-"""Files of sharded graphs and of runs: arrays, shards, Parquet, results and workspaces."""
+"""Files of sharded graphs and of results: shards, Parquet and directories."""

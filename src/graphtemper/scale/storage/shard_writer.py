@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
 from graphtemper.errors import InputError
-from graphtemper.scale.storage.array_files import checksum, index_dtype, write_rows
-from graphtemper.scale.storage.shards import DENSE, MANIFEST, SCHEMA, SPARSE
+from graphtemper.graph.checks import Features
+from graphtemper.scale.storage.shards import DENSE, MANIFEST, NEIGHBOURS, SCHEMA, SPARSE, checksum
 
 ROWS_PER_SHARD = 250_000
 """Default number of nodes per shard; with 100 columns a file of 100 MB."""
 
-DenseBlocks = Iterable[NDArray[Any]]
+
+def index_dtype(num_nodes: int) -> np.dtype[Any]:
+    """Return the smaller of int32 and int64 that can hold every node number.
+
+    Examples
+    --------
+    >>> index_dtype(1000), index_dtype(2**31)
+    (dtype('int32'), dtype('int64'))
+    """
+    return np.dtype(np.int32 if num_nodes < 2**31 else np.int64)
 
 
 class ShardWriter:
@@ -34,35 +41,25 @@ class ShardWriter:
         self._num_nodes, self._shards = num_nodes, list[dict[str, Any]]()
         self._entries, self._sparse = 0, False
 
-    def add(
-        self,
-        indptr: NDArray[Any],
-        indices: NDArray[Any],
-        features: DenseBlocks | sp.csr_matrix,
-    ) -> None:
-        """Write the next shard: its CSR rows and its features (dense ones in blocks of rows)."""
+    def add(self, indptr: NDArray[Any], indices: NDArray[Any], features: Features) -> None:
+        """Write the next shard: its CSR rows and its features."""
         first, last = self.bounds[len(self._shards)]
         folder = self._folder / f"shard-{len(self._shards):05d}"
         folder.mkdir()
-        arrays: dict[str, NDArray[Any]] = {
-            "indptr.npy": np.asarray(indptr, dtype=np.int64),
-            "indices.npy": np.asarray(indices, dtype=index_dtype(self._num_nodes)),
-        }
-        names: tuple[str, ...] = DENSE
-        if sp.issparse(features):
-            self._sparse, names = True, SPARSE
+        neighbours = (indptr.astype(np.int64), indices.astype(index_dtype(self._num_nodes)))
+        arrays: dict[str, NDArray[Any]] = dict(zip(NEIGHBOURS, neighbours, strict=True))
+        if isinstance(features, np.ndarray):
+            arrays[DENSE[0]] = _finite(features, first)
+        else:
+            self._sparse = True
             values = (features.data.astype(np.float32), features.indices, features.indptr)
             arrays |= dict(zip(SPARSE, values, strict=True))
-        else:
-            shape = (last - first, self._num_features)
-            blocks = _finite_blocks(features, first, self._num_features)
-            write_rows(folder / DENSE[0], shape, np.float32, blocks)
         for name, array in arrays.items():
             np.save(folder / name, array, allow_pickle=False)
         self._entries += len(indices)
         files = {
             name: {"bytes": (folder / name).stat().st_size, "crc32": checksum(folder / name)}
-            for name in ("indptr.npy", "indices.npy", *names)
+            for name in arrays
         }
         self._shards.append({"first": first, "last": last, "files": files})
 
@@ -80,23 +77,15 @@ class ShardWriter:
         (self._folder / MANIFEST).write_text(json.dumps(facts, indent=1), "utf-8")
 
 
-def _finite_blocks(blocks: DenseBlocks, first: int, width: int) -> Iterator[NDArray[Any]]:
-    """Yield blocks as float32; refuse values that are not finite, naming the node."""
-    for block in blocks:
-        if block.ndim != 2 or block.shape[1] != width:
-            raise InputError(
-                f"the features from node {first} on have shape {block.shape}, but the graph has "
-                f"{width} columns."
-            )
-        with np.errstate(over="ignore"):  # values beyond float32 are reported below
-            values = np.asarray(block, dtype=np.float32)
-        finite = np.isfinite(values).all(axis=1)
-        if not finite.all():
-            row = int(np.argmin(finite))
-            column = int(np.argmin(np.isfinite(values[row])))
-            raise InputError(
-                f"features[{first + row}, {column}] is {values[row, column]}; replace non-finite "
-                "entries."
-            )
-        yield values
-        first += len(block)
+def _finite(features: NDArray[Any], first: int) -> NDArray[np.float32]:
+    """Return features as float32; refuse values that are not finite, naming the node."""
+    with np.errstate(over="ignore"):  # values beyond float32 are reported below
+        values = np.ascontiguousarray(features, dtype=np.float32)
+    finite = np.isfinite(values)
+    if not finite.all():
+        row, column = (int(place) for place in np.argwhere(~finite)[0])
+        raise InputError(
+            f"features[{first + row}, {column}] is {values[row, column]}; replace non-finite "
+            "entries."
+        )
+    return values

@@ -16,6 +16,7 @@ ranges and the size and CRC-32 of each file. Labels are not stored.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,36 +27,27 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
-from graphtemper._core.safe_reading import parse_json, read_bytes
-from graphtemper.errors import FileError
+from graphtemper._core.safe_reading import open_regular, parse_json, read_bytes
+from graphtemper.errors import FileError, InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.scale.storage.array_files import checksum, index_dtype
 
 SCHEMA = "graphtemper.shards/1"
 MANIFEST = "graph.json"
+NEIGHBOURS = ("indptr.npy", "indices.npy")
 DENSE = ("features.npy",)
 SPARSE = ("features_data.npy", "features_indices.npy", "features_indptr.npy")
 ENTRIES_AT_ONCE = 2_000_000
-"""Neighbours that a task processes at a time; with their weights about 60 MB."""
-VALUES_AT_ONCE = 4_000_000
-"""Values of a result that a task holds at a time."""
+"""Neighbours that a task processes at a time."""
 _MAX_MANIFEST = 64_000_000
-_NUMBERS = ("num_nodes", "num_edges", "num_features")
+_CHUNK = 1 << 20
 
 
 class Rows(NamedTuple):
-    """Consecutive nodes and their neighbours; ``indptr`` starts at 0."""
+    """Neighbours of consecutive nodes: the node that each belongs to, and its number."""
 
-    first: int
-    last: int
-    indptr: NDArray[np.int64]
+    ends: NDArray[np.int64]
     indices: NDArray[np.integer[Any]]
-
-    @property
-    def ends(self) -> NDArray[np.int64]:
-        """The node that each entry of ``indices`` is a neighbour of."""
-        return np.repeat(np.arange(self.first, self.last), np.diff(self.indptr))
 
 
 class Shard(NamedTuple):
@@ -64,6 +56,15 @@ class Shard(NamedTuple):
     first: int
     last: int
     files: dict[str, tuple[int, int]]
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC-32 of a file, read in chunks."""
+    crc = 0
+    with open_regular(path) as stream:
+        while chunk := stream.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return crc
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class ShardedGraph:
     def open(cls, path: str | os.PathLike[str]) -> ShardedGraph:
         """Read the manifest and check that every shard is present and complete.
 
-        Headers and sizes are compared; contents are read only by `verify`.
+        Sizes are compared; contents are read only by `verify`.
 
         Examples
         --------
@@ -97,25 +98,24 @@ class ShardedGraph:
         >>> (folder / "shard-00001" / "indices.npy").unlink()
         >>> ShardedGraph.open(folder)
         Traceback (most recent call last):
-        graphtemper.errors.FileError: shard-00001: ...indices.npy does not exist or is not a file.
+        graphtemper.errors.FileError: shard-00001: indices.npy is missing or not of the 132 bytes...
         """
         folder = Path(path).absolute()  # workers may run in other directories
-        facts = _read_manifest(folder)
-        graph = cls(
-            path=folder,
-            name=facts["name"],
-            num_nodes=facts["num_nodes"],
-            num_edges=facts["num_edges"],
-            num_features=facts["num_features"],
-            sparse=facts["features"] == "sparse",
-            shards=facts["shards"],
-        )
-        stored = sum(graph._check(shard) for shard in range(len(graph.shards)))
-        if stored != 2 * graph.num_edges:
-            raise FileError(
-                f"{folder / MANIFEST} lists {graph.num_edges} edges, but the shards store {stored} "
-                "edge ends instead of twice as many; convert the graph again."
-            )
+        graph = _read_manifest(folder)
+        expected = {*NEIGHBOURS, *(SPARSE if graph.sparse else DENSE)}
+        for number, shard in enumerate(graph.shards):
+            if set(shard.files) != expected:
+                raise FileError(
+                    f"shard-{number:05d}: {MANIFEST} lists {', '.join(sorted(shard.files))}, but a "
+                    f"shard has {', '.join(sorted(expected))}; convert the graph again."
+                )
+            for name, (size, _) in shard.files.items():
+                file = graph.folder(number) / name
+                if not file.is_file() or file.stat().st_size != size:
+                    raise FileError(
+                        f"shard-{number:05d}: {name} is missing or not of the {size} bytes that "
+                        f"{MANIFEST} lists; do not mix shards of different graphs."
+                    )
         return graph
 
     def folder(self, shard: int) -> Path:
@@ -124,47 +124,45 @@ class ShardedGraph:
 
     def neighbours(self, shard: int) -> tuple[NDArray[np.int64], NDArray[np.integer[Any]]]:
         """Map a shard's ``indptr`` and ``indices``, which are checked to fit together."""
-        indptr, indices = self._map(shard, "indptr.npy"), self._map(shard, "indices.npy")
-        if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-            raise FileError(
-                f"shard-{shard:05d}: indptr.npy does not fit indices.npy; convert again."
-            )
+        first, last, _ = self.shards[shard]
+        indptr, indices = (self._map(shard, name, "iu") for name in NEIGHBOURS)
+        _check_rows(indptr, indices, last - first, f"shard-{shard:05d}: its neighbours")
         return indptr, indices
 
     def features(self, shard: int) -> Features:
         """Map a shard's features: an (n, F) array or a CSR matrix."""
-        if not self.sparse:
-            return self._map(shard, DENSE[0])
         first, last, _ = self.shards[shard]
-        data, indices, indptr = (self._map(shard, name) for name in SPARSE)
-        if not _is_csr(indptr, indices, self.num_features):
-            raise FileError(f"shard-{shard:05d}: its features are not valid CSR; convert again.")
-        return sp.csr_matrix((data, indices, indptr), shape=(last - first, self.num_features))
+        shape, what = (last - first, self.num_features), f"shard-{shard:05d}: its features"
+        if not self.sparse:
+            dense = self._map(shard, DENSE[0], "f")
+            if dense.shape != shape:
+                raise FileError(f"{what} have shape {dense.shape}, not {shape}; convert again.")
+            return dense
+        data, indices, indptr = (
+            self._map(shard, name, kind)
+            for name, kind in zip(SPARSE, ("f", "iu", "iu"), strict=True)
+        )
+        _check_rows(indptr, indices, shape[0], what)
+        check_numbers(indices, self.num_features, what)
+        if data.shape != indices.shape:
+            raise FileError(f"{what} are not valid CSR; convert the graph again.")
+        return sp.csr_matrix((data, indices, indptr), shape=shape)
 
-    def degrees(self, shard: int) -> NDArray[np.int64]:
-        """Return the number of neighbours of a shard's nodes."""
-        return np.diff(self._map(shard, "indptr.npy"))
-
-    def blocks(self, shard: int, width: int = 1) -> Iterator[Rows]:
-        """Yield a shard's nodes in blocks, bounded in neighbours and in rows times ``width``.
-
-        Every neighbour is checked to be a node, because a product would read beyond the array.
-        """
+    def blocks(self, shard: int) -> Iterator[Rows]:
+        """Yield the neighbours of a shard's nodes in blocks of bounded size."""
         first, last, _ = self.shards[shard]
         indptr, indices = self.neighbours(shard)
-        max_rows = max(VALUES_AT_ONCE // width, 1)
         start = 0
         while start < last - first:
             end = int(np.searchsorted(indptr, indptr[start] + ENTRIES_AT_ONCE, "right")) - 1
-            stop = min(max(end, start + 1), start + max_rows, last - first)
+            stop = min(max(end, start + 1), last - first)
             block = np.asarray(indices[indptr[start] : indptr[stop]])
-            if block.size and (block.min() < 0 or block.max() >= self.num_nodes):
-                raise FileError(
-                    f"shard-{shard:05d}: indices.npy names a node outside 0..{self.num_nodes - 1}; "
-                    "convert the graph again."
-                )
-            offsets = indptr[start : stop + 1] - indptr[start]
-            yield Rows(first + start, first + stop, offsets, block)
+            check_numbers(block, self.num_nodes, f"shard-{shard:05d}: its neighbours")
+            nodes, counts = (
+                np.arange(first + start, first + stop),
+                np.diff(indptr[start : stop + 1]),
+            )
+            yield Rows(np.repeat(nodes, counts), block)
             start = stop
 
     def verify(self) -> None:
@@ -177,105 +175,60 @@ class ShardedGraph:
                         "graph again."
                     )
 
-    @property
-    def files(self) -> list[Path]:
-        """The manifest and every file of every shard."""
-        shards = enumerate(self.shards)
-        arrays = (self.folder(number) / name for number, shard in shards for name in shard.files)
-        return [self.path / MANIFEST, *arrays]
-
     def to_graph(self) -> Graph:
         """Load the graph into memory."""
-        pairs = []
-        for shard in range(len(self.shards)):
-            for rows in self.blocks(shard):
-                ends = rows.ends
-                once = rows.indices > ends
-                pairs.append(np.column_stack([ends[once], rows.indices[once]]))
-        parts: list[Any] = [self.features(shard) for shard in range(len(self.shards))]
+        shards, pairs = range(len(self.shards)), []
+        for rows in (block for shard in shards for block in self.blocks(shard)):
+            once = rows.indices > rows.ends
+            pairs.append(np.column_stack([rows.ends[once], rows.indices[once]]))
+        parts: list[Any] = [self.features(shard) for shard in shards]
         features = sp.vstack(parts) if self.sparse else np.concatenate(parts)
         return Graph(features=features, edges=np.concatenate(pairs), name=self.name)
 
-    def _map(self, shard: int, name: str) -> NDArray[Any]:
-        return open_array(self.folder(shard) / name, f"shard-{shard:05d}")
-
-    def _check(self, shard: int) -> int:
-        """Compare a shard's headers and sizes with the manifest; return its number of edge ends."""
-        first, last, files = self.shards[shard]
-        expected = {"indptr.npy", "indices.npy", *(SPARSE if self.sparse else DENSE)}
-        if set(files) != expected:
-            raise FileError(
-                f"shard-{shard:05d}: {MANIFEST} lists {', '.join(sorted(files))}, but a shard with "
-                f"{'sparse' if self.sparse else 'dense'} features has "
-                f"{', '.join(sorted(expected))}."
-            )
-        shapes: dict[str, tuple[tuple[int, ...] | None, tuple[str, ...]]] = {
-            "indptr.npy": ((last - first + 1,), ("int64",)),
-            "indices.npy": (None, tuple(sorted({index_dtype(self.num_nodes).name, "int64"}))),
-            "features.npy": ((last - first, self.num_features), ("float32",)),
-            "features_data.npy": (None, ("float32",)),
-            "features_indices.npy": (None, ("int32", "int64")),
-            "features_indptr.npy": ((last - first + 1,), ("int32", "int64")),
-        }
-        for name, (size, _) in files.items():
-            array = self._map(shard, name)
-            shape, kinds = shapes[name]
-            if (shape is not None and array.shape != shape) or array.dtype.name not in kinds:
-                raise FileError(
-                    f"shard-{shard:05d}: {name} holds {array.dtype} of shape {array.shape}, but "
-                    f"the schema of {MANIFEST} requires {' or '.join(kinds)}"
-                    f"{'' if shape is None else f' of shape {shape}'}; do not mix shards of "
-                    "different graphs."
-                )
-            if (self.folder(shard) / name).stat().st_size != size:
-                raise FileError(
-                    f"shard-{shard:05d}: {name} does not have the {size} bytes that {MANIFEST} "
-                    "lists; do not mix shards of different graphs."
-                )
-        return len(self._map(shard, "indices.npy"))
+    def _map(self, shard: int, name: str, kinds: str) -> NDArray[Any]:
+        array = open_array(self.folder(shard) / name, f"shard-{shard:05d}")
+        if array.dtype.kind not in kinds:
+            raise FileError(f"shard-{shard:05d}: {name} holds {array.dtype}; convert again.")
+        return array
 
 
-def _is_csr(indptr: NDArray[Any], indices: NDArray[Any], width: int) -> bool:
-    if indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        return False
-    return not len(indices) or bool(indices.min() >= 0 and indices.max() < width)
+def _check_rows(indptr: NDArray[Any], indices: NDArray[Any], rows: int, what: str) -> None:
+    fits = indptr.shape == (rows + 1,) and indices.ndim == 1
+    if not fits or indptr[0] or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        raise FileError(f"{what} are not valid CSR; convert the graph again.")
 
 
-def _read_manifest(folder: Path) -> dict[str, Any]:
+def check_numbers(indices: NDArray[Any], count: int, what: str) -> None:
+    """Refuse numbers beyond 0 ... count - 1, at which a product would read beyond the array."""
+    if indices.size and (indices.min() < 0 or indices.max() >= count):
+        raise FileError(f"{what} hold a number outside 0..{count - 1}; convert the graph again.")
+
+
+def _read_manifest(folder: Path) -> ShardedGraph:
     path = folder / MANIFEST
-    if folder.is_file():
-        raise FileError(
-            f"{folder} is a file, not a directory of shards; create one with `graphtemper scale "
-            "convert`."
-        )
     if not os.path.lexists(path):
-        raise FileError(f"{path} is missing, so {folder} is not a complete sharded graph.")
+        raise FileError(
+            f"{path} is missing, so {folder} is not a complete sharded graph; create one with "
+            "`graphtemper scale convert`."
+        )
     try:
         facts = parse_json(read_bytes(path, _MAX_MANIFEST))
         if facts["schema"] != SCHEMA:
-            raise FileError(f"{path} has the schema {facts['schema']!r}, not {SCHEMA!r}.")
-        facts["shards"] = tuple(_shard(item) for item in facts["shards"])
-        counts = all(isinstance(facts[key], int) and facts[key] >= 0 for key in _NUMBERS)
-        if not counts or facts["features"] not in ("dense", "sparse"):
+            raise FileError(f"{path} has the schema {facts['schema']!r:.40}, not {SCHEMA!r}.")
+        shards = tuple(_shard(item) for item in facts["shards"])
+        nodes, edges, width = (facts[key] for key in ("num_nodes", "num_edges", "num_features"))
+        if not all(type(count) is int and count >= 0 for count in (nodes, edges, width)):
             raise ValueError("counts")
-        facts["name"] = str(facts.get("name", ""))
+        sparse = {"dense": False, "sparse": True}[facts["features"]]
+        name = str(facts.get("name", ""))
     except FileError:
         raise
-    except (
-        OSError,
-        ValueError,
-        OverflowError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, InputError) as error:
         raise FileError(f"{path} is damaged or not the manifest of a sharded graph.") from error
-    ends = [0, *(shard.last for shard in facts["shards"])]
-    starts = [*(shard.first for shard in facts["shards"]), facts["num_nodes"]]
-    if starts != ends or not facts["shards"]:
-        raise FileError(f"{path}: the shards do not cover the nodes 0..{facts['num_nodes'] - 1}.")
-    return dict(facts)
+    ends = [0, *(shard.last for shard in shards)]
+    if [*(shard.first for shard in shards), nodes] != ends or not shards:
+        raise FileError(f"{path}: the shards do not cover the nodes 0..{nodes - 1}.")
+    return ShardedGraph(folder, name, nodes, edges, width, sparse, shards)
 
 
 def _shard(item: Any) -> Shard:
@@ -283,7 +236,7 @@ def _shard(item: Any) -> Shard:
         str(name): (int(facts["bytes"]), int(facts["crc32"]))
         for name, facts in item["files"].items()
     }
-    first, last = int(item["first"]), int(item["last"])
-    if not 0 <= first < last:
+    first, last = item["first"], item["last"]
+    if not (type(first) is type(last) is int and 0 <= first < last):
         raise ValueError("rows")
     return Shard(first, last, files)

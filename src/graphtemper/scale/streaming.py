@@ -1,0 +1,163 @@
+"""Logits in parts: one pass for their sums, a temperature, and one pass to write probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import accumulate
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.files import atomic_write_in_place
+from graphtemper.card.reading import Reading
+from graphtemper.errors import FileError, InputError
+from graphtemper.recalibration.answer import Answer, from_atlas
+from graphtemper.recalibration.job import probabilities_at
+from graphtemper.scale.engine import Engine
+from graphtemper.scale.evidence.logit_sums import LogitSums
+from graphtemper.scale.evidence.sums import total
+from graphtemper.scale.logits.confidence_sketch import REACH, ConfidenceSketch
+from graphtemper.scale.logits.logit_tables import LogitParts, NamedParts
+from graphtemper.scale.storage.parquet import arrow
+from graphtemper.signals.evidence import Probe, check_logit_size
+from graphtemper.temperature.inverse import smallest_contribution
+from graphtemper.temperature.scaling import nearest_defined
+
+# Ranges of log T that overlap a little, as many as finite logits can need.
+_STEP, _MOST_RANGES = 1.9 * REACH, 120
+
+
+def sum_logits(engine: Engine, parts: LogitParts, probe: Probe) -> tuple[LogitSums, list[int]]:
+    """Return the sums of all logits, and the number of rows of each part."""
+    by_part = engine.map(partial(_sums, parts=parts, probe=probe), range(len(parts)))
+    found = [part for part in by_part if part is not None]
+    if not found:
+        raise FileError("there are no rows of logits; every file is empty.")
+    return total(found), [0 if part is None else part.count for part in by_part]
+
+
+def _sums(part: int, *, parts: LogitParts, probe: Probe) -> LogitSums | None:
+    batches, row = [], 0
+    for logits in scaled_batches(parts, part, probe.temperature):
+        check_logit_size(logits, range(row, row + len(logits)))
+        batches.append(LogitSums.of(logits, probe))
+        row += len(logits)
+    return total(batches) if batches else None
+
+
+def scaled_batches(parts: LogitParts, part: int, temperature: float) -> Iterator[FloatArray]:
+    """Yield the logits of a part in batches of at least one row, divided by a temperature."""
+    for _, logits in parts.batches(part):
+        if len(logits):
+            yield logits / temperature
+
+
+def answer_from(engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading) -> Answer:
+    """Return the answer of the atlas about logits in parts, as `recalibrate` gives it."""
+    unit, everywhere = reading.card.probe.temperature, range(len(parts))
+
+    def smallest() -> float:
+        return min(engine.map(partial(_smallest, parts=parts, unit=unit), everywhere))
+
+    def match(accuracy: float) -> tuple[float, str]:
+        solve = partial(_match, engine, parts, unit, sums.sketch, accuracy)
+        return nearest_defined(accuracy, parts.num_classes, sums, smallest=smallest, match=solve)
+
+    return from_atlas(reading, match)
+
+
+def _smallest(part: int, *, parts: LogitParts, unit: float) -> float:
+    found = (smallest_contribution(logits) for logits in scaled_batches(parts, part, unit))
+    return min(found, default=np.inf)
+
+
+def _match(
+    engine: Engine, parts: LogitParts, unit: float, sketch: ConfidenceSketch, accuracy: float
+) -> float:
+    """Return the temperature for an accuracy, relative to the unit, from one range or the next."""
+    centre = 1.0
+    for _ in range(_MOST_RANGES):
+        found = sketch.match(accuracy)
+        if found is not None:
+            return centre * found
+        centre *= exp(_STEP if sketch.mean_confidence(1.0) > accuracy else -_STEP)
+        work = partial(_sketch, parts=parts, temperature=unit * centre)
+        sketches = engine.map(work, range(len(parts)))
+        sketch = total([item for item in sketches if item is not None])
+    raise InputError("the logits differ by too small or too large amounts; rescale the logits.")
+
+
+def mean_confidence(engine: Engine, parts: LogitParts, sums: LogitSums, answer: Answer) -> float:
+    """Return mean confidence at the answer's temperature, without writing anything."""
+    if abs(log(answer.relative)) <= REACH:
+        return sums.sketch.mean_confidence(answer.relative)
+    work = partial(_confidences, parts=parts, temperature=answer.temperature)
+    return float(sum(engine.map(work, range(len(parts)))) / sums.count)
+
+
+def _confidences(part: int, *, parts: LogitParts, temperature: float) -> float:
+    batches = scaled_batches(parts, part, temperature)
+    return sum(float(probabilities_at(logits, 1.0).max(axis=1).sum()) for logits in batches)
+
+
+def _sketch(part: int, *, parts: LogitParts, temperature: float) -> ConfidenceSketch | None:
+    found = [ConfidenceSketch.of(logits) for logits in scaled_batches(parts, part, temperature)]
+    return total(found) if found else None
+
+
+def write_parts(
+    engine: Engine, parts: NamedParts, counts: list[int], temperature: float, folder: Path
+) -> float:
+    """Write the probabilities of every part as one Parquet file; return mean confidence."""
+    starts = [0, *accumulate(counts)]
+    write = partial(_write_part, parts=parts, starts=starts, temperature=temperature, folder=folder)
+    return float(sum(engine.map(write, range(len(parts)))) / sum(counts))
+
+
+def _write_part(
+    part: int, *, parts: NamedParts, starts: list[int], temperature: float, folder: Path
+) -> float:
+    def blocks() -> Iterator[tuple[Any, FloatArray]]:
+        row = starts[part]
+        for names, logits in parts.batches(part):
+            nodes = np.arange(row, row + len(logits)) if names is None else names
+            yield nodes, probabilities_at(logits, temperature)
+            row += len(logits)
+
+    return write_probabilities(folder / parts.file_name(part), blocks())
+
+
+def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatArray]]) -> float:
+    """Write (nodes, probabilities) blocks as one Parquet file; return the sum of confidences.
+
+    At least one block is needed, possibly without rows: a Parquet file has a schema.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "part.parquet"
+    >>> write_probabilities(path, [(np.array([3]), np.array([[0.25, 0.75]]))])
+    0.75
+    >>> arrow("pyarrow.parquet").read_table(path).to_pydict()
+    {'node': [3], 'probability_0': [0.25], 'probability_1': [0.75]}
+    """
+    pyarrow, parquet = arrow(), arrow("pyarrow.parquet")
+    writer, confidence = None, 0.0
+    with atomic_write_in_place(path) as stream:
+        try:
+            for nodes, p in blocks:
+                columns = {f"probability_{k}": column for k, column in enumerate(p.T)}
+                table = pyarrow.table({"node": nodes} | columns)
+                if writer is None:
+                    writer = parquet.ParquetWriter(stream, table.schema, write_page_checksum=True)
+                writer.write_table(table)
+                confidence += float(p.max(axis=1).sum())
+        finally:
+            if writer is not None:
+                writer.close()
+    return confidence
