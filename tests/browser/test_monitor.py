@@ -2,9 +2,7 @@
 
 import pytest
 
-from graphtemper.monitor import Change, Drop, Entry, Labelled, Scored
-from graphtemper.monitor.page import write_page
-from graphtemper.monitor.standing import Moved, Standing
+from graphtemper.monitor import Change, Drop, Entry, Labelled, Scored, Standing, write_page
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("jinja2")
@@ -30,7 +28,6 @@ def address(tmp_path_factory):
         changes=[Change(30, "accuracy", 200.0)],
         drops=[Drop(20, "accuracy<0.95", 0.95, 0.92, begins=True)],
         limits={"source": 0.93, "accuracy<0.95": 0.95},
-        moved=[Moved("source-noise agreement", 2.46, 2.26, 1.65, -1.2)],
         missed=[],
         false_alarms=0.01,
         false_drops=0.05,

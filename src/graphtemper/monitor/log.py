@@ -282,7 +282,10 @@ class Log:
 
 
 def _insert(base: sqlite3.Connection, kind: str, content: dict[str, Any]) -> None:
-    text = json.dumps(content, allow_nan=False)
+    try:
+        text = json.dumps(content, allow_nan=False)
+    except ValueError as error:
+        raise InputError(f"{content['name']} has a value that is not finite.") from error
     base.execute(
         "INSERT INTO log (kind, name, content) VALUES (?, ?, ?)", [kind, content["name"], text]
     )

@@ -108,10 +108,8 @@ def _rows(standing: Standing) -> list[dict[str, Any]]:
         dates = []
     rows = []
     for position, (first, entry) in enumerate(zip(standing.first, standing.answers, strict=True)):
-        row: dict[str, Any] = {
-            "position": position + 1,
-            "x": dates[position] if dates else entry.name,
-        }
+        row: dict[str, Any] = {"position": position + 1}
+        row["x"] = dates[position] if dates else entry.name
         for name in ("name", "when", "num_nodes", "low", "high", "confidence", "verdict"):
             row[name] = getattr(entry, name)
         # An abstention claims no accuracy, and has neither a temperature nor a slope of its own.

@@ -71,6 +71,19 @@ class Snapshot:
         """Return a stamp of its files, which shows cheaply whether they may have changed."""
         return None if self.files is None else stamp(self.files()).text
 
+    def is_older_than(self, name: str, when: str | None) -> bool:
+        """Return whether it comes before another in time; names of files are in order of time.
+
+        Examples
+        --------
+        >>> day2 = Snapshot("day2", None, Graph, files=list)
+        >>> day2.is_older_than("day10", None), day2.is_older_than("day1", None)
+        (True, False)
+        """
+        if self.when and when and self.when != when:
+            return self.when < when
+        return self.files is not None and natural_key(self.name) < natural_key(name)
+
     def checksum(self, content: Graph | LogitParts | None = None) -> str:
         """Return the checksum of what a watch reads: no labels, masks and names of a graph.
 

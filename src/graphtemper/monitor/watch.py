@@ -124,7 +124,7 @@ def _new(
     """Return the snapshots that come after the logged ones; report those that do not agree."""
     logged = {entry.name: entry for entry in log.entries()}
     missed = {item.name for item in log.missed()}
-    newest = list(logged.values())[-1].when if logged else None
+    newest = list(logged.values())[-1] if logged else None
     after = max((k for k, snapshot in enumerate(snapshots) if snapshot.name in logged), default=-1)
     new: list[Snapshot] = []
     for place, snapshot in enumerate(snapshots):
@@ -134,8 +134,7 @@ def _new(
                 if not same and snapshot.checksum() != entry.digest:
                     raise InputError("it is in the log with another content; give it a new name.")
             elif snapshot.name not in missed:
-                older = bool(newest and snapshot.when and snapshot.when < newest)
-                if older or place < after:
+                if place < after or (newest and snapshot.is_older_than(newest.name, newest.when)):
                     raise InputError(
                         "it is older than the newest of the log; a log is filled in order, so "
                         "give it a later name, or begin a new log."
