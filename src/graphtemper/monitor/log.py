@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from graphtemper._core.safe_reading import parse_json
+from graphtemper._core.safe_reading import open_regular, parse_json
 from graphtemper.errors import FileError, InputError
 
 Kind = Literal["graphs", "logits"]
@@ -293,13 +293,15 @@ def _insert(base: sqlite3.Connection, kind: str, content: dict[str, Any]) -> Non
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    if os.path.lexists(path):  # SQLite would wait for a pipe
+        open_regular(path, "the log").close()
     try:
         with closing(sqlite3.connect(path, _WRITE_TIMEOUT, isolation_level=None)) as base:
             yield base
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise FileError(
-            f"the log {path} cannot be used: {error}; check the folder and the disk, or choose "
-            "another file."
+            f"the log {path} cannot be used: {' '.join(str(error).split())}; check the folder and "
+            "the disk, or choose another file."
         ) from error
 
 

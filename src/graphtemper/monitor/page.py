@@ -192,7 +192,7 @@ def _x(rows: list[dict[str, Any]]) -> Spec:
     channel: Spec = {"field": "x", "title": None, "axis": axis}
     if isinstance(rows[0]["x"], int):
         return channel | {"type": "temporal", "scale": {"type": "utc"}}
-    axis |= {"ticks": False, "labelFlush": True}
+    axis |= {"ticks": False, "labelBound": True, "labelSeparation": 8}
     names = [row["x"] for row in rows]
     return channel | {"type": "nominal", "scale": {"type": "point", "domain": names}}
 
