@@ -59,7 +59,7 @@ class Target:
 def read_log(path):
     log = Log(path, "card")
     return (
-        *(log.entries(), log.missed(), log.snapshots(), log.reported()),
+        *(log.entries(), log.missed(), log.reported()),
         *(log.history(), track_record(log), log.learned()),
     )
 
@@ -68,9 +68,9 @@ def write_log(path):
     """Write a log with late labels."""
     log = Log(path, "card")
     log.append(replace(ENTRY, name="a", when="2026-05"), [Missed("b", "damaged")])
-    log.append(replace(ENTRY, name="c"), stamp="s")
+    log.append(replace(ENTRY, name="c", stamp="s"))
     again = replace(ENTRY, name="c", revision=1)
-    log.add_labels(Labelled("a", 1, 10, 0.7, 0.0, 0.1, 0.1), "{}", [again], after="c")
+    log.add_labels(Labelled("a", 1, 10, 0.7, 0.0, 0.1, 0.1), "{}", [again])
 
 
 def read_watched(path):

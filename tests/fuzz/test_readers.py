@@ -9,7 +9,6 @@ many.
 import io
 import json
 import os
-import sqlite3
 import tracemalloc
 import zipfile
 
@@ -24,7 +23,6 @@ from graphtemper._core.checksum import sealed
 from graphtemper._core.files import read_npz
 from graphtemper._core.safe_reading import seal, unseal
 from graphtemper.errors import GraphTemperError
-from graphtemper.monitor import Log
 
 TRIALS = int(os.environ.get("GRAPHTEMPER_FUZZ", "10"))
 
@@ -314,16 +312,3 @@ def test_a_deep_card_does_not_exhaust_the_stack(tmp_path):
     path.write_text("[" * 60_000 + "]" * 60_000)
     with pytest.raises(GraphTemperError):
         SourceCard.load(path)
-
-
-def test_a_log_with_huge_values_is_refused(tmp_path):
-    path = tmp_path / "watch.sqlite"
-    TARGETS["watch.sqlite"].write(path)
-    with sqlite3.connect(path) as base:
-        base.execute(
-            "INSERT INTO snapshots VALUES"
-            " (7, 'b', '0', 5, 9e999, 0, 1, 1, 1, 1, 'trust', '[]', '{}')"
-        )
-    base.close()
-    with pytest.raises(GraphTemperError, match="finite"):
-        Log(path, "card").entries()

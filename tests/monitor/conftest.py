@@ -5,8 +5,7 @@ import pytest
 
 from graphtemper import SourceCard, csbm
 from graphtemper.models import SIGN
-from graphtemper.monitor import Snapshot
-from graphtemper.monitor.standing import Standing
+from graphtemper.monitor import Snapshot, Standing
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +49,6 @@ def standing():
             "changes": [],
             "drops": [],
             "limits": {"source": 0.9},
-            "moved": [],
             "missed": [],
             "false_alarms": 0.01,
             "false_drops": 0.05,

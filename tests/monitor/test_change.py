@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from graphtemper.errors import InputError
-from graphtemper.monitor import Entry, alarms, capital, changes
+from graphtemper.monitor import Entry, alarms
+from graphtemper.monitor.change import capital, changes
 
 
 def test_ranks_make_a_martingale():

@@ -6,9 +6,8 @@ from functools import partial
 import pytest
 
 from graphtemper import Graph
-from graphtemper._core import stamps
 from graphtemper._core.stamps import stamp
-from graphtemper.errors import FileError
+from graphtemper.errors import FileError, InputError
 from graphtemper.monitor import Log, find_snapshots, fingerprint, follow
 
 
@@ -51,7 +50,7 @@ def test_the_stamp_of_several_files_depends_on_each(tmp_path):
 
 
 def test_a_missing_file_is_reported(tmp_path):
-    with pytest.raises(FileError, match="cannot be read: No such file"):
+    with pytest.raises(FileError):
         stamp([tmp_path / "no"])
 
 
@@ -60,7 +59,7 @@ def test_pipes_and_devices_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.npz")
     (tmp_path / "endless.npz").symlink_to("/dev/zero")
     for name in ("pipe.npz", "endless.npz"):
-        with pytest.raises(FileError, match="not a regular file"):
+        with pytest.raises(FileError):
             stamp([tmp_path / name])
 
 
@@ -92,26 +91,17 @@ def watch(watched, day, tmp_path):
     return run
 
 
-def test_unchanged_files_are_not_read_again(watch, tmp_path, reads, monkeypatch):
-    monkeypatch.setattr(stamps, "_RESOLUTION", 0)  # as if the files were older than two seconds
+def test_unchanged_files_are_not_read_again(watch, tmp_path, reads):
     watch()
     assert reads == ["day1.npz", "day2.npz"]
     assert watch() == []
     assert len(reads) == 2
-    os.utime(tmp_path / "days" / "day1.npz")  # touched: read once more, then recognised again
-    watch()
+    os.utime(tmp_path / "days" / "day1.npz")  # touched: its content is compared
     watch()
     assert reads[2:] == ["day1.npz"]
 
 
-def test_files_that_are_too_young_are_read_again(watch, reads):
-    watch()
-    watch()
-    assert len(reads) == 4
-
-
-def test_a_changed_file_is_refused_whatever_its_times_say(watch, day, tmp_path, monkeypatch):
-    monkeypatch.setattr(stamps, "_RESOLUTION", 0)
+def test_a_changed_file_is_refused_whatever_its_times_say(watch, day, tmp_path):
     watch()
     path = tmp_path / "days" / "day1.npz"
     status = path.stat()
@@ -119,7 +109,7 @@ def test_a_changed_file_is_refused_whatever_its_times_say(watch, day, tmp_path, 
     path.write_bytes(path.read_bytes().ljust(status.st_size, b"\0")[: status.st_size])
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
-    with pytest.raises(ValueError, match=r"day1\.npz"):
+    with pytest.raises(InputError):
         watch()
 
 
@@ -138,5 +128,5 @@ def test_features_are_content(watch, day, tmp_path):
     watch()
     graph = day(1)
     graph.replace(features=graph.features + 1).save(tmp_path / "days" / "day1.npz")
-    with pytest.raises(ValueError, match=r"day1\.npz is in the log with another content"):
+    with pytest.raises(InputError):
         watch()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper.monitor import Entry, Labelled, Scored
-from graphtemper.monitor.track_record import covers, summary, too_narrow
+from graphtemper.monitor.track_record import summary, too_narrow
 
 ENTRY = Entry("d", "0", 1000, 0.8, 0.75, 0.85, 0.9, 1.5, 0.7, "trust", (), {})
 
@@ -28,7 +28,7 @@ def test_coverage_does_not_depend_on_the_number_of_labels(count):
         spread = np.sqrt(share * (1 - share) / count * (size - count) / (size - 1))
         half = 1.645 * deviation
         entry = replace(ENTRY, low=0.8 - half, high=0.8 + half)
-        held.append(covers(entry, labelled(share, float(spread), count)))
+        held.append(Scored(labelled(share, float(spread), count), entry, entry).covered)
     assert np.mean(held) == pytest.approx(0.9, abs=0.03)
 
 

@@ -34,7 +34,7 @@ CORE = ROOT / "tests" / "core.args"
 UNMIRRORED = {
     "card/test_membership.py": "one attack on every part of a card",
     "cli/test_hostile.py": "hostile names and outputs that are inputs, at any command",
-    "monitor/test_soak.py": "a long watch with hostile snapshots",
+    "monitor/test_logits.py": "snapshots of logits, through every module",
     "monitor/test_stamps.py": "stamps are in _core; a watch is what they are tested with",
     "scale/test_disk.py": "a full disk, at any stage",
     "scale/test_limits.py": "a memory limit set by the operating system",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App, Parameter
 
@@ -20,13 +20,9 @@ from graphtemper.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from graphtemper import SourceCard
-    from graphtemper.graph.graph import Graph
-    from graphtemper.monitor import Change, Drop, Entry, Gate, Log, LogitSnapshot, Missed, Snapshot
-    from graphtemper.monitor.log import Kind
-    from graphtemper.monitor.watch import OnMissed, Progress
+    from graphtemper.models.predictor import Predictor
+    from graphtemper.monitor import Gate, Log, Missed, Snapshot
     from graphtemper.recalibration.labelling import LabelPlan
-
-    Watch = Callable[[Log, Progress, OnMissed], Iterator[Entry]]
 
 CLOSED = 3
 """Exit code if a gate is closed; it differs from that of bad input, which is 2."""
@@ -44,65 +40,46 @@ monitor = App(
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Outputs:
-    """What a run writes, and when it fails."""
+    """What a run writes, and when it fails.
 
-    log: Annotated[Path, Parameter(help="Append-only SQLite file; created with its first row.")] = (
-        Path("monitor.sqlite")
-    )
-    page: Annotated[
-        Path | None,
-        Parameter(
-            help="An .html page with the time series, redrawn by every run; needs the extra "
-            "[report]."
-        ),
-    ] = None
-    prometheus: Annotated[
-        Path | None, Parameter(help="A text file with the newest numbers for Prometheus.")
-    ] = None
-    name: Annotated[
-        str | None,
-        Parameter(
-            help="The label `watch` of the Prometheus metrics, which distinguishes several models. "
-            "Default: the name of the log."
-        ),
-    ] = None
-    fail_on: Annotated[
-        Repeated | None,
-        Parameter(
-            help="A gate: abstain, caution, drop, change, or a comparison such as "
-            '"accuracy<0.8" of accuracy, low, high, temperature, slope or confidence by <, <=, > '
-            "or >=; may be repeated."
-        ),
-    ] = None
-    windows: Annotated[
-        int | None,
-        Parameter(
-            help="Cut one graph whose nodes have times into this number of spans, each of them a "
-            "snapshot. The graph grows from span to span, which alone can raise a change."
-        ),
-    ] = None
-    false_drops: Annotated[
-        float,
-        Parameter(
-            help="Upper bound on the probability that the log ever reports a drop below the "
-            "source's accuracy or a gate where there is none. Snapshots may depend on each other."
-        ),
-    ] = 0.05
-    false_alarms: Annotated[
-        float,
-        Parameter(
-            help="Upper bound on the probability that an unchanging series ever raises a change. "
-            "It holds if snapshots are exchangeable while nothing changes; if each resembles the "
-            "one before, changes are more frequent: see --alarm-every."
-        ),
-    ] = 0.01
-    alarm_every: Annotated[
-        int,
-        Parameter(
-            help="Test every N-th snapshot for changes, with N large enough that tested snapshots "
-            "have little in common."
-        ),
-    ] = 1
+    Parameters
+    ----------
+    log
+        Append-only SQLite file; created with its first row.
+    page
+        An .html page with the time series, redrawn by every run; needs the extra [report].
+    prometheus
+        A text file with the newest numbers for Prometheus.
+    name
+        The label `watch` of the Prometheus metrics, which distinguishes several models. Default:
+        the name of the log.
+    fail_on
+        A gate: abstain, caution, drop, change, or a comparison such as "accuracy<0.8" of accuracy,
+        low, high, temperature, slope or confidence by <, <=, > or >=; may be repeated.
+    windows
+        Cut one graph whose nodes have times into this number of spans, each of them a snapshot.
+        The graph grows from span to span, which alone can raise a change.
+    false_drops
+        Upper bound on the probability that the log ever reports a drop below the source's accuracy
+        or a gate where there is none. Snapshots may depend on each other.
+    false_alarms
+        Upper bound on the probability that an unchanging series ever raises a change. It holds if
+        snapshots are exchangeable while nothing changes; if each resembles the one before, changes
+        are more frequent: see --alarm-every.
+    alarm_every
+        Test every N-th snapshot for changes, with N large enough that tested snapshots have little
+        in common.
+    """
+
+    log: Path = Path("monitor.sqlite")
+    page: Path | None = None
+    prometheus: Path | None = None
+    name: str | None = None
+    fail_on: Repeated | None = None
+    windows: int | None = None
+    false_drops: float = 0.05
+    false_alarms: float = 0.01
+    alarm_every: int = 1
     seed: PassSeed = 0
     as_json: Json = False
 
@@ -160,20 +137,28 @@ def follow_snapshots(
         names; with --windows one graph. Without --predict, logits: Parquet, .npy, .npz with the key
         `logits`, folders of Parquet shards (each one snapshot), or folders of those.
     """
-    from graphtemper import SourceCard
-    from graphtemper.monitor import Log, fingerprint
+    from graphtemper.monitor import follow
 
     gates = outputs.check(card, (predict, *snapshots))
-    source = SourceCard.load(card)
-    watch, spans = _watch(source, predict, snapshots, outputs.windows)
-    kind: Kind = "logits" if predict is None else "graphs"
-    book = Log(outputs.log, fingerprint(source), kind=kind, seed=outputs.seed)
-    if spans is not None:
-        _check_spans(spans, book.entries())
-    added, missed = _follow(watch, book, outputs.log, outputs.as_json)
+    source, model, found, book = _opened(card, predict, snapshots, outputs)
+    if outputs.windows is not None and {entry.name for entry in book.entries()} - {
+        snapshot.name for snapshot in found
+    }:
+        raise InputError("the log holds other spans than this graph's; begin a new log for these.")
+    missed: list[Missed] = []
+    run = monitor_output.Run([], missed)
+    try:
+        with progress(outputs.as_json) as show:
+            new = follow(model, found, source, book, partial(show, "snapshots"), missed.append)
+            run.added.extend(new)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; {len(run.added)} snapshots were added to {outputs.log}: run the same "
+            "command again to resume."
+        ) from None
     if missed and not book.entries():
         raise FileError(f"no snapshot could be measured; {missed[0].name}: {missed[0].reason}")
-    _finish(book, source, gates, outputs, monitor_output.Run(added, missed))
+    _finish(book, source, gates, outputs, run)
 
 
 @monitor.command(name="labels")
@@ -206,44 +191,47 @@ def add_late_labels(
     out
         Also write the card that has learned to this file.
     """
-    from graphtemper import SourceCard
-    from graphtemper.monitor import Log, add_labels, find_logits, find_snapshots, fingerprint
-    from graphtemper.monitor.drop import drops, limits_of
+    from graphtemper.monitor import add_labels, drops, limits_of
     from graphtemper.recalibration.label_files import read_label_file
 
     gates = outputs.check(card, (predict, labels, *snapshots), out)
-    source = SourceCard.load(card)
-    kind: Kind = "logits" if predict is None else "graphs"
-    book = Log(outputs.log, fingerprint(source), kind=kind, seed=outputs.seed)
+    source, model, found, book = _opened(card, predict, snapshots, outputs)
     given: dict[int, int] | None = None
     plan: LabelPlan | None = None
-    found: Sequence[Snapshot] | Sequence[LogitSnapshot]
-    if outputs.windows is not None:
-        found = _spans(snapshots, outputs.windows, predict, labels, source.num_classes)
-    elif predict is None:
-        found = find_logits(snapshots, source.num_classes)
-    else:
-        found = find_snapshots(snapshots)
-    if labels is not None and outputs.windows is None:
+    if labels is not None:
+        if outputs.windows is not None:
+            raise InputError("with --windows, the labels are those in the graph; leave --labels.")
         # Whether the snapshot has these nodes is checked with its content.
         given, plan = read_label_file(labels, 10**18, source.num_classes)
-    predictor = None if predict is None else _resolve(predict, source)
     limits = limits_of(source.reference.accuracy, gates)
-    known = drops(book.history(), limits, outputs.false_drops, book.labelled())
+    before = drops(book.history(), limits, outputs.false_drops, book.labelled())
     with progress(outputs.as_json) as show:
-        late = add_labels(
-            predictor,
-            found,
-            source,
-            book,
-            of,
-            given,
-            plan=plan,
-            progress=partial(show, "answered again"),
-        )
+        again = partial(show, "answered again")
+        late = add_labels(model, found, source, book, of, given, plan=plan, progress=again)
     if out is not None:
         late.card.save(out)
+    known = {drop[:2] for drop in before}
     _finish(book, source, gates, outputs, monitor_output.Run([], [], late), known)
+
+
+def _opened(
+    card: Path, predict: str | None, names: Sequence[str], outputs: Outputs
+) -> tuple[SourceCard, Predictor | None, list[Snapshot], Log]:
+    """Return the card, the model, the snapshots and the log of a run."""
+    from graphtemper import SourceCard
+    from graphtemper.cli.arguments import load_graph, resolve
+    from graphtemper.monitor import Log, find_logits, find_snapshots, fingerprint, windows
+
+    source = SourceCard.load(card)
+    if outputs.windows is not None:
+        if predict is None or len(names) != 1:
+            raise InputError("--windows cuts one graph and needs its model; give --predict.")
+        found = list(windows(load_graph(names[0]), outputs.windows))
+    else:
+        found = find_snapshots(names) if predict else find_logits(names, source.num_classes)
+    kind: Literal["graphs", "logits"] = "graphs" if predict else "logits"
+    log = Log(outputs.log, fingerprint(source), kind=kind, seed=outputs.seed)
+    return source, resolve(predict) if predict else None, found, log
 
 
 def _finish(
@@ -252,13 +240,14 @@ def _finish(
     gates: list[Gate],
     outputs: Outputs,
     run: monitor_output.Run,
-    known: Sequence[Drop] | None = None,
+    known: Collection[tuple[int, str]] | None = None,
 ) -> None:
     """Write page and metrics, print, mark alarms as reported, and exit with the code of the run.
 
-    ``known`` are the drops before late labels were added.
+    ``known`` are positions and limits of the drops before late labels were added.
     """
-    from graphtemper.monitor.standing import read_log
+    from graphtemper._core.files import atomic_write
+    from graphtemper.monitor import exposition, read_log, write_page
 
     standing = read_log(
         book,
@@ -270,15 +259,21 @@ def _finish(
         # The log holds missed snapshots that a later one has followed; this run knows the others.
         missed=run.missed,
     )
-    answers = standing.answers
-    found = [] if known is None else _new(standing.drops, known)
-    closed = _closed(gates, answers, standing.changes, standing.drops, book.reported(), found)
+    newest = len(standing.answers) - 1
+    # Several snapshots may be new since the gate was last evaluated; an alarm at any counts.
+    first_new = min(book.reported(), newest)
+    changed = any(change.position >= first_new for change in standing.changes)
+    dropped = any(
+        drop.position >= first_new or (known is not None and drop[:2] not in known)
+        for drop in standing.drops
+    )
+    closed = [gate.text for gate in gates if gate.closes(standing.newest, changed, dropped)]
     if outputs.page is not None:
-        from graphtemper.monitor.page import write_page
-
         write_page(outputs.page, standing)
     if outputs.prometheus is not None:
-        monitor_output.write_metrics(outputs.prometheus, standing, run, outputs.label, clock())
+        metrics = exposition(standing, clock(), len(run.missed), outputs.label)
+        with atomic_write(outputs.prometheus) as stream:
+            stream.write(metrics.encode())
     code = CLOSED if closed else UNREAD if run.missed else 0
     try:
         if outputs.as_json:
@@ -292,105 +287,6 @@ def _finish(
         discard_output()
         sys.exit(code)
     if any(gate.field in ("change", "drop") for gate in gates):
-        book.report(len(answers))  # mark alarms as reported only after they were printed
+        book.report(newest + 1)  # mark alarms as reported only after they were printed
     if code:
         sys.exit(code)
-
-
-def _follow(watch: Watch, book: Log, path: Path, quiet: bool) -> tuple[list[Entry], list[Missed]]:
-    """Measure new snapshots into the log; return their entries, and those that failed."""
-    added: list[Entry] = []
-    missed: list[Missed] = []
-    try:
-        with progress(quiet) as show:
-            added.extend(watch(book, partial(show, "snapshots"), missed.append))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; {len(added)} snapshots were added to {path}: run the same command again "
-            "to resume."
-        ) from None
-    return added, missed
-
-
-def _watch(
-    card: SourceCard, predict: str | None, names: tuple[str, ...], count: int | None
-) -> tuple[Watch, list[Snapshot] | None]:
-    """Return a function that follows the snapshots, and the spans that a graph was cut into."""
-    from graphtemper.monitor import find_logits, find_snapshots, follow, follow_logits
-
-    if count is not None:
-        spans = _spans(names, count, predict)
-        return partial(follow, _resolve(str(predict), card), spans, card), spans
-    if predict is None:
-        logits = find_logits(names, card.num_classes)
-        return partial(follow_logits, logits, card, isolate=True), None
-    predictor = _resolve(predict, card)
-    return partial(follow, predictor, find_snapshots(names), card), None
-
-
-def _resolve(predict: str, card: SourceCard) -> Callable[[Graph], object]:
-    from graphtemper.cli.arguments import resolve
-    from graphtemper.monitor import check_model
-
-    predictor = resolve(predict)
-    check_model(predictor, card)
-    return predictor
-
-
-def _spans(
-    names: tuple[str, ...],
-    count: int,
-    predict: str | None,
-    labels: Path | None = None,
-    num_classes: int = 0,
-) -> list[Snapshot]:
-    """Cut one graph into spans; labels of the whole graph are given to all of them."""
-    from graphtemper.graph.graph import Graph
-    from graphtemper.monitor import windows
-
-    if predict is None:
-        raise InputError("--windows cuts a graph and needs the model; give it with --predict.")
-    if len(names) != 1:
-        raise InputError(f"--windows takes one graph with times, not {len(names)}.")
-    graph = Graph.load(names[0])
-    if labels is not None:
-        import numpy as np
-
-        from graphtemper.recalibration.label_files import read_label_file
-
-        given, _ = read_label_file(labels, graph.num_nodes, num_classes)
-        whole = np.full(graph.num_nodes, -1, dtype=np.int64)
-        whole[list(given)] = list(given.values())
-        graph = graph.replace(labels=whole)
-    return list(windows(graph, count))
-
-
-def _check_spans(spans: list[Snapshot], entries: Sequence[Entry]) -> None:
-    names = {span.name for span in spans}
-    other = next((entry.name for entry in entries if entry.name not in names), None)
-    if other is not None:
-        raise InputError(
-            f"the log holds the span {other}, which is not a span of this graph; start a new log "
-            "for other spans."
-        )
-
-
-def _new(drops: Sequence[Drop], known: Sequence[Drop]) -> list[Drop]:
-    """Return the drops at snapshots that were not below the same limit before."""
-    before = {(drop.position, drop.below) for drop in known}
-    return [drop for drop in drops if (drop.position, drop.below) not in before]
-
-
-def _closed(
-    gates: list[Gate],
-    entries: Sequence[Entry],
-    changes: Sequence[Change],
-    drops: Sequence[Drop],
-    reported: int,
-    found: Sequence[Drop] = (),
-) -> list[str]:
-    # Several snapshots may be new since the gate was last evaluated; an alarm at any counts.
-    first_new = min(reported, len(entries) - 1)
-    changed = bool(changes) and changes[-1].position >= first_new
-    dropped = bool(found) or (bool(drops) and drops[-1].position >= first_new)
-    return [gate.text for gate in gates if gate.closes(entries[-1], changed, dropped)]

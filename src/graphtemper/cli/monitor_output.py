@@ -1,8 +1,9 @@
-"""What `graphtemper monitor` prints, and its metrics."""
+"""What `graphtemper monitor` prints."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,48 +17,26 @@ from graphtemper.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from graphtemper.monitor import Entry, LateLabels, Missed
-    from graphtemper.monitor.standing import Standing
+    from graphtemper.monitor import Entry, LateLabels, Missed, Standing
 
 
 class Run(NamedTuple):
     """What a run added to the log, what it could not measure, and the labels that it took."""
 
-    added: Sequence[Entry]
+    added: list[Entry]
     missed: Sequence[Missed]
     late: LateLabels | None = None
 
 
-def write_metrics(path: Path, standing: Standing, run: Run, label: str, now: float) -> None:
-    """Write the newest numbers for Prometheus."""
-    from graphtemper._core.files import atomic_write
-    from graphtemper.monitor import exposition
-
-    text = exposition(standing, now, len(run.missed), label)
-    with atomic_write(path) as stream:
-        stream.write(text.encode())
-
-
 def print_facts(standing: Standing, run: Run, closed: Sequence[str], kind: str) -> None:
     """Print JSON; its fields are described in docs/howto/monitoring.md."""
-    answers = standing.answers
-    changes = [
-        {"kind": "change", "snapshot": answers[change.position].name, **change._asdict()}
-        for change in standing.changes
-    ]
-    drops = [
-        {"kind": "drop", "snapshot": answers[drop.position].name, **drop._asdict()}
-        for drop in standing.drops
-        if drop.begins
-    ]
     facts: dict[str, Any] = {
-        "snapshots": len(answers),
+        "snapshots": len(standing.answers),
         "source_accuracy": standing.source,
         "added": [entry.name for entry in run.added],
         "missed": [missed._asdict() for missed in run.missed],
-        "newest": standing.newest.to_dict(),
-        "alarms": sorted([*changes, *drops], key=lambda alarm: alarm["position"]),
-        "moved": [moved._asdict() for moved in standing.moved],
+        "newest": asdict(standing.newest),
+        "alarms": _alarms(standing),
         "track_record": [scored.to_dict() for scored in standing.record],
         "closed": list(closed),
         "false_drops": standing.false_drops,
@@ -67,7 +46,7 @@ def print_facts(standing: Standing, run: Run, closed: Sequence[str], kind: str) 
     }
     if run.late is not None:
         facts["labels"] = run.late.scored.to_dict() | {
-            "answered_again": [entry.to_dict() for entry in run.late.answered],
+            "answered_again": [asdict(entry) for entry in run.late.answered],
             "unanswered": [missed._asdict() for missed in run.late.unanswered],
         }
     print_json(facts)
@@ -82,6 +61,12 @@ def print_outcome(
     if run.late is not None:
         _print_late(run.late)
     newest, record = standing.newest, standing.record
+    alarms = [
+        (f"drop below {one['below']}" if one["kind"] == "drop" else "change")
+        + f" at {one['snapshot']}"
+        + ", found later" * one.get("late", False)
+        for one in _alarms(standing)
+    ]
     note = "" if newest.settled else ", a best guess that should not be relied on"
     print_sentence(f"Newest verdict: {newest.verdict}", STYLES[newest.verdict])
     print_sentence(standing.headline())
@@ -91,7 +76,7 @@ def print_outcome(
             "New": _counts(run.added),
             "Accuracy": f"{newest.accuracy_in_words}; {standing.source:.1%} at the source",
             "Temperature": f"{newest.temperature:.3g}{note}",
-            "Alarms": "; ".join(_alarms(standing)) or "none",
+            "Alarms": "; ".join(alarms) or "none",
             "Record": f"{sum(item.covered for item in record)} of {len(record)} intervals held"
             if record
             else "no labels yet",
@@ -107,20 +92,13 @@ def print_outcome(
             print_line(f"Written: {path}")
 
 
-def _alarms(standing: Standing) -> list[str]:
-    names = [entry.name for entry in standing.answers]
-    found = [
-        (change.position, f"change at {names[change.position]}") for change in standing.changes
-    ]
-    found += [
-        (
-            drop.position,
-            f"drop below {drop.below} at {names[drop.position]}" + ", found later" * drop.late,
-        )
-        for drop in standing.drops
-        if drop.begins
-    ]
-    return [text for _, text in sorted(found)]
+def _alarms(standing: Standing) -> list[dict[str, Any]]:
+    """Return changes and the beginnings of drops, oldest first."""
+    found = [{"kind": "change", **change._asdict()} for change in standing.changes]
+    found += [{"kind": "drop", **drop._asdict()} for drop in standing.drops if drop.begins]
+    for alarm in found:
+        alarm["snapshot"] = standing.answers[alarm["position"]].name
+    return sorted(found, key=lambda alarm: alarm["position"])
 
 
 def _print_late(late: LateLabels) -> None:
@@ -143,7 +121,7 @@ def _print_late(late: LateLabels) -> None:
 
 
 def _counts(added: Sequence[Entry]) -> str:
-    from graphtemper.monitor.entry import VERDICTS
+    from graphtemper.monitor.log import VERDICTS
 
     counts = {word: sum(entry.verdict == word for entry in added) for word in VERDICTS}
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "none"

@@ -36,9 +36,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphtemper._core.checks import check_number
+from graphtemper._core.checks import check_integer, check_number
+from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
+from graphtemper.monitor.log import Entry
 
 # Stakes of the accounts; |stake| = 2 could lose everything at once.
 STAKES = (-1.8, -0.9, 0.0, 0.9, 1.8)
@@ -162,6 +164,50 @@ def changes(
         alarms.append(Change(start + step, loudest, float(evidence[step])))
         start += step + 1
     return alarms
+
+
+def alarms(
+    entries: Sequence[Entry], false_alarms: float = 0.01, seed: int = 0, every: int = 1
+) -> list[Change]:
+    """Return where the estimated accuracy or a signal has changed; see `changes`.
+
+    Estimates of a card that has learned from late labels are compared only with each other.
+
+    The signals of the first snapshot are tested to the end, so that the number of series, which
+    share the stated rate, never changes. A snapshot that lacks one of them leaves its series as it
+    was.
+
+    Parameters
+    ----------
+    entries
+        The first answers of the log (`Log.entries`), oldest first. Answers that were given again
+        would change the series after it was tested, and with it past alarms and the stated rate.
+    false_alarms, seed
+        See `changes`. The rate holds if snapshots are exchangeable while nothing changes.
+    every
+        Test only every n-th snapshot, from the first on, if each resembles the previous one.
+        Positions still refer to the log.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> entry = Entry("d", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", (), {})
+    >>> falling = [replace(entry, accuracy=0.9 - 0.001 * day) for day in range(200)]
+    >>> [change.position % 5 for change in alarms(falling, every=5)][:2]
+    [0, 0]
+    """
+    check_integer(every, "every", 1)
+    if not entries:
+        return []
+    tested = entries[::every]
+    names = sorted(entries[0].signals.keys() - {"accuracy"})
+    series: dict[str, list[float | None]] = {
+        "accuracy": [log_odds(entry.accuracy) for entry in tested]
+    }
+    series |= {name: [entry.signals.get(name) for entry in tested] for name in names}
+    revisions = {"accuracy": [entry.revision for entry in tested]}
+    tested_changes = changes(series, false_alarms, seed, revisions)
+    return [change._replace(position=change.position * every) for change in tested_changes]
 
 
 def check_rate(value: float, name: str) -> float:

@@ -37,8 +37,8 @@ from typing import NamedTuple
 from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.monitor.change import check_rate
-from graphtemper.monitor.entry import Entry, Labelled
 from graphtemper.monitor.gates import Gate
+from graphtemper.monitor.log import Entry, Labelled
 
 SOURCE = "source"
 """Name of the limit that is the accuracy at the source."""

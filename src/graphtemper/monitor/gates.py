@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from graphtemper.errors import InputError
-from graphtemper.monitor.entry import Entry
+from graphtemper.monitor.log import Entry
 
 _NUMBERS = ("accuracy", "low", "high", "temperature", "slope", "confidence")
 _UNSETTLED = ("temperature", "slope")
 _SIGNS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_COMPARISON = re.compile(r"\s*([a-z]+)\s*([<>]=?)\s*([-+.\deE]+)\s*")
+_COMPARISON = re.compile(
+    rf"({'|'.join(_NUMBERS)})\s*([<>]=?)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+)
 # A gate on a verdict also closes on worse ones.
 _VERDICTS = {"caution": ("caution", "abstain"), "abstain": ("abstain",)}
 
@@ -50,18 +51,14 @@ confidence by <, <=, > or >= with a plain number (0.8, not 80%).
         word = text.strip()
         if word in ("drop", "change", *_VERDICTS):
             return cls(word, word)
-        match = _COMPARISON.fullmatch(text)
-        try:
-            limit = float(match.group(3)) if match else math.nan
-        except ValueError:
-            limit = math.nan
-        if match is None or match.group(1) not in _NUMBERS or not math.isfinite(limit):
+        match = _COMPARISON.fullmatch(word)
+        if match is None or not math.isfinite(float(match[3])):
             raise InputError(
                 f"cannot read the gate {text!r}; write abstain, caution, drop, change, or a "
-                f'comparison such as "accuracy<0.8" of {_either(_NUMBERS)} by {_either(_SIGNS)} '
-                "with a plain number (0.8, not 80%)."
+                'comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope or '
+                "confidence by <, <=, > or >= with a plain number (0.8, not 80%)."
             )
-        return cls(word, match.group(1), match.group(2), limit)
+        return cls(word, match[1], match[2], float(match[3]))
 
     def closes(self, entry: Entry, changed: bool, dropped: bool = False) -> bool:
         """Return whether the snapshot fails; whether it raised alarms is given."""
@@ -73,8 +70,3 @@ confidence by <, <=, > or >= with a plain number (0.8, not 80%).
             return False
         value: float = getattr(entry, self.field)
         return bool(_SIGNS[self.sign](value, self.limit))
-
-
-def _either(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} or {last}"

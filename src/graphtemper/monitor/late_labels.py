@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +17,19 @@ from graphtemper.card.natural import FEWEST_NODES
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph, select_nodes
 from graphtemper.models.predictor import Predictor, predict
-from graphtemper.monitor.entry import Entry, Labelled, Missed
-from graphtemper.monitor.log import Kind, Log
-from graphtemper.monitor.logit_snapshots import HashedParts, LogitSnapshot
-from graphtemper.monitor.readers import GraphReader
+from graphtemper.monitor.log import Entry, Labelled, Log, Missed
 from graphtemper.monitor.snapshots import Snapshot
 from graphtemper.monitor.track_record import Scored, track_record
-from graphtemper.monitor.watch import check_arguments, check_model, current_card, reason_of
+from graphtemper.monitor.watch import (
+    Progress,
+    check_arguments,
+    current_card,
+    measure,
+    reason_of,
+)
 from graphtemper.recalibration.few_labels import Labels, effective_count
 from graphtemper.recalibration.labelling import LabelPlan, read_labels
 
-Progress = Callable[[int, int], None]
 # Weights of labels may differ by this factor, as those of `suggest_labels` do by rounding.
 _EVEN_WEIGHTS = 2.0
 
@@ -54,18 +56,9 @@ class LateLabels:
     unanswered: Sequence[Missed]
 
 
-class _Content(NamedTuple):
-    """Logits and classes of the labelled nodes, and the graph with its labels if there is one."""
-
-    logits: FloatArray
-    labels: Labels
-    graph: Graph | None
-    nodes: NDArray[np.int64]
-
-
 def add_labels(
     predictor: Predictor | None,
-    snapshots: Iterable[Snapshot] | Iterable[LogitSnapshot],
+    snapshots: Iterable[Snapshot],
     card: SourceCard,
     log: Log,
     name: str,
@@ -118,125 +111,74 @@ def add_labels(
     >>> late.scored.labelled.num_labels, [entry.name for entry in late.answered]
     (300, ['day 2', 'day 3'])
     """
-    kind: Kind = "logits" if predictor is None else "graphs"
-    check_arguments(card, log, kind, "add_labels(predictor, snapshots, card, log, name, labels)")
+    check_arguments(predictor, card, log, "add_labels(predictor, snapshots, card, log, name)")
     entries = {entry.name: entry for entry in log.entries()}
-    by_name: dict[str, Any] = {snapshot.name: snapshot for snapshot in snapshots}
-    entry = _find(name, entries, by_name, log)
-    known = {row.name: row for row in log.labelled()}
-    learned, revision = current_card(card, log)
-    if predictor is not None:
-        check_model(predictor, card)
-        content = _of_graph(predictor, by_name[name], entry, learned, labels, plan)
-    else:
-        content = _of_logits(by_name[name], entry, learned, labels, plan)
-    scored = _score(content, entry, learned, revision + (predictor is not None))
-    _refuse_repeated(scored, known.get(name), log)
-    last = next(reversed(entries))
-    if predictor is None:
-        log.add_labels(scored, None, [], after=last)
-        return LateLabels(_scored(log, name), card, [], [])
-    assert content.graph is not None
-    wiser = learned.learn(predictor, content.graph, content.nodes, name=name[:200], when=entry.when)
-    reader = GraphReader(predictor, wiser, log.seed, scored.revision)
-    place = list(entries).index(name)
-    later = [other for other in list(entries)[place + 1 :] if other not in known]
-    answered: list[Entry] = []
-    unanswered: list[Missed] = []
-    for number, other in enumerate(later, start=1):
-        try:
-            if other not in by_name:
-                raise FileError("it is not among the given snapshots.")
-            answer = reader.measure(by_name[other])
-            _check_digest(answer.digest, entries[other])
-            answered.append(replace(answer, when=entries[other].when))
-        except Exception as error:  # a file of long ago may be damaged or gone
-            unanswered.append(Missed(other, reason_of(error)))
-        if progress is not None:
-            progress(number, len(later))
-    log.add_labels(scored, wiser.to_json(), answered, after=last)
-    return LateLabels(_scored(log, name), wiser, answered, unanswered)
-
-
-def _find(
-    name: str, entries: Mapping[str, Entry], snapshots: Mapping[str, object], log: Log
-) -> Entry:
-    if name not in entries:
+    by_name = {snapshot.name: snapshot for snapshot in snapshots}
+    known = {row.name for row in log.labelled()}
+    if name not in entries or name not in by_name:
         newest = f"; its newest is {list(entries)[-1]}" if entries else ""
         raise InputError(
-            f"the log {log.path} has no snapshot {name!r}{newest}. Labels belong to a snapshot "
-            "that was measured."
+            f"labels belong to a snapshot that was measured and whose file is given: {name!r} is "
+            f"not one of the log {log.path}{newest}, or it was not given."
         )
-    if name not in snapshots:
-        raise InputError(
-            f"the snapshot {name} is in the log but was not given; name its file or folder, so "
-            "that the labels can be compared with the model's predictions."
-        )
-    return entries[name]
-
-
-def _of_graph(
-    predictor: Predictor,
-    snapshot: Snapshot,
-    entry: Entry,
-    card: SourceCard,
-    labels: Mapping[int, int] | None,
-    plan: LabelPlan | None,
-) -> _Content:
-    graph = snapshot.load()
-    digest = snapshot.digest_of(graph) if snapshot.digest is None else snapshot.digest
-    _check_digest(digest, entry)
-    evaluated = select_nodes(snapshot.nodes, graph.num_nodes)
-    stored = graph.labels
+    if name in known:
+        raise InputError(f"the log {log.path} has labels of {name}; a snapshot is labelled once.")
+    learned, revision = current_card(card, log)
+    entry, content = entries[name], by_name[name].load()
+    _check_digest(by_name[name].checksum(content), entry)
+    graph = content if isinstance(content, Graph) else None
+    if predictor is None or graph is None:
+        found, logits, num_nodes = _chosen_logits(content, labels or {}, card.num_classes)
+    else:
+        found, num_nodes = select_nodes(by_name[name].nodes, graph.num_nodes), graph.num_nodes
+        logits = predict(predictor, graph.replace(labels=None))[found]
+        if labels is None and graph.labels is not None:
+            labels = {int(k): int(graph.labels[k]) for k in found if graph.labels[k] >= 0}
     if labels is None:
-        if stored is None:
-            raise InputError(
-                f"the snapshot {entry.name} holds no labels; give them as a table of node,class."
-            )
-        labels = {int(node): int(stored[node]) for node in evaluated if stored[node] >= 0}
-    read = read_labels(labels, plan, evaluated, graph.num_nodes, card.num_classes)
-    nodes = np.asarray(evaluated[read.rows], dtype=np.int64)
-    if stored is not None:
-        other = np.flatnonzero((stored[nodes] >= 0) & (stored[nodes] != read.classes))
-        if other.size:
-            node = int(nodes[other[0]])
-            raise InputError(
-                f"the labels contradict those in the snapshot {entry.name}: node {node} has the "
-                f"class {read.classes[other[0]]} but the snapshot says {stored[node]}; correct one."
-            )
-    whole = np.full(graph.num_nodes, -1, dtype=np.int64)
-    whole[nodes] = read.classes
-    logits = predict(predictor, graph.replace(labels=None))[nodes]
-    return _Content(logits, read, graph.replace(labels=whole), nodes)
+        raise InputError(f"{name} holds no labels; give them as a table of node,class.")
+    read = read_labels(labels, plan, found, num_nodes, card.num_classes)
+    learns = predictor is not None
+    scored = _score(logits[read.rows], read, entry, card.temperature, revision + learns)
+    answered: list[Entry] = []
+    unanswered: list[Missed] = []
+    if predictor is not None and graph is not None:
+        whole, nodes = np.full(num_nodes, -1, dtype=np.int64), found[read.rows]
+        whole[nodes] = read.classes
+        environment = graph.replace(labels=whole)
+        learned = learned.learn(predictor, environment, nodes, name=name[:200], when=entry.when)
+        names = list(entries)
+        later = [other for other in names[names.index(name) + 1 :] if other not in known]
+        for number, other in enumerate(later, start=1):
+            try:
+                if other not in by_name:
+                    raise FileError("it is not among the given snapshots.")
+                answer = measure(predictor, by_name[other], learned, log.seed, scored.revision)
+                _check_digest(answer.digest, entries[other])
+                answered.append(replace(answer, when=entries[other].when))
+            except Exception as error:  # a file of long ago may be damaged or gone
+                unanswered.append(Missed(other, reason_of(error)))
+            if progress is not None:
+                progress(number, len(later))
+    log.add_labels(scored, learned.to_json() if learns else None, answered)
+    score = next(item for item in track_record(log) if item.first.name == name)
+    return LateLabels(score, learned, answered, unanswered)
 
 
-def _of_logits(
-    snapshot: LogitSnapshot,
-    entry: Entry,
-    card: SourceCard,
-    labels: Mapping[int, int] | None,
-    plan: LabelPlan | None,
-) -> _Content:
-    if labels is None:
-        raise InputError("logits hold no labels; give them as a table of node,class.")
-    parts = HashedParts(snapshot.load())
-    names: list[NDArray[np.int64]] = []
-    rows: list[FloatArray] = []
-    start = 0
-    for shard in range(len(parts)):
-        for nodes, logits in parts.batches(shard):
+def _chosen_logits(
+    parts: Any, labels: Mapping[int, int], num_classes: int
+) -> tuple[NDArray[np.int64], FloatArray, int]:
+    """Return the labelled nodes of logits, their rows, and the number of nodes."""
+    names, rows, start = [np.empty(0, np.int64)], [np.empty((0, num_classes))], 0
+    for part in range(len(parts)):
+        for nodes, logits in parts.batches(part):
             numbers = np.arange(start, start + len(logits)) if nodes is None else nodes
             numbers = np.asarray(numbers, dtype=np.int64)
             chosen = np.isin(numbers, list(labels))
             names.append(numbers[chosen])
             rows.append(np.asarray(logits, dtype=np.float64)[chosen])
             start += len(logits)
-    _check_digest(parts.digest() if snapshot.digest is None else snapshot.digest, entry)
-    found = np.concatenate([np.empty(0, np.int64), *names])
-    logits = np.concatenate([np.empty((0, card.num_classes)), *rows])
-    bound = max([start, *(int(node) + 1 for node in found)])
-    read = read_labels(labels, plan, found, bound, card.num_classes)
-    return _Content(logits[read.rows], read, None, found[read.rows])
+    found = np.concatenate(names)
+    return found, np.concatenate(rows), max([start, *(found + 1)])
 
 
 def _check_digest(digest: str, entry: Entry) -> None:
@@ -247,8 +189,9 @@ def _check_digest(digest: str, entry: Entry) -> None:
         )
 
 
-def _score(content: _Content, entry: Entry, card: SourceCard, revision: int) -> Labelled:
-    logits, labels = content.logits, content.labels
+def _score(
+    logits: FloatArray, labels: Labels, entry: Entry, source_temperature: float, revision: int
+) -> Labelled:
     count = labels.classes.size
     if count < FEWEST_NODES:
         raise InputError(
@@ -268,21 +211,6 @@ def _score(content: _Content, entry: Entry, card: SourceCard, revision: int) -> 
     deviation = float(np.sqrt(smoothed * (1.0 - smoothed) / effective * unlabelled))
     before, after = (
         float(metrics.ece(temperatures.apply(logits, value), labels.classes))
-        for value in (card.temperature, entry.temperature)
+        for value in (source_temperature, entry.temperature)
     )
     return Labelled(entry.name, revision, int(count), accuracy, deviation, before, after)
-
-
-def _refuse_repeated(new: Labelled, known: Labelled | None, log: Log) -> None:
-    if known is None:
-        return
-    same = (new.num_labels, new.accuracy) == (known.num_labels, known.accuracy)
-    which = "these labels" if same else "other labels"
-    raise InputError(
-        f"the log {log.path} already has {which} of {new.name} ({known.num_labels} nodes, accuracy "
-        f"{known.accuracy:.3f}); a snapshot is labelled once."
-    )
-
-
-def _scored(log: Log, name: str) -> Scored:
-    return next(item for item in track_record(log) if item.first.name == name)

@@ -1,10 +1,8 @@
-"""The log of a watch: an append-only SQLite file with one row per snapshot.
+"""The log of a watch: one append-only SQLite table, in which a row is a kind, a name and JSON.
 
-SQLite writes a row completely or not at all when a process or the machine stops, and lets several
-processes take turns. Triggers refuse changes of existing rows. The first row settles the card, the
-kind of snapshot and the seed, so that numbers which cannot be compared are never in one log. Stamps
-of files and the number of reported rows are not part of the record and may change. The checksum of
-each row of the record is a setting under the row's name; rows of earlier versions have none.
+SQLite writes rows completely or not at all when a process or the machine stops, and lets several
+processes take turns. The first row settles the card, the kind of snapshot and the seed, so that
+numbers which cannot be compared are never in one log.
 
 Late labels of a snapshot add a row of their own, the card that has learned from them, and new
 answers to later snapshots. The first answers stay. Each time the card learns, the log's *revision*
@@ -16,48 +14,117 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
-from graphtemper._core.checks import check_integer
-from graphtemper._core.safe_reading import parse_json
+from graphtemper._core.safe_reading import open_regular, parse_json
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor.entry import (
-    Entry,
-    Labelled,
-    Missed,
-    check_entry,
-    check_labelled,
-    check_strings,
-)
-from graphtemper.monitor.log_file import (
-    check_location,
-    check_seals,
-    create_tables,
-    empty_log,
-    open_log,
-    rows,
-    seal,
-    transaction,
-)
 
 Kind = Literal["graphs", "logits"]
 """What the snapshots of a log are."""
+VERDICTS = ("trust", "caution", "abstain")
+Row = TypeVar("Row")
+
+# "gtmp", in the field that SQLite reserves for the application, and the version of the table.
+_MARKS = {"application_id": 0x67746D70, "user_version": 5}
+_TABLE = (
+    "CREATE TABLE log (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, "
+    "content TEXT NOT NULL) STRICT"
+)
+# Seconds that a process waits for another that is writing.
+_WRITE_TIMEOUT = 30.0
 
 
-# Columns of the tables of answers; the other fields of an entry are in the table of details.
-_COLUMNS = [field.name for field in fields(Entry) if field.name not in ("when", "revision")]
+@dataclass(frozen=True)
+class Entry:
+    """The answer to one snapshot.
 
+    Attributes
+    ----------
+    name, digest
+        The snapshot, and a checksum of its content.
+    num_nodes
+        Number of evaluated nodes.
+    accuracy, low, high
+        Estimate and 90 % interval; with the verdict ``abstain`` the estimate is a best guess.
+    confidence
+        Mean confidence before recalibration.
+    temperature, slope
+        Of the recalibration; with the verdict ``abstain`` a best guess, see `settled`.
+    reasons, signals
+        Sentences behind the verdict, and label-free signals by name.
+    when
+        The snapshot's place in time, such as ``"2026-05"``; None if unknown.
+    revision
+        How many times the card had learned from late labels when it gave this answer.
+    stamp
+        Stamp of the files that were read; files with the same stamp are not read again.
+    """
 
-class LoggedSnapshot(NamedTuple):
-    """The checksum of a logged snapshot, the stamp of its files, and its place in time."""
-
+    name: str
     digest: str
-    stamp: str | None
-    when: str | None
+    num_nodes: int
+    accuracy: float
+    low: float
+    high: float
+    confidence: float
+    temperature: float
+    slope: float
+    verdict: str
+    reasons: tuple[str, ...]
+    signals: dict[str, float]
+    when: str | None = None
+    revision: int = 0
+    stamp: str | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the numbers can be relied on: not if the verdict is `abstain`.
+
+        An abstention has an interval, but claims no accuracy, temperature or slope.
+        """
+        return self.verdict != "abstain"
+
+    @property
+    def accuracy_in_words(self) -> str:
+        """The accuracy with its interval; "not known" if the verdict is `abstain`."""
+        value = f"{self.accuracy:.1%}" if self.settled else "not known"
+        return f"{value} (90 % interval {self.low:.1%} to {self.high:.1%})"
+
+
+class Missed(NamedTuple):
+    """A snapshot that could not be measured, and the reason."""
+
+    name: str
+    reason: str
+
+
+class Labelled(NamedTuple):
+    """What late labels of a snapshot showed.
+
+    Attributes
+    ----------
+    name, revision
+        The snapshot, and the revision of the log with these labels.
+    num_labels
+        Number of labelled nodes.
+    accuracy, deviation
+        The accuracy on them, and its sampling error as that of all evaluated nodes: 0 if all of
+        them are labelled.
+    ece_before, ece_after
+        Calibration error at the source temperature, and at the temperature first answered.
+    """
+
+    name: str
+    revision: int
+    num_labels: int
+    accuracy: float
+    deviation: float
+    ece_before: float
+    ece_after: float
 
 
 class Log:
@@ -90,71 +157,28 @@ class Log:
         self, path: str | os.PathLike[str], card: str, *, kind: Kind = "graphs", seed: int = 0
     ) -> None:
         self.path, self.kind, self.seed = Path(path), kind, seed
-        self._settings = {"card": card, "kind": kind, "seed": str(seed)}
-        # A watch that ends before its first row leaves no file behind.
-        self._exists = os.path.exists(self.path)
-        if self._exists:
-            create_tables(self.path)  # the file may be empty
-        else:
-            check_location(self.path)
-        with self._reading() as base:
-            self._check_settings(base)
+        self._settings = {"card": card, "kind": kind, "seed": seed}
+        self._check_settings(self._read("settings", dict))
 
-    def append(
-        self,
-        entry: Entry,
-        missed: Sequence[Missed] = (),
-        stamp: str | None = None,
-        *,
-        after: str | None = None,
-    ) -> bool:
-        """Add a row, together with the snapshots before it that could not be measured.
+    def append(self, entry: Entry, missed: Sequence[Missed] = ()) -> bool:
+        """Add an answer, together with the snapshots before it that could not be measured.
 
         Return False without adding anything if the log has a snapshot of that name, measured or
-        missed, or if its last row is not the expected one. An answer of a card that has not learned
-        all labels of the log is refused.
-
-        Parameters
-        ----------
-        entry, missed
-            The new row, and the missed snapshots before it.
-        stamp
-            The stamp of the files, if it is reliable.
-        after
-            Name of the expected last row, "" for a log without rows, or None for any.
+        missed, as after another process was faster. An answer of a card that has not learned all
+        labels of the log is refused.
         """
-        check_entry(entry, "the new entry")
-        check_strings(tuple(text for snapshot in missed for text in snapshot), "the new entry")
-        values = _values(entry)
-        names, marks = ", ".join(_COLUMNS), ", ".join("?" * len(values))
-        with self._writing() as base:
-            self._check_settings(base)
-            if after is not None and _last(base) != after:
+        with self._writing(entry.revision) as base:
+            query = "SELECT name FROM log WHERE kind IN ('answer', 'missed')"
+            known = {name for (name,) in base.execute(query)}
+            if entry.name in known:
                 return False
-            self._check_revision(base, entry.revision)
-            base.executemany("INSERT OR IGNORE INTO about VALUES (?, ?)", self._settings.items())
-            base.executemany(
-                "INSERT OR IGNORE INTO missed SELECT ?1, ?2 "
-                "WHERE NOT EXISTS (SELECT 1 FROM snapshots WHERE name = ?1)",
-                missed,
-            )
-            inserted = base.execute(
-                f"INSERT OR IGNORE INTO snapshots ({names}) SELECT {marks} "
-                "WHERE NOT EXISTS (SELECT 1 FROM missed WHERE name = ?)",
-                [*values, entry.name],
-            )
-            if inserted.rowcount == 1:
-                details = (entry.name, entry.when, entry.revision)
-                base.execute("INSERT INTO details VALUES (?, ?, ?)", details)
-                seal(base, "snapshots", [(entry.name, [*values, entry.when, entry.revision])])
-            seal(base, "missed", [(item.name, [*item]) for item in missed])
-            if inserted.rowcount == 1 and stamp is not None:
-                base.execute("INSERT OR REPLACE INTO stamps VALUES (?, ?)", (entry.name, stamp))
-            return inserted.rowcount == 1
+            for snapshot in missed:
+                if snapshot.name not in known:
+                    _insert(base, "missed", snapshot._asdict())
+            _insert(base, "answer", asdict(entry))
+            return True
 
-    def add_labels(
-        self, labelled: Labelled, card: str | None, answers: Sequence[Entry], *, after: str
-    ) -> None:
+    def add_labels(self, labelled: Labelled, card: str | None, answers: Sequence[Entry]) -> None:
         """Add what labels of a snapshot showed, the card that learned from them, and new answers.
 
         Parameters
@@ -165,216 +189,129 @@ class Log:
             The text of the card that has learned from the labels; None if none has.
         answers
             Later snapshots, answered with that card.
-        after
-            Name of the expected last row.
         """
-        check_labelled(labelled, "the labels")
-        for answer in answers:
-            check_entry(answer, "the new answer")
-        names, marks = ", ".join(_COLUMNS), ", ".join("?" * len(_COLUMNS))
-        with self._writing() as base:
-            self._check_settings(base)
-            if _last(base) != after:
-                raise InputError(
-                    "another process has added a snapshot meanwhile; add the labels again."
-                )
-            self._check_revision(base, labelled.revision - (card is not None))
-            if base.execute("SELECT 1 FROM labels WHERE name = ?", [labelled.name]).fetchone():
-                raise InputError(f"the log already has labels of {labelled.name}.")
-            base.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?, ?, ?)", labelled)
-            seal(base, "labels", [(labelled.name, [*labelled])])
-            if card is None:
-                return
-            base.execute("INSERT OR REPLACE INTO learned VALUES (1, ?)", [card])
-            base.executemany(
-                f"INSERT INTO answers (revision, {names}) VALUES ({labelled.revision}, {marks})",
-                [_values(answer) for answer in answers],
-            )
-            dates = dict(base.execute("SELECT name, date FROM details").fetchall())
-            sealed = (
-                (answer.name, [*_values(answer), dates.get(answer.name), labelled.revision])
-                for answer in answers
-            )
-            seal(base, f"answers {labelled.revision}", sealed)
-
-    def entries(self) -> list[Entry]:
-        """Return the first answer to every snapshot, oldest snapshot first."""
-        query = (
-            f"SELECT {', '.join(_COLUMNS)}, date, coalesce(revision, 0) "
-            "FROM snapshots LEFT JOIN details USING (name) ORDER BY position"
-        )
-        with self._reading() as base:
-            found = list(rows(base, self.path, query))
-            entries = [_entry(row, self.path) for row in found]
-            check_seals(base, self.path, "snapshots", found)
-        return entries
-
-    def later_answers(self) -> list[Entry]:
-        """Return the answers that were given again after labels came, in that order."""
-        query = (
-            f"SELECT {', '.join(_COLUMNS)}, date, answers.revision "
-            "FROM answers LEFT JOIN details USING (name) ORDER BY number"
-        )
-        with self._reading() as base:
-            found = list(rows(base, self.path, query))
-            entries = [_entry(row, self.path) for row in found]
-            for revision in sorted({entry.revision for entry in entries}):
-                group = [row for row in found if row[-1] == revision]
-                check_seals(base, self.path, f"answers {revision}", group)
-        return entries
-
-    def answers(self) -> list[Entry]:
-        """Return the newest answer to every snapshot, oldest snapshot first."""
-        newest = {entry.name: entry for entry in self.later_answers()}
-        return [newest.get(entry.name, entry) for entry in self.entries()]
+        with self._writing(labelled.revision - (card is not None)) as base:
+            _insert(base, "labels", labelled._asdict())
+            if card is not None:
+                _insert(base, "card", {"name": labelled.name, "text": card})
+            for answer in answers:
+                _insert(base, "answer", asdict(answer))
 
     def history(self) -> list[Entry]:
         """Return all answers in the order in which they were given."""
-        later, first = self.later_answers(), self.entries()
-        # A card that has learned first answers the logged snapshots again, then the new ones.
-        return sorted([*later, *first], key=lambda entry: entry.revision)  # the sort is stable
+        return self._read("answer", lambda row: Entry(**row | {"reasons": tuple(row["reasons"])}))
 
-    def labelled(self) -> list[Labelled]:
-        """Return what late labels showed, in the order in which they came."""
-        query = f"SELECT {', '.join(Labelled._fields)} FROM labels ORDER BY rowid"
-        with self._reading() as base:
-            found = [Labelled(*row) for row in rows(base, self.path, query)]
-            for row in found:
-                try:
-                    check_labelled(row, f"a row of {self.path}")
-                except InputError as error:
-                    message = f"{self.path} holds labels that are not valid: {error}"
-                    raise FileError(message) from error
-            check_seals(base, self.path, "labels", found)
-        return found
+    def entries(self) -> list[Entry]:
+        """Return the first answer to every snapshot, oldest snapshot first."""
+        first: dict[str, Entry] = {}
+        for entry in self.history():
+            first.setdefault(entry.name, entry)
+        return list(first.values())
 
-    def learned(self) -> tuple[str | None, int]:
-        """Return the text of the card that has learned from labels, if any, and the revision."""
-        with self._reading() as base:
-            texts = [row[0] for row in rows(base, self.path, "SELECT card FROM learned")]
-            text, revision = texts[0] if texts else None, _revision(base)
-        if not isinstance(text, str | None):
-            raise FileError(f"{self.path} holds a card that is not text; it is damaged.")
-        return text, revision
+    def answers(self) -> list[Entry]:
+        """Return the newest answer to every snapshot, oldest snapshot first."""
+        return list({entry.name: entry for entry in self.history()}.values())
 
     def missed(self) -> list[Missed]:
         """Return the snapshots that could not be measured before a later one was."""
-        query = "SELECT name, reason FROM missed ORDER BY rowid"
-        with self._reading() as base:
-            missed = [Missed(*row) for row in rows(base, self.path, query)]
-            for snapshot in missed:
-                check_strings(snapshot, f"a row of {self.path}")
-            check_seals(base, self.path, "missed", missed)
-        return missed
+        return self._read("missed", lambda row: Missed(**row))
 
-    def snapshots(self) -> dict[str, LoggedSnapshot]:
-        """Return checksums and stamps of the logged snapshots by name, oldest first."""
-        query = (
-            "SELECT name, digest, stamp, date FROM snapshots LEFT JOIN stamps USING (name) "
-            "LEFT JOIN details USING (name) ORDER BY position"
-        )
-        with self._reading() as base:
-            logged = {row[0]: LoggedSnapshot(*row[1:]) for row in rows(base, self.path, query)}
-        for name, (digest, stamp, when) in logged.items():
-            check_strings((name, digest, stamp or "", when or ""), f"a row of {self.path}")
-        return logged
+    def labelled(self) -> list[Labelled]:
+        """Return what late labels showed, in the order in which they came."""
+        return self._read("labels", lambda row: Labelled(**row))
 
-    def update_stamps(self, stamps: Mapping[str, str]) -> None:
-        """Store new stamps of snapshots whose content is unchanged."""
-        if stamps:
-            with self._writing() as base:
-                base.executemany("INSERT OR REPLACE INTO stamps VALUES (?, ?)", stamps.items())
+    def learned(self) -> tuple[str | None, int]:
+        """Return the text of the card that has learned from labels, if any, and the revision."""
+        texts: list[str] = self._read("card", lambda row: row["text"])
+        return texts[-1] if texts else None, len(texts)
 
     def reported(self) -> int:
-        """Return the number of rows, from the first on, that have been reported."""
-        with self._reading() as base:
-            row = base.execute("SELECT number FROM reported WHERE one = 1").fetchone()
-        number = 0 if row is None else row[0]
-        if not isinstance(number, int) or number < 0:
-            raise FileError(
-                f"{self.path} holds {number!r} as its number of reported rows; begin a new log."
-            )
-        return number
+        """Return the number of snapshots, from the first on, that have been reported."""
+        return max(self._read("reported", lambda row: int(row["number"])), default=0)
 
     def report(self, number: int) -> None:
-        """Store the number of reported rows, which never decreases."""
-        check_integer(number, "number", 0)
-        with self._writing() as base:
-            base.execute(
-                "INSERT INTO reported VALUES (1, ?) "
-                "ON CONFLICT (one) DO UPDATE SET number = max(number, excluded.number)",
-                (number,),
-            )
+        """Store the number of reported snapshots, which never decreases."""
+        if number > self.reported():
+            with self._writing() as base:
+                _insert(base, "reported", {"name": "", "number": number})
+
+    def _read(self, kind: str, make: Callable[[dict[str, Any]], Row]) -> list[Row]:
+        if not self.path.exists():
+            return []
+        query = "SELECT content FROM log WHERE kind = ? ORDER BY number"
+        with _opened(self.path) as base:
+            texts = base.execute(query, [kind]).fetchall() if _has_rows(base, self.path) else []
+        try:
+            return [make(parse_json(text)) for (text,) in texts]
+        except (TypeError, KeyError, ValueError) as error:
+            raise FileError(f"{self.path} holds a damaged row; begin a new log.") from error
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        # Another process may have created it; a log that has vanished is an error.
-        self._exists = self._exists or os.path.exists(self.path)
-        with open_log(self.path) if self._exists else empty_log() as base:
+    def _writing(self, revision: int | None = None) -> Iterator[sqlite3.Connection]:
+        """Open one transaction, in a log of the expected settings and revision."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"the log {self.path} cannot be created: {error.strerror}.") from error
+        with _opened(self.path) as base:
+            base.execute("BEGIN IMMEDIATE")  # closing without a commit undoes it
+            if not _has_rows(base, self.path):
+                base.execute(_TABLE)
+                for mark, value in _MARKS.items():
+                    base.execute(f"PRAGMA {mark} = {value}")
+                _insert(base, "settings", {"name": ""} | self._settings)
+            query = "SELECT content FROM log WHERE kind = 'settings'"
+            self._check_settings([parse_json(text) for (text,) in base.execute(query)])
+            cards = base.execute("SELECT count(*) FROM log WHERE kind = 'card'").fetchone()[0]
+            if revision not in (None, cards):
+                raise InputError(
+                    f"labels were added to the log {self.path} after this run began; run it again."
+                )
             yield base
+            base.execute("COMMIT")
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        if not self._exists:
-            create_tables(self.path)
-            self._exists = True
-        with open_log(self.path) as base, transaction(base):
-            yield base
-
-    def _check_settings(self, base: sqlite3.Connection) -> None:
-        """Refuse a log that was begun with other settings, unless it has no rows."""
-        if base.execute("SELECT 1 FROM snapshots LIMIT 1").fetchone() is None:
-            return
-        query = "SELECT key, value FROM about WHERE key IN ('card', 'kind', 'seed')"
-        stored = dict(rows(base, self.path, query))
-        if not self._settings.keys() <= stored.keys():
-            raise FileError(f"{self.path} does not say how it was made; begin a new log.")
-        if stored["card"] != self._settings["card"]:
-            raise InputError(
-                f"the log {self.path} was begun with another card; use one log per model."
-            )
-        if stored["kind"] != self._settings["kind"]:
-            raise InputError(
-                f"the log {self.path} is for {stored['kind']}, which give other signals than "
-                f"{self.kind}; use one log for each."
-            )
-        if stored["seed"] != self._settings["seed"]:
-            raise InputError(
-                f"the log {self.path} was begun with the seed {stored['seed']}, not {self.seed}; "
-                "use that seed, or begin a new log."
-            )
-
-    def _check_revision(self, base: sqlite3.Connection, revision: int) -> None:
-        if revision != _revision(base):
-            raise InputError(
-                f"labels were added to the log {self.path} after this run began; run it again."
-            )
+    def _check_settings(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Refuse a log that was begun with another card, kind or seed."""
+        for row in rows:
+            for name, value in self._settings.items():
+                if row.get(name) != value:
+                    raise InputError(
+                        f"the log {self.path} was begun with another {name} ({row.get(name)}, not "
+                        f"{value}); use one log for each card, kind of snapshots and seed."
+                    )
 
 
-def _revision(base: sqlite3.Connection) -> int:
-    value = base.execute("SELECT coalesce(max(revision), 0) FROM labels").fetchone()[0]
-    if not isinstance(value, int):
-        raise FileError("the labels of the log have no revision; it is damaged.")
-    return value
-
-
-def _values(entry: Entry) -> list[Any]:
-    values = [getattr(entry, name) for name in _COLUMNS]
-    return [*values[:-2], json.dumps(list(entry.reasons)), json.dumps(entry.signals)]
-
-
-def _last(base: sqlite3.Connection) -> str:
-    row = base.execute("SELECT name FROM snapshots ORDER BY position DESC LIMIT 1").fetchone()
-    return "" if row is None else str(row[0])
-
-
-def _entry(row: tuple[Any, ...], path: Path) -> Entry:
-    named = dict(zip((*_COLUMNS, "when", "revision"), row, strict=True))
+def _insert(base: sqlite3.Connection, kind: str, content: dict[str, Any]) -> None:
     try:
-        named["reasons"] = tuple(parse_json(named["reasons"]))
-        entry = Entry(**named | {"signals": parse_json(named["signals"])})
-        check_entry(entry, f"a row of {path}")
-    except (TypeError, ValueError, RecursionError) as error:
-        message = str(error).rstrip(".")
-        raise FileError(f"{path} holds a row that is not valid: {message}.") from error
-    return entry
+        text = json.dumps(content, allow_nan=False)
+    except ValueError as error:
+        raise InputError(f"{content['name']} has a value that is not finite.") from error
+    base.execute(
+        "INSERT INTO log (kind, name, content) VALUES (?, ?, ?)", [kind, content["name"], text]
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    if os.path.lexists(path):  # SQLite would wait for a pipe
+        open_regular(path, "the log").close()
+    try:
+        with closing(sqlite3.connect(path, _WRITE_TIMEOUT, isolation_level=None)) as base:
+            yield base
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise FileError(
+            f"the log {path} cannot be used: {' '.join(str(error).split())}; check the folder and "
+            "the disk, or choose another file."
+        ) from error
+
+
+def _has_rows(base: sqlite3.Connection, path: Path) -> bool:
+    """Return whether a file holds a log; False if it is empty, an error if it is anything else."""
+    if not base.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        return False
+    if any(base.execute(f"PRAGMA {mark}").fetchone()[0] != _MARKS[mark] for mark in _MARKS):
+        raise FileError(
+            f"{path} is not a log of graphtemper monitor, or one of another version; choose "
+            "another file."
+        )
+    return True

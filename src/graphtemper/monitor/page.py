@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from graphtemper._core.files import atomic_write
-from graphtemper.monitor.change import Change
-from graphtemper.monitor.drop import SOURCE, Drop
-from graphtemper.monitor.entry import VERDICTS
+from graphtemper.monitor.drop import SOURCE
+from graphtemper.monitor.log import VERDICTS
 from graphtemper.monitor.standing import Standing
-from graphtemper.monitor.time_charts import accuracy_chart, line_chart, record_chart
 from graphtemper.monitor.track_record import summary
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
+from graphtemper.recalibration.report.vega import (
+    AFTER,
+    BAND,
+    BEFORE,
+    INK,
+    MUTED,
+    PERCENT,
+    TRUTH,
+    Spec,
+    at,
+    sized,
+    tip,
+)
 
 # Of more snapshots only every second, third, ... is drawn, to keep the page small; the newest and
-# those that raised an alarm are always drawn.
+# those with alarms or labels are always drawn.
 _MAX_POINTS = 1500
 _NEWEST_ROWS = 50
+# A missing value interrupts the line and does not affect the scale.
+_GAPS = "break-paths-filter-domains"
+_SYMBOLS = {"trust": "circle", "caution": "triangle-up", "abstain": "cross"}
+_TALL, _LOW = 260, 130  # heights of charts
 
 
 def write_page(path: str | os.PathLike[str], standing: Standing) -> None:
@@ -31,32 +46,40 @@ def write_page(path: str | os.PathLike[str], standing: Standing) -> None:
 
 def render(standing: Standing) -> str:
     """Return the page as HTML; the same log gives the same bytes."""
-    answers, record = standing.answers, standing.record
-    rows = _rows(standing)
-    marks = [_mark(change, rows[change.position]) for change in standing.changes]
-    begun = [_begun(drop, rows[drop.position]) for drop in standing.drops if drop.begins]
-    always = {change.position for change in standing.changes}
-    always |= {drop.position for drop in standing.drops if drop.begins}
-    always |= {position for position, row in enumerate(rows) if row["true"] is not None}
-    drawn = [rows[position] for position in _drawn_positions(len(rows), always)]
-    rules = [*begun, *marks]
+    answers, record, rows = standing.answers, standing.record, _rows(standing)
+    marks = [
+        rows[change.position]
+        | {"series": (series := change.series.replace("_", " ")), "evidence": change.evidence}
+        | {"text": f"change of {series}"}
+        for change in standing.changes
+    ]
+    begun = [
+        rows[drop.position]
+        | {"below": (below := _below(drop.below, drop.late)), "limit": drop.limit}
+        | {"bound": drop.bound, "text": f"drop below {below}"}
+        for drop in standing.drops
+        if drop.begins
+    ]
+    step = max(-(-len(rows) // _MAX_POINTS), 1)
+    always = {row["position"] for row in (*marks, *begun, rows[-1])}
+    always |= {row["position"] for row in rows if row["true"] is not None}
+    drawn = [row for k, row in enumerate(rows) if k % step == 0 or row["position"] in always]
+    rules = [{key: mark[key] for key in ("x", "name", "text")} for mark in (*begun, *marks)]
+    lines = [
+        {"limit": limit, "text": f"source {limit:.1%}" if name == SOURCE else name}
+        for name, limit in standing.limits.items()
+    ]
     charts = {
-        "accuracy": accuracy_chart(drawn, rules, _lines(standing.limits)),
-        "temperature": line_chart(drawn, rules, "temperature", "temperature"),
-        "slope": line_chart(drawn, rules, "slope", "slope"),
+        "accuracy": accuracy_chart(drawn, rules, lines),
+        "temperature": line_chart(drawn, rules, "temperature"),
+        "slope": line_chart(drawn, rules, "slope"),
     }
-    if len(record) > 1:
-        charts["record"] = record_chart(record[-_MAX_POINTS:])
-    counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
     return render_page(
         text_of("graphtemper.monitor", "template.html"),
         text_of("graphtemper.monitor", "page.js"),
         {"charts_json": embeddable(charts), "log_json": embeddable({"snapshots": drawn})},
         standing=standing,
-        headline=standing.headline(),
         turned_out=summary(record),
-        newest=answers[-1],
-        newest_temperature=rows[-1]["temperature"],
         rows=rows[::-1][:_NEWEST_ROWS],
         record=record[::-1][:_NEWEST_ROWS],
         held=sum(item.covered for item in record),
@@ -65,82 +88,116 @@ def render(standing: Standing) -> str:
         drawn=len(drawn),
         marks=marks[::-1],
         begun=begun[::-1],
-        counts=counts,
+        counts={word: sum(row["verdict"] == word for row in rows) for word in VERDICTS},
         missed=standing.missed[::-1][:_NEWEST_ROWS],
     )
 
 
-def _drawn_positions(total: int, always: set[int]) -> list[int]:
-    step = max(-(-total // _MAX_POINTS), 1)
-    return sorted({*range(0, total, step), *always, total - 1})
+def _below(limit: str, late: bool) -> str:
+    name = "the source's accuracy" if limit == SOURCE else f"the gate {limit}"
+    return name + ", found later" * late
 
 
 def _rows(standing: Standing) -> list[dict[str, Any]]:
-    """Return one row per snapshot, placed by date if all have one, otherwise by number."""
+    """Return one row per snapshot, placed by date if all have one, otherwise by name."""
     true = {item.first.name: item.labelled.accuracy for item in standing.record}
-    days = [_day(entry.when) for entry in standing.answers]
-    dated = None not in days and len(set(days)) > 1
+    whens = [entry.when for entry in standing.answers]
+    try:
+        dates = [int(np.datetime64(when or "?", "ms").astype(np.int64)) for when in whens]
+    except ValueError:
+        dates = []
     rows = []
     for position, (first, entry) in enumerate(zip(standing.first, standing.answers, strict=True)):
-        names = ("name", "when", "num_nodes", "low", "high", "confidence", "verdict")
-        row = {"position": position + 1, "x": days[position] if dated else position + 1}
-        row |= {name: getattr(entry, name) for name in names}
+        row: dict[str, Any] = {"position": position + 1}
+        row["x"] = dates[position] if dates else entry.name
+        for name in ("name", "when", "num_nodes", "low", "high", "confidence", "verdict"):
+            row[name] = getattr(entry, name)
         # An abstention claims no accuracy, and has neither a temperature nor a slope of its own.
-        row |= {
-            name: getattr(entry, name) if entry.settled else None
-            for name in ("accuracy", "temperature", "slope")
-        }
+        for name in ("accuracy", "temperature", "slope"):
+            row[name] = getattr(entry, name) if entry.settled else None
         replaced = entry.revision > first.revision and first.settled
-        row["first"] = first.accuracy if replaced else None
-        row["true"] = true.get(entry.name)
+        row |= {"first": first.accuracy if replaced else None, "true": true.get(entry.name)}
         rows.append(row)
     return rows
 
 
-def _day(when: str | None) -> float | None:
-    """Return a date as a number of days; None if it is none.
+def accuracy_chart(
+    rows: list[dict[str, Any]], rules: list[dict[str, Any]], lines: list[dict[str, Any]]
+) -> Spec:
+    """Return a chart of accuracy, estimated and true, and of mean confidence over the snapshots."""
+    y = {"type": "quantitative", "title": None, "axis": PERCENT, "scale": {"zero": False}}
+    shape = {
+        "field": "verdict",
+        "type": "nominal",
+        "scale": {"domain": list(_SYMBOLS), "range": list(_SYMBOLS.values())},
+        "legend": None,
+    }
+    x, known = _x(rows), {"field": "accuracy", "valid": True}
+    numbers = {
+        "accuracy": "Accuracy",
+        "low": "at least",
+        "high": "at most",
+        "confidence": "Confidence before",
+        "first": "First answer",
+        "true": "True accuracy",
+    }
+    tips = [tip("name", "Snapshot"), tip("when", "Date"), tip("verdict", "Verdict")]
+    tips += [tip(field, title, ".1%") for field, title in numbers.items()]
 
-    Examples
-    --------
-    >>> _day("1970-02"), _day("1970-01-02T12:00"), _day("release 7")
-    (31.0, 1.5, None)
-    """
-    if when is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(f"{when}-01" if len(when) == 7 else when)
-        return (
-            moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-        ).total_seconds() / 86400.0
-    except (ValueError, OverflowError):
-        return None
+    def layer(mark: Spec, field: str, **more: Any) -> Spec:
+        return {"mark": mark, "encoding": {"x": x, "y": at(field, y)} | more}
 
+    def points(field: str, mark: Spec, only: Spec, **more: Any) -> Spec:
+        drawn = layer({"type": "point", "size": 70} | mark, field, tooltip=tips, **more)
+        return drawn | {"transform": [{"filter": only}]}
 
-def _lines(limits: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the horizontal lines of the accuracy chart, with their texts."""
-    return [
-        {"limit": limit, "text": f"source {limit:.1%}" if name == SOURCE else name}
-        for name, limit in limits.items()
+    line = {"type": "line", "invalid": _GAPS}
+    text = {"field": "text", "type": "nominal"}
+    limits = [
+        layer({"type": "rule", "color": INK, "strokeDash": [1, 3]}, "limit", x=None),
+        layer(
+            {"type": "text", "align": "right", "dy": -6, "color": MUTED},
+            "limit",
+            x={"value": "width"},
+            text=text,
+        ),
     ]
+    layers = [
+        layer({"type": "area", "color": BAND}, "low", y2={"field": "high"}),
+        layer(line | {"color": BEFORE, "strokeDash": [5, 3]}, "confidence"),
+        *(one | {"data": {"values": lines}} for one in limits),
+        layer(line | {"color": MUTED, "strokeWidth": 1}, "first"),
+        layer(line | {"color": TRUTH, "strokeWidth": 2}, "accuracy"),
+        points("accuracy", {"filled": True, "color": TRUTH}, known, shape=shape),
+        # Abstentions have no estimate, and stand at the confidence.
+        points("confidence", {"filled": True, "color": BEFORE}, {"not": known}, shape=shape),
+        points("true", {"shape": "diamond", "color": INK}, {"field": "true", "valid": True}),
+        _alarms(rules, x),
+    ]
+    return sized(_TALL, {"data": {"values": rows}, "layer": layers})
 
 
-def _mark(change: Change, row: dict[str, Any]) -> dict[str, Any]:
-    series = change.series.replace("_", " ")
-    return {
-        **{name: row[name] for name in ("position", "x", "name", "when")},
-        "series": series,
-        "evidence": change.evidence,
-        "text": f"change of {series}",
-    }
+def line_chart(rows: list[dict[str, Any]], rules: list[dict[str, Any]], field: str) -> Spec:
+    """Return a chart of one quantity over the snapshots, with gaps at missing values."""
+    x, y = _x(rows), {"type": "quantitative", "title": field, "scale": {"zero": False}}
+    tips = [tip("name", "Snapshot"), tip("when", "Date"), tip(field, field.capitalize(), ".3f")]
+    line = {"type": "line", "color": AFTER, "point": {"size": 25}, "invalid": _GAPS}
+    layer = {"mark": line, "encoding": {"x": x, "y": at(field, y), "tooltip": tips}}
+    return sized(_LOW, {"data": {"values": rows}, "layer": [layer, _alarms(rules, x)]})
 
 
-def _begun(drop: Drop, row: dict[str, Any]) -> dict[str, Any]:
-    below = "the source's accuracy" if drop.below == SOURCE else f"the gate {drop.below}"
-    below += ", found later" * drop.late
-    return {
-        **{name: row[name] for name in ("position", "x", "name", "when")},
-        "below": below,
-        "limit": drop.limit,
-        "bound": drop.bound,
-        "text": f"drop below {below}",
-    }
+def _x(rows: list[dict[str, Any]]) -> Spec:
+    """Return the channel of time: a date, or names at equal distances."""
+    axis: Spec = {"grid": False, "labelOverlap": "greedy", "labelAngle": 0}
+    channel: Spec = {"field": "x", "title": None, "axis": axis}
+    if isinstance(rows[0]["x"], int):
+        return channel | {"type": "temporal", "scale": {"type": "utc"}}
+    axis |= {"ticks": False, "labelBound": True, "labelSeparation": 8}
+    names = [row["x"] for row in rows]
+    return channel | {"type": "nominal", "scale": {"type": "point", "domain": names}}
+
+
+def _alarms(rules: list[dict[str, Any]], x: Spec) -> Spec:
+    mark = {"type": "rule", "color": "var(--target)", "strokeWidth": 2, "strokeDash": [2, 2]}
+    tips = [tip("name", "Alarm at"), tip("text", "Reason")]
+    return {"data": {"values": rules}, "mark": mark, "encoding": {"x": x, "tooltip": tips}}

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from graphtemper.monitor.entry import VERDICTS
+from graphtemper.monitor.log import VERDICTS
 from graphtemper.monitor.standing import Standing
-
-_GAUGES = {
-    "accuracy": ("accuracy", "Estimated accuracy of the model on the newest snapshot."),
-    "accuracy_low": ("low", "Lower end of the 90 % interval of the accuracy."),
-    "accuracy_high": ("high", "Upper end of the 90 % interval of the accuracy."),
-    "confidence": ("confidence", "Mean confidence before recalibration."),
-    "num_nodes": ("num_nodes", "Nodes of the newest snapshot."),
-}
-_SETTLED = {
-    "temperature": ("temperature", "Temperature that makes the probabilities honest."),
-    "slope": ("slope", "Slope of accuracy against confidence on the scale of logits."),
-}
 
 
 def exposition(standing: Standing, ran_at: float, missed: int = 0, watch: str = "monitor") -> str:
@@ -27,7 +15,7 @@ def exposition(standing: Standing, ran_at: float, missed: int = 0, watch: str = 
     Parameters
     ----------
     standing
-        The log (`graphtemper.monitor.standing.read_log`).
+        The log (`graphtemper.monitor.read_log`).
     ran_at
         End of this run, in seconds since 1970. A run that fails leaves the file as it is, so
         ``time() - graphtemper_monitor_last_run_timestamp_seconds`` shows a watch that has stopped.
@@ -36,50 +24,46 @@ def exposition(standing: Standing, ran_at: float, missed: int = 0, watch: str = 
     watch
         The label that distinguishes several watched models.
     """
-    entry, record = standing.newest, standing.record
-    label = f'watch="{_escape(watch)}"'
+    entry, record, label = standing.newest, standing.record, f'watch="{_escape(watch)}"'
     lines: list[str] = []
-    for name, (field, help_text) in (_GAUGES | (_SETTLED if entry.settled else {})).items():
-        lines += _metric(name, help_text, "gauge", {label: f"{getattr(entry, field)!r}"})
-    verdicts = {f'{label},verdict="{word}"': f"{int(entry.verdict == word)}" for word in VERDICTS}
-    lines += _metric("verdict", "1 for the verdict on the newest snapshot.", "gauge", verdicts)
-    newest = {f'{label},snapshot="{_escape(entry.name)}"': "1"}
-    lines += _metric("snapshot_info", "1, with the name of the newest snapshot.", "gauge", newest)
+
+    def add(name: str, help_text: str, value: float, more: str = "") -> None:
+        metric = f"graphtemper_{name}"
+        kind = "counter" if name.endswith("_total") else "gauge"
+        head = [f"# HELP {metric} {help_text}", f"# TYPE {metric} {kind}"]
+        lines.extend(
+            [*(head if head[0] not in lines else []), f"{metric}{{{label}{more}}} {value!r}"]
+        )
+
+    add("accuracy", "Estimated accuracy of the model on the newest snapshot.", entry.accuracy)
+    add("accuracy_low", "Lower end of the 90 % interval of the accuracy.", entry.low)
+    add("accuracy_high", "Upper end of the 90 % interval of the accuracy.", entry.high)
+    add("confidence", "Mean confidence before recalibration.", entry.confidence)
+    add("num_nodes", "Nodes of the newest snapshot.", entry.num_nodes)
+    if entry.settled:
+        add("temperature", "Temperature that makes the probabilities honest.", entry.temperature)
+        add("slope", "Slope of accuracy against confidence on the scale of logits.", entry.slope)
+    for word in VERDICTS:
+        chosen = int(entry.verdict == word)
+        add("verdict", "1 for the verdict on the newest snapshot.", chosen, f',verdict="{word}"')
+    name = f',snapshot="{_escape(entry.name)}"'
+    add("snapshot_info", "1, with the name of the newest snapshot.", 1, name)
+    add("source_accuracy", "Accuracy at the source.", standing.source)
     dropped = any(drop.position == len(standing.answers) - 1 for drop in standing.drops)
-    facts = {
-        "source_accuracy": ("Accuracy at the source.", standing.source),
-        "dropped": ("1 if the newest accuracy is below the source's or a gate.", int(dropped)),
-    }
+    add("dropped", "1 if the newest accuracy is below the source's or a gate.", int(dropped))
     if record:
         held = sum(item.covered for item in record) / len(record)
-        error = sum(item.error for item in record) / len(record)
-        facts["coverage"] = ("Fraction of labelled snapshots inside their interval.", held)
-        facts["bias"] = ("Mean of estimated minus true accuracy, labelled snapshots.", error)
-    for name, (help_text, value) in facts.items():
-        lines += _metric(name, help_text, "gauge", {label: f"{value!r}"})
-    for name, help_text, count in (
-        ("snapshots_total", "Snapshots in the log.", len(standing.answers)),
-        ("labelled_total", "Snapshots with late labels.", len(record)),
-        ("changes_total", "Changes that raised an alarm.", len(standing.changes)),
-        ("drops_total", "Drops that began.", sum(drop.begins for drop in standing.drops)),
-    ):
-        lines += _metric(name, help_text, "counter", {label: f"{count}"})
-    for name, help_text, text in (
-        ("unread_snapshots", "Snapshots that the last run could not measure.", f"{missed}"),
-        (
-            "last_run_timestamp_seconds",
-            "When the last run ended, in seconds since 1970.",
-            f"{ran_at:.3f}",
-        ),
-    ):
-        lines += _metric(f"monitor_{name}", help_text, "gauge", {label: text})
+        bias = sum(item.error for item in record) / len(record)
+        add("coverage", "Fraction of labelled snapshots inside their interval.", held)
+        add("bias", "Mean of estimated minus true accuracy, labelled snapshots.", bias)
+    add("snapshots_total", "Snapshots in the log.", len(standing.answers))
+    add("labelled_total", "Snapshots with late labels.", len(record))
+    add("changes_total", "Changes that raised an alarm.", len(standing.changes))
+    add("drops_total", "Drops that began.", sum(drop.begins for drop in standing.drops))
+    add("monitor_unread_snapshots", "Snapshots that the last run could not measure.", missed)
+    ended = round(ran_at, 3)
+    add("monitor_last_run_timestamp_seconds", "When the last run ended, since 1970.", ended)
     return "\n".join(lines) + "\n"
-
-
-def _metric(name: str, help_text: str, kind: str, samples: dict[str, str]) -> list[str]:
-    metric = f"graphtemper_{name}"
-    head = [f"# HELP {metric} {help_text}", f"# TYPE {metric} {kind}"]
-    return head + [f"{metric}{{{labels}}} {value}" for labels, value in samples.items()]
 
 
 def _escape(text: str) -> str:

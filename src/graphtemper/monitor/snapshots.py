@@ -1,44 +1,44 @@
-"""Snapshots: the target at one point in time, from files or from one graph with times."""
+"""Snapshots: a graph or a model's logits at one point in time, from files or from any source."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
 from graphtemper._core.printable import natural_key
-from graphtemper._core.safe_reading import open_regular
-from graphtemper._core.stamps import Stamp, stamp
+from graphtemper._core.stamps import stamp
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
+from graphtemper.scale.logits.logit_files import ARRAYS, EXPECTED, open_logits
+from graphtemper.scale.logits.logit_tables import LogitParts
+from graphtemper.scale.storage.parquet import parquet_files
 from graphtemper.scale.storage.shards import MANIFEST
 
-Content = TypeVar("Content")
 # Fields of a graph that no watch reads.
-_MASKS = ("train_masks", "val_masks", "test_masks")
-_TYPE_NAMES = ("node_type_names", "edge_type_names")
+_NOT_READ = (
+    *("labels", "name", "class_names", "feature_names", "node_type_names", "edge_type_names"),
+    *("train_masks", "val_masks", "test_masks"),
+)
 # A year with a month, and perhaps a day and a time, that are not part of a longer number.
 _DATE = re.compile(
     r"(?<!\d)((?:19|20)\d\d)([-_.]?)(0[1-9]|1[0-2])"
     r"(?:\2(0[1-9]|[12]\d|3[01])(?:[T_ -]?([01]\d|2[0-3])[-:_.]?([0-5]\d)(?!\d))?)?(?!\d)"
 )
-_NOT_READ = ("labels", "name", "class_names", "feature_names", *_TYPE_NAMES, *_MASKS)
 
 
 @dataclass(frozen=True, eq=False)
-class StoredSnapshot(ABC, Generic[Content]):
+class Snapshot:
     """A named snapshot of a graph or of logits.
 
     Attributes
@@ -48,64 +48,62 @@ class StoredSnapshot(ABC, Generic[Content]):
     digest
         A checksum of its content; None to compute it from what `load` returns.
     load
-        Returns the content; called when the snapshot is measured, and not cached.
-    stamp
-        Returns a stamp that shows cheaply whether the content may have changed (optional).
+        Returns the content, a `Graph` or logits such as a `LogitArray`; called when the snapshot
+        is measured, and not cached.
+    nodes
+        Nodes of a graph to evaluate (default: all).
+    files
+        Returns the files that it is read from (optional): while their stamps do not change, a
+        logged snapshot is not read again.
     when
         Its place in time, a string that sorts by time such as ``"2026-05"`` (optional). A watch
         refuses a snapshot that is older than the newest of its log.
-    named_in_order
-        Whether names sort by time, with numbers in numerical order. Then names show which of two
-        snapshots is older where times are unknown or equal.
     """
 
     name: str
     digest: str | None
-    load: Callable[[], Content]
-    stamp: Callable[[], Stamp] | None = field(default=None, kw_only=True)
+    load: Callable[[], Graph | LogitParts]
+    nodes: NDArray[np.int64] | None = None
+    files: Callable[[], Sequence[Path]] | None = field(default=None, kw_only=True)
     when: str | None = field(default=None, kw_only=True)
-    named_in_order: bool = field(default=False, kw_only=True)
+
+    def stamp(self) -> str | None:
+        """Return a stamp of its files, which shows cheaply whether they may have changed."""
+        return None if self.files is None else stamp(self.files()).text
 
     def is_older_than(self, name: str, when: str | None) -> bool:
-        """Return whether this snapshot comes before another one in time, as far as is known.
+        """Return whether it comes before another in time; names of files are in order of time.
 
         Examples
         --------
-        >>> day2 = Snapshot("day2", None, Graph, named_in_order=True)
+        >>> day2 = Snapshot("day2", None, Graph, files=list)
         >>> day2.is_older_than("day10", None), day2.is_older_than("day1", None)
         (True, False)
         """
-        if self.when is not None and when is not None and self.when != when:
+        if self.when and when and self.when != when:
             return self.when < when
-        return self.named_in_order and natural_key(self.name) < natural_key(name)
+        return self.files is not None and natural_key(self.name) < natural_key(name)
 
-    def checksum(self) -> str:
-        """Return the checksum of the content, which is loaded unless the digest is given."""
-        return self.digest if self.digest is not None else self.digest_of(self.load())
-
-    @staticmethod
-    @abstractmethod
-    def digest_of(content: Content) -> str:
-        """Return the checksum of the part of a content that a watch reads."""
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot(StoredSnapshot[Graph]):
-    """A snapshot of a graph; ``nodes`` are those to evaluate (default: all)."""
-
-    nodes: NDArray[np.int64] | None = None
-
-    @staticmethod
-    def digest_of(content: Graph) -> str:
-        """Return a checksum of a graph without its labels, masks and names.
+    def checksum(self, content: Graph | LogitParts | None = None) -> str:
+        """Return the checksum of what a watch reads: no labels, masks and names of a graph.
 
         Examples
         --------
         >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]], labels=[0, 1])
-        >>> Snapshot.digest_of(g) == Snapshot.digest_of(g.replace(labels=None))
+        >>> shots = [Snapshot("day", None, lambda g=g: g) for g in (g, g.replace(labels=None))]
+        >>> shots[0].checksum() == shots[1].checksum()
         True
         """
-        return content_digest(content, _NOT_READ)
+        if self.digest is not None:
+            return self.digest
+        loaded = self.load() if content is None else content
+        if isinstance(loaded, Graph):
+            return content_digest(loaded, _NOT_READ)
+        digest = hashlib.sha256(f"{loaded.num_classes} classes\n".encode())
+        for part in range(len(loaded)):
+            for _, logits in loaded.batches(part):
+                digest.update(np.ascontiguousarray(logits, np.float64).data)
+        return digest.hexdigest()
 
 
 def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
@@ -125,34 +123,100 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
     ...     [snapshot.name for snapshot in find_snapshots([folder])]
     ['day2.npz', 'day10.npz']
     """
-    files: list[Path] = []
+    return _find(
+        paths,
+        lambda folder: [item for item in _items(folder) if item.suffix == ".npz"],
+        ".npz graphs, or a folder of them; logits are watched without --predict",
+        Graph.load,
+    )
+
+
+def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> list[Snapshot]:
+    """Return the snapshots of logits in files and folders, oldest first as in `find_snapshots`.
+
+    A file is a snapshot: Parquet, ``.npy``, ``.npz`` with the key ``logits``, CSV or safetensors. A
+    folder of Parquet files is one snapshot too; the files are its shards, as for
+    `graphtemper.scale.recalibrate_logits`. Any other folder holds snapshots: its files and its
+    folders of shards, also if Spark gave these folders names such as ``day1.parquet``. Names that
+    begin with a dot or an underscore are skipped.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for day in (2, 10):
+    ...         np.save(Path(folder) / f"day{day}.npy", np.zeros((3, 2)))
+    ...     [snapshot.name for snapshot in find_logits([folder], num_classes=2)]
+    ['day2.npy', 'day10.npy']
+    """
+
+    def inside(folder: Path) -> list[Path]:
+        if _holds_shards(folder):
+            return [folder]
+        return [item for item in _items(folder) if item.suffix in ARRAYS or _holds_shards(item)]
+
+    return _find(
+        paths,
+        inside,
+        f"{EXPECTED} files of logits, or a folder of them",
+        lambda place: open_logits(place, num_classes),
+    )
+
+
+def _find(
+    paths: Sequence[str | os.PathLike[str]],
+    inside: Callable[[Path], list[Path]],
+    expected: str,
+    load: Callable[[Path], Graph | LogitParts],
+) -> list[Snapshot]:
+    """Return the snapshots at places, oldest first; refuse two of the same name."""
+    places: list[Path] = []
     for path in map(Path, paths):
-        if path.is_dir():
-            inside = [item for item in list_folder(path) if item.suffix == ".npz"]
-            if not inside:
-                refuse_shards(path)
-                raise FileError(
-                    f"the folder {path} holds no snapshot; expected .npz graphs. Logits are "
-                    "watched without --predict."
-                )
-            files += inside
-        elif path.is_file():
-            files.append(path)
-        else:
-            raise FileError(f"there is no snapshot {path}; name .npz files or a folder of them.")
-    if not files:
-        raise InputError("there are no snapshots to watch; name .npz files or a folder of them.")
-    return [
-        Snapshot(
-            name,
-            None,
-            partial(Graph.load, file),
-            stamp=partial(stamp, [file]),
-            when=date_of(name),
-            named_in_order=True,
-        )
-        for name, file in in_order(files)
+        folders = [path, *_items(path)] if path.is_dir() else []
+        if any((folder / MANIFEST).exists() for folder in folders):
+            raise FileError(f"{path} holds a sharded graph; watch the logits of its model instead.")
+        found = inside(path) if folders else [path] * path.is_file()
+        if not found:
+            raise FileError(f"there is no snapshot at {path}; name {expected}.")
+        places += found
+    if not places:
+        raise InputError(f"there are no snapshots to watch; name {expected}.")
+    # Bytes of a name that are not UTF-8 are written as in day\xff.npz.
+    named = [
+        (os.fsencode(place.name or place.resolve().name).decode("utf-8", "backslashreplace"), place)
+        for place in places
     ]
+    name, count = Counter(name for name, _ in named).most_common(1)[0]
+    if count > 1:
+        raise InputError(
+            f"two snapshots are called {name}; the log identifies snapshots by name, so rename "
+            "one of them."
+        )
+    by_date = all(date_of(name) for name, _ in named)
+    named.sort(key=lambda pair: ((date_of(pair[0]) or "") * by_date, natural_key(pair[0])))
+    return [
+        Snapshot(name, None, partial(load, place), files=partial(_files, place), when=date_of(name))
+        for name, place in named
+    ]
+
+
+def _files(place: Path) -> list[Path]:
+    return parquet_files(place) if place.is_dir() else [place]
+
+
+def _items(folder: Path) -> list[Path]:
+    """Return the items of a folder, without work in progress."""
+    try:
+        return [item for item in folder.iterdir() if item.name[0] not in "._"]
+    except OSError as error:
+        raise FileError(f"the folder {folder} cannot be read: {error.strerror}.") from error
+
+
+def _holds_shards(place: Path) -> bool:
+    """Return whether a place is a folder of Parquet files."""
+    return place.is_dir() and any(
+        item.suffix == ".parquet" and not item.is_dir() for item in _items(place)
+    )
 
 
 def date_of(name: str) -> str | None:
@@ -175,64 +239,6 @@ def date_of(name: str) -> str | None:
     return date if hour is None else f"{date}T{hour}:{minute}"
 
 
-def list_folder(folder: Path) -> list[Path]:
-    """Return the items of a folder in natural order, without work in progress."""
-    try:
-        items = [item for item in folder.iterdir() if item.name[0] not in "._"]
-    except OSError as error:
-        raise FileError(f"the folder {folder} cannot be read: {error.strerror}.") from error
-    return sorted(items, key=lambda item: natural_key(item.name))
-
-
-def in_order(places: Sequence[Path]) -> list[tuple[str, Path]]:
-    r"""Return files or folders with their names, oldest first; refuse two of the same name.
-
-    Bytes of a name that are not UTF-8 are written as in ``day\xff.npz``.
-    """
-    names = [
-        os.fsencode(place.name or place.resolve().name).decode("utf-8", "backslashreplace")
-        for place in places
-    ]
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise InputError(
-            f"two snapshots are called {min(repeated)}; the log identifies snapshots by name, so "
-            "rename one of them."
-        )
-    dates = [date_of(name) for name in names]
-    by_date = None not in dates
-    keys = [
-        (date if by_date else "", natural_key(name))
-        for date, name in zip(dates, names, strict=True)
-    ]
-    return [
-        pair
-        for _, pair in sorted(
-            zip(keys, zip(names, places, strict=True), strict=True), key=lambda item: item[0]
-        )
-    ]
-
-
-def is_sharded_graph(folder: Path) -> bool:
-    """Return whether a folder was written by `graphtemper scale convert`."""
-    manifest = folder / MANIFEST
-    try:
-        with open_regular(manifest) as stream:
-            return b"graphtemper.shards/" in stream.read(1000)
-    except OSError:
-        return False
-
-
-def refuse_shards(folder: Path) -> None:
-    """Refuse a folder that is or holds a sharded graph, and say what to do instead."""
-    if any(map(is_sharded_graph, (folder, *list_folder(folder)))):
-        raise FileError(
-            f"the folder {folder} holds a sharded graph, which is watched through its logits: have "
-            "the model write them (Parquet, .npy or .npz) and name those without --predict, or run "
-            "graphtemper scale recalibrate on each graph."
-        )
-
-
 def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     """Split a graph with times into ``count`` spans of about equally many nodes, as snapshots.
 
@@ -247,12 +253,10 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     [('1', 2, [0, 1]), ('2 to 3', 4, [2, 3])]
     """
     check_integer(count, "count", 1)
-    if graph.time is None:
+    if graph.time is None or not graph.time.any():
         raise InputError("the graph has no times; name a folder of snapshots instead.")
+    content = content_digest(graph, _NOT_READ)
     known_times = graph.time[graph.time != 0]
-    if not known_times.size:
-        raise InputError("no node of the graph has a known time.")
-    content = Snapshot.digest_of(graph)
     quantiles = np.arange(1, count + 1) / count
     ends = np.unique(np.quantile(known_times, quantiles, method="inverted_cdf"))
     start = int(known_times.min()) - 1
@@ -261,10 +265,6 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
         evaluated = np.flatnonzero(graph.time[present] > start)
         first = int(graph.time[present][evaluated].min())
         name = f"{first}" if first == end else f"{first} to {end}"
-        yield Snapshot(
-            name,
-            hashlib.sha256(f"{content} {name}".encode()).hexdigest(),
-            partial(graph.subgraph, present),
-            evaluated,
-        )
+        digest = hashlib.sha256(f"{content} {name}".encode()).hexdigest()
+        yield Snapshot(name, digest, partial(graph.subgraph, present), evaluated)
         start = int(end)

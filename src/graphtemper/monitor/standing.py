@@ -4,37 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
-
-import numpy as np
 
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
-from graphtemper.monitor.change import Change
-from graphtemper.monitor.drop import SOURCE, Drop, drops, limits_of
-from graphtemper.monitor.entry import Entry, Missed
+from graphtemper.monitor.change import Change, alarms
+from graphtemper.monitor.drop import Drop, drops, limits_of
 from graphtemper.monitor.gates import Gate
-from graphtemper.monitor.log import Log
+from graphtemper.monitor.log import Entry, Log, Missed
 from graphtemper.monitor.track_record import Scored, track_record
-from graphtemper.monitor.watch import alarms
-
-_MOST_MOVED = 5
-# Steps between fewer snapshots say little, and those of long ago cost time.
-_FEWEST_FOR_STEPS, _RECENT = 4, 1000
-
-
-class Moved(NamedTuple):
-    """A signal at the source (if measured there), on the first and on the newest snapshot.
-
-    ``distance`` is that of the newest snapshot from the source, or else from the first one, in
-    units of the signal's usual difference between two snapshots in a row.
-    """
-
-    signal: str
-    source: float | None
-    first: float
-    newest: float
-    distance: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +30,6 @@ class Standing:
         Alarms: see `graphtemper.monitor.alarms` and `graphtemper.monitor.drops`.
     limits
         Accuracies that drops are measured from, by name.
-    moved
-        The signals that have moved most.
     missed
         Snapshots that could not be measured.
     false_alarms, false_drops, every
@@ -69,7 +44,6 @@ class Standing:
     changes: Sequence[Change]
     drops: Sequence[Drop]
     limits: dict[str, float]
-    moved: Sequence[Moved]
     missed: Sequence[Missed]
     false_alarms: float
     false_drops: float
@@ -80,12 +54,6 @@ class Standing:
         """The newest answer."""
         return self.answers[-1]
 
-    def alarmed(self) -> list[str]:
-        """Return the names of snapshots that raised an alarm, oldest first."""
-        begun = [drop.position for drop in self.drops if drop.begins]
-        positions = sorted({*begun, *(change.position for change in self.changes)})
-        return [self.answers[position].name for position in positions]
-
     def headline(self) -> str:
         """Return one sentence on the newest accuracy, compared with the source's."""
         entry, source = self.newest, f"{self.source:.1%} at the source"
@@ -94,14 +62,6 @@ class Standing:
             return (
                 f"On {entry.name} accuracy is not known: it may be anywhere from {interval}; it "
                 f"was {source}."
-            )
-        fallen = any(
-            drop.position == len(self.answers) - 1 and drop.below == SOURCE for drop in self.drops
-        )
-        if fallen and entry.high < self.source:
-            return (
-                f"On {entry.name} accuracy has fallen from {source} to an estimated "
-                f"{entry.accuracy:.1%} ({interval})."
             )
         text = f"On {entry.name} accuracy is estimated at {entry.accuracy:.1%} ({interval})"
         if entry.low <= self.source <= entry.high:
@@ -146,26 +106,8 @@ def read_log(
         changes=alarms(first, false_alarms, log.seed, every),
         drops=drops(log.history(), limits, false_drops, log.labelled()),
         limits=limits,
-        moved=_moved(answers, card),
         missed=list(dict.fromkeys([*log.missed(), *missed])),
         false_alarms=false_alarms,
         false_drops=false_drops,
         every=every,
     )
-
-
-def _moved(answers: Sequence[Entry], card: SourceCard) -> list[Moved]:
-    """Compare signals with their median step, which a drift hardly affects."""
-    if len(answers) < _FEWEST_FOR_STEPS:
-        return []
-    first, newest = answers[0].signals, answers[-1].signals
-    source = card.reference.evidence.to_dict()
-    found = []
-    for name in [name for name in newest if name in first]:
-        values = [entry.signals[name] for entry in answers[-_RECENT:] if name in entry.signals]
-        step = float(np.median(np.abs(np.diff(values))))
-        start = source.get(name)
-        if step > 0.0:
-            distance = (newest[name] - (first[name] if start is None else start)) / step
-            found.append(Moved(name, start, first[name], newest[name], distance))
-    return sorted(found, key=lambda item: -abs(item.distance))[:_MOST_MOVED]

@@ -21,9 +21,7 @@ import numpy as np
 from scipy.special import bdtr
 
 from graphtemper._core.estimate import DEVIATIONS
-from graphtemper.errors import FileError
-from graphtemper.monitor.entry import Entry, Labelled
-from graphtemper.monitor.log import Log
+from graphtemper.monitor.log import Entry, Labelled, Log
 
 # The level of intervals, and the probability below which too few of them hold the truth.
 _LEVEL, _UNLIKELY = 0.9, 0.05
@@ -52,53 +50,34 @@ class Scored:
 
     @property
     def covered(self) -> bool:
-        """Whether the first interval holds the true accuracy, given the labels' sampling error."""
-        return covers(self.first, self.labelled)
+        """Whether the first interval holds the true accuracy, given the labels' sampling error.
+
+        Examples
+        --------
+        >>> entry = Entry("d", "0", 100, 0.8, 0.75, 0.85, 0.9, 1.5, 0.7, "trust", (), {})
+        >>> exact, sampled = (Labelled("d", 1, 100, 0.72, error, 0.1, 0.1) for error in (0.0, 0.06))
+        >>> Scored(exact, entry, entry).covered, Scored(sampled, entry, entry).covered
+        (False, True)
+        """
+        chance = DEVIATIONS * self.labelled.deviation
+        below = np.hypot(self.first.accuracy - self.first.low, chance)
+        above = np.hypot(self.first.high - self.first.accuracy, chance)
+        return bool(-above <= self.error <= below)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
-        answers = {"first": self.first, "latest": self.latest}
-        return {
-            "snapshot": self.first.name,
-            "when": self.first.when,
-            "num_labels": self.labelled.num_labels,
-            "accuracy": self.labelled.accuracy,
-            "deviation": self.labelled.deviation,
-            "ece_before": self.labelled.ece_before,
-            "ece_after": self.labelled.ece_after,
-            "covered": self.covered,
-            "error": self.error,
-        } | {
-            name: {key: getattr(entry, key) for key in ("accuracy", "low", "high", "verdict")}
-            for name, entry in answers.items()
-        }
-
-
-def covers(entry: Entry, labelled: Labelled) -> bool:
-    """Return whether an answer's interval holds what the labels showed, up to sampling error.
-
-    Examples
-    --------
-    >>> entry = Entry("d", "0", 100, 0.8, 0.75, 0.85, 0.9, 1.5, 0.7, "trust", (), {})
-    >>> exact, sampled = (Labelled("d", 1, 100, 0.72, error, 0.1, 0.1) for error in (0.0, 0.06))
-    >>> covers(entry, exact), covers(entry, sampled)
-    (False, True)
-    """
-    chance = DEVIATIONS * labelled.deviation
-    below = np.hypot(entry.accuracy - entry.low, chance)
-    above = np.hypot(entry.high - entry.accuracy, chance)
-    return bool(-below <= labelled.accuracy - entry.accuracy <= above)
+        labelled = self.labelled._asdict()
+        facts = {"snapshot": labelled.pop("name"), "when": self.first.when} | labelled
+        for name, entry in (("first", self.first), ("latest", self.latest)):
+            keys = ("accuracy", "low", "high", "verdict")
+            facts[name] = {key: getattr(entry, key) for key in keys}
+        return facts | {"covered": self.covered, "error": self.error}
 
 
 def track_record(log: Log) -> list[Scored]:
     """Return every snapshot of a log whose labels are known, in the order of the snapshots."""
     labelled = {row.name: row for row in log.labelled()}
-    if not labelled:
-        return []
     first = {entry.name: entry for entry in log.entries()}
-    missing = sorted(labelled.keys() - first.keys())
-    if missing:
-        raise FileError(f"{log.path} holds labels of {missing[0]}, which is not in it.")
     # A labelled snapshot is never answered again, so the newest answer came before its labels.
     latest = {entry.name: entry for entry in log.answers()}
     return [Scored(labelled[name], first[name], latest[name]) for name in first if name in labelled]

@@ -34,10 +34,10 @@ from graphtemper.monitor import (
     add_labels,
     fingerprint,
     follow,
+    read_log,
     windows,
+    write_page,
 )
-from graphtemper.monitor.page import write_page
-from graphtemper.monitor.standing import read_log
 from graphtemper.recalibration.report import style
 from graphtemper.theory import csbm
 from graphtemper_research.graphs import datasets
@@ -277,16 +277,16 @@ def _in_time(graph: Graph, compositions: int) -> Course:
 
 def _is_later(snapshot: Snapshot, last: int) -> bool:
     graph = snapshot.load()
-    if graph.time is None or snapshot.nodes is None:
+    if not isinstance(graph, Graph) or graph.time is None or snapshot.nodes is None:
         return False
     return int(graph.time[snapshot.nodes].min()) > last
 
 
 def _truth(model: LinearGNN, snapshot: Snapshot) -> float:
     graph = snapshot.load()
-    nodes = np.arange(graph.num_nodes) if snapshot.nodes is None else snapshot.nodes
-    if graph.labels is None:
+    if not isinstance(graph, Graph) or graph.labels is None:
         raise InputError("the snapshots of a trial need labels to score it with.")
+    nodes = np.arange(graph.num_nodes) if snapshot.nodes is None else snapshot.nodes
     nodes = nodes[graph.labels[nodes] >= 0]
     return float((model(graph)[nodes].argmax(axis=1) == graph.labels[nodes]).mean())
 
