@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphtemper.calibrators.conformal import ConformalSets
     from graphtemper.card import SourceCard
     from graphtemper.graph import Graph, datasets
-    from graphtemper.recalibration import Recalibration, class_shares, recalibrate, report
+    from graphtemper.recalibration import Recalibration, recalibrate, report
     from graphtemper.recalibration.labelling import LabelPlan, suggest_labels
     from graphtemper.recalibration.reasons import Reason, ReasonCode
     from graphtemper.signals.observation import Observation
@@ -54,7 +54,6 @@ _OBJECTS = {
 }
 _MODULES = {
     "calibrators": "graphtemper.calibrators",
-    "class_shares": "graphtemper.recalibration.class_shares",
     "conformal": "graphtemper.calibrators.conformal",
     "csbm": "graphtemper.theory.csbm",
     "datasets": "graphtemper.graph.datasets",
@@ -84,7 +83,6 @@ __all__ = [
     "Recalibration",
     "SourceCard",
     "calibrators",
-    "class_shares",
     "conformal",
     "csbm",
     "datasets",

@@ -28,7 +28,7 @@ from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
-    from graphtemper.recalibration.job import Recalibration
+    from graphtemper.recalibration import Recalibration
 
 
 @Parameter(name="*")
@@ -52,7 +52,7 @@ def recalibrate(
     labels: Labels = None,
     out: Path = Path("recalibrated.npz"),
     objective: Literal["balanced", "calibration", "likelihood"] = "balanced",
-    class_shares: Literal["report", "estimate"] = "report",
+    class_shares: Literal["estimate"] | None = None,
     per_node: Flag = False,
     report: Path | None = None,
     date: str = "",
@@ -69,8 +69,8 @@ def recalibrate(
         How labels set the temperature: by their accuracy (calibration), by their likelihood, or by
         both.
     class_shares
-        estimate also corrects predictions for changed class shares where the evidence is
-        sufficient; predictions may change. report only mentions the change.
+        estimate corrects predictions for changed class shares where the evidence is sufficient;
+        predictions may change. Default: nothing is done about class shares.
     per_node
         One temperature per node, for shifts that affect a part of the graph.
     report

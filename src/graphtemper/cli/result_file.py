@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graphtemper.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from graphtemper.recalibration.job import Recalibration
+    from graphtemper.recalibration import Recalibration
 
 _SNAPSHOTS = (".npz", ".npy", ".parquet", ".csv", ".safetensors")
 

@@ -13,8 +13,7 @@ from graphtemper.monitor.entry import Entry
 from graphtemper.monitor.isolation import ChildProcess
 from graphtemper.monitor.logit_snapshots import HashedParts, LogitSnapshot
 from graphtemper.monitor.snapshots import Snapshot, StoredSnapshot
-from graphtemper.recalibration.job import Recalibration, recalibrate
-from graphtemper.scale.answering import ShardedAnswer
+from graphtemper.recalibration import Recalibration, recalibrate
 from graphtemper.scale.logits.recalibration import estimate_logits
 
 Result = TypeVar("Result")
@@ -84,7 +83,7 @@ def _measure_logits(snapshot: LogitSnapshot, card: SourceCard) -> Entry:
 def _entry(
     snapshot: StoredSnapshot[Any],
     digest: str,
-    result: Recalibration | ShardedAnswer,
+    result: Recalibration,
     num_nodes: int,
 ) -> Entry:
     return Entry(

@@ -14,7 +14,7 @@ from graphtemper._core.checks import check_integer
 from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import Labels
-from graphtemper.recalibration.findings import Findings
+from graphtemper.recalibration.result import Recalibration
 
 if TYPE_CHECKING:
     from pandas import Series
@@ -51,7 +51,7 @@ class LabelPlan:
 
 
 def suggest_labels(
-    result: Findings, count: int, seed: int = 0, *, previous: LabelPlan | None = None
+    result: Recalibration, count: int, seed: int = 0, *, previous: LabelPlan | None = None
 ) -> LabelPlan:
     r"""Pick ``count`` nodes to label, spread over the model's confidence.
 

@@ -22,10 +22,10 @@ from graphtemper.errors import InputError
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear_passes import LinearPasses
 from graphtemper.models.predictor import Predictor, passes_of
-from graphtemper.recalibration.job import probabilities_at
+from graphtemper.recalibration.answer import from_atlas
+from graphtemper.recalibration.result import probabilities_at
 from graphtemper.scale.answering import (
     ShardedRecalibration,
-    answer,
     with_confidence,
     with_directory,
 )
@@ -171,7 +171,7 @@ def recalibrate_shards(
             temperature, note = stages.stage("match", lambda: work(accuracy, logit_range))
             return temperature, note
 
-        result = with_directory(answer(reading, match), out)
+        result = with_directory(from_atlas(reading, match), out)
         result = replace(result, reasons=[*result.reasons, *reasons], passes=passes)
         report(progress, "writing probabilities")
         write = partial(_write_shard, clean=clean, relative=1.0 / result.slope, folder=draft)

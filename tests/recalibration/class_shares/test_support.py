@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from graphtemper.recalibration.class_shares.share_tests import SMALL_COUNT, _merged
+from graphtemper.recalibration.class_shares.support import MOVED_LEVEL, weigh
 from scipy.optimize import minimize
 from scipy.stats import kstest
 from tests.helpers import answer_bytes
@@ -25,8 +27,6 @@ from graphtemper.recalibration.class_shares import (
     shares_moved,
     support,
 )
-from graphtemper.recalibration.class_shares.share_tests import SMALL_COUNT, _merged
-from graphtemper.recalibration.class_shares.support import MOVED_LEVEL, weigh
 from graphtemper.recalibration.verdict import CAUTION_WIDTH
 from graphtemper.signals import dependence
 from graphtemper.signals.observation import Observation

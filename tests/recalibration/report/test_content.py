@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from graphtemper.recalibration.report.atlas_map import _window
+from graphtemper.recalibration.report.map_chart import family_styles
 from sklearn.decomposition import PCA
 from tests.helpers import block_model
 
@@ -11,10 +13,8 @@ from graphtemper import metrics, shifts
 from graphtemper._core.estimate import Estimate
 from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.report.atlas_map import _window
 from graphtemper.recalibration.report.charts import charts, groups
 from graphtemper.recalibration.report.content import content, schema
-from graphtemper.recalibration.report.map_chart import family_styles
 from graphtemper.recalibration.report.words import between, headline, labels_to_take
 from graphtemper.recalibration.verdict import CAUTION_WIDTH, labels_needed
 

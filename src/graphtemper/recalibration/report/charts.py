@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphtemper.recalibration.report.map_chart import map_chart
 from graphtemper.recalibration.report.vega import (
     AFTER,
     BEFORE,
@@ -34,7 +33,6 @@ def charts(content: Content) -> dict[str, Spec]:
         "overview": overview(content),
         "histogram-before": confidence_histogram(content, "before"),
         "histogram-after": confidence_histogram(content, "after"),
-        "map": map_chart(content),
         "classes": groups(content, "classes"),
         "degrees": groups(content, "degrees"),
     }

@@ -9,14 +9,14 @@ from typing import Any
 from graphtemper.card.data import CardData
 from graphtemper.card.format import to_json
 from graphtemper.errors import MissingExtraError
-from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report.model_card import model_card_section
 from graphtemper.recalibration.report.page import write_report
+from graphtemper.recalibration.result import Recalibration
 
 FOLDER = "graphtemper"
 
 
-def log_to_mlflow(card: CardData, result: Findings | None = None, *, target: str = "") -> None:
+def log_to_mlflow(card: CardData, result: Recalibration | None = None, *, target: str = "") -> None:
     """Log the card, and the result with its report, to the active MLflow run.
 
     Metrics are ``graphtemper.temperature``, ``.slope``, ``.accuracy`` with ``.accuracy_low`` and
@@ -52,7 +52,7 @@ def log_to_mlflow(card: CardData, result: Findings | None = None, *, target: str
             mlflow.log_artifact(str(report), FOLDER)
 
 
-def metrics(card: CardData, result: Findings | None = None) -> dict[str, float]:
+def metrics(card: CardData, result: Recalibration | None = None) -> dict[str, float]:
     """Return the numbers that are logged as metrics.
 
     Examples

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 from graphtemper.card.data import CardData
-from graphtemper.recalibration.findings import Findings
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import LEVEL
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
-def model_card_section(card: CardData, result: Findings | None = None, *, target: str = "") -> str:
+def model_card_section(
+    card: CardData, result: Recalibration | None = None, *, target: str = ""
+) -> str:
     """Return a Markdown section about a model's calibration, at its source and on a target.
 
     Parameters
@@ -58,7 +60,7 @@ def model_card_section(card: CardData, result: Findings | None = None, *, target
     return "\n".join(lines)
 
 
-def _on_target(result: Findings, target: str) -> list[str]:
+def _on_target(result: Recalibration, target: str) -> list[str]:
     facts = result.to_dict()
     accuracy, confidence = facts["accuracy"], facts["mean_confidence"]
     quantiles = facts.get("node_temperatures")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import suggest_labels
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
@@ -16,6 +16,26 @@ from graphtemper.recalibration.verdict import (
     labels_needed,
 )
 
+FAMILIES = {
+    "none": "the source itself",
+    "noise": "feature noise",
+    "mask": "masked features",
+    "shuffle": "swapped features",
+    "blend": "blended features",
+    "smooth": "smoothed features",
+    "scale": "scaled features",
+    "offset": "shifted columns",
+    "drop_columns": "missing columns",
+    "heterogeneous": "noise on half the nodes",
+    "rewire": "rewired edges",
+    "drop": "missing edges",
+    "add": "extra edges",
+    "drop_hubs": "edges missing at hubs",
+    "homophily": "changed homophily",
+    "subpopulation": "part of the nodes",
+    "resample_classes": "other class shares",
+}
+"""What people call the families of shifts; others keep their names."""
 # Differences below this are described as no change.
 _SAME = 0.02
 # A change of mean confidence that rounding hides.
@@ -24,9 +44,9 @@ _UNCHANGED = 0.005
 _NARROW = 0.04
 
 
-def headline(result: Findings, background: Background) -> str:
+def headline(result: Recalibration) -> str:
     """Return the news in one sentence: how accurate the model is here, against the source."""
-    accuracy, source = result.accuracy, background.card.reference.accuracy
+    accuracy, source = result.accuracy, result.reading.card.reference.accuracy
     span = between(accuracy.low, accuracy.high)
     if result.verdict == "abstain":
         return f"The accuracy here is not known: it may be anywhere in {span}."
@@ -40,7 +60,7 @@ def headline(result: Findings, background: Background) -> str:
     return f"Accuracy is estimated at {here}; the {source:.1%} of the source is not excluded."
 
 
-def confidence_sentence(result: Findings) -> str:
+def confidence_sentence(result: Recalibration) -> str:
     """Return a sentence on what was wrong with the confidence, and what was done about it."""
     before, after = result.mean_confidence
     changed = abs(after - before) >= _UNCHANGED
@@ -83,9 +103,9 @@ def between(low: float, high: float) -> str:
     return f"{percent(low, high - low)[:-1]}–{percent(high, high - low)}"
 
 
-def temperature_meaning(result: Findings, source: float) -> str:
+def temperature_meaning(result: Recalibration) -> str:
     """Return a sentence on what dividing logits by the temperature does to the confidence."""
-    value = result.temperature
+    value, source = result.temperature, result.source_temperature
     before, after = result.mean_confidence
     if value == source:
         return "The logits are divided by the source temperature, as before: nothing is changed."
@@ -106,7 +126,7 @@ def temperature_meaning(result: Findings, source: float) -> str:
     )
 
 
-def _predictions(result: Findings) -> str:
+def _predictions(result: Recalibration) -> str:
     if result.logit_shift is None:
         return "No prediction changes."
     return "The correction for class shares changes some predictions; the temperature changes none."
@@ -126,9 +146,9 @@ def severity(bound: float) -> str:
     )
 
 
-def causes(result: Findings, background: Background) -> list[dict[str, Any]]:
+def causes(result: Recalibration) -> list[dict[str, Any]]:
     """Return the quantities that differ between source and target, with both values."""
-    source, signals, gains = background.card.reference.evidence, result.signals, result.gains
+    source, signals, gains = result.reading.card.reference.evidence, result.signals, result.gains
     signal = gains.get("signal")
     rows = [
         ("homophily", "Homophily", source.homophily, signals.get("homophily"), _HOMOPHILY),
@@ -190,11 +210,11 @@ def _compare(source: float | None, target: float | None, meanings: tuple[str, st
     return meanings[0] if target < source else meanings[1]
 
 
-def next_steps(result: Findings, background: Background) -> list[dict[str, Any]]:
+def next_steps(result: Recalibration) -> list[dict[str, Any]]:
     """Return the recommended actions (accept, label, retrain), the most important first."""
-    accuracy, source = result.accuracy, background.card.reference.accuracy
+    accuracy, source = result.accuracy, result.reading.card.reference.accuracy
     steps = []
-    count = labels_to_take(result, background)
+    count = labels_to_take(result)
     if count:
         text = (
             f"They would determine the accuracy to within {100 * CAUTION_WIDTH:.0f} points. The "
@@ -205,7 +225,7 @@ def next_steps(result: Findings, background: Background) -> list[dict[str, Any]]
         more = " more" if result.num_labels else ""
         title = f"Label {about}{more} node{'s' if count > 1 else ''}"
         steps.append(_step("label", title, text, *commands))
-    strange = background.novelty > CAUTION_NOVELTY
+    strange = result.reading.novelty > CAUTION_NOVELTY
     if result.verdict == "abstain" and strange:
         steps.append(_step("retrain", "Retrain, if such graphs will be common", _STRANGE))
     elif result.verdict != "abstain" and accuracy.high < source:
@@ -238,7 +258,7 @@ def _step(action: str, title: str, text: str, *commands: str) -> dict[str, Any]:
     return {"action": action, "title": title, "text": text, "commands": list(commands)}
 
 
-def labels_to_take(result: Findings, background: Background) -> int:
+def labels_to_take(result: Recalibration) -> int:
     """Return the number of further labels that determine the accuracy, 0 for ``trust``.
 
     After a few labels the interval also holds what the atlas knows, so it is what more labels have
@@ -251,15 +271,15 @@ def labels_to_take(result: Findings, background: Background) -> int:
         needed = more_labels(accuracy, CAUTION_WIDTH)
     else:
         # Far from the atlas the interval does not apply, so every accuracy is possible.
-        strange = background.novelty > ABSTAIN_NOVELTY
+        strange = result.reading.novelty > ABSTAIN_NOVELTY
         hardest = 0.5 if strange else min(max(0.5, accuracy.low), accuracy.high)
         needed = labels_needed(hardest, population=size)
     return max(min(needed, size - result.num_labels), 0)
 
 
-def suggestion(result: Findings, background: Background) -> dict[str, Any] | None:
+def suggestion(result: Recalibration) -> dict[str, Any] | None:
     """Return nodes to label with their weights; None if there are labels or none are needed."""
-    count = labels_to_take(result, background)
+    count = labels_to_take(result)
     if not count or result.num_labels:
         return None
     plan = suggest_labels(result, count)

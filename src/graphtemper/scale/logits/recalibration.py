@@ -21,11 +21,10 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import FileError
-from graphtemper.recalibration.job import probabilities_at
+from graphtemper.recalibration.answer import from_atlas
 from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.scale import answering
+from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.scale.answering import (
-    ShardedAnswer,
     ShardedRecalibration,
     with_confidence,
     with_directory,
@@ -132,7 +131,7 @@ def estimate_logits(
     *,
     engine: Engine | None = None,
     moments: tuple[FloatArray, FloatArray] | None = None,
-) -> ShardedAnswer:
+) -> Recalibration:
     """Return the answer of `recalibrate_logits` from its first pass, without writing anything.
 
     Logits are read again only if the temperature is outside the range of the confidence sketch.
@@ -177,7 +176,7 @@ def _measure(
     parts: LogitParts,
     card: SourceCard,
     moments: tuple[FloatArray, FloatArray] | None,
-) -> tuple[ShardedAnswer, _Statistics, list[int]]:
+) -> tuple[Recalibration, _Statistics, list[int]]:
     """Return the answer, the statistics behind it, and the number of rows of each part."""
     work = partial(_statistics, parts=parts, probe=card.probe)
     by_part: list[_Statistics | None] = engine.map(work, range(len(parts)))
@@ -198,7 +197,7 @@ def _measure(
             engine, parts, card.probe.temperature, statistics, counts, accuracy
         )
 
-    said = answering.answer(reading, match)
+    said = from_atlas(reading, match)
     answer = _without_graph(said, features_known=moments is not None)
     return answer, statistics, counts
 
@@ -208,7 +207,7 @@ def _confidence_sum(shard: int, *, parts: LogitParts, temperature: float) -> flo
     return sum(float(probabilities_at(logits, 1.0).max(axis=1).sum()) for logits in batches)
 
 
-def _without_graph(answer: ShardedAnswer, features_known: bool) -> ShardedAnswer:
+def _without_graph(answer: Recalibration, features_known: bool) -> Recalibration:
     """Drop the signal that needs a graph, and lower the verdict if features are unknown."""
     signals = {name: value for name, value in answer.signals.items() if name != "log_degree"}
     if features_known:
