@@ -9,7 +9,7 @@ from tests.helpers import block_model
 
 from graphtemper import recalibrate, shifts
 from graphtemper.errors import InputError, MissingExtraError
-from graphtemper.recalibration.job import keep_argmax
+from graphtemper.recalibration.result import probabilities_at
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,5 @@ def test_a_frame_without_pandas_says_what_to_install(result, monkeypatch):
 
 
 def test_rounding_does_not_change_a_prediction():
-    probabilities = np.full((2, 3), 1 / 3)
-    kept = keep_argmax(probabilities, np.array([2, 0]))
-    assert kept.argmax(axis=1).tolist() == [2, 0]
+    logits = np.array([[0.0, 0.0, 1e-20], [1e-20, 0.0, 0.0]])
+    assert probabilities_at(logits, 1e9).argmax(axis=1).tolist() == [2, 0]

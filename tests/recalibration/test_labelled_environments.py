@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphtemper.recalibration.labelled_environments import accuracy_to_match
 from tests.helpers import block_model
 
 from graphtemper import recalibrate, shifts, temperature
 from graphtemper._core.numerics import to_share
 from graphtemper.card.reading import Prior
 from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.recalibration.answer import accuracy_to_match
 from graphtemper.signals.observation import Observation
 
 
