@@ -95,7 +95,6 @@ def test_a_plot_draws_on_given_axes_and_shades_the_interval(result):
     low, high = span.get_extents().transformed(ax.transData.inverted()).intervalx
     assert (low, high) == pytest.approx((result.accuracy.low, result.accuracy.high))
     assert result.verdict in ax.get_title()
-    assert replace(result, background=None).plot(figure.Figure().subplots()) is not None
 
 
 def test_a_plot_without_matplotlib_says_what_to_install(result, monkeypatch):

@@ -66,8 +66,6 @@ LEAST_GAIN = 0.75
 WORTH, GAIN = 0.03, 0.05
 """Smallest expected calibration error without the new shares, and smallest expected gain in
 accuracy with them; a correction needs one of the two to be worth its risk."""
-# Every share is compatible with the data when its standard error reaches half the unit interval.
-_FLAT_ERROR = 0.5
 # Distance of the mean log-likelihood from its maximum, steps to get there, halvings of each step.
 _TOLERANCE, _STEPS, _HALVINGS = 1e-9, 200, 20
 _RELATIVE_RIDGE, _RELATIVE_RANK = 1e-10, 1e-9
@@ -247,16 +245,14 @@ def estimate(
     ('', True)
     """
     source, z, predictions = profile.shares, profile.calibrated(logits), logits.argmax(axis=1)
-    shares, error, separated = likeliest(z, source)
+    shares, error = likeliest(z, source)
     error *= float(np.sqrt(effect))
     fits = shares_fit(profile.counts, profile.cells(logits), shares) >= FIT_LEVEL
     # A share without a single node among n may still be 1/n.
     ratio = np.log(np.maximum(shares, 1.0 / len(z))) - np.log(np.maximum(source, 1.0 / len(z)))
     posterior = temperatures.apply(z + ratio)
     objection = ""
-    if not separated:
-        objection = "the model hardly separates some classes"
-    elif not fits:
+    if not fits:
         objection = "new class shares alone do not explain the predictions"
     elif float(np.abs(shares - source).sum()) < LEAST_ERRORS * error:
         objection = "the shares have not moved beyond what chance and alike neighbours explain"
@@ -264,7 +260,7 @@ def estimate(
         confidence = temperatures.apply(logits, relative).max(axis=1)
         objection = _too_small(confidence, posterior, predictions)
     return ShareEstimate(
-        shares=shares if separated and fits else None,
+        shares=shares if fits else None,
         error=error,
         objection=objection,
         offsets=np.asarray((ratio + profile.biases) / profile.slope),
@@ -291,8 +287,8 @@ def _too_small(confidence: FloatArray, posterior: FloatArray, predictions: NDArr
 
 def likeliest(
     logits: FloatArray, source: FloatArray, prior: float = PRIOR_NODES
-) -> tuple[FloatArray, float, bool]:
-    r"""Return the likeliest class shares, their expected L1 error, and whether classes are apart.
+) -> tuple[FloatArray, float]:
+    r"""Return the likeliest class shares, and their expected L1 error.
 
     The likelihood is concave. EM, :math:`\pi_k \leftarrow \pi_k g_k` with the gradient g, climbs in
     every step but takes thousands where classes overlap; here each step is Newton's over the
@@ -350,10 +346,8 @@ def likeliest(
     shares[known] = found
     basis = np.linalg.qr(np.eye(found.size)[:, 1:] - 1.0 / found.size)[0]
     information = basis.T @ curvature @ basis * count
-    if found.size > 1 and np.linalg.eigvalsh(information)[0] * _FLAT_ERROR**2 < 1.0:
-        return shares, np.inf, False
-    variances = np.diag(basis @ np.linalg.inv(information) @ basis.T)
-    return shares, float(np.sqrt(2.0 / np.pi) * np.sqrt(np.maximum(variances, 0.0)).sum()), True
+    variances = np.diag(basis @ np.linalg.pinv(information, hermitian=True) @ basis.T)
+    return shares, float(np.sqrt(2.0 / np.pi) * np.sqrt(np.maximum(variances, 0.0)).sum())
 
 
 def _step(

@@ -158,7 +158,7 @@ def _check_options(
     class_shares: ClassShares,
     per_node: bool,
 ) -> None:
-    if class_shares not in get_args(ClassShares) and class_shares is not None:
+    if class_shares not in (None, "estimate"):
         raise InputError(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
     if per_node and class_shares is not None:
         raise InputError(

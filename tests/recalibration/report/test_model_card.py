@@ -63,7 +63,7 @@ def test_the_section_holds_the_numbers(answer):
 
 def test_temperatures_per_node_are_summarised(answer):
     card, result = answer
-    many = replace(result, temperature=1.5, node_temperatures=np.linspace(1.0, 3.0, 201))
+    many = replace(result, relative=1.5, node_temperatures=np.linspace(1.0, 3.0, 201))
     text = model_card_section(card, many)
     assert "| temperature T | 1.5 for the graph; 90 % of nodes between 1.1 and 2.9 |" in text
 
