@@ -23,7 +23,7 @@ from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
 from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track_record
-from graphtemper.recalibration.label_files import read_label_file
+from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, ShardedGraph, convert_graph
 from graphtemper.scale.clean_pass import Run, clean_pass

@@ -126,7 +126,7 @@ def suggest_labels(
         overwritten.
     """
     from graphtemper import suggest_labels as choose
-    from graphtemper.recalibration.label_files import write_plan
+    from graphtemper.recalibration.labelling import write_plan
 
     if out.exists():
         raise InputError(f"{out} exists and may hold labels; choose another --out.")
@@ -155,7 +155,7 @@ def _run(
     from graphtemper import SourceCard
     from graphtemper import recalibrate as job
     from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
-    from graphtemper.recalibration.label_files import read_label_file
+    from graphtemper.recalibration.labelling import read_label_file
     from graphtemper.scale.logits.logit_files import read_logits
 
     if deployed.predict is None and deployed.logits is None:

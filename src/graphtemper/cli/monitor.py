@@ -209,7 +209,7 @@ def add_late_labels(
     from graphtemper import SourceCard
     from graphtemper.monitor import Log, add_labels, find_logits, find_snapshots, fingerprint
     from graphtemper.monitor.drop import drops, limits_of
-    from graphtemper.recalibration.label_files import read_label_file
+    from graphtemper.recalibration.labelling import read_label_file
 
     gates = outputs.check(card, (predict, labels, *snapshots), out)
     source = SourceCard.load(card)
@@ -356,7 +356,7 @@ def _spans(
     if labels is not None:
         import numpy as np
 
-        from graphtemper.recalibration.label_files import read_label_file
+        from graphtemper.recalibration.labelling import read_label_file
 
         given, _ = read_label_file(labels, graph.num_nodes, num_classes)
         whole = np.full(graph.num_nodes, -1, dtype=np.int64)

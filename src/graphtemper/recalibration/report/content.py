@@ -103,10 +103,7 @@ def content(result: Recalibration, name: str | None = None, date: str = "") -> R
         },
         "causes": words.causes(result),
         "novelty": result.reading.novelty,
-        "nearest": [
-            row | {"name": words.FAMILIES.get(row["family"], row["family"])}
-            for row in numbers["nearest"][:_NAMED_FAMILIES]
-        ],
+        "nearest": numbers["nearest"][:_NAMED_FAMILIES],
         "histogram": histogram(_before(result), result.probabilities.max(axis=1)),
         "decisions": decisions(result, errors),
         "classes": by_class(result, errors),

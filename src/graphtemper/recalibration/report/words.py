@@ -16,26 +16,6 @@ from graphtemper.recalibration.verdict import (
     labels_needed,
 )
 
-FAMILIES = {
-    "none": "the source itself",
-    "noise": "feature noise",
-    "mask": "masked features",
-    "shuffle": "swapped features",
-    "blend": "blended features",
-    "smooth": "smoothed features",
-    "scale": "scaled features",
-    "offset": "shifted columns",
-    "drop_columns": "missing columns",
-    "heterogeneous": "noise on half the nodes",
-    "rewire": "rewired edges",
-    "drop": "missing edges",
-    "add": "extra edges",
-    "drop_hubs": "edges missing at hubs",
-    "homophily": "changed homophily",
-    "subpopulation": "part of the nodes",
-    "resample_classes": "other class shares",
-}
-"""What people call the families of shifts; others keep their names."""
 # Differences below this are described as no change.
 _SAME = 0.02
 # A change of mean confidence that rounding hides.
@@ -146,60 +126,49 @@ def severity(bound: float) -> str:
     )
 
 
+# What a value (lower, higher) than at the source means, by the quantity that is compared.
+_MEANINGS = {
+    "Homophily": (
+        "Fewer edges join nodes of the same predicted class: neighbours carry less information.",
+        "More edges join nodes of the same predicted class: neighbours carry more information.",
+    ),
+    "Signal-to-noise ratio of the features": (
+        "The features separate the predicted classes less well than at the source.",
+        "The features separate the predicted classes better than at the source.",
+    ),
+    "Typical number of neighbours": (
+        "Nodes have fewer neighbours to average over, so more noise remains.",
+        "Nodes have more neighbours to average over, so more noise cancels.",
+    ),
+    "Signal left in the logits": (
+        "Part of the signal that separates the classes is lost.",
+        "The classes are further apart than at the source.",
+    ),
+    "Mean size of the logits": (
+        "The model is less confident per node than at the source.",
+        "The model is more confident per node than at the source.",
+    ),
+}
+
+
 def causes(result: Recalibration) -> list[dict[str, Any]]:
     """Return the quantities that differ between source and target, with both values."""
-    source, signals, gains = result.reading.card.reference.evidence, result.signals, result.gains
-    signal = gains.get("signal")
-    rows = [
-        ("homophily", "Homophily", source.homophily, signals.get("homophily"), _HOMOPHILY),
-        ("snr", "Signal-to-noise ratio of the features", source.snr, signals.get("snr"), _SNR),
-        (
-            "degree",
-            "Typical number of neighbours",
-            float(np.expm1(source.log_degree)),
-            float(np.expm1(signals["log_degree"])),
-            _DEGREE,
-        ),
-        ("signal", "Signal left in the logits", 1.0 if signal is not None else None, signal, _GAIN),
-        ("logit_size", "Mean size of the logits", source.mean_abs_logit, *_size(signals)),
-    ]
+    source, signals = result.reading.card.reference.evidence, result.signals
+    degrees = (float(np.expm1(value)) for value in (source.log_degree, signals["log_degree"]))
+    gain = result.gains.get("signal")
+    values = {
+        "homophily": (source.homophily, signals.get("homophily")),
+        "snr": (source.snr, signals.get("snr")),
+        "degree": tuple(degrees),
+        "signal": (None if gain is None else 1.0, gain),
+        "logit_size": (source.mean_abs_logit, signals["mean_abs_logit"]),
+    }
+    rows = zip(values.items(), _MEANINGS.items(), strict=True)
     return [
-        {
-            "key": key,
-            "name": name,
-            "source": old,
-            "target": new,
-            "meaning": _compare(old, new, text),
-        }
-        for key, name, old, new, text in rows
+        {"key": key, "name": name, "source": old, "target": new}
+        | {"meaning": _compare(old, new, meanings)}
+        for (key, (old, new)), (name, meanings) in rows
     ]
-
-
-# What a value (lower, higher) than at the source means.
-_HOMOPHILY = (
-    "Fewer edges join nodes of the same predicted class: neighbours carry less information.",
-    "More edges join nodes of the same predicted class: neighbours carry more information.",
-)
-_SNR = (
-    "The features separate the predicted classes less well than at the source.",
-    "The features separate the predicted classes better than at the source.",
-)
-_DEGREE = (
-    "Nodes have fewer neighbours to average over, so more noise remains.",
-    "Nodes have more neighbours to average over, so more noise cancels.",
-)
-_GAIN = (
-    "Part of the signal that separates the classes is lost.",
-    "The classes are further apart than at the source.",
-)
-_SIZE = (
-    "The model is less confident per node than at the source.",
-    "The model is more confident per node than at the source.",
-)
-
-
-def _size(signals: dict[str, float]) -> tuple[float, tuple[str, str]]:
-    return signals["mean_abs_logit"], _SIZE
 
 
 def _compare(source: float | None, target: float | None, meanings: tuple[str, str]) -> str:
