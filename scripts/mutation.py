@@ -73,7 +73,7 @@ PARTS = {
         (
             *("recalibration/test_verdict.py", "recalibration/test_answer.py"),
             *("recalibration/test_job.py", "recalibration/test_labelling.py"),
-            "recalibration/class_shares/test_support.py",
+            "recalibration/test_class_shares.py",
         ),
     ),
 }

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphtemper.calibrators.conformal import ConformalSets
     from graphtemper.card import SourceCard
     from graphtemper.graph import Graph
-    from graphtemper.recalibration import Recalibration, class_shares, recalibrate, report
+    from graphtemper.recalibration import Recalibration, recalibrate, report
     from graphtemper.recalibration.labelling import LabelPlan, suggest_labels
     from graphtemper.recalibration.reasons import Reason, ReasonCode
     from graphtemper.signals.observation import Observation
@@ -53,7 +53,6 @@ _OBJECTS = {
 }
 _MODULES = {
     "calibrators": "graphtemper.calibrators",
-    "class_shares": "graphtemper.recalibration.class_shares",
     "conformal": "graphtemper.calibrators.conformal",
     "csbm": "graphtemper.theory.csbm",
     "errors": "graphtemper.errors",
@@ -81,7 +80,6 @@ __all__ = [
     "Recalibration",
     "SourceCard",
     "calibrators",
-    "class_shares",
     "conformal",
     "csbm",
     "errors",

@@ -33,7 +33,6 @@ def unfold(sheet):
     sheet.wait_for_function(
         "[...document.querySelectorAll('[data-chart]')].every(e => e.querySelector('svg'))"
     )
-    sheet.wait_for_function("!document.getElementById('map-controls').hidden")
 
 
 @pytest.fixture
@@ -93,14 +92,14 @@ def test_dark_is_dark_and_its_charts_too(visit):
     }"""
     with visit("plain", color_scheme="light") as sheet:
         assert sheet.evaluate(brightness, "body") > 240
-        assert sheet.evaluate(brightness, "[data-chart=map] .role-axis-label text") < 100
+        assert sheet.evaluate(brightness, "[data-chart=overview] .role-axis-label text") < 100
     with visit("plain", color_scheme="dark") as sheet:
         assert sheet.evaluate(brightness, "body") < 60
-        assert sheet.evaluate(brightness, "[data-chart=map] .role-axis-label text") > 200
+        assert sheet.evaluate(brightness, "[data-chart=overview] .role-axis-label text") > 200
         # Paper is white, whatever the screen was.
         sheet.emulate_media(media="print", color_scheme="dark")
         assert sheet.evaluate(brightness, "body") > 240
-        assert sheet.evaluate(brightness, "[data-chart=map] .role-axis-label text") < 100
+        assert sheet.evaluate(brightness, "[data-chart=overview] .role-axis-label text") < 100
         assert not sheet.locator("nav").is_visible()
 
 
@@ -126,7 +125,7 @@ def test_the_keyboard_reaches_everything(visit):
         for _ in range(40):
             sheet.keyboard.press("Tab")
             reached.append(sheet.evaluate(FOCUSED))
-        assert {"map-family", "map-step", "SUMMARY", "Nearest shifts"} <= set(reached)
+        assert {"SUMMARY", "Nearest shifts"} <= set(reached)
         summary = sheet.locator("summary", has_text="Numbers of the histograms")
         summary.focus()
         sheet.keyboard.press("Enter")
@@ -135,41 +134,20 @@ def test_the_keyboard_reaches_everything(visit):
         assert sheet.locator("table", has_text="Nodes by confidence").is_visible()
 
 
-def test_the_map_can_be_controlled_by_keys(visit, reported):
-    from graphtemper.recalibration.report.content import content
-
-    nearest = content(reported["plain"])["atlas"]["environments"]
-    with visit("plain", **VIEWS["desktop"]) as sheet:
-        step = sheet.locator("#map-step")
-        step.focus()
-        sheet.keyboard.press("ArrowRight")
-        sheet.keyboard.press("ArrowRight")
-        status = sheet.locator("#map-status").text_content()
-        assert status.startswith(f"2 of {len(nearest)}: {nearest[1]['label']}")
-        assert step.get_attribute("aria-valuetext") == status
-        faint = "[data-chart=map] path[opacity='0.08']"
-        assert sheet.locator(faint).count() == 0
-        sheet.locator("#map-family").select_option("feature noise")
-        hidden = sum(row["family"] != "feature noise" for row in nearest)
-        sheet.wait_for_function(f'document.querySelectorAll("{faint}").length === {hidden}')
-
-
 def test_hovering_shows_the_details(visit):
     with visit("plain", **VIEWS["desktop"]) as sheet:
-        # The environment that is farthest from this graph, whose star would cover a near one.
-        sheet.locator("[data-chart=map] path[opacity='0.85']").last.hover(force=True)
+        sheet.locator("[data-chart=overview] .mark-symbol path").first.hover(force=True)
         tooltip = sheet.locator("#vg-tooltip-element")
         tooltip.wait_for(state="visible")
-        assert "Accuracy there" in tooltip.text_content()
+        assert "Value" in tooltip.text_content()
 
 
 def test_strings_from_files_never_run(visit, screens):
     with visit("hostile", **VIEWS["phone"]) as sheet:
         assert sheet.evaluate("window.hacked === undefined")
-        # A point of a renamed environment: its tooltip shows the text and makes no element of it.
-        sheet.locator("#map-family").select_option(index=1)
+        # A point of a class with a hostile name: its tooltip shows the text, not an element.
         tooltip = sheet.locator("#vg-tooltip-element")
-        sheet.locator("[data-chart=map] path[opacity='0.85']").last.hover(force=True)
+        sheet.locator("[data-chart=classes] .mark-symbol path").first.hover(force=True)
         tooltip.wait_for(state="visible")
         assert "onerror" in tooltip.text_content()
         assert tooltip.locator("img, script").count() == 0
@@ -190,7 +168,7 @@ def test_screen_readers_get_an_outline_and_words_for_every_chart(visit):
         labels = sheet.evaluate(
             "[...document.querySelectorAll('[role=img]')].map(e => e.getAttribute('aria-label'))"
         )
-        assert len(labels) == 8
+        assert len(labels) == 7
         assert all(len(text) > 30 for text in labels)
         for landmark in ("header", "nav", "main", "footer"):
             assert sheet.locator(landmark).count() == 1
@@ -206,7 +184,6 @@ def test_without_scripts_the_numbers_are_still_there(visit):
     with visit("plain", java_script_enabled=False, **VIEWS["desktop"]) as sheet:
         assert sheet.locator("h1").is_visible()
         assert sheet.locator("noscript").is_visible()
-        assert not sheet.locator("#map-controls").is_visible()
         assert sheet.locator("table", has_text="recalibrated confidence").is_visible()
 
 

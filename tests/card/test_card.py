@@ -265,7 +265,6 @@ def test_every_field_is_needed(text, tmp_path):
             yield from keys(value[0], (*where, 0))
 
     optional = {("class_profile",), ("node_response",), ("crc32",), ("natural",)}
-    optional.add(("class_profile", "dependence"))
     for where in set(keys(json.loads(text))) - optional:
         path = _write(tmp_path, _edit(json.loads(text), where, ...))
         with pytest.raises(FileError, match=f"{where[-1]}' is missing"):

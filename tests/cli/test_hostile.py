@@ -32,7 +32,6 @@ def folder(card, tmp_path):
     GRAPH.save(tmp_path / "days" / "one.npz")
     os.link(tmp_path / "target.npz", tmp_path / "linked.npz")
     (tmp_path / "symlink.npz").symlink_to("model.npz")
-    os.link(tmp_path / "days" / "one.npz", tmp_path / "linked.html")
     (tmp_path / "symlink.html").symlink_to("days/one.npz")
     (tmp_path / "days" / "gone.npz").symlink_to("nowhere.npz")
     (tmp_path / "days" / "more").mkdir()
@@ -63,7 +62,6 @@ MONITOR = ("monitor", "days", *DEPLOYED, "--log", "log.sqlite")
         (*MONITOR, "--prometheus", "log.sqlite-journal"),
         (*MONITOR, "--prometheus", "days/more/linked.npz"),
         ("monitor", "labels", *MONITOR[1:], "--of", "one", "--out", "p", "--prometheus", "p"),
-        (*MONITOR, "--page", "linked.html"),
         (*MONITOR, "--page", "symlink.html"),
         ("card", "build", "source.npz", "--predict", "code:predict", "--out", "code.py"),
     ],

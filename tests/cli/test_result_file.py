@@ -19,7 +19,7 @@ def run(reported, tmp_path, monkeypatch, capsys):
     graph.replace(name="").save(tmp_path / "<b>target.npz")
     logits = np.random.default_rng(0).normal(size=(300, 3)) + 3.0 * np.eye(3)[graph.labels]
     np.save(tmp_path / "logits.npy", logits)
-    reported["plain"].background.card.save(tmp_path / "card.json")
+    reported["plain"].reading.card.save(tmp_path / "card.json")
     monkeypatch.chdir(tmp_path)
 
     def inner(*arguments):

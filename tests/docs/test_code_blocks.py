@@ -15,7 +15,7 @@ from tests.helpers import FEW_SHIFTS
 from graphtemper import SourceCard, csbm, recalibrate, shifts, suggest_labels
 from graphtemper.cli import app
 from graphtemper.models import SIGN
-from graphtemper.recalibration.label_files import write_plan
+from graphtemper.recalibration.labelling import write_plan
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

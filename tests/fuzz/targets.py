@@ -19,7 +19,7 @@ from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
 from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track_record
-from graphtemper.recalibration.label_files import read_label_file
+from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, ShardedGraph, convert_graph
 from graphtemper.scale.conversion.tables import read_edges, read_features
@@ -169,7 +169,7 @@ def write_text(text):
 
 
 def write_block(path):
-    block = json.dumps({"schema": "graphtemper.report/2"})
+    block = json.dumps({"schema": "graphtemper.report/3"})
     path.write_text(f'<script type="application/json" id="graphtemper-report">{block}</script>')
 
 

@@ -12,7 +12,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
 from graphtemper.errors import GraphTemperError, InputError
 from graphtemper.models import SIGN
-from graphtemper.recalibration.job import keep_argmax
+from graphtemper.recalibration.result import probabilities_at
 from graphtemper.recalibration.verdict import LEVEL, judge, labels_needed
 
 NUM_CLASSES = 3
@@ -237,7 +237,7 @@ def test_a_small_lead_survives_a_large_temperature(card, target):
     logits[0] = [1.0, 1.0 + 1e-13, 1.0 - 1e-13]
     flat = temperatures.apply(logits, 1e9)
     assert flat[0].argmax() == 0
-    kept = keep_argmax(flat, logits.argmax(axis=1))
+    kept = probabilities_at(logits, 1e9)
     assert (kept.argmax(axis=1) == logits.argmax(axis=1)).all()
     np.testing.assert_allclose(kept.sum(axis=1), 1.0, atol=1e-12)
     result = recalibrate(logits, target, card)

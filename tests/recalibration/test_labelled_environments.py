@@ -10,7 +10,7 @@ from graphtemper import recalibrate, shifts, temperature
 from graphtemper._core.numerics import to_share
 from graphtemper.card.reading import Prior
 from graphtemper.errors import GraphTemperWarning, InputError
-from graphtemper.recalibration.labelled_environments import accuracy_to_match
+from graphtemper.recalibration.answer import accuracy_to_match
 from graphtemper.signals.observation import Observation
 
 

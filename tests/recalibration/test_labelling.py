@@ -10,8 +10,7 @@ from tests.helpers import answer_bytes, block_model
 from graphtemper import LabelPlan, metrics, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
 from graphtemper.errors import FileError, InputError
-from graphtemper.recalibration.label_files import read_label_file, write_plan
-from graphtemper.recalibration.labelling import read_labels
+from graphtemper.recalibration.labelling import read_label_file, read_labels, write_plan
 
 NUM_CLASSES = 3
 

@@ -170,7 +170,7 @@ def test_sampling_error_is_that_of_repeated_samples(graph, model, card):
     for seed in range(8):
         observation = Observation(model, graph, seed=seed, logits=logits).at(card.temperature)
         reading = sampled.read(card, observation, receptive_field.draw(observation))
-        centres.append(reading.two_centres()["atlas"])
+        centres.append(reading.atlas_centre)
         variances.append(reading.sampled)
     ratio = np.var(centres, ddof=1) / np.mean(variances)
     assert 0.15 < ratio < 3.0

@@ -190,7 +190,6 @@ def build(
     )
     weight = card.effective_nodes / rows.size
     profile = private.coarse_profile(observation.logits, labels, secret, weight)
-    profile = private.with_dependence(profile, observation, labels)
     card = replace(card, class_profile=profile)
     # So that a card gives the same answers before and after it was saved.
     card = replace(at_file_precision(card), atlas_nodes=atlas_nodes)

@@ -58,12 +58,6 @@ class ClassProfile:
         :math:`\mathrm{softmax}(\beta z + b)` is calibrated for each class of the source.
     rounded : bool
         Whether the counts were rounded at random, as those of a card are.
-    dependence : array or None
-        How far predictions depend on each other (`graphtemper.signals.dependence`); None in cards
-        of earlier versions.
-    design_effect : float
-        By how much the source's predictions vary more, given the classes, than if nodes were
-        independent.
     """
 
     counts: NDArray[np.int64]
@@ -71,8 +65,6 @@ class ClassProfile:
     slope: float
     biases: FloatArray
     rounded: bool = False
-    dependence: FloatArray | None = None
-    design_effect: float = 1.0
 
     @classmethod
     def measure(
@@ -89,8 +81,8 @@ class ClassProfile:
         --------
         >>> logits = np.array([[2.0, 0.0], [0.5, 0.0], [0.0, 1.0], [0.0, 3.0]] * 50)
         >>> profile = ClassProfile.measure(logits, np.array([0, 1, 1, 1] * 50))
-        >>> profile.confusion.tolist(), profile.shares.tolist()
-        ([[0.25, 0.25], [0.0, 0.5]], [0.25, 0.75])
+        >>> profile.num_nodes, profile.shares.tolist()
+        (200, [0.25, 0.75])
         """
         classes = logits.shape[1]
         if classes > MOST_CLASSES:
@@ -111,13 +103,6 @@ class ClassProfile:
     def num_nodes(self) -> int:
         """Source nodes behind the counts."""
         return int(self.counts.sum())
-
-    @property
-    def confusion(self) -> FloatArray:
-        """The joint confusion table (K, K): rows predicted, columns true."""
-        classes = self.counts.shape[1]
-        joint = self.counts.reshape(classes, THIRDS, classes).sum(axis=1)
-        return np.asarray(joint / joint.sum())
 
     @property
     def shares(self) -> FloatArray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +20,6 @@ from graphtemper.card.response import Kernel
 from graphtemper.card.source import Environment
 from graphtemper.errors import InputError
 from graphtemper.signals.covariances import Covariance
-from graphtemper.signals.dependence import HOPS, MOST_PARTS
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
 from graphtemper.signals.gains import ClassMoments
 from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
@@ -259,11 +257,10 @@ def _write_class_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
     """Return a class profile as plain values."""
     if profile is None:
         return None
-    unknown = ("dependence", "design_effect") if profile.dependence is None else ()
     return {
         key: value.tolist() if isinstance(value, np.ndarray) else value
         for key, value in profile.__dict__.items()
-        if key != "rounded" and key not in unknown  # the schema says whether they are rounded
+        if key != "rounded"  # the schema says whether they are
     }
 
 
@@ -286,15 +283,8 @@ def _class_profile(field: Field | None, classes: int, rounded: bool) -> ClassPro
             f"field {field.name + '.biases'!r} must be at most {_LARGEST_BIAS:g} in size; the card "
             "is damaged."
         )
-    slope, parts = field["slope"].number(1e-3, 1e3), field.get("dependence")
-    profile = ClassProfile(counts.astype(np.int64), edges, slope, biases, rounded)
-    if parts is None:
-        return profile
-    weights = parts.array((None,))
-    if weights.size not in (MOST_PARTS, 1 + HOPS) or weights.min() < 0.0 or not weights.any():
-        raise parts.odd("weights of kernels")
-    effect = field["design_effect"].number(1.0, 1e12)
-    return replace(profile, dependence=weights, design_effect=effect)
+    slope = field["slope"].number(1e-3, 1e3)
+    return ClassProfile(counts.astype(np.int64), edges, slope, biases, rounded)
 
 
 def _write_node_responses(responses: dict[str, NodeResponse] | None) -> dict[str, Any] | None:

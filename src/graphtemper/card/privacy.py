@@ -48,7 +48,6 @@ from graphtemper.card.rounding import (
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments, row_blocks
-from graphtemper.signals import dependence
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.covariances import Covariance, centred
 from graphtemper.signals.evidence import Evidence, Probe
@@ -278,19 +277,6 @@ def coarse_profile(
         slope=coarse_log(exact.slope, labels.size),
         biases=coarse(exact.biases, np.full(exact.biases.size, 1.0 / root)),
     )
-
-
-def with_dependence(
-    profile: ClassProfile | None, observation: Observation, labels: NDArray[np.int64]
-) -> ClassProfile | None:
-    """Return the class profile with how far predictions depend on each other, rounded."""
-    if profile is None:
-        return None
-    graph, nodes, keys = observation.graph, observation.nodes, observation.node_keys
-    exact = dependence.measure(graph, nodes, observation.probabilities, labels, keys)
-    parts = coarse(exact, np.full(exact.size, 1.0 / np.sqrt(nodes.size)))
-    effect = dependence.design_effect(graph, nodes, parts, keys)
-    return replace(profile, dependence=parts, design_effect=coarse_log(effect, nodes.size))
 
 
 def coarse_population(

@@ -5,9 +5,8 @@ feature columns where they were. Shifts that happen (another month, country or r
 An estimate that was learned from drawn shifts is then one opinion of three: another is that the
 model is as right as its confidence says, and the third that it is a little over-confident, as
 models under natural shift usually are. Let u, between 0 and 1, say whether column means have moved;
-c be the log-odds of mean confidence at the source temperature; and m the atlas's centre, with the
-source's class shares or, as far as u goes, with moved ones (`graphtemper.signals.share_drift`) if
-that is larger, because new class shares must not be taken for lost signal. The answer is centred at
+c be the log-odds of mean confidence at the source temperature; and m the atlas's centre. The answer
+is centred at
 
 .. math:: \hat\eta = c + (1 - (1 - w)\,u)\,(m - c) - s\,u, \qquad w = \frac{n^2}{n^2 + h^2},
 
@@ -41,7 +40,7 @@ from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.signals.evidence import LEAD, Evidence
 from graphtemper.signals.gains import Gains
-from graphtemper.signals.share_drift import column_sketch, read_moved
+from graphtemper.signals.share_drift import column_sketch
 
 TAILS = 4.0
 """Degrees of freedom of the prior."""
@@ -131,17 +130,15 @@ class NaturalPrior:
     deviation: float = 0.5
     lower_tail: float = 2.0
 
-    def centre(
-        self, confidence: float, atlas: float, moved: float, fraction: float, novelty: float
-    ) -> float:
+    def centre(self, confidence: float, atlas: float, fraction: float, novelty: float) -> float:
         """Return the log-odds of the accuracy.
 
         Parameters
         ----------
         confidence
             Log-odds of mean confidence at the source temperature.
-        atlas, moved
-            Log-odds of the accuracy by the atlas, with the source's and with moved class shares.
+        atlas
+            Log-odds of the accuracy by the atlas.
         fraction
             Whether column means have moved, between 0 and 1.
         novelty
@@ -150,17 +147,14 @@ class NaturalPrior:
         Examples
         --------
         >>> prior = NaturalPrior()
-        >>> prior.centre(2.0, 1.0, 1.0, fraction=0.0, novelty=2.0)  # means did not move: the atlas
+        >>> prior.centre(2.0, 1.0, fraction=0.0, novelty=2.0)  # means did not move: the atlas
         1.0
-        >>> prior.centre(2.0, 1.0, 1.0, fraction=1.0, novelty=2.0)  # half of the way, minus 0.1
+        >>> prior.centre(2.0, 1.0, fraction=1.0, novelty=2.0)  # half of the way, minus 0.1
         1.4
-        >>> prior.centre(2.0, 1.0, 2.5, fraction=1.0, novelty=2.0)  # other class shares explain it
-        1.9
         """
         far = min(novelty, _FARTHEST) ** 2
         weight = far / (far + self.halfway**2)
-        cautious = atlas + fraction * max(moved - atlas, 0.0)
-        centre = confidence + (1.0 - (1.0 - weight) * fraction) * (cautious - confidence)
+        centre = confidence + (1.0 - (1.0 - weight) * fraction) * (atlas - confidence)
         if centre > confidence:
             centre = confidence + (1.0 - fraction) * (centre - confidence)
         return float(centre - self.shift * fraction)
@@ -242,8 +236,7 @@ class Reading:
         if self.moments is not None:
             sketch = column_sketch(self.moments[0], card.probe.column_std).tolist()
         known = natural.as_arrays(card.natural, self.response, source, self.signals, sketch)
-        centre = log_odds(source) + self.response.predict(self.signals)[0]
-        estimates = np.array([log_odds(self.evidence.confidence), centre])
+        estimates = np.array([log_odds(self.evidence.confidence), self.atlas_centre])
         constants = CONSTANTS.at(self.moved_fraction)
         return expect(known, estimates, self.num_nodes, constants, self.sampled)
 
@@ -273,53 +266,23 @@ class Reading:
         """
         if self.expected is not None:
             return Prior(self.expected.centre, self.expected.deviation)
-        fraction, readings = self.moved_fraction, self.two_centres()
-        centre = readings["atlas"]
+        fraction, centre = self.moved_fraction, self.atlas_centre
         if fraction > 0.0:
             confidence = log_odds(self.evidence.confidence)
-            centre = NATURAL.centre(confidence, **readings, fraction=fraction, novelty=self.novelty)
+            centre = NATURAL.centre(confidence, centre, fraction, self.novelty)
         variance = self._variance(centre) + NATURAL.variance(self.novelty, fraction)
         lower_tail = 1.0 + (NATURAL.lower_tail - 1.0) * float(np.sqrt(fraction))
         return Prior(centre, float(np.sqrt(variance)), lower_tail)
 
-    def deviation_with_shares(self, error: float) -> float:
-        """Return the deviation of the log-odds if class shares are known up to an error.
-
-        Natural variation counts as far as moved shares do not explain the change of mean logits.
-        """
-        centre = self._centre(self.signals)
-        value = to_share(centre)
-        slope = max(value * (1.0 - value), 0.01)
-        shares = (self.card.population.accuracy_deviation(error) / slope) ** 2
-        square = self._moved_shares[1] ** 2
-        left = self.moved_fraction * (square / (1.0 + square)) ** 2
-        variation = NATURAL.variance(self.novelty, left)
-        deviation = float(np.sqrt(self._variance(centre) + shares + variation))
-        return deviation if self.expected is None else max(deviation, self.expected.deviation)
-
-    def _centre(self, signals: dict[str, float]) -> float:
-        return log_odds(self.card.reference.accuracy) + self.response.predict(signals)[0]
-
-    def two_centres(self) -> dict[str, float]:
-        """Return the log-odds by the atlas, with the source's and with moved class shares.
-
-        They are ``atlas`` and ``moved``; without a signal to read the two are equal.
-        """
-        return {"atlas": self._centre(self.signals), "moved": self._moved_shares[0]}
-
-    @cached_property
-    def _moved_shares(self) -> tuple[float, float]:
-        """The log-odds with moved class shares, and how badly these explain the mean logits."""
-        gains = self.gains
-        if gains is None or gains.signal is None or LEAD not in self.response.names:
-            return self._centre(self.signals), 0.0
-        lead, misfit = read_moved(self.evidence, self.card.reference, gains)
-        return self._centre(self.signals | {LEAD: lead}), misfit
+    @property
+    def atlas_centre(self) -> float:
+        """Log-odds of the accuracy by the atlas."""
+        return log_odds(self.card.reference.accuracy) + self.response.predict(self.signals)[0]
 
     @property
     def atlas_variance(self) -> float:
         """Variance of the log-odds by the atlas, without natural variation."""
-        return self._variance(self._centre(self.signals))
+        return self._variance(self.atlas_centre)
 
     def _variance(self, centre: float) -> float:
         """Return the variance of the response and of the sampling of both graphs' nodes."""

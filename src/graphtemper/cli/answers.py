@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from graphtemper.cli.output import STYLES, console, print_line, print_sentence
 
 if TYPE_CHECKING:
-    from graphtemper.recalibration.findings import GraphFindings
-    from graphtemper.recalibration.job import Recalibration
+    from graphtemper.recalibration import Recalibration
 
 _DIRECTIONS = {
     "over-confident": "over-confident",
@@ -18,7 +17,7 @@ _DIRECTIONS = {
 }
 
 
-def print_answer(result: GraphFindings) -> None:
+def print_answer(result: Recalibration) -> None:
     """Print the summary of an answer, wrapped to the terminal, with the verdict in its colour."""
     verdict, *lines = result.summary(console().width).splitlines()
     print_sentence(verdict, STYLES[result.verdict])

@@ -14,7 +14,7 @@ from graphtemper.card.progress import Progress
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
-from graphtemper.recalibration.job import Recalibration
+from graphtemper.recalibration import Recalibration
 from graphtemper.recalibration.report import style
 from graphtemper.theory import csbm
 

@@ -28,7 +28,7 @@ from graphtemper.errors import InputError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
-    from graphtemper.recalibration.job import Recalibration
+    from graphtemper.recalibration import Recalibration
 
 
 @Parameter(name="*")
@@ -52,7 +52,7 @@ def recalibrate(
     labels: Labels = None,
     out: Path = Path("recalibrated.npz"),
     objective: Literal["balanced", "calibration", "likelihood"] = "balanced",
-    class_shares: Literal["report", "estimate"] = "report",
+    class_shares: Literal["estimate"] | None = None,
     per_node: Flag = False,
     report: Path | None = None,
     date: str = "",
@@ -69,8 +69,8 @@ def recalibrate(
         How labels set the temperature: by their accuracy (calibration), by their likelihood, or by
         both.
     class_shares
-        estimate also corrects predictions for changed class shares where the evidence is
-        sufficient; predictions may change. report only mentions the change.
+        estimate corrects predictions for changed class shares where the evidence is sufficient;
+        predictions may change. Default: nothing is done about class shares.
     per_node
         One temperature per node, for shifts that affect a part of the graph.
     report
@@ -126,7 +126,7 @@ def suggest_labels(
         overwritten.
     """
     from graphtemper import suggest_labels as choose
-    from graphtemper.recalibration.label_files import write_plan
+    from graphtemper.recalibration.labelling import write_plan
 
     if out.exists():
         raise InputError(f"{out} exists and may hold labels; choose another --out.")
@@ -156,7 +156,7 @@ def _run(
     from graphtemper import recalibrate as job
     from graphtemper.cli.arguments import choose_nodes, resolve
     from graphtemper.graph.graph import Graph
-    from graphtemper.recalibration.label_files import read_label_file
+    from graphtemper.recalibration.labelling import read_label_file
     from graphtemper.scale.logits.logit_files import read_logits
 
     if deployed.predict is None and deployed.logits is None:

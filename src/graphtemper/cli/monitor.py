@@ -192,7 +192,7 @@ def add_late_labels(
         Also write the card that has learned to this file.
     """
     from graphtemper.monitor import add_labels, drops, limits_of
-    from graphtemper.recalibration.label_files import read_label_file
+    from graphtemper.recalibration.labelling import read_label_file
 
     gates = outputs.check(card, (predict, labels, *snapshots), out)
     source, model, found, book = _opened(card, predict, snapshots, outputs)
@@ -219,14 +219,15 @@ def _opened(
 ) -> tuple[SourceCard, Predictor | None, list[Snapshot], Log]:
     """Return the card, the model, the snapshots and the log of a run."""
     from graphtemper import SourceCard
-    from graphtemper.cli.arguments import load_graph, resolve
+    from graphtemper.cli.arguments import resolve
+    from graphtemper.graph.graph import Graph
     from graphtemper.monitor import Log, find_logits, find_snapshots, fingerprint, windows
 
     source = SourceCard.load(card)
     if outputs.windows is not None:
         if predict is None or len(names) != 1:
             raise InputError("--windows cuts one graph and needs its model; give --predict.")
-        found = list(windows(load_graph(names[0]), outputs.windows))
+        found = list(windows(Graph.load(names[0]), outputs.windows))
     else:
         found = find_snapshots(names) if predict else find_logits(names, source.num_classes)
     kind: Literal["graphs", "logits"] = "graphs" if predict else "logits"

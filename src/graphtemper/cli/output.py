@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from graphtemper._core.printable import printable
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 # 0.25, +152%, 13/3/0, 0.45-0.63, inf, or a dash or nothing where there is no number.
 _NUMBER = re.compile(r"[-+]?[\d.]+[\d.%/e+-]*|[-+]?inf|-|")
-# Columns of text are not made narrower than this; the rows are printed as paragraphs instead.
-_NARROWEST_TEXT = 8
 
 STYLES = {"trust": "bold green", "caution": "bold yellow", "abstain": "bold red"}
 """Terminal styles of the verdicts."""
@@ -134,86 +132,24 @@ def print_reasons(reasons: Iterable[object]) -> None:
 
 
 def table(title: str, rows: list[dict[str, Any]]) -> Any:
-    """Return rows as a table in which numbers are never cut and text is wrapped.
-
-    Where the table is wider than the terminal, headings of numbers take one line per word and text
-    is folded. Where that is not enough, each row becomes a paragraph.
-    """
-    from rich.text import Text
-
-    cells = {name: [_cell(row.get(name)) for row in rows] for name in rows[0]}
-    numbers = {name for name, values in cells.items() if all(map(_NUMBER.fullmatch, values))}
-    heading = Text(title, style="bold not italic")
-    width = console().width
-    if _widths(cells, dict.fromkeys(cells, 0)) <= width:
-        return _grid(heading, cells, numbers, {name: name for name in cells})
-    heads = {name: name.replace(" ", "\n") if name in numbers else name for name in cells}
-    least = {name: 0 if name in numbers or name in _UNBROKEN else _NARROWEST_TEXT for name in cells}
-    if _widths(cells, least, heads) <= width:
-        return _grid(heading, cells, numbers, heads)
-    return _paragraphs(heading, cells, width)
-
-
-# Short columns of text that are not folded.
-_UNBROKEN = ("name", "here", "graph")
-
-
-def _widths(
-    cells: dict[str, list[str]], least: dict[str, int], heads: dict[str, str] | None = None
-) -> int:
-    """Return the width of a table whose foldable columns (``least`` > 0) are that narrow."""
-    total = 2 * (len(cells) - 1)
-    for name, values in cells.items():
-        words = (heads or {}).get(name, name).split("\n")
-        natural = max(map(len, (*words, *values)))
-        total += min(natural, least[name]) if least[name] else natural
-    return total
-
-
-def _grid(title: Any, cells: dict[str, list[str]], numbers: set[str], heads: dict[str, str]) -> Any:
+    """Return rows as a table in which numbers and names are never cut, and text is wrapped."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(
-        title=title,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-    tallest = max(head.count("\n") for head in heads.values())
-    for name, head in heads.items():
-        grid.add_column(
-            Text("\n" * (tallest - head.count("\n")) + head),  # align headings at the bottom
-            justify="right" if name in numbers else "left",
-            no_wrap=name in numbers or name in _UNBROKEN,
-            overflow="fold",
-        )
+    grid = Table(title=Text(title, style="bold not italic"), title_justify="left", box=SIMPLE_HEAD)
+    grid.show_edge, grid.pad_edge, grid.collapse_padding = False, False, True
+    cells = {name: [_cell(row.get(name)) for row in rows] for name in rows[0]}
+    for name, values in cells.items():
+        number = all(map(_NUMBER.fullmatch, values))
+        whole = number or not any(" " in value for value in values)
+        justify: Literal["right", "left"] = "right" if number else "left"
+        # A heading of several words takes one line each, so that it is no wider than its numbers.
+        head = Text(name.replace(" ", "\n") if number else name)
+        grid.add_column(head, justify=justify, no_wrap=whole, overflow="fold")
     for row in zip(*cells.values(), strict=True):
         grid.add_row(*map(Text, row))
     return grid
-
-
-def _paragraphs(title: Any, cells: dict[str, list[str]], width: int) -> Any:
-    """Return one paragraph per row: its first cell, then the named values of the others."""
-    from textwrap import TextWrapper
-
-    from rich.console import Group
-    from rich.text import Text
-
-    wrapper = TextWrapper(
-        max(width, 20), initial_indent="  ", subsequent_indent="  ", break_long_words=False
-    )
-    first, *others = cells
-    parts = [title]
-    for number, label in enumerate(cells[first]):
-        # A no-break space keeps each value on the line of its name while the line is wrapped.
-        pairs = (f"{name}\u00a0{cells[name][number]}" for name in others if cells[name][number])
-        lines = wrapper.fill(", ".join(pairs))
-        parts += [Text(label), Text(lines.replace("\u00a0", " "))]
-    return Group(*parts)
 
 
 def _cell(value: Any) -> str:

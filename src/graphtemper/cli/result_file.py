@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphtemper.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from graphtemper.recalibration.job import Recalibration
+    from graphtemper.recalibration import Recalibration
 
 _SNAPSHOTS = (".npz", ".npy", ".parquet", ".csv", ".safetensors")
 
@@ -39,13 +39,11 @@ def check_outputs(
     for option, path in outputs.items():
         if path is None:
             continue
-        for source in inputs:
-            if source is not None and _is_read(path, _located(source)):
-                raise InputError(f"{option} {path} is a file that is read; choose another path.")
-        place = path.resolve()
-        if place in written:
-            raise InputError(f"{option} and {written[place]} name the same file; choose two.")
-        written[place] = option
+        if any(source is not None and _is_read(path, _located(source)) for source in inputs):
+            raise InputError(f"{option} {path} is a file that is read; choose another path.")
+        other = written.setdefault(path.resolve(), option)
+        if other != option:
+            raise InputError(f"{option} and {other} name the same file; choose two.")
 
 
 def _located(source: str | os.PathLike[str]) -> Path:
@@ -57,18 +55,10 @@ def _located(source: str | os.PathLike[str]) -> Path:
 
 def _is_read(path: Path, source: Path) -> bool:
     """Return whether a path names a file that is read, or a snapshot in a folder that is."""
-    try:
-        if source.is_dir():
-            return path.exists() and any(map(path.samefile, _snapshot_files(source)))
-        return path.resolve() == source.resolve() or path.samefile(source)
-    except (OSError, ValueError, RuntimeError):  # one does not exist, or is not a path
-        return False
-
-
-def _snapshot_files(folder: Path) -> Iterator[str]:
-    for place, _, names in os.walk(folder):
-        paths = (os.path.join(place, name) for name in names if name.endswith(_SNAPSHOTS))
-        yield from filter(os.path.exists, paths)
+    place, origin = Path(os.path.realpath(path)), Path(os.path.realpath(source))
+    snapshot = place.suffix in _SNAPSHOTS and place.exists() and origin in place.parents
+    same = place.exists() and origin.exists() and place.samefile(origin)
+    return place == origin or snapshot or same
 
 
 def check_report(report: Path) -> None:
@@ -93,41 +83,35 @@ def _pyarrow() -> Any:
 
 def write(out: Path, result: Recalibration) -> None:
     """Write the probabilities, their nodes and the answer."""
+    import json
+
     import numpy as np
 
     from graphtemper._core.files import atomic_write, write_npz
 
-    nodes = np.asarray(result.nodes, dtype=np.int64)
     if out.suffix == ".npz":
         accuracy = result.accuracy
         arrays: dict[str, Any] = {
-            "probabilities": result.probabilities,
-            "nodes": nodes,
             "temperature": np.array(result.temperature),
             "accuracy": np.array([accuracy.value, accuracy.low, accuracy.high]),
             "verdict": np.array(result.verdict),
         }
-        if result.node_temperatures is not None:
-            arrays["node_temperatures"] = result.node_temperatures
-        if result.class_shares is not None and result.logit_shift is not None:
-            arrays |= {"class_shares": result.class_shares, "logit_shift": result.logit_shift}
-        write_npz(out, arrays)
+        names = ["probabilities", "nodes", "node_temperatures"]
+        names += [] if result.logit_shift is None else ["class_shares", "logit_shift"]
+        arrays |= {name: getattr(result, name) for name in names}
+        write_npz(out, {name: value for name, value in arrays.items() if value is not None})
         return
-    columns = {"node": nodes} | {
-        f"probability_{k}": column for k, column in enumerate(result.probabilities.T)
-    }
+    columns: dict[str, Any] = {"node": result.nodes}
+    columns |= {f"probability_{k}": column for k, column in enumerate(result.probabilities.T)}
     if result.node_temperatures is not None:
         columns["temperature"] = result.node_temperatures
-    if out.suffix == ".csv":
-        with atomic_write(out) as stream:
-            stream.write(f"{','.join(columns)}\n".encode())
-            for row in zip(*(column.tolist() for column in columns.values()), strict=True):
-                stream.write(f"{','.join(map(repr, row))}\n".encode())
-        return
-    import json
-
-    pyarrow = _pyarrow()
-    facts = {"graphtemper": json.dumps(result.to_dict(), allow_nan=False)}
-    table = pyarrow.table(columns).replace_schema_metadata(facts)
     with atomic_write(out) as stream:
+        if out.suffix == ".csv":
+            stream.write(f"{','.join(columns)}\n".encode())
+            rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+            stream.writelines(f"{','.join(map(repr, row))}\n".encode() for row in rows)
+            return
+        pyarrow = _pyarrow()
+        facts = {"graphtemper": json.dumps(result.to_dict(), allow_nan=False)}
+        table = pyarrow.table(columns).replace_schema_metadata(facts)
         pyarrow.parquet.write_table(table, stream, write_page_checksum=True)

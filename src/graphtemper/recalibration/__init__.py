@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from graphtemper.recalibration.job import Recalibration, recalibrate
+from graphtemper.recalibration.job import recalibrate
+from graphtemper.recalibration.result import Recalibration
 
 __all__ = ["Recalibration", "recalibrate"]

@@ -9,10 +9,10 @@ from typing import Any
 from graphtemper import theory
 from graphtemper.card.data import CardData
 from graphtemper.errors import IllConditionedWarning, InputError
-from graphtemper.recalibration.findings import Findings
+from graphtemper.recalibration.result import Recalibration
 
 
-def diagnosis(result: Findings, card: CardData) -> dict[str, Any]:
+def diagnosis(result: Recalibration, card: CardData) -> dict[str, Any]:
     """Return homophily, degree and SNR against the source's, and the slope that theory predicts.
 
     A degree here is the typical one, exp(mean of log(1 + degree)) - 1.

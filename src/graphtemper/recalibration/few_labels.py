@@ -66,7 +66,6 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.reading import Prior
-from graphtemper.recalibration.reasons import Reason
 from graphtemper.temperature.inverse import gaps, summarise
 
 METHOD = "atlas and labels"
@@ -354,21 +353,3 @@ def _mean_density(y: FloatArray) -> FloatArray:
     level = np.abs(step) < 1e-6
     slope = np.diff(mass) / np.where(level, 1.0, step)
     return np.asarray(np.where(level, mass[1:], slope))
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What labels add to the atlas: the posteriors of accuracy and temperature.
-
-    ``count`` is the effective number of labels; ``leads`` says whether they hold more information
-    than the atlas; ``worth`` is the number of labels alone that would know as much as both;
-    ``problem`` is what is wrong with the temperature, if anything is.
-    """
-
-    accuracy: Estimate
-    temperature: float
-    reason: Reason
-    count: float
-    leads: bool
-    worth: float = 0.0
-    problem: str = ""

@@ -1,6 +1,6 @@
 """The main job: a frozen model, an unlabelled graph and a source card give honest probabilities.
 
-Five steps: observe the model on the graph, at the source temperature; read the observation against
+Four steps: observe the model on the graph, at the source temperature; read the observation against
 the card; answer with an accuracy, a temperature and a verdict; apply the answer to every node. The
 labels of the target graph are never read, only those that the caller passes.
 """
@@ -8,206 +8,38 @@ labels of the target graph are never read, only those that the caller passes.
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import GraphTemperWarning, InputError, MissingExtraError
+from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import (
-    Predictor,
-    checked_logits,
-    declared_passes,
-    graph_and_logits,
-)
-from graphtemper.recalibration import answer as answers
+from graphtemper.models.predictor import Predictor, declared_passes, graph_and_logits
 from graphtemper.recalibration import node_temperatures
-from graphtemper.recalibration.answer import Answer
-from graphtemper.recalibration.class_shares import support
-from graphtemper.recalibration.class_shares.support import ClassShares
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
-from graphtemper.recalibration.findings import Background, Findings
+from graphtemper.recalibration.answer import answer
+from graphtemper.recalibration.few_labels import NO_LABELS, Objective
 from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_labels
 from graphtemper.recalibration.reasons import Reason, sample_run, whole_graph_run
+from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.signals.observation import Observation
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pandas import DataFrame
     from torch_geometric.data import Data
 
     from graphtemper.card.reading import Reading
     from graphtemper.signals.receptive_field import Sample
 
-
-class Recalibration(Findings):
-    """Calibrated probabilities of a model on a target graph, with a verdict and its reasons.
-
-    See `graphtemper.recalibration.findings` for the attributes.
-    """
-
-    @classmethod
-    def of(
-        cls, answer: Answer, observation: Observation, labels: Labels, per_node: bool = False
-    ) -> Recalibration:
-        """Turn an answer into calibrated probabilities of the observed nodes."""
-        reading, unit = answer.reading, answer.reading.card.probe.temperature
-        logits = answer.shifted(observation.logits)
-        divisors: FloatArray | None = None
-        uneven: list[Reason] = []
-        if per_node:
-            divisors, uneven = node_temperatures.spread(
-                observation,
-                reading.card,
-                answer.relative,
-                answer.accuracy.value,
-                keep=answer.verdict == "abstain",
-            )
-        probabilities = probabilities_at(logits, answer.relative if divisors is None else divisors)
-        return cls(
-            temperature=answer.temperature,
-            accuracy=answer.accuracy,
-            verdict=answer.verdict,
-            reasons=[*answer.reasons, *uneven, *answer.share_reasons],
-            slope=answer.slope,
-            severity_bound=answer.severity_bound,
-            signals=reading.numbers(),
-            gains={} if reading.gains is None else reading.gains.to_dict(),
-            nearest=reading.nearest_families(),
-            mean_confidence=(answer.confidence, float(probabilities.max(axis=1).mean())),
-            probabilities=probabilities,
-            nodes=observation.nodes,
-            num_labels=int(labels.rows.size),
-            effective_labels=answer.effective_labels,
-            class_shares=answer.class_shares,
-            logit_shift=None if answer.offsets is None else answer.offsets * unit,
-            node_temperatures=None if divisors is None else divisors * unit,
-            background=_background(answer, observation, labels),
-        )
-
-    def apply(self, logits: ArrayLike) -> FloatArray:
-        """Return calibrated probabilities of other logits (m, K) of the same model.
-
-        The temperature is the graph's, also if `node_temperatures` were computed, and a correction
-        for class shares is added first.
-
-        Examples
-        --------
-        >>> from graphtemper._core.estimate import Estimate
-        >>> result = Recalibration(
-        ...     temperature=2.0, accuracy=Estimate(0.7, 0.6, 0.8, "atlas"), verdict="trust",
-        ...     reasons=[], slope=0.5, severity_bound=0.1, signals={}, gains={}, nearest=[],
-        ...     mean_confidence=(0.9, 0.7), probabilities=np.full((1, 2), 0.5), nodes=np.arange(1),
-        ... )
-        >>> result.apply([[0.0, 2.0]]).round(3).tolist()
-        [[0.269, 0.731]]
-        """
-        shape = np.shape(logits)
-        values = checked_logits(logits, shape[0] if shape else 0)
-        if self.logit_shift is not None:
-            values = values + self.logit_shift
-        return probabilities_at(values, self.temperature)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw confidence before and after against the accuracy interval; needs matplotlib.
-
-        ``ax`` are the axes to draw on (default: new ones). They are returned.
-        """
-        from graphtemper.recalibration.plot import plot_confidence
-
-        return plot_confidence(self, ax)
-
-    def to_frame(self) -> DataFrame:
-        """Return one row per chosen node as a pandas ``DataFrame``; needs pandas.
-
-        The index holds the nodes. Columns are the prediction, its confidence, the probabilities
-        and, with ``per_node=True``, the node's temperature.
-        """
-        try:
-            from pandas import DataFrame, Index
-        except ImportError as error:
-            raise MissingExtraError("to_frame needs pandas; run pip install pandas.") from error
-
-        columns = {"prediction": self.predictions, "confidence": self.probabilities.max(axis=1)}
-        columns |= {f"probability_{k}": values for k, values in enumerate(self.probabilities.T)}
-        if self.node_temperatures is not None:
-            columns["temperature"] = self.node_temperatures
-        return DataFrame(columns, index=Index(self.nodes, name="node"))
-
-    def _repr_html_(self) -> str:
-        from graphtemper.card import notebook
-        from graphtemper.recalibration.plot import plot_confidence
-
-        rows = self.summary_rows()
-        rows["Reasons"] = " ".join(reason.text for reason in self.reasons)
-        image = notebook.picture(
-            lambda ax: plot_confidence(self, ax), "confidence before and after"
-        )
-        return notebook.table(f"Verdict: {self.verdict}", rows) + image
-
-    def report(
-        self, path: str | os.PathLike[str], *, name: str | None = None, date: str = ""
-    ) -> None:
-        """Write the result as one HTML page for people, an .html file.
-
-        ``name`` is what they call the graph, and ``date`` when it was observed, as text.
-        """
-        from graphtemper.recalibration.report.page import write_report
-
-        write_report(path, self, name, date)
-
-
-def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:
-    """Return softmax(logits / T) with the largest logit of every row on top.
-
-    A large temperature may round a small lead to a tie, which would change the prediction.
-
-    Examples
-    --------
-    >>> probabilities_at(np.array([[0.0, 1e-20]]), 1e10).argmax(axis=1).tolist()
-    [1]
-    """
-    return keep_argmax(temperatures.apply(logits, temperature), logits.argmax(axis=1))
-
-
-def keep_argmax(probabilities: FloatArray, predictions: NDArray[np.intp]) -> FloatArray:
-    """Raise the probability of a prediction where rounding has put another class on top."""
-    rows = np.flatnonzero(probabilities.argmax(axis=1) != predictions)
-    probabilities[rows, predictions[rows]] = np.nextafter(probabilities[rows].max(axis=1), 2.0)
-    return probabilities
-
-
-def _background(answer: Answer, observation: Observation, labels: Labels) -> Background:
-    graph = observation.graph
-    probabilities = observation.probabilities
-    if answer.offsets is not None:
-        probabilities = temperatures.apply(answer.shifted(observation.logits))
-    return Background(
-        card=answer.reading.card,
-        response=answer.reading.response,
-        signals=answer.reading.signals,
-        novelty=answer.reading.novelty,
-        name=graph.name,
-        class_names=graph.class_names or (),
-        confidence=probabilities.max(axis=1),
-        predictions=answer.shifted(observation.logits).argmax(axis=1),
-        degrees=np.asarray(graph.degrees[observation.nodes], dtype=np.int64),
-        labels=labels,
-        labelled=probabilities[labels.rows],
-    )
+ClassShares = Literal["estimate"] | None
+"""Whether `recalibrate` estimates class shares and may correct logits for them."""
 
 
 @one_blas_thread(also_openmp=False)
@@ -221,7 +53,7 @@ def recalibrate(
     labels: LabelsGiven | None = None,
     plan: LabelPlan | None = None,
     objective: Objective = "balanced",
-    class_shares: ClassShares = "report",
+    class_shares: ClassShares = None,
     per_node: bool = False,
     budget: Budget = None,
     logits: ArrayLike | None = None,
@@ -255,11 +87,11 @@ def recalibrate(
         ``"calibration"`` by their accuracy, which mean confidence then matches, and by default by
         both: most of the lower ECE of the second for little of the lower NLL of the first.
     class_shares
-        ``"report"`` estimates the target's class shares and says if they seem to have moved.
-        ``"estimate"`` also corrects the logits for them if the evidence supports it (see
-        `graphtemper.recalibration.class_shares.support`). Predictions may then change, and
-        accuracy, temperature and labels refer to the corrected ones. This assumes that nothing else
-        has changed: the verdict is ``"trust"`` only if it is without the correction as well.
+        ``"estimate"`` estimates the target's class shares, and corrects the logits for them if the
+        evidence supports it (see `graphtemper.recalibration.class_shares`). Predictions may then
+        change, and accuracy, temperature and labels refer to the corrected ones. This assumes that
+        nothing else has changed: the verdict is ``"trust"`` only if it is without the correction as
+        well. By default nothing is done about class shares.
     per_node
         Give every node its own temperature around the graph's (see
         `graphtemper.recalibration.node_temperatures`), for shifts that affect a part of the graph.
@@ -300,13 +132,56 @@ def recalibrate(
     >>> better.num_labels, after.high - after.low < before.high - before.low
     (50, True)
     """
-    support.check_request(class_shares, per_node)
+    _check_options(labels, plan, objective, class_shares, per_node)
+    observation = _observe(predictor, graph, card, nodes, seed, logits)
+    given = NO_LABELS
+    with _memory(predictor):
+        sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
+        passes = _passes(observation, card, budget, per_node, sample)
+        if labels is not None:
+            size = observation.graph.num_nodes
+            given = read_labels(labels, plan, observation.nodes, size, card.num_classes)
+        result = answer(_read(card, observation, sample), observation.logits, given, objective)
+        result = replace(result, logits=observation.logits, labels=given)
+        if class_shares is not None:
+            from graphtemper.recalibration.class_shares import correct
+
+            result = correct(result, observation, objective)
+        result = _applied(result, observation, per_node)
+    return replace(result, passes=passes, reasons=[*result.reasons, *ran])
+
+
+def _check_options(
+    labels: LabelsGiven | None,
+    plan: LabelPlan | None,
+    objective: Objective,
+    class_shares: ClassShares,
+    per_node: bool,
+) -> None:
+    if class_shares not in (None, "estimate"):
+        raise InputError(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
+    if per_node and class_shares is not None:
+        raise InputError(
+            "class_shares='estimate' changes predictions, for which no node temperatures were "
+            "learned; use it without per_node."
+        )
     if objective not in get_args(Objective):
         known = " or ".join(map(repr, get_args(Objective)))
         raise InputError(f"objective must be {known}, not {objective!r:.60}.")
     if (labels is None or not len(labels)) and (plan is not None or objective != "balanced"):
         text = "plan and objective have no effect without labels; pass labels={node: class}."
-        warnings.warn(text, GraphTemperWarning, stacklevel=3)  # one more for the decorator
+        warnings.warn(text, GraphTemperWarning, stacklevel=4)  # one more for the decorator
+
+
+def _observe(
+    predictor: Predictor | ArrayLike,
+    graph: Graph | Data,
+    card: SourceCard,
+    nodes: Nodes,
+    seed: int,
+    logits: ArrayLike | None,
+) -> Observation:
+    """Return the model on the graph, at the source temperature."""
     check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
     graph, made = graph_and_logits(
         graph,
@@ -318,21 +193,34 @@ def recalibrate(
     card.check_model(predictor)
     if logits is not None and not callable(predictor):
         raise InputError("logits are given twice; pass the model first, or the logits alone.")
-    observation = Observation(
-        predictor, graph, nodes, seed=seed, logits=made if logits is None else logits
+    given = made if logits is None else logits
+    return Observation(predictor, graph, nodes, seed=seed, logits=given).at(card.temperature)
+
+
+def _applied(result: Recalibration, observation: Observation, per_node: bool) -> Recalibration:
+    """Return an answer with calibrated probabilities of the observed nodes."""
+    divisors, reasons = None, list(result.reasons)
+    if per_node:
+        divisors, uneven = node_temperatures.spread(
+            observation,
+            result.reading.card,
+            result.relative,
+            result.accuracy.value,
+            keep=result.verdict == "abstain",
+        )
+        reasons += uneven
+    probabilities = probabilities_at(
+        result.logits, result.relative if divisors is None else divisors
     )
-    observation = observation.at(card.temperature)
-    with _memory(predictor):
-        sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
-        passes = _passes(observation, card, budget, per_node, sample)
-        given = NO_LABELS
-        if labels is not None:
-            given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
-        reading = _read(card, observation, sample)
-        effect = partial(support.target_effect, card.class_profile, observation)
-        answer = answers.answer(reading, observation.logits, given, class_shares, objective, effect)
-        result = Recalibration.of(answer, observation, given, per_node)
-    return replace(result, passes=passes, reasons=[*result.reasons, *ran])
+    return replace(
+        result,
+        graph=observation.graph,
+        nodes=observation.nodes,
+        probabilities=probabilities,
+        mean_confidence=(result.mean_confidence[0], float(probabilities.max(axis=1).mean())),
+        node_temperatures=None if divisors is None else divisors * result.source_temperature,
+        reasons=reasons,
+    )
 
 
 def _memory(predictor: Predictor | ArrayLike) -> AbstractContextManager[None]:

@@ -1,9 +1,16 @@
-"""Labels of a target: which nodes to label, and checks of the labels that come back."""
+"""Labels of a target: which nodes to label, and checks of the labels that come back.
+
+A plan is written as a CSV table to fill in, with the columns node,class,weight.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import math
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,10 +18,12 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
+from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import InputError
+from graphtemper._core.safe_reading import read_lines
+from graphtemper.errors import FileError, InputError
 from graphtemper.recalibration.few_labels import Labels
-from graphtemper.recalibration.findings import Findings
+from graphtemper.recalibration.result import Recalibration
 
 if TYPE_CHECKING:
     from pandas import Series
@@ -23,6 +32,7 @@ LabelsGiven: TypeAlias = "Mapping[int, int] | Series[int]"
 """Labels of the target: ``{node: class}``, or a pandas ``Series`` of classes indexed by node."""
 # A weight is a number of nodes, up to a factor; sums and squares of these are finite.
 WEIGHTS = 1e-12, 1e12
+HEADERS = (["node", "class"], ["node", "class", "weight"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +61,7 @@ class LabelPlan:
 
 
 def suggest_labels(
-    result: Findings, count: int, seed: int = 0, *, previous: LabelPlan | None = None
+    result: Recalibration, count: int, seed: int = 0, *, previous: LabelPlan | None = None
 ) -> LabelPlan:
     r"""Pick ``count`` nodes to label, spread over the model's confidence.
 
@@ -228,3 +238,102 @@ def _weights(plan: LabelPlan) -> dict[int, float]:
             f"and at most {most:g}, the number of nodes that a label represents."
         )
     return dict(zip(nodes.tolist(), weights.tolist(), strict=True))
+
+
+def write_plan(path: str | os.PathLike[str], plan: LabelPlan) -> None:
+    """Write the nodes and weights of a plan, with an empty column for the classes.
+
+    A file that exists may hold labels and is never replaced.
+    """
+    pairs = zip(plan.nodes.tolist(), plan.weights.tolist(), strict=True)
+    with atomic_write(path, replace=False) as stream:
+        stream.write(b"node,class,weight\n")
+        stream.writelines(f"{node},,{weight:.17g}\n".encode() for node, weight in pairs)
+
+
+def read_label_file(
+    path: str | os.PathLike[str], num_nodes: int, num_classes: int
+) -> tuple[dict[int, int], LabelPlan | None]:
+    r"""Read labels, and the plan they come from if the table has weights.
+
+    The first line must be ``node,class`` or ``node,class,weight``. Empty lines are skipped, and a
+    line that repeats another counts once.
+
+    Parameters
+    ----------
+    path
+        A CSV file in UTF-8.
+    num_nodes, num_classes
+        Exclusive upper bounds of nodes and classes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> table = Path(tempfile.mkdtemp()) / "labels.csv"
+    >>> _ = table.write_text("node,class\n17,2\n4711,0\n")
+    >>> read_label_file(table, 5000, 3)
+    ({17: 2, 4711: 0}, None)
+    >>> read_label_file(table, 5000, 2)
+    Traceback (most recent call last):
+    graphtemper.errors.FileError: ..., line 2: class '2' is not an integer from 0 to 1.
+    """
+    source = Path(path)
+    lines = _lines(source)
+    _, header = next(lines, (0, []))
+    if header not in HEADERS:
+        raise FileError(f"{source}: the first line must be node,class or node,class,weight.")
+    width = len(header)
+    rows: dict[int, tuple[int, float]] = {}
+    line_of: dict[int, int] = {}
+    for number, cells in lines:
+        place = f"{source}, line {number}"
+        if len(cells) != width:
+            raise FileError(f"{place}: there are {len(cells)} columns instead of {width}.")
+        node = _integer(cells[0], "node", num_nodes, place)
+        if not cells[1]:
+            raise FileError(
+                f"{place}: the class of node {node} is missing; fill it in or delete the line."
+            )
+        weight = 1.0 if width == 2 else _weight(cells[2], place)
+        row = _integer(cells[1], "class", num_classes, place), weight
+        if rows.setdefault(node, row) != row:
+            raise FileError(
+                f"{place}: node {node} has another class or weight on line {line_of[node]}."
+            )
+        line_of.setdefault(node, number)
+    labels = {node: label for node, (label, _) in rows.items()}
+    if width == 2:
+        return labels, None
+    weights = np.array([weight for _, weight in rows.values()], dtype=np.float64)
+    return labels, LabelPlan(np.array(list(rows), dtype=np.int64), weights)
+
+
+def _lines(source: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the non-empty lines with their numbers, and cells without surrounding spaces."""
+    reader = csv.reader(read_lines(source), strict=True)
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise FileError(f"{source}, line {reader.line_num}: {error}.") from error
+
+
+def _integer(text: str, name: str, end: int, place: str) -> int:
+    if text.isascii() and text.isdecimal() and len(text) <= 18 and int(text) < end:
+        return int(text)
+    raise FileError(f"{place}: {name} {text[:40]!r} is not an integer from 0 to {end - 1}.")
+
+
+def _weight(text: str, place: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if WEIGHTS[0] <= weight <= WEIGHTS[1]:
+        return weight
+    raise FileError(
+        f"{place}: weight {text[:40]!r} is not a positive number of at most {WEIGHTS[1]:g}; a "
+        "weight is the number of nodes that a label represents."
+    )

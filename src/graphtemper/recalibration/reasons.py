@@ -66,10 +66,6 @@ class ReasonCode(StrEnum):
         "node_temperatures_equal",
         "node temperatures were no better than one on left-out shifts, so all are equal",
     )
-    CLASS_SHARES_MOVED = (
-        "class_shares_moved",
-        "class shares seem to have changed; a correction is right only if nothing else has",
-    )
     CLASS_SHARES_CORRECTED = "class_shares_corrected", "logits were corrected for new class shares"
     CLASS_SHARES_NOT_CORRECTED = (
         "class_shares_not_corrected",

@@ -9,7 +9,6 @@ import numpy as np
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import normal_quantile
 from graphtemper.card.reading import Reading
-from graphtemper.recalibration.few_labels import Learned
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 
 Verdict = Literal["trust", "caution", "abstain"]
@@ -26,7 +25,13 @@ _SMALL_GAP = 0.02
 
 
 def judge(
-    reading: Reading, accuracy: Estimate, caveat: Reason | None, learned: Learned | None = None
+    reading: Reading,
+    accuracy: Estimate,
+    caveat: Reason | None,
+    used: Reason | None = None,
+    *,
+    count: float = 0.0,
+    leads: bool = False,
 ) -> tuple[Verdict, list[Reason]]:
     """Decide whether an estimate can be trusted, by its width and by how new the target looks.
 
@@ -41,12 +46,11 @@ def judge(
         The estimate.
     caveat
         What is wrong with the temperature that goes with it, if anything is.
-    learned
-        What labels added, if there are any.
+    used, count, leads
+        What labels say if there are any, their effective number, and whether they know more than
+        the atlas.
     """
-    reasons = _out_of_range(reading)
-    if learned is not None:
-        reasons.append(learned.reason)
+    reasons = _out_of_range(reading) + ([] if used is None else [used])
     width = 0.5 * (accuracy.high - accuracy.low)
     verdict: Verdict = "trust"
     if width > CAUTION_WIDTH:
@@ -56,7 +60,7 @@ def judge(
             f"{accuracy.low:.0%} and {accuracy.high:.0%}."
         )
         reasons.append(Reason(ReasonCode.WIDE_INTERVAL, text))
-    if reading.novelty > CAUTION_NOVELTY and not (learned and learned.leads):
+    if reading.novelty > CAUTION_NOVELTY and not leads:
         verdict = "caution"
         text = (
             f"the graph lies {reading.novelty:.1f} times as far from any shift in the atlas as an "
@@ -66,15 +70,15 @@ def judge(
     if caveat is not None:
         verdict = "caution"
         reasons.append(caveat)
-    too_far = reading.novelty > ABSTAIN_NOVELTY and learned is None
-    unreadable = reading.blind and learned is None
+    too_far = reading.novelty > ABSTAIN_NOVELTY and not count
+    unreadable = reading.blind and not count
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
     if width > ABSTAIN_WIDTH or too_far or reading.flat or unreadable:
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
         hardest = 0.5 if too_far or unreadable else min(max(0.5, accuracy.low), accuracy.high)
-        reasons.append(_what_would_help(hardest, reading.num_nodes, learned))
+        reasons.append(_what_would_help(hardest, reading.num_nodes, count))
     return verdict, reasons
 
 
@@ -88,12 +92,12 @@ def _why_unreadable(reading: Reading) -> str:
     return "on this graph noise hides the signal that this card relies on."
 
 
-def _what_would_help(accuracy: float, num_nodes: int, learned: Learned | None) -> Reason:
+def _what_would_help(accuracy: float, num_nodes: int, count: float) -> Reason:
     needed = labels_needed(accuracy, population=num_nodes)
-    if learned is not None and learned.count >= needed:
+    if count >= needed:
         text = "the source temperature is kept, because no temperature would change anything."
         return Reason(ReasonCode.NO_TEMPERATURE_HELPS, text)
-    total = "" if learned is None else " in all"
+    total = " in all" if count else ""
     text = (
         f"the accuracy is too uncertain to act on; labels of about {needed} target nodes{total} "
         f"would bring it to within {100 * CAUTION_WIDTH:.0f} points."
@@ -169,3 +173,50 @@ def direction(confidence: float, accuracy: Estimate, *, known: bool = True) -> R
         f"{accuracy.value:.1%} of the time: {word}."
     )
     return Reason(code, text)
+
+
+def environment_reasons(reading: Reading) -> list[Reason]:
+    """Say which assumption about labelled environments the interval rests on.
+
+    The list is empty if the card has none.
+    """
+    expected, known = reading.expected, reading.card.natural
+    if expected is None:
+        return []
+    count = sum(item.count for item in known)
+    many = "1 labelled environment" if count == 1 else f"{count} labelled environments"
+    if known[-1].when is not None:
+        code = ReasonCode.ENVIRONMENTS_ORDERED
+        text = (
+            f"the estimate rests on {many} in order of time; recent ones count for more, and the "
+            "interval assumes that this graph differs from them as they differ from each other."
+        )
+        if count == 1:
+            text = (
+                f"the estimate rests on {many}, of an earlier time; the interval assumes that this "
+                "graph differs from it as natural graphs usually differ from each other."
+            )
+    elif expected.exchangeable:
+        code = ReasonCode.ENVIRONMENTS_EXCHANGEABLE
+        text = (
+            f"the estimate rests on {many}; the interval is valid if this graph could as well have "
+            "been any of them, whatever the distribution of their gaps."
+        )
+    else:
+        code = ReasonCode.ENVIRONMENTS_FEW
+        text = (
+            f"the estimate rests on {many}, too few to show how much they vary: the interval "
+            "assumes that gaps between confidence and accuracy vary as in other natural graphs."
+        )
+    said = [Reason(code, text)]
+    if expected.outlier is not None:
+        name = known[expected.outlier].name
+        text = (
+            f"the accuracy in environment {name!r} does not go with that in the others; check its "
+            "labels."
+        )
+        said.append(Reason(ReasonCode.ENVIRONMENT_DEVIATES, text))
+    if any(item.count > 1 for item in known):
+        text = "the card was at its size limit, so the oldest environments were merged into one."
+        said.append(Reason(ReasonCode.ENVIRONMENTS_MERGED, text))
+    return said

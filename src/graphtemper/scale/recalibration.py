@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
@@ -16,9 +15,9 @@ from graphtemper._core.checks import check_instance, check_integer
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card.card import SourceCard
 from graphtemper.models.predictor import Predictor
-from graphtemper.recalibration.findings import GraphFindings
 from graphtemper.recalibration.job import recalibrate
-from graphtemper.scale.answering import ShardedRecalibration, findings
+from graphtemper.recalibration.result import Recalibration
+from graphtemper.scale.answering import ShardedRecalibration
 from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.logits.logit_files import open_logits, read_logits
 from graphtemper.scale.modules.measuring import read_module
@@ -28,7 +27,13 @@ from graphtemper.scale.modules.stored_logits import StoredLogits, compute_shard
 from graphtemper.scale.storage.output_directory import atomic_directory
 from graphtemper.scale.storage.parquet import arrow
 from graphtemper.scale.storage.shards import ShardedGraph
-from graphtemper.scale.streaming import answer_from, sum_logits, write_parts, write_probabilities
+from graphtemper.scale.streaming import (
+    answer_from,
+    sum_logits,
+    with_confidence,
+    write_parts,
+    write_probabilities,
+)
 from graphtemper.signals.graph_parts import Reach
 from graphtemper.signals.receptive_field import in_one_pass
 
@@ -121,8 +126,7 @@ def recalibrate_shards(
             stated = hops if batches is None else hops or max(int(batches.hops), 1)
             module = Module(graph, in_one_pass(model), seed)
             found = _on_fields(engine, module, card, stated, given, folder, report)
-        result = ShardedRecalibration(**found, out=out)
-        result.write(folder)
+        result = ShardedRecalibration.write(found, folder, out)
     report("finished", 100, 100)
     return result
 
@@ -140,16 +144,16 @@ def _in_memory(
     seed: int,
     logits: Path | None,
     folder: Path,
-) -> dict[str, Any]:
-    """Recalibrate a graph that may be loaded; return the fields of the answer."""
+) -> Recalibration:
+    """Recalibrate a graph that may be loaded; return the answer without arrays of nodes."""
     given = None if logits is None else read_logits(logits, graph.num_nodes, card.num_classes)
     with one_blas_thread():
         result = recalibrate(model, graph.to_graph(), card, seed=seed, logits=given)
     for shard, (first, last, _) in enumerate(graph.shards):
         block = np.arange(first, last), result.probabilities[first:last]
         write_probabilities(folder / f"part-{shard:05d}.parquet", [block])
-    known = {item.name: getattr(result, item.name) for item in fields(GraphFindings)}
-    return known | {"num_nodes": graph.num_nodes}
+    none = np.empty((0, 0))
+    return replace(result, logits=none, probabilities=none, nodes=np.empty(0, np.int64), graph=None)
 
 
 def _on_fields(
@@ -160,8 +164,8 @@ def _on_fields(
     logits: Path | None,
     folder: Path,
     report: Progress,
-) -> dict[str, Any]:
-    """Recalibrate a graph of which only parts are read; return the fields of the answer."""
+) -> Recalibration:
+    """Recalibrate a graph of which only parts are read."""
     with TemporaryDirectory(dir=folder, prefix=".") as scratch:
         stored = StoredLogits(module.graph, card.num_classes, Path(scratch))
         report("finding how far the model reads", 0, 100)
@@ -179,4 +183,4 @@ def _on_fields(
         answer = answer_from(engine, stored, sums, reading)
         report("writing probabilities", 90, 100)
         after = write_parts(engine, stored, counts, answer.temperature, folder)
-    return findings(replace(answer, reasons=(*answer.reasons, ran)), after)
+    return with_confidence(replace(answer, reasons=[*answer.reasons, ran]), after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from math import exp, log
@@ -16,8 +17,8 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.card.reading import Reading
 from graphtemper.errors import FileError, InputError
-from graphtemper.recalibration.answer import Answer, from_atlas
-from graphtemper.recalibration.job import probabilities_at
+from graphtemper.recalibration.answer import from_atlas
+from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.evidence.logit_sums import LogitSums
 from graphtemper.scale.evidence.sums import total
@@ -57,7 +58,9 @@ def scaled_batches(parts: LogitParts, part: int, temperature: float) -> Iterator
             yield logits / temperature
 
 
-def answer_from(engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading) -> Answer:
+def answer_from(
+    engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading
+) -> Recalibration:
     """Return the answer of the atlas about logits in parts, as `recalibrate` gives it."""
     unit, everywhere = reading.card.probe.temperature, range(len(parts))
 
@@ -92,12 +95,19 @@ def _match(
     raise InputError("the logits differ by too small or too large amounts; rescale the logits.")
 
 
-def mean_confidence(engine: Engine, parts: LogitParts, sums: LogitSums, answer: Answer) -> float:
+def mean_confidence(
+    engine: Engine, parts: LogitParts, sums: LogitSums, answer: Recalibration
+) -> float:
     """Return mean confidence at the answer's temperature, without writing anything."""
     if abs(log(answer.relative)) <= REACH:
         return sums.sketch.mean_confidence(answer.relative)
     work = partial(_confidences, parts=parts, temperature=answer.temperature)
     return float(sum(engine.map(work, range(len(parts)))) / sums.count)
+
+
+def with_confidence(answer: Recalibration, after: float) -> Recalibration:
+    """Return the answer with the mean confidence after recalibration."""
+    return replace(answer, mean_confidence=(answer.mean_confidence[0], after))
 
 
 def _confidences(part: int, *, parts: LogitParts, temperature: float) -> float:

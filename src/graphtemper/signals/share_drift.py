@@ -1,4 +1,4 @@
-r"""Share drift: how far class shares may have changed unnoticed, and the effect on accuracy.
+r"""Share drift: how far class shares may have changed unnoticed, judging by feature means.
 
 Accuracy is :math:`\sum_k \pi_k r_k` with the class shares :math:`\pi` and the recalls r. A model
 that always predicts the majority class is right as often as that class occurs, and its logits do
@@ -8,25 +8,10 @@ have the shares; if they have changed by as much as the classes differ, any shar
 This is expressed as a standard deviation of the shares,
 
 .. math:: s = \min\Bigl(s_{max},\; \frac{|\Delta\mu|}{\sqrt{K/(K-1) \sum_k |\mu_k-\bar\mu|^2}}
-              \Bigr), \qquad
-          \mathrm{sd}(\mathrm{accuracy}) = s \sqrt{\tfrac{K}{K-1} \sum_k (r_k - \bar r)^2},
+              \Bigr),
 
 with distances as root mean squares over columns in source standard deviations, minus the expected
 sampling error.
-
-**Moved shares.** The class model (`graphtemper.signals.gains.transfer`) keeps the source's class
-shares and lets the centre of the logits move to the target's mean. If the target's classes are
-mixed in other proportions, its mean moves as well, and the same numbers mean something else: a
-target that is mostly of one class then looks like one that has lost its signal. The second reading
-keeps the centre and moves the shares: they solve
-
-.. math:: \min_{\pi \ge 0,\; \sum_k \pi_k = 1} \Big| W^{-1/2} \big(\mu_t - \mu_s
-          - g \sum_k \pi_k m_k \big) \Big|^2 + \lambda\, |\pi - \pi_s|^2,
-
-with the means :math:`\mu` of the logits, the class offsets :math:`m_k` and the covariance W within
-the classes of the source, and the gain g. What remains of the first term is the *misfit*: a mean
-that no class shares can explain has moved for another reason. Neither reading is right for all
-graphs; where they disagree, signals alone do not tell lost signal from other class shares.
 """
 
 from __future__ import annotations
@@ -38,12 +23,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.numerics import log_odds
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments, multiply
-from graphtemper.signals.evidence import Evidence, Reference, signal_accuracy
-from graphtemper.signals.gains import ClassMoments, Gains
 
 SKETCH_SIZE = 128
 """Most random combinations of column means that a card holds in place of the columns."""
@@ -51,10 +33,6 @@ SKETCH_SIZE = 128
 LARGEST_DRIFT = 0.25
 _LEAST_SEPARATION = 1e-3
 _BLOCK = 4096
-# Weight of the source's class shares, and of the condition that shares sum to one.
-_RIDGE, _SUM = 0.05, 1e3
-# Directions with less than this share of the largest variance carry no information.
-_LEAST_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +98,6 @@ class DriftBaseline:
         # If the classes differ by less than chance, they explain no more than chance does.
         return min(float(np.sqrt(excess / (self.separation**2 + chance))), LARGEST_DRIFT)
 
-    def accuracy_deviation(self, drift: float) -> float:
-        """Return the standard deviation of accuracy for a standard deviation of class shares."""
-        size = self.recalls.size
-        spread = float(((self.recalls - self.recalls.mean()) ** 2).sum())
-        return drift * float(np.sqrt(size / (size - 1) * spread))
-
 
 def column_sketch(mean: FloatArray, column_std: FloatArray, size: int = SKETCH_SIZE) -> FloatArray:
     """Return random signed sums of the standardised column means, over the root of their number.
@@ -179,75 +151,3 @@ def class_separation(
     total = float(np.maximum(offsets - 1.0 / counts[present], 0.0).sum())
     size = int(present.sum())
     return max(float(np.sqrt(size / (size - 1) * total)), _LEAST_SEPARATION)
-
-
-@dataclass(frozen=True, eq=False)
-class MovedShares:
-    """Class shares that explain the mean of a target's logits.
-
-    Attributes
-    ----------
-    shares
-        The class shares, (K,).
-    misfit
-        Distance between the target's mean and the mean they imply, in standard deviations within
-        the classes of the source.
-    """
-
-    shares: FloatArray
-    misfit: float
-
-
-def explain_mean(
-    moments: ClassMoments, gain: float, displacement: FloatArray, within: FloatArray
-) -> MovedShares:
-    """Return the class shares that explain best how far the mean of the logits has moved.
-
-    Parameters
-    ----------
-    moments
-        Class shares and offsets of the source.
-    gain
-        Factor by which the offsets of the target differ.
-    displacement : (K,) array
-        Mean of the target's centred logits minus that of the source.
-    within : (K, K) array
-        Covariance of the logits within the classes of the source.
-
-    Examples
-    --------
-    Two classes with offsets of one half to both sides; the mean moves towards the second:
-
-    >>> moments = ClassMoments(np.array([0.5, 0.5]), np.array([[0.5, -0.5], [-0.5, 0.5]]))
-    >>> within = 0.01 * np.array([[1.0, -1.0], [-1.0, 1.0]])
-    >>> moved = explain_mean(moments, 1.0, np.array([-0.4, 0.4]), within)
-    >>> moved.shares.round(2), moved.misfit < 0.1
-    (array([0.1, 0.9]), True)
-    """
-    from scipy.optimize import nnls
-
-    variances, directions = np.linalg.eigh(within)
-    used = variances > _LEAST_VARIANCE * max(float(variances.max()), 1e-300)
-    whiten = (directions[:, used] / np.sqrt(variances[used])).T
-    design, wanted = whiten @ (gain * moments.offsets.T), whiten @ displacement
-    size = moments.shares.size
-    rows = [design, np.sqrt(_RIDGE) * np.eye(size), np.full((1, size), _SUM)]
-    values = [wanted, np.sqrt(_RIDGE) * moments.shares, [_SUM]]
-    shares, _ = nnls(np.vstack(rows), np.concatenate(values))
-    shares /= shares.sum()
-    return MovedShares(shares, float(np.linalg.norm(wanted - design @ shares)))
-
-
-def read_moved(evidence: Evidence, reference: Reference, gains: Gains) -> tuple[float, float]:
-    """Return the log-odds of the signal accuracy under moved class shares, and their misfit.
-
-    ``gains`` are those of the target and must contain a signal gain.
-    """
-    moments, source = reference.moments, reference.evidence
-    gain = float(np.exp(gains.signal or 0.0))
-    within = source.covariance - moments.between
-    moved = explain_mean(moments, gain, evidence.mean - source.mean, within)
-    # Offsets from the mean of the target, which the class model adds.
-    offsets = moments.offsets - moved.shares @ moments.offsets
-    mixed = ClassMoments(moved.shares, offsets)
-    return log_odds(signal_accuracy(evidence, reference, gain, mixed)), moved.misfit

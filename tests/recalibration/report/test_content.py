@@ -4,17 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.decomposition import PCA
 from tests.helpers import block_model
 
-from graphtemper import metrics, shifts
+from graphtemper import metrics, shifts, temperature
 from graphtemper._core.estimate import Estimate
 from graphtemper.errors import InputError
 from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.report.atlas_map import _window
+from graphtemper.recalibration.labelling import read_labels
 from graphtemper.recalibration.report.charts import charts, groups
 from graphtemper.recalibration.report.content import content, schema
-from graphtemper.recalibration.report.map_chart import family_styles
 from graphtemper.recalibration.report.words import between, headline, labels_to_take
 from graphtemper.recalibration.verdict import CAUTION_WIDTH, labels_needed
 
@@ -51,7 +49,7 @@ def test_the_schema_refuses_what_does_not_belong(contents):
         lambda c: c.pop("labels"),
         lambda c: c["verdict"].update(word="maybe"),
         lambda c: c["accuracy"].update(value=1.2),
-        lambda c: c["atlas"]["environments"][0].pop("distance"),
+        lambda c: c["nearest"][0].pop("distance"),
     ):
         broken = copy.deepcopy(contents["labels"])
         change(broken)
@@ -74,7 +72,8 @@ def test_panels_add_up_to_the_whole(reported, contents, case):
 
 def test_groups_hold_the_means_of_their_nodes(reported, contents):
     result = reported["labels"]
-    degrees, labels = result.background.degrees, result.background.labels
+    degrees, labels = result.graph.degrees[result.nodes], result.labels
+    past = temperature.apply(result.logits).max(axis=1)
     top, guess = result.probabilities.max(axis=1), result.probabilities.argmax(axis=1)
     for row in contents["labels"]["degrees"]:
         chosen = (degrees >= row["low"]) & (degrees <= row["high"])
@@ -89,59 +88,20 @@ def test_groups_hold_the_means_of_their_nodes(reported, contents):
             assert row["right"]["value"] == pytest.approx(right, rel=1e-5)
             assert row["right"]["low"] <= right <= row["right"]["high"]
     for k, row in enumerate(contents["labels"]["classes"]):
-        assert row["before"] == pytest.approx(
-            result.background.confidence[guess == k].mean(), rel=1e-5
-        )
+        assert row["before"] == pytest.approx(past[guess == k].mean(), rel=1e-5)
 
 
 def test_labels_give_the_calibration_error_of_the_labelled_nodes(reported, contents):
     result, panel = reported["labels"], contents["labels"]["labels"]
-    labels = result.background.labels
+    labels = result.labels
     assert panel["count"] == 150
     assert panel["bins"] == 10
     after = result.probabilities[labels.rows]
     assert panel["after"]["ece"] == pytest.approx(metrics.ece(after, labels.classes, 10), rel=1e-5)
-    # The labelled rows at the source temperature are those of the whole graph's confidence.
-    before = result.background.confidence[labels.rows]
-    assert np.array_equal(result.background.labelled.max(axis=1), before)
+    before = temperature.apply(result.logits[labels.rows]).max(axis=1)
     sums = sum(row["nodes"] * row["confidence"] for row in panel["before"]["curve"])
     assert sums == pytest.approx(before.sum(), rel=1e-5)
     assert contents["plain"]["labels"] is None
-
-
-@pytest.mark.parametrize("case", ["plain", "odd", "logits"])
-def test_the_map_is_the_plane_of_most_variance(reported, contents, case):
-    result, atlas = reported[case], contents[case]["atlas"]
-    response = result.background.response
-    target = response.coordinates(result.background.signals)
-    references = np.vstack([response.points, np.zeros(len(response.names))])
-    # The target counts as a tenth of the 73 others.
-    model = PCA(n_components=2).fit(np.vstack([references, *[target] * 7]))
-    fractions = [axis["variance"] for axis in atlas["axes"]]
-    expected = model.transform(references).var(axis=0) / references.var(axis=0).sum()
-    assert fractions == pytest.approx(expected.tolist(), rel=1e-4)
-    assert [abs(atlas["target"][key]) for key in "xy"] == pytest.approx(
-        np.abs(model.transform(target[None, :])[0]).tolist(), rel=1e-4
-    )
-    # Pythagoras: what is not on the map is above it.
-    square = sum(atlas["target"][key] ** 2 for key in "xy") + atlas["off_map"] ** 2
-    assert square == pytest.approx(((target - model.mean_) ** 2).sum(), rel=1e-4)
-    distance = np.sort(np.sqrt(((response.points - target) ** 2).sum(axis=1)))
-    assert [row["distance"] for row in atlas["environments"]] == pytest.approx(
-        distance.tolist(), rel=1e-4
-    )
-    for row in atlas["environments"]:
-        on_map = np.hypot(row["x"] - atlas["target"]["x"], row["y"] - atlas["target"]["y"])
-        assert on_map <= row["distance"] + 1e-4
-
-
-def test_a_graph_far_from_the_atlas_is_far_on_the_map(contents):
-    atlas = contents["odd"]["atlas"]
-    here = atlas["target"]
-    nearest = min(
-        np.hypot(row["x"] - here["x"], row["y"] - here["y"]) for row in atlas["environments"]
-    )
-    assert nearest > 0.8 * atlas["environments"][0]["distance"]
 
 
 def test_what_to_do_follows_from_the_verdict(reported, contents):
@@ -162,17 +122,18 @@ def test_what_to_do_follows_from_the_verdict(reported, contents):
 
 def test_further_labels_are_those_that_the_interval_lacks(reported):
     """After labels the interval holds the atlas as well, and the count agrees with the reason."""
+    nodes = reported["odd"].nodes[:40]
     result = replace(
         reported["odd"],
-        num_labels=40,
+        labels=read_labels({k: 0 for k in nodes}, None, nodes, int(nodes.max()) + 1, 3),
         verdict="caution",
         accuracy=Estimate(0.8, 0.7, 0.88, "labels"),
     )
     expected = more_labels(result.accuracy, CAUTION_WIDTH)
     assert 0 < expected < labels_needed(0.7, population=len(result.probabilities)) - 40
-    assert labels_to_take(result, result.background) == expected
+    assert labels_to_take(result) == expected
     sure = replace(result, accuracy=Estimate(0.8, 0.78, 0.82, "labels"))
-    assert labels_to_take(sure, sure.background) == 0
+    assert labels_to_take(sure) == 0
 
 
 def test_the_headline_is_the_news_and_the_next_sentence_what_was_done(contents):
@@ -197,9 +158,9 @@ def test_the_headline_is_the_news_and_the_next_sentence_what_was_done(contents):
 def test_the_headline_compares_with_the_source(reported, low, high, words):
     accuracy = Estimate(0.5 * (low + high), low, high, "atlas")
     result = replace(reported["plain"], accuracy=accuracy, verdict="trust")
-    reference = replace(result.background.card.reference, accuracy=0.851)
-    card = replace(result.background.card, reference=reference)
-    said = headline(result, replace(result.background, card=card))
+    reference = replace(result.reading.card.reference, accuracy=0.851)
+    card = replace(result.reading.card, reference=reference)
+    said = headline(replace(result, reading=replace(result.reading, card=card)))
     assert words.format(source="85.1%") in said
 
 
@@ -244,22 +205,14 @@ def test_without_an_accuracy_no_threshold_is_given(contents):
         assert all(row["error"] is None for row in contents[case]["classes"])
 
 
-def test_an_outlier_does_not_squeeze_the_map():
-    places = np.append(np.random.default_rng(0).normal(size=99), 80.0)
-    low, high = _window(places, 0.0)
-    assert ((places > low) & (places < high)).sum() >= 92
-    assert high < 5.0
-    assert _window(places, 80.0)[1] > 80.0  # the target is always shown
-
-
 def test_a_name_can_be_given(reported):
     assert content(reported["plain"])["target"]["name"] == "February"
     assert content(reported["plain"], "March")["target"]["name"] == "March"
 
 
-def test_a_result_without_background_is_refused(reported):
-    with pytest.raises(InputError, match="background"):
-        content(replace(reported["plain"], background=None))
+def test_a_result_without_nodes_is_refused(reported):
+    with pytest.raises(InputError):
+        content(replace(reported["plain"], graph=None))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -287,12 +240,6 @@ def test_no_string_of_a_file_is_part_of_an_expression(contents):
     strings = [text for spec in specs for text in expressions(spec)]
     assert strings
     assert not [text for text in strings if "hacked" in text]
-
-
-def test_every_family_looks_different(contents):
-    styles = family_styles(contents["plain"])
-    assert len(styles) == 15
-    assert len({(row["colour"], row["shape"]) for row in styles}) == 15
 
 
 def test_many_classes_do_not_make_an_endless_chart(contents):

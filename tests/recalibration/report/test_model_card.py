@@ -24,8 +24,8 @@ def test_the_section_holds_the_numbers(answer):
     card, result = answer
     text = model_card_section(card, result, target="May")
     assert text.startswith("## Calibration\n")
-    assert f"| temperature T | {card.probe.temperature:.4g} |" in text
-    assert f"| temperature T | {result.temperature:.4g} |" in text
+    assert f"| temperature | {card.probe.temperature:.4g} |" in text
+    assert f"| temperature | {result.temperature:.3g} (source" in text
     assert f"| verdict | {result.verdict} |" in text
     assert "| on May | |" in text
     assert "| shifts measured | 6 of drop, mask, noise, rewire |" in text
@@ -34,9 +34,13 @@ def test_the_section_holds_the_numbers(answer):
 
 def test_temperatures_per_node_are_summarised(answer):
     card, result = answer
-    many = replace(result, temperature=1.5, node_temperatures=np.linspace(1.0, 3.0, 201))
+    many = replace(
+        result,
+        relative=1.5 / result.source_temperature,
+        node_temperatures=np.linspace(1.0, 3.0, 201),
+    )
     text = model_card_section(card, many)
-    assert "| temperature T | 1.5 for the graph; 90 % of nodes between 1.1 and 2.9 |" in text
+    assert "| temperature | 1.5 for the graph; per node, 90 % between 1.1 and 2.9 |" in text
 
 
 def test_text_from_files_cannot_become_markup(answer):

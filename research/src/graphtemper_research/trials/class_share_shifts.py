@@ -7,7 +7,6 @@ shift the graph as well, where a correction rests on an assumption that no longe
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,10 +17,10 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card.card import SourceCard
 from graphtemper.card.data import ClassProfile
-from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
+from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.recalibration.class_shares import adjust_logits, bbse, em, rlls
-from graphtemper.recalibration.job import Recalibration
+from graphtemper.recalibration import Recalibration
+from graphtemper.recalibration.class_shares import likeliest
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell, Show
 from graphtemper_research.harness.frame import Aggregate, Row, Rows
@@ -52,8 +51,9 @@ GRAPHS = (
 )
 QUICK_GRAPHS = ("county_2012",)
 # The modes of `recalibrate`, without and with a correction.
-METHODS: tuple[Literal["report", "estimate"], ...] = ("report", "estimate")
-ESTIMATORS = ("predicted", "BBSE", "RLLS", "EM", "reported", "known shares")
+MODES: tuple[Literal["estimate"] | None, ...] = (None, "estimate")
+METHODS = ("plain", "estimate")
+ESTIMATORS = ("predicted", "EM", "reported", "known shares")
 HALF = 0.5
 """Limit of the share error, relative to that of the predicted shares."""
 NO_WORSE = 0.95
@@ -83,7 +83,7 @@ def measure(
         nodes = resampled(graph.labels, test, case.strength, draw)
         plain, corrected = (
             recalibrate(predictor, target, card, nodes, seed=draw, class_shares=mode)
-            for mode in METHODS
+            for mode in MODES
         )
         labels = graph.labels[plain.nodes]
         logits = np.asarray(predictor(target)[plain.nodes], dtype=np.float64)
@@ -103,39 +103,22 @@ def _facts(
     """Return how far the shares moved, and the L1 error of every estimate of them."""
     classes = profile.shares.size
     true = np.bincount(labels, minlength=classes) / labels.size
-    estimates: dict[str, FloatArray | None] = dict(
-        zip(ESTIMATORS, _published(profile, logits / temperature), strict=False)
-    )
-    estimates["reported"] = result.class_shares
+    z, floor = logits / temperature, 1.0 / labels.size
     # The error that remains when the shares are known and only the classes of nodes are not.
-    z = profile.calibrated(logits / temperature)
-    posterior = temperatures.apply(adjust_logits(z, profile.shares, true, floor=1.0 / labels.size))
-    estimates["known shares"] = posterior.mean(axis=0)
+    new, old = (np.log(np.maximum(item, floor)) for item in (true, profile.shares))
+    posterior = temperatures.apply(profile.calibrated(z) + new - old)
+    estimates = {
+        "predicted": np.bincount(logits.argmax(axis=1), minlength=classes) / labels.size,
+        "EM": likeliest(z, profile.shares, prior=0.0)[0],
+        "reported": result.class_shares,
+        "known shares": posterior.mean(axis=0),
+    }
     errors = {
         f"l1 {name}": None if shares is None else float(np.abs(shares - true).sum())
         for name, shares in estimates.items()
     }
     moved = float(np.abs(true - profile.shares).sum())
     return {"moved": moved, "applied": result.logit_shift is not None} | errors
-
-
-def _published(profile: ClassProfile, logits: FloatArray) -> tuple[FloatArray, ...]:
-    """Return the shares of the predictions and by BBSE, RLLS and EM, as published."""
-    size, classes = logits.shape
-    predicted = np.bincount(logits.argmax(axis=1), minlength=classes) / size
-    table, source = profile.confusion, profile.shares
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GraphTemperWarning)
-        try:
-            by_table = bbse(table, predicted)
-        except NotIdentifiableError:
-            by_table = source
-        return (
-            predicted,
-            by_table,
-            rlls(table, predicted, profile.num_nodes, size),
-            em(temperatures.apply(logits), source),
-        )
 
 
 def _scored(

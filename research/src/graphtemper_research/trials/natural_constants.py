@@ -15,7 +15,7 @@ import numpy as np
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.random_effects import Constants, Environments, distances, expect
 from graphtemper.card.reading import Prior
-from graphtemper.recalibration.labelled_environments import accuracy_to_match
+from graphtemper.recalibration.answer import accuracy_to_match
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import Row

@@ -21,7 +21,7 @@ from graphtemper.card.reading import Reading
 from graphtemper.graph.graph import Graph
 from graphtemper.metrics import ece
 from graphtemper.models.predictor import Predictor
-from graphtemper.recalibration import answer as answers
+from graphtemper.recalibration.answer import answer
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
 from graphtemper.signals import evidence
 from graphtemper.signals.observation import Observation
@@ -133,13 +133,7 @@ class Target:
         objective: Objective = "balanced",
     ) -> Answer:
         """Return the answer of the card with some labelled environments."""
-        found = answers.answer(
-            self.reading(known),
-            self.observation.logits,
-            labels,
-            class_shares="report",
-            objective=objective,
-        )
+        found = answer(self.reading(known), self.observation.logits, labels, objective)
         stated = (found.accuracy.value, found.accuracy.low, found.accuracy.high)
         return Answer(found.temperature, *stated, found.verdict)
 
@@ -241,7 +235,8 @@ def _facts(target: Target, place: Place) -> dict[str, Any]:
     for point in GRID:
         divisor, _ = nearest_temperature(logits, to_share(float(point)))
         eces.append(round(ece(temperature.apply(logits, divisor), place.classes), 6))
-    return reading.two_centres() | {
+    return {
+        "atlas": reading.atlas_centre,
         "confidence": log_odds(reading.evidence.confidence),
         "fraction": reading.moved_fraction,
         "novelty": reading.novelty,

@@ -1,7 +1,7 @@
 """The numbers of the natural prior: chosen on natural families, scored on the one left out.
 
 A cell is one source. For every other graph of its family it keeps what the prior reads (plain
-confidence, the atlas's two centres, whether feature means have moved, the novelty) and the ECE at
+confidence, the atlas's centre, whether feature means have moved, the novelty) and the ECE at
 temperatures that match a grid of accuracies, so that any prior can be scored without running a
 model again. Labels of the targets only score.
 """
@@ -40,8 +40,7 @@ COVERAGE = 0.92  # mean of families that the interval is chosen for
 
 def centre(prior: NaturalPrior, row: Row) -> float:
     """Return the log-odds of the accuracy that a prior gives to a row."""
-    readings = (row["confidence"], row["atlas"], row["moved"])
-    return prior.centre(*readings, row["fraction"], row["novelty"])
+    return prior.centre(row["confidence"], row["atlas"], row["fraction"], row["novelty"])
 
 
 def score(prior: NaturalPrior, row: Row) -> dict[str, Any]:

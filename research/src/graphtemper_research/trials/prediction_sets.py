@@ -107,12 +107,14 @@ class SourceSets:
         """Score every method's sets of some nodes; labels are read only for that."""
         logits = Observation(self.source.predictor, target).all_logits
         truth = labels[nodes]
-        result = recalibrate(self.source.predictor, target, self.source.card, nodes, seed=draw)
+        given = (self.source.predictor, target, self.source.card, nodes)
+        result = recalibrate(*given, seed=draw)
         atlas, unchanged = trial.Answer.of(result), trial.Answer(self.source.card.probe.temperature)
         answers = {SOURCE: unchanged, ATLAS: atlas, WEIGHTED: atlas, TRUE_SHARES: unchanged}
         true_shares = np.bincount(truth, minlength=logits.shape[1]) / nodes.size
         # Where no class shares explain the predictions there are none, and thresholds stay.
-        shares = {WEIGHTED: result.class_shares, TRUE_SHARES: true_shares}
+        estimated = recalibrate(*given, seed=draw, class_shares="estimate").class_shares
+        shares = {WEIGHTED: estimated, TRUE_SHARES: true_shares}
         rows: Rows = []
         for row in trial.score(logits[nodes], truth, answers):
             p = temperature.apply(logits, row["temperature"])

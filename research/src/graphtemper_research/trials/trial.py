@@ -23,7 +23,7 @@ from graphtemper.estimators import ATC, DoC
 from graphtemper.graph.graph import Graph
 from graphtemper.models import GCN, SIGN
 from graphtemper.models.predictor import Predictor
-from graphtemper.recalibration.job import Recalibration
+from graphtemper.recalibration import Recalibration
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants

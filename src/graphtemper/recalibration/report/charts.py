@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphtemper.recalibration.report.map_chart import map_chart
 from graphtemper.recalibration.report.vega import (
     AFTER,
     BEFORE,
@@ -17,6 +16,7 @@ from graphtemper.recalibration.report.vega import (
     Spec,
     at,
     band,
+    layer,
     line,
     percent,
     sized,
@@ -26,116 +26,77 @@ from graphtemper.recalibration.report.vega import (
 _MOST_ROWS = 30
 # The accuracy of a group with fewer labels than this is in the table only.
 _FEWEST_LABELS = 5
+_COLOUR = {"before": BEFORE, "after": AFTER}
 
 
 def charts(content: Content) -> dict[str, Spec]:
     """Return every chart of a report by the name of its place on the page."""
-    specs = {
-        "overview": overview(content),
-        "histogram-before": confidence_histogram(content, "before"),
-        "histogram-after": confidence_histogram(content, "after"),
-        "map": map_chart(content),
-        "classes": groups(content, "classes"),
-        "degrees": groups(content, "degrees"),
-    }
+    specs = {"overview": overview(content)}
+    specs |= {f"histogram-{side}": confidence_histogram(content, side) for side in _COLOUR}
+    specs |= {kind: groups(content, kind) for kind in ("classes", "degrees")}
     if content["labels"] is not None:
-        specs["reliability-before"] = reliability(content, "before")
-        specs["reliability-after"] = reliability(content, "after")
+        specs |= {f"reliability-{side}": reliability(content, side) for side in _COLOUR}
     return specs
 
 
 def overview(content: Content) -> Spec:
     """Return accuracy with its interval, and mean confidence before and after."""
     accuracy, confidence = content["accuracy"], content["mean_confidence"]
-    rows = [
-        {"what": "Confidence before", "value": confidence["before"], "colour": BEFORE},
-        {"what": "Confidence after", "value": confidence["after"], "colour": AFTER},
-        {"what": "Accuracy here", "value": accuracy["value"], "colour": TRUTH},
+    # Where the accuracy is not known, only its interval is shown.
+    value = None if content["verdict"]["word"] == "abstain" else accuracy["value"]
+    interval = {"low": accuracy["low"], "high": accuracy["high"]}
+    none: Spec = {"low": None, "high": None}
+    rows: list[Spec] = [
+        {"what": "Confidence before", "value": confidence["before"], "colour": BEFORE} | none,
+        {"what": "Confidence after", "value": confidence["after"], "colour": AFTER} | none,
+        {"what": "Accuracy here", "value": value, "colour": TRUTH} | interval,
+        {"what": "Accuracy at the source", "value": content["source"]["accuracy"]} | none,
     ]
-    if content["verdict"]["word"] == "abstain":
-        rows[-1]["value"] = None  # only the interval is shown
-    for row in rows:
-        row |= {"low": None, "high": None}
-    rows[-1] |= {"low": accuracy["low"], "high": accuracy["high"]}
-    rows.append(
-        {"what": "Accuracy at the source", "value": content["source"]["accuracy"], "colour": MUTED}
-    )
-    x = percent("value", _domain(content), "")
-    y = {
-        "field": "what",
-        "type": "nominal",
-        "sort": [row["what"] for row in rows],
-        "title": None,
-        "axis": {"labelLimit": 200, "ticks": False, "domain": False},
-    }
+    rows[-1]["colour"] = MUTED
+    low = min(accuracy["low"], confidence["before"], confidence["after"])
+    x = percent("value", [max(math.floor(10.0 * low - 0.5) / 10.0, 0.0), 1.0], "")
+    axis = {"labelLimit": 200, "ticks": False, "domain": False}
+    y = {"field": "what", "type": "nominal", "title": None, "axis": axis}
+    y["sort"] = [row["what"] for row in rows]
     colour = {"field": "colour", "type": "nominal", "scale": None}
+    text = {"field": "value", "format": ".1%"}
     tips = [tip("what", "What"), tip("value", "Value", ".1%")]
-    return sized(
-        132,
-        {
-            "data": {"values": rows},
-            "layer": [
-                band(accuracy, x),
-                {
-                    "transform": [{"filter": "isValid(datum.low)"}],
-                    "mark": {"type": "rule", "strokeWidth": 3, "color": TRUTH},
-                    "encoding": {"x": at("low", x), "x2": {"field": "high"}, "y": y},
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 130, "opacity": 1},
-                    "encoding": {"x": x, "y": y, "color": colour, "tooltip": tips},
-                },
-                {
-                    "mark": {"type": "text", "dy": -13, "align": "center"},
-                    "encoding": {"x": x, "y": y, "text": {"field": "value", "format": ".1%"}},
-                },
-            ],
-        },
-    )
+    ends = {"x": at("low", x), "x2": {"field": "high"}, "y": y}
+    points = {"x": x, "y": y, "color": colour, "tooltip": tips}
+    layers = [
+        band(accuracy, x),
+        layer("rule", ends, valid="low", strokeWidth=3, color=TRUTH),
+        layer("point", points, filled=True, size=130, opacity=1),
+        layer("text", {"x": x, "y": y, "text": text}, dy=-13, align="center"),
+    ]
+    return sized(132, {"data": {"values": rows}, "layer": layers})
 
 
 def confidence_histogram(content: Content, side: str) -> Spec:
     """Return a histogram of confidence, with its mean and the estimated accuracy."""
     counts, edges = content["histogram"][side], content["histogram"]["edges"]
-    total, known = max(sum(counts), 1), content["verdict"]["word"] != "abstain"
     both = [*content["histogram"]["before"], *content["histogram"]["after"]]
+    accuracy, total = content["accuracy"], max(sum(counts), 1)
     bars = [
-        {"low": edges[k], "high": edges[k + 1], "nodes": counts[k], "share": counts[k] / total}
-        for k in range(len(counts))
+        {"low": edges[k], "high": edges[k + 1], "nodes": count, "share": count / total}
+        for k, count in enumerate(counts)
     ]
-    colour = BEFORE if side == "before" else AFTER
     first = next((k for k in range(len(counts)) if both[k] or both[k + len(counts)]), 0)
-    start = min(edges[first], max(edge for edge in edges if edge <= content["accuracy"]["value"]))
+    start = min(edges[first], max(edge for edge in edges if edge <= accuracy["value"]))
     x = percent("low", [start, 1.0], "confidence")
-    binned = x | {"bin": "binned"}
-    y = {
-        "field": "share",
-        "type": "quantitative",
-        "title": "share of nodes",
-        "axis": {**PERCENT, "tickCount": 4},
-        "scale": {"domain": [0, max(both) / total * 1.05]},
-    }
-    tips = [
-        tip("low", "From", ".0%"),
-        tip("high", "To", ".0%"),
-        tip("nodes", "Nodes", ","),
-        tip("share", "Share", ".1%"),
+    y = percent("share", [0.0, max(both) / total * 1.05], "share of nodes")
+    y["axis"] = {**PERCENT, "tickCount": 4}
+    tips = [tip("low", "From", ".0%"), tip("high", "To", ".0%")]
+    tips += [tip("nodes", "Nodes", ","), tip("share", "Share", ".1%")]
+    bar = {"x": x | {"bin": "binned"}, "x2": {"field": "high"}, "y": y, "tooltip": tips}
+    layers = [
+        band(accuracy, x),
+        layer("bar", bar, bars[first:], color=_COLOUR[side], binSpacing=1),
+        line(content["mean_confidence"][side], INK, [5, 3], x),
     ]
-    return sized(
-        190,
-        {
-            "layer": [
-                band(content["accuracy"], x),
-                {
-                    "data": {"values": bars[first:]},
-                    "mark": {"type": "bar", "color": colour, "binSpacing": 1},
-                    "encoding": {"x": binned, "x2": {"field": "high"}, "y": y, "tooltip": tips},
-                },
-                *([line(content["accuracy"]["value"], TRUTH, [1, 0], x)] if known else []),
-                line(content["mean_confidence"][side], INK, [5, 3], x),
-            ]
-        },
-    )
+    if content["verdict"]["word"] != "abstain":
+        layers.insert(2, line(accuracy["value"], TRUTH, [1, 0], x))
+    return sized(190, {"layer": layers})
 
 
 def groups(content: Content, kind: str) -> Spec:
@@ -144,124 +105,65 @@ def groups(content: Content, kind: str) -> Spec:
     if kind == "classes" and len(filled) > _MOST_ROWS:
         filled = sorted(filled, key=lambda row: -row["nodes"])[:_MOST_ROWS]
     # Rows are keyed by number, because two classes may have the same name.
+    shown = ("name", "nodes", "before", "after", "temperature")
     rows = [
-        {key: row[key] for key in ("name", "nodes", "before", "after", "temperature")}
-        | {"row": k}
-        | _measured(row)
+        {key: row[key] for key in shown} | {"row": k} | _measured(row)
         for k, row in enumerate(filled)
     ]
+    values = [row[key] for row in rows for key in ("before", "after", "low")]
+    least = min((value for value in values if value is not None), default=0.0)
     names = {"labelExpr": "data('rows')[datum.value].name", "ticks": False, "domain": False}
     title = None if kind == "classes" else "neighbours"
     y = {"field": "row", "type": "ordinal", "title": title, "axis": names}
-    x = {"title": "mean confidence", "axis": PERCENT, "scale": {"domain": _group_domain(rows)}}
-    tips = [
-        tip("name", "Group"),
-        tip("nodes", "Nodes", ","),
-        tip("before", "Confidence before", ".1%"),
-        tip("after", "Confidence after", ".1%"),
-        tip("temperature", "Temperature", ".3g"),
-        *([tip("right", "Accuracy on labels", ".1%")] if content["labels"] else []),
-    ]
+    x = percent("before", [math.floor(10.0 * least) / 10.0, 1.0], "mean confidence")
+    tips = [tip("name", "Group"), tip("nodes", "Nodes", ",")]
+    tips += [tip("before", "Confidence before", ".1%"), tip("after", "Confidence after", ".1%")]
+    tips += [tip("temperature", "Temperature", ".3g")]
+
+    def between(low: str, high: str, **style: Any) -> Spec:
+        return layer("rule", {"x": at(low, x), "x2": {"field": high}, "y": y}, **style)
+
+    def points(field: str, **style: Any) -> Spec:
+        return layer("point", {"x": at(field, x), "y": y, "tooltip": tips}, valid=field, **style)
+
     layers = [
-        _between("before", "after", {"color": MUTED, "strokeWidth": 2}, x, y),
-        _points(
-            "before", {"filled": False, "size": 150, "strokeWidth": 2, "color": BEFORE}, x, y, tips
-        ),
-        _points("after", {"filled": True, "color": AFTER, "opacity": 1}, x, y, tips),
+        between("before", "after", color=MUTED, strokeWidth=2),
+        points("before", filled=False, size=150, strokeWidth=2, color=BEFORE),
+        points("after", filled=True, size=90, color=AFTER, opacity=1),
     ]
     if content["labels"] is not None:
-        measured = [{"filter": "isValid(datum.right)"}]
-        bar = _between("low", "high", {"color": TRUTH, "strokeWidth": 1, "yOffset": 8}, x, y)
-        tick = _points("right", {"color": TRUTH, "yOffset": 8, "shape": "diamond"}, x, y, tips)
-        tick["mark"] |= {"filled": True, "size": 50, "opacity": 1}
-        layers += [bar | {"transform": measured}, tick | {"transform": measured}]
+        tips.append(tip("right", "Accuracy on labels", ".1%"))
+        below = {"color": TRUTH, "yOffset": 8}
+        layers.append(between("low", "high", valid="right", strokeWidth=1, **below))
+        layers.append(points("right", filled=True, size=50, shape="diamond", opacity=1, **below))
     height = 30 * max(len(rows), 1) + 10
     return sized(height, {"data": {"name": "rows", "values": rows}, "layer": layers})
 
 
-def reliability(content: Content, side: str) -> Spec:
-    """Return accuracy against confidence on the labelled nodes, with intervals."""
-    curve = content["labels"][side]["curve"]
-    lowest = 0.0
-    domain = [lowest, 1.0]
-    colour = BEFORE if side == "before" else AFTER
-    x = percent("confidence", domain, "confidence")
-    y = percent("accuracy", domain, "accuracy of labelled nodes")
-    tips = [
-        tip("confidence", "Confidence", ".1%"),
-        tip("accuracy", "Accuracy", ".1%"),
-        tip("low", "At least", ".1%"),
-        tip("high", "At most", ".1%"),
-        tip("nodes", "Labelled nodes", ","),
-    ]
-    ends = [{"confidence": lowest, "accuracy": lowest}, {"confidence": 1.0, "accuracy": 1.0}]
-    bars = {"x": x, "y": at("low", y), "y2": {"field": "high"}}
-    return sized(
-        280,
-        {
-            "data": {"values": curve},
-            "layer": [
-                {
-                    "data": {"values": ends},
-                    "mark": {"type": "line", "color": MUTED, "strokeDash": [4, 4]},
-                    "encoding": {"x": x, "y": y},
-                },
-                {
-                    "mark": {"type": "area", "color": colour, "opacity": 0.18},
-                    "encoding": bars,
-                },
-                {
-                    "mark": {"type": "rule", "color": colour, "strokeWidth": 1.5},
-                    "encoding": bars,
-                },
-                {
-                    "mark": {"type": "line", "color": colour, "strokeWidth": 1.5},
-                    "encoding": {"x": x, "y": y},
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "color": colour, "opacity": 1},
-                    "encoding": {
-                        "x": x,
-                        "y": y,
-                        "size": at("nodes") | {"scale": {"range": [40, 200]}, "legend": None},
-                        "tooltip": tips,
-                    },
-                },
-            ],
-        },
-    )
-
-
-def _domain(content: Content) -> list[float]:
-    """Return the ends of an axis for all values of the overview, with space for labels."""
-    accuracy, confidence = content["accuracy"], content["mean_confidence"]
-    low = min(accuracy["low"], confidence["before"], confidence["after"])
-    return [max(math.floor(10.0 * low - 0.5) / 10.0, 0.0), 1.0]
-
-
-def _group_domain(rows: list[dict[str, Any]]) -> list[float]:
-    values = [
-        row[key] for row in rows for key in ("before", "after", "low") if row[key] is not None
-    ]
-    return [math.floor(10.0 * min(values, default=0.0)) / 10.0, 1.0]
-
-
-def _measured(row: dict[str, Any]) -> dict[str, float | None]:
+def _measured(row: Spec) -> Spec:
     if row["labels"] < _FEWEST_LABELS:
         return {"right": None, "low": None, "high": None}
     right = row["right"]
     return {"right": right["value"], "low": right["low"], "high": right["high"]}
 
 
-def _between(low: str, high: str, style: Spec, x: Spec, y: Spec) -> Spec:
-    return {
-        "mark": {"type": "rule"} | style,
-        "encoding": {"x": at(low, x), "x2": {"field": high}, "y": y},
-    }
-
-
-def _points(field: str, style: Spec, x: Spec, y: Spec, tips: list[Spec]) -> Spec:
-    return {
-        "mark": {"type": "point", "size": 90} | style,
-        "encoding": {"x": at(field, x), "y": y, "tooltip": tips},
-    }
+def reliability(content: Content, side: str) -> Spec:
+    """Return accuracy against confidence on the labelled nodes, with intervals."""
+    colour, domain = _COLOUR[side], [0.0, 1.0]
+    x = percent("confidence", domain, "confidence")
+    y = percent("accuracy", domain, "accuracy of labelled nodes")
+    tips = [tip("confidence", "Confidence", ".1%"), tip("accuracy", "Accuracy", ".1%")]
+    tips += [tip("low", "At least", ".1%"), tip("high", "At most", ".1%")]
+    tips += [tip("nodes", "Labelled nodes", ",")]
+    place, size = {"x": x, "y": y}, {"scale": {"range": [40, 200]}, "legend": None}
+    bars = {"x": x, "y": at("low", y), "y2": {"field": "high"}}
+    points = place | {"size": at("nodes") | size, "tooltip": tips}
+    diagonal = [{"confidence": end, "accuracy": end} for end in domain]
+    layers = [
+        layer("line", place, diagonal, color=MUTED, strokeDash=[4, 4]),
+        layer("area", bars, color=colour, opacity=0.18),
+        layer("rule", bars, color=colour, strokeWidth=1.5),
+        layer("line", place, color=colour, strokeWidth=1.5),
+        layer("point", points, filled=True, color=colour, opacity=1),
+    ]
+    return sized(280, {"data": {"values": content["labels"][side]["curve"]}, "layer": layers})

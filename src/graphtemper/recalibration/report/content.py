@@ -11,22 +11,37 @@ import math
 from importlib import resources
 from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper import metrics
+from graphtemper import temperature as temperatures
+from graphtemper._core.arrays import FloatArray
 from graphtemper._core.version import __version__
-from graphtemper.card.data import CardData
 from graphtemper.card.format import to_json
 from graphtemper.errors import InputError
+from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.diagnosis import diagnosis
-from graphtemper.recalibration.findings import Findings
-from graphtemper.recalibration.report import panels, words
-from graphtemper.recalibration.report.atlas_map import atlas_map, family_name
+from graphtemper.recalibration.report import words
+from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.verdict import LEVEL
+from graphtemper.temperature.scaling import nearest_temperature
 
-SCHEMA = "graphtemper.report/2"
+SCHEMA = "graphtemper.report/3"
 SchemaName = Literal["report", "recalibration"]
+Row = dict[str, Any]
+Errors = dict[str, FloatArray] | None
+"""Each node's probability of a wrong prediction: ``value``, and ``low`` and ``high`` at the ends of
+the accuracy interval; None where the accuracy is not known."""
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+_BARS = 20
+# (fewest labels, bins): a bin with only a few nodes is not informative.
+_BINS = ((1000, 15), (100, 10), (0, 5))
 _DIGITS = 6
 _NAMED_FAMILIES = 5
 
 
-def content(result: Findings, name: str | None = None, date: str = "") -> dict[str, Any]:
+def content(result: Recalibration, name: str | None = None, date: str = "") -> Row:
     """Return the content of a report about a result, as values that JSON can hold.
 
     Parameters
@@ -52,99 +67,232 @@ def content(result: Findings, name: str | None = None, date: str = "") -> dict[s
     >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
     >>> report = content(recalibrate(model, g, card, range(200, 400)), "January")
     >>> report["schema"], report["target"]["name"], sum(report["histogram"]["before"])
-    ('graphtemper.report/2', 'January', 200)
+    ('graphtemper.report/3', 'January', 200)
     """
-    background = result.background
-    if background is None:
-        raise InputError("this result has no background to report on; take it from recalibrate.")
-    card = background.card
-    facts, numbers = diagnosis(result, card), result.to_dict()
-    errors = panels.ExpectedErrors.of(result)
+    if result.graph is None:
+        raise InputError("only a result in memory can be reported; take it from recalibrate.")
+    numbers, errors = result.to_dict(), expected_errors(result)
+    shown = ("accuracy", "mean_confidence", "signals", "gains", "logit_shift")
     values = {
         "schema": SCHEMA,
         "graphtemper": __version__,
         "target": {
-            "name": background.name if name is None else name,
+            "name": result.graph.name if name is None else name,
             "date": date,
-            "num_nodes": numbers["num_nodes"],
+            "num_nodes": result.num_nodes,
             "num_labels": result.num_labels,
         },
-        "source": {
-            "predictor": card.predictor,
-            "card": card_checksum(card),
-            "environments": [{"name": item.name, "when": item.when} for item in card.natural],
-            "num_classes": card.num_classes,
-            "num_nodes": card.num_nodes,
-            "accuracy": card.reference.accuracy,
-            "temperature": card.probe.temperature,
-        },
+        "source": _source(result),
         "verdict": {
             "word": result.verdict,
-            "headline": words.headline(result, background),
+            "headline": words.headline(result),
             "sentence": words.confidence_sentence(result),
-            "reasons": [_sentence(reason.text) for reason in result.reasons],
+            "reasons": [item.text[:1].upper() + item.text[1:] for item in result.reasons],
         },
-        "accuracy": numbers["accuracy"],
-        "mean_confidence": numbers["mean_confidence"],
         "temperature": {
-            "value": numbers["temperature"],
+            "value": result.temperature,
             "nodes": numbers.get("node_temperatures"),
-            "meaning": words.temperature_meaning(result, card.probe.temperature),
+            "meaning": words.temperature_meaning(result),
         },
         "direction": {
-            "word": numbers["direction"],
+            "word": result.direction,
             "slope": numbers["slope"],
-            "theory": facts["theory"],
+            "theory": diagnosis(result, result.reading.card)["theory"],
             "severity_bound": result.severity_bound,
             "severity": words.severity(result.severity_bound),
         },
-        "causes": words.causes(result, background),
-        "nearest": [
-            row | {"name": family_name(row["family"])}
-            for row in numbers["nearest"][:_NAMED_FAMILIES]
-        ],
-        "histogram": panels.histogram(background.confidence, result.probabilities.max(axis=1)),
-        "atlas": atlas_map(background),
-        "decisions": panels.decisions(result, errors),
-        "classes": panels.by_class(result, background, errors),
-        "degrees": panels.by_degree(result, background, errors),
-        "labels": panels.labelled(result, background),
-        "next_steps": words.next_steps(result, background),
-        "labels_to_take": words.suggestion(result, background),
-        "signals": numbers["signals"],
-        "gains": numbers["gains"],
-        "logit_shift": numbers["logit_shift"],
+        "causes": words.causes(result),
+        "novelty": result.reading.novelty,
+        "nearest": numbers["nearest"][:_NAMED_FAMILIES],
+        "histogram": histogram(_before(result), result.probabilities.max(axis=1)),
+        "decisions": decisions(result, errors),
+        "classes": by_class(result, errors),
+        "degrees": by_degree(result, result.graph.degrees[result.nodes], errors),
+        "labels": labelled(result),
+        "next_steps": words.next_steps(result),
+        "labels_to_take": words.suggestion(result),
     }
-    rounded: dict[str, Any] = _rounded(values)
+    rounded: Row = _rounded(values | {name: numbers[name] for name in shown})
     return rounded
 
 
-def schema(of: SchemaName = "report") -> dict[str, Any]:
+def schema(of: SchemaName = "report") -> Row:
     """Return the JSON schema (draft 2020-12) of a report, or of `Recalibration.to_dict`.
 
     Examples
     --------
     >>> schema()["properties"]["schema"]["const"]
-    'graphtemper.report/2'
+    'graphtemper.report/3'
     >>> schema("recalibration")["properties"]["direction"]["enum"]
     ['over-confident', 'under-confident', 'calibrated', 'unknown']
     """
     if of not in get_args(SchemaName):
         raise InputError(f"there is no schema of {of!r:.40}; choose report or recalibration.")
-    file = f"{of}_schema.json"
-    text = resources.files("graphtemper.recalibration.report").joinpath(file).read_text("utf-8")
-    parsed: dict[str, Any] = json.loads(text)
+    file = resources.files("graphtemper.recalibration.report").joinpath(f"{of}_schema.json")
+    parsed: Row = json.loads(file.read_text("utf-8"))
     return parsed
 
 
-def card_checksum(card: CardData) -> str:
-    """Return the checksum that a card's file ends with, by which readers recognise the card."""
-    checksum: str = json.loads(to_json(card))["crc32"]
-    return checksum
+def _source(result: Recalibration) -> Row:
+    card = result.reading.card
+    return {
+        "predictor": card.predictor,
+        "card": json.loads(to_json(card))["crc32"],
+        "environments": [{"name": item.name, "when": item.when} for item in card.natural],
+        "num_classes": card.num_classes,
+        "num_nodes": card.num_nodes,
+        "accuracy": card.reference.accuracy,
+        "temperature": card.probe.temperature,
+    }
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def histogram(before: FloatArray, after: FloatArray) -> Row:
+    """Return the numbers of nodes in bins of confidence, before and after.
+
+    Examples
+    --------
+    >>> bars = histogram(np.array([0.51, 0.52, 0.99]), np.array([0.51, 0.61, 0.71]))
+    >>> bars["before"][10], bars["after"][10], len(bars["edges"])
+    (2, 1, 21)
+    """
+    edges = equal_width_edges(_BARS)
+    index = [bin_index(np.clip(x, 0.0, 1.0), edges, closed="left") for x in (before, after)]
+    counts = (np.bincount(x, minlength=_BARS).tolist() for x in index)
+    return {"edges": edges.tolist()} | dict(zip(("before", "after"), counts, strict=True))
+
+
+def _before(result: Recalibration) -> FloatArray:
+    return np.asarray(temperatures.apply(result.logits).max(axis=1))
+
+
+def expected_errors(result: Recalibration) -> Errors:
+    """Return the expected errors of a result.
+
+    The ends are the temperatures at which mean confidence equals the ends of the accuracy interval.
+    """
+    if result.verdict == "abstain":
+        return None
+    # Logits up to a constant per node, with everything that was done to them.
+    logits = np.log(np.maximum(result.probabilities, np.finfo(np.float64).tiny))
+    ends = {"low": result.accuracy.high, "high": result.accuracy.low}
+    at = {name: nearest_temperature(logits, end)[0] for name, end in ends.items()}
+    return {"value": 1.0 - result.probabilities.max(axis=1)} | {
+        name: 1.0 - temperatures.apply(logits, divisor).max(axis=1) for name, divisor in at.items()
+    }
+
+
+def _mean(errors: Errors, chosen: NDArray[np.bool_]) -> dict[str, float] | None:
+    if errors is None or not chosen.any():
+        return None
+    return {name: float(values[chosen].mean()) for name, values in errors.items()}
+
+
+def decisions(result: Recalibration, errors: Errors) -> list[Row] | None:
+    """Return how many nodes reach each threshold of confidence, and the error expected of them."""
+    if errors is None:
+        return None
+    confidence, rows = result.probabilities.max(axis=1), []
+    for threshold in (0.0, *THRESHOLDS):
+        passing = confidence >= threshold
+        counted = {"nodes": int(passing.sum()), "share": float(passing.mean())}
+        rows.append({"threshold": threshold, **counted, "error": _mean(errors, passing)})
+    return rows
+
+
+def by_class(result: Recalibration, errors: Errors) -> list[Row]:
+    """Return one row per predicted class: its nodes, confidences, expected errors and shares."""
+    card, target = result.reading.card, result.class_shares
+    names = () if result.graph is None else result.graph.class_names or ()
+    source = None if card.class_profile is None else card.class_profile.shares
+    rows = _groups(result, result.predictions, card.num_classes, errors)
+    for k, row in enumerate(rows):
+        row |= {
+            "name": class_name(names, k),
+            "share_at_source": None if source is None else float(source[k]),
+            "estimated_share": None if target is None else float(target[k]),
+            "accuracy_at_source": float(card.population.recalls[k]),
+        }
+    return rows
+
+
+def class_name(names: tuple[str, ...], k: int) -> str:
+    """Return the displayed name of a class.
+
+    Examples
+    --------
+    >>> class_name(("cat", "1"), 0), class_name(("cat", "1"), 1), class_name((), 3)
+    ('cat', 'class 1', 'class 3')
+    """
+    name = names[k] if k < len(names) else ""
+    return f"class {name or k}" if not name or name.isdecimal() else name
+
+
+def by_degree(result: Recalibration, degrees: NDArray[Any], errors: Errors) -> list[Row]:
+    """Return one row per non-empty range of degrees; ranges are powers of two."""
+    index = np.frexp(degrees)[1]  # 0 for degree 0, else one more than the binary logarithm
+    rows = _groups(result, index, int(index.max(initial=0)) + 1, errors)
+    for k, row in enumerate(rows):
+        low, high = (0, 0) if k == 0 else (2 ** (k - 1), 2**k - 1)
+        row |= {"name": f"{low}" if low == high else f"{low}–{high}", "low": low, "high": high}
+    return [row for row in rows if row["nodes"]]
+
+
+def _groups(result: Recalibration, index: NDArray[Any], size: int, errors: Errors) -> list[Row]:
+    count = np.bincount(index, minlength=size)
+    after, temperature = result.probabilities.max(axis=1), result.node_temperatures
+    if temperature is None:
+        temperature = np.full(after.shape, result.temperature)
+    sides = {"before": _before(result), "after": after, "temperature": temperature}
+    means = {
+        name: weighted_count(index, values, size) / np.maximum(count, 1)
+        for name, values in sides.items()
+    }
+    rows: list[Row] = []
+    for k in range(size):
+        used = np.flatnonzero(index[result.labels.rows] == k)
+        rows.append(
+            {"nodes": int(count[k])}
+            | {name: float(value[k]) if count[k] else None for name, value in means.items()}
+            | {"error": _mean(errors, index == k)}
+            | {"labels": int(used.size), "right": _right(result, used) if used.size else None}
+        )
+    return rows
+
+
+def _right(result: Recalibration, used: NDArray[np.intp]) -> Row:
+    """Return the accuracy on some of the labelled nodes, with an exact binomial interval."""
+    p, classes = result.probabilities[result.labels.rows[used]], result.labels.classes[used]
+    row = _curve(p, classes, bins=1)[0]
+    return {"value": row["accuracy"], "low": row["low"], "high": row["high"]}
+
+
+def _curve(p: FloatArray, classes: NDArray[np.int64], bins: int) -> list[Row]:
+    curve = metrics.reliability_curve(p, classes, bins, level=LEVEL)
+    columns = {name: getattr(curve, name) for name in ("confidence", "accuracy", "low", "high")}
+    columns["nodes"] = curve.count
+    return [
+        dict(zip(columns, row, strict=True))
+        for row in zip(*(values.tolist() for values in columns.values()), strict=True)
+    ]
+
+
+def labelled(result: Recalibration) -> Row | None:
+    """Return accuracy and calibration on the labelled nodes, or None without labels.
+
+    Every labelled node counts once, whatever its weight. The floor is the ECE that a perfectly
+    calibrated model would show on this number of nodes.
+    """
+    rows, classes = result.labels.rows, result.labels.classes
+    if not rows.size:
+        return None
+    bins = next(bins for least, bins in _BINS if rows.size >= least)
+    panel: Row = {"count": int(rows.size), "bins": bins, "level": LEVEL}
+    panel["accuracy"] = _right(result, np.arange(rows.size))
+    sides = {"before": temperatures.apply(result.logits[rows]), "after": result.probabilities[rows]}
+    for side, p in sides.items():
+        ece, floor = metrics.ece(p, classes, bins), metrics.noise_floor(p, bins)
+        panel[side] = {"ece": ece, "floor": floor, "curve": _curve(p, classes, bins)}
+    return panel
 
 
 def _rounded(value: Any) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from graphtemper.card.data import CardData
-from graphtemper.recalibration.findings import Findings
-from graphtemper.recalibration.verdict import LEVEL
+from graphtemper.recalibration.result import Recalibration
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
-def model_card_section(card: CardData, result: Findings | None = None, *, target: str = "") -> str:
+def model_card_section(
+    card: CardData, result: Recalibration | None = None, *, target: str = ""
+) -> str:
     """Return a Markdown section about a model's calibration, at its source and on a target.
 
     Parameters
@@ -34,21 +35,23 @@ def model_card_section(card: CardData, result: Findings | None = None, *, target
     ## Calibration
     """
     families = sorted(frozenset().union(*(item.families for item in card.environments)))
-    lines = [
-        "## Calibration",
-        "",
-        f"Probabilities of {_plain(card.predictor)} are softmax(logits / T).",
-        "",
-        "| at the source | |",
-        "| --- | --- |",
-        f"| temperature T | {card.probe.temperature:.4g} |",
-        f"| accuracy | {card.reference.accuracy:.1%} |",
-        f"| held-out labelled nodes | {card.num_nodes} |",
-        f"| classes, feature columns | {card.num_classes}, {card.num_features} |",
-        f"| shifts measured | {len(card.environments)} of {', '.join(families)} |",
-        "",
-    ]
-    lines += [] if result is None else _on_target(result, target)
+    source = {
+        "temperature": f"{card.probe.temperature:.4g}",
+        "accuracy": f"{card.reference.accuracy:.1%}",
+        "held-out labelled nodes": f"{card.num_nodes}",
+        "classes, feature columns": f"{card.num_classes}, {card.num_features}",
+        "shifts measured": f"{len(card.environments)} of {', '.join(families)}",
+    }
+    lines = ["## Calibration", ""]
+    lines += [f"Probabilities of {_plain(card.predictor)} are softmax(logits / T).", ""]
+    lines += _table("at the source", source)
+    if result is not None:
+        rows = {"verdict": result.verdict, **result.summary_rows()}
+        rows["Nodes, labels used"] = f"{result.num_nodes}, {result.num_labels}"
+        if result.logit_shift is not None:
+            rows["Logits"] = "corrected for class shares"
+        lines += _table(f"on {_plain(target) or 'the target'}", rows)
+        lines += [*(f"- {_plain(reason.text)}" for reason in result.reasons), ""]
     lines += [
         "T at the source is valid on graphs like the source. On another graph, run "
         "`graphtemper.recalibrate` with the source card. Without labels it cannot detect changes "
@@ -58,29 +61,9 @@ def model_card_section(card: CardData, result: Findings | None = None, *, target
     return "\n".join(lines)
 
 
-def _on_target(result: Findings, target: str) -> list[str]:
-    facts = result.to_dict()
-    accuracy, confidence = facts["accuracy"], facts["mean_confidence"]
-    quantiles = facts.get("node_temperatures")
-    spread = ""
-    if quantiles is not None:
-        low, high = quantiles["0.05"], quantiles["0.95"]
-        spread = f" for the graph; 90 % of nodes between {low:.4g} and {high:.4g}"
-    corrected = "" if facts["logit_shift"] is None else "; logits were corrected for class shares"
-    return [
-        f"| on {_plain(target) or 'the target'} | |",
-        "| --- | --- |",
-        f"| verdict | {facts['verdict']} |",
-        f"| temperature T | {facts['temperature']:.4g}{spread}{corrected} |",
-        f"| accuracy, estimated | {accuracy['value']:.1%} ({LEVEL:.0%} interval "
-        f"{accuracy['low']:.1%} to {accuracy['high']:.1%}) |",
-        f"| mean confidence, before and after | {confidence['before']:.1%}, "
-        f"{confidence['after']:.1%} |",
-        f"| nodes, labels used | {facts['num_nodes']}, {facts['num_labels']} |",
-        "",
-        *(f"- {_plain(reason.text)}" for reason in result.reasons),
-        "",
-    ]
+def _table(title: str, rows: dict[str, str]) -> list[str]:
+    cells = (f"| {name.lower()} | {value} |" for name, value in rows.items())
+    return [f"| {title} | |", "| --- | --- |", *cells, ""]
 
 
 def _plain(text: str) -> str:

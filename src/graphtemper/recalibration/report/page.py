@@ -10,11 +10,10 @@ from typing import Any
 from graphtemper._core.files import atomic_write
 from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import FileError, InputError
-from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report.charts import charts
 from graphtemper.recalibration.report.content import SCHEMA, content
 from graphtemper.recalibration.report.html import check_name, embeddable, render_page, text_of
-from graphtemper.recalibration.report.map_chart import family_styles
+from graphtemper.recalibration.result import Recalibration
 
 MAX_BYTES = 2_000_000
 TOLERATED = 0.1
@@ -24,7 +23,7 @@ _MARK = {"trust": "✓", "caution": "!", "abstain": "✕"}
 
 
 def write_report(
-    path: str | os.PathLike[str], result: Findings, name: str | None, date: str = ""
+    path: str | os.PathLike[str], result: Recalibration, name: str | None, date: str = ""
 ) -> None:
     """Write a result as one HTML page, atomically; `content` determines what is on it."""
     check_name(path)
@@ -51,15 +50,6 @@ def read_report(path: str | os.PathLike[str]) -> dict[str, Any]:
     return block
 
 
-def useful_threshold(report: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the lowest threshold whose error stays below `TOLERATED` at the interval's end."""
-    for row in report["decisions"] or ():
-        if row["error"] is not None and row["error"]["high"] <= TOLERATED:
-            found: dict[str, Any] = row
-            return found
-    return None
-
-
 def render(report: dict[str, Any]) -> str:
     """Return the page of a report; the same content gives the same bytes.
 
@@ -68,13 +58,18 @@ def render(report: dict[str, Any]) -> str:
     report
         The return value of `graphtemper.recalibration.report.content.content`.
     """
+    # The lowest threshold of confidence whose error stays tolerable at the interval's end.
+    useful = (
+        row
+        for row in report["decisions"] or ()
+        if row["error"] is not None and row["error"]["high"] <= TOLERATED
+    )
     return render_page(
         text_of("graphtemper.recalibration.report", "template.html"),
         text_of("graphtemper.recalibration.report", "page.js"),
         {"report_json": embeddable(report), "charts_json": embeddable(charts(report))},
         report=report,
         mark=_MARK[report["verdict"]["word"]],
-        families=family_styles(report),
         tolerated=TOLERATED,
-        useful=useful_threshold(report),
+        useful=next(useful, None),
     )

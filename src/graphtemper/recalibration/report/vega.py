@@ -74,21 +74,35 @@ def at(field: str, like: Spec | None = None) -> Spec:
     return (like or {}) | {"field": field, "type": "quantitative"}
 
 
+def layer(
+    kind: str,
+    encoding: Spec,
+    values: list[dict[str, Any]] | None = None,
+    *,
+    valid: str = "",
+    **style: Any,
+) -> Spec:
+    """Return one layer of a chart: a mark with its style, and data of its own if it has any.
+
+    Rows without a value in the field ``valid`` are left out.
+    """
+    spec: Spec = {"mark": {"type": kind} | style, "encoding": encoding}
+    if values is not None:
+        spec["data"] = {"values": values}
+    if valid:
+        spec["transform"] = [{"filter": f"isValid(datum.{valid})"}]
+    return spec
+
+
 def band(accuracy: dict[str, Any], x: Spec) -> Spec:
     """Return the interval of the accuracy as a band over the whole height."""
     row = {"low": accuracy["low"], "high": accuracy["high"]}
-    lines = [tip("low", "Accuracy at least", ".1%"), tip("high", "at most", ".1%")]
-    return {
-        "data": {"values": [row]},
-        "mark": {"type": "rect", "color": BAND, "clip": True},
-        "encoding": {"x": at("low", x), "x2": {"field": "high"}, "tooltip": lines},
-    }
+    tips = [tip("low", "Accuracy at least", ".1%"), tip("high", "at most", ".1%")]
+    ends = {"x": at("low", x), "x2": {"field": "high"}, "tooltip": tips}
+    return layer("rect", ends, [row], color=BAND, clip=True)
 
 
 def line(value: float, colour: str, dash: list[int], x: Spec) -> Spec:
     """Return a vertical line."""
-    return {
-        "data": {"values": [{"value": value}]},
-        "mark": {"type": "rule", "color": colour, "strokeWidth": 2, "strokeDash": dash},
-        "encoding": {"x": at("value", x)},
-    }
+    row = {"value": value}
+    return layer("rule", {"x": at("value", x)}, [row], color=colour, strokeWidth=2, strokeDash=dash)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import suggest_labels
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
@@ -24,9 +24,9 @@ _UNCHANGED = 0.005
 _NARROW = 0.04
 
 
-def headline(result: Findings, background: Background) -> str:
+def headline(result: Recalibration) -> str:
     """Return the news in one sentence: how accurate the model is here, against the source."""
-    accuracy, source = result.accuracy, background.card.reference.accuracy
+    accuracy, source = result.accuracy, result.reading.card.reference.accuracy
     span = between(accuracy.low, accuracy.high)
     if result.verdict == "abstain":
         return f"The accuracy here is not known: it may be anywhere in {span}."
@@ -40,7 +40,7 @@ def headline(result: Findings, background: Background) -> str:
     return f"Accuracy is estimated at {here}; the {source:.1%} of the source is not excluded."
 
 
-def confidence_sentence(result: Findings) -> str:
+def confidence_sentence(result: Recalibration) -> str:
     """Return a sentence on what was wrong with the confidence, and what was done about it."""
     before, after = result.mean_confidence
     changed = abs(after - before) >= _UNCHANGED
@@ -83,9 +83,9 @@ def between(low: float, high: float) -> str:
     return f"{percent(low, high - low)[:-1]}–{percent(high, high - low)}"
 
 
-def temperature_meaning(result: Findings, source: float) -> str:
+def temperature_meaning(result: Recalibration) -> str:
     """Return a sentence on what dividing logits by the temperature does to the confidence."""
-    value = result.temperature
+    value, source = result.temperature, result.source_temperature
     before, after = result.mean_confidence
     if value == source:
         return "The logits are divided by the source temperature, as before: nothing is changed."
@@ -106,7 +106,7 @@ def temperature_meaning(result: Findings, source: float) -> str:
     )
 
 
-def _predictions(result: Findings) -> str:
+def _predictions(result: Recalibration) -> str:
     if result.logit_shift is None:
         return "No prediction changes."
     return "The correction for class shares changes some predictions; the temperature changes none."
@@ -126,60 +126,49 @@ def severity(bound: float) -> str:
     )
 
 
-def causes(result: Findings, background: Background) -> list[dict[str, Any]]:
+# What a value (lower, higher) than at the source means, by the quantity that is compared.
+_MEANINGS = {
+    "Homophily": (
+        "Fewer edges join nodes of the same predicted class: neighbours carry less information.",
+        "More edges join nodes of the same predicted class: neighbours carry more information.",
+    ),
+    "Signal-to-noise ratio of the features": (
+        "The features separate the predicted classes less well than at the source.",
+        "The features separate the predicted classes better than at the source.",
+    ),
+    "Typical number of neighbours": (
+        "Nodes have fewer neighbours to average over, so more noise remains.",
+        "Nodes have more neighbours to average over, so more noise cancels.",
+    ),
+    "Signal left in the logits": (
+        "Part of the signal that separates the classes is lost.",
+        "The classes are further apart than at the source.",
+    ),
+    "Mean size of the logits": (
+        "The model is less confident per node than at the source.",
+        "The model is more confident per node than at the source.",
+    ),
+}
+
+
+def causes(result: Recalibration) -> list[dict[str, Any]]:
     """Return the quantities that differ between source and target, with both values."""
-    source, signals, gains = background.card.reference.evidence, result.signals, result.gains
-    signal = gains.get("signal")
-    rows = [
-        ("homophily", "Homophily", source.homophily, signals.get("homophily"), _HOMOPHILY),
-        ("snr", "Signal-to-noise ratio of the features", source.snr, signals.get("snr"), _SNR),
-        (
-            "degree",
-            "Typical number of neighbours",
-            float(np.expm1(source.log_degree)),
-            float(np.expm1(signals["log_degree"])),
-            _DEGREE,
-        ),
-        ("signal", "Signal left in the logits", 1.0 if signal is not None else None, signal, _GAIN),
-        ("logit_size", "Mean size of the logits", source.mean_abs_logit, *_size(signals)),
-    ]
+    source, signals = result.reading.card.reference.evidence, result.signals
+    degrees = (float(np.expm1(value)) for value in (source.log_degree, signals["log_degree"]))
+    gain = result.gains.get("signal")
+    values = {
+        "homophily": (source.homophily, signals.get("homophily")),
+        "snr": (source.snr, signals.get("snr")),
+        "degree": tuple(degrees),
+        "signal": (None if gain is None else 1.0, gain),
+        "logit_size": (source.mean_abs_logit, signals["mean_abs_logit"]),
+    }
+    rows = zip(values.items(), _MEANINGS.items(), strict=True)
     return [
-        {
-            "key": key,
-            "name": name,
-            "source": old,
-            "target": new,
-            "meaning": _compare(old, new, text),
-        }
-        for key, name, old, new, text in rows
+        {"key": key, "name": name, "source": old, "target": new}
+        | {"meaning": _compare(old, new, meanings)}
+        for (key, (old, new)), (name, meanings) in rows
     ]
-
-
-# What a value (lower, higher) than at the source means.
-_HOMOPHILY = (
-    "Fewer edges join nodes of the same predicted class: neighbours carry less information.",
-    "More edges join nodes of the same predicted class: neighbours carry more information.",
-)
-_SNR = (
-    "The features separate the predicted classes less well than at the source.",
-    "The features separate the predicted classes better than at the source.",
-)
-_DEGREE = (
-    "Nodes have fewer neighbours to average over, so more noise remains.",
-    "Nodes have more neighbours to average over, so more noise cancels.",
-)
-_GAIN = (
-    "Part of the signal that separates the classes is lost.",
-    "The classes are further apart than at the source.",
-)
-_SIZE = (
-    "The model is less confident per node than at the source.",
-    "The model is more confident per node than at the source.",
-)
-
-
-def _size(signals: dict[str, float]) -> tuple[float, tuple[str, str]]:
-    return signals["mean_abs_logit"], _SIZE
 
 
 def _compare(source: float | None, target: float | None, meanings: tuple[str, str]) -> str:
@@ -190,11 +179,11 @@ def _compare(source: float | None, target: float | None, meanings: tuple[str, st
     return meanings[0] if target < source else meanings[1]
 
 
-def next_steps(result: Findings, background: Background) -> list[dict[str, Any]]:
+def next_steps(result: Recalibration) -> list[dict[str, Any]]:
     """Return the recommended actions (accept, label, retrain), the most important first."""
-    accuracy, source = result.accuracy, background.card.reference.accuracy
+    accuracy, source = result.accuracy, result.reading.card.reference.accuracy
     steps = []
-    count = labels_to_take(result, background)
+    count = labels_to_take(result)
     if count:
         text = (
             f"They would determine the accuracy to within {100 * CAUTION_WIDTH:.0f} points. The "
@@ -205,7 +194,7 @@ def next_steps(result: Findings, background: Background) -> list[dict[str, Any]]
         more = " more" if result.num_labels else ""
         title = f"Label {about}{more} node{'s' if count > 1 else ''}"
         steps.append(_step("label", title, text, *commands))
-    strange = background.novelty > CAUTION_NOVELTY
+    strange = result.reading.novelty > CAUTION_NOVELTY
     if result.verdict == "abstain" and strange:
         steps.append(_step("retrain", "Retrain, if such graphs will be common", _STRANGE))
     elif result.verdict != "abstain" and accuracy.high < source:
@@ -238,7 +227,7 @@ def _step(action: str, title: str, text: str, *commands: str) -> dict[str, Any]:
     return {"action": action, "title": title, "text": text, "commands": list(commands)}
 
 
-def labels_to_take(result: Findings, background: Background) -> int:
+def labels_to_take(result: Recalibration) -> int:
     """Return the number of further labels that determine the accuracy, 0 for ``trust``.
 
     After a few labels the interval also holds what the atlas knows, so it is what more labels have
@@ -251,15 +240,15 @@ def labels_to_take(result: Findings, background: Background) -> int:
         needed = more_labels(accuracy, CAUTION_WIDTH)
     else:
         # Far from the atlas the interval does not apply, so every accuracy is possible.
-        strange = background.novelty > ABSTAIN_NOVELTY
+        strange = result.reading.novelty > ABSTAIN_NOVELTY
         hardest = 0.5 if strange else min(max(0.5, accuracy.low), accuracy.high)
         needed = labels_needed(hardest, population=size)
     return max(min(needed, size - result.num_labels), 0)
 
 
-def suggestion(result: Findings, background: Background) -> dict[str, Any] | None:
+def suggestion(result: Recalibration) -> dict[str, Any] | None:
     """Return nodes to label with their weights; None if there are labels or none are needed."""
-    count = labels_to_take(result, background)
+    count = labels_to_take(result)
     if not count or result.num_labels:
         return None
     plan = suggest_labels(result, count)

@@ -11,21 +11,26 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
 from graphtemper.card.card import SourceCard
-from graphtemper.recalibration.answer import Answer
 from graphtemper.recalibration.reasons import Reason, ReasonCode
-from graphtemper.scale.answering import ShardedAnswer, ShardedRecalibration, findings
+from graphtemper.recalibration.result import Recalibration
+from graphtemper.scale.answering import ShardedRecalibration
 from graphtemper.scale.engine import Engine, Serial
 from graphtemper.scale.evidence.logit_sums import LogitSums
 from graphtemper.scale.logits.logit_files import open_logits
 from graphtemper.scale.logits.logit_tables import LogitParts
 from graphtemper.scale.storage.output_directory import atomic_directory
 from graphtemper.scale.storage.parquet import arrow
-from graphtemper.scale.streaming import answer_from, mean_confidence, sum_logits, write_parts
+from graphtemper.scale.streaming import (
+    answer_from,
+    mean_confidence,
+    sum_logits,
+    with_confidence,
+    write_parts,
+)
 
 Moments = tuple[FloatArray, FloatArray]
 _NO_FEATURES = Reason(
@@ -89,9 +94,7 @@ def recalibrate_logits(
     with atomic_directory(out) as folder:
         answer, _, counts = _measure(engine, parts, card, moments)
         after = write_parts(engine, parts, counts, answer.temperature, folder)
-        result = ShardedRecalibration(**_without_graph(answer, after), out=out)
-        result.write(folder)
-    return result
+        return ShardedRecalibration.write(with_confidence(answer, after), folder, out)
 
 
 def estimate_logits(
@@ -100,7 +103,7 @@ def estimate_logits(
     *,
     engine: Engine | None = None,
     moments: Moments | None = None,
-) -> ShardedAnswer:
+) -> Recalibration:
     """Return the answer of `recalibrate_logits` from its first pass, without writing anything.
 
     Logits are read again only if the temperature is outside the range of the confidence sketch.
@@ -132,25 +135,21 @@ def estimate_logits(
     engine = engine or Serial()
     answer, sums, _ = _measure(engine, parts, card, moments)
     after = mean_confidence(engine, parts, sums, answer)
-    return ShardedAnswer(**_without_graph(answer, after))
+    return with_confidence(answer, after)
 
 
 def _measure(
     engine: Engine, parts: LogitParts, card: SourceCard, moments: Moments | None
-) -> tuple[Answer, LogitSums, list[int]]:
+) -> tuple[Recalibration, LogitSums, list[int]]:
     """Return the answer, the sums behind it, and the number of rows of each part."""
     sums, counts = sum_logits(engine, parts, card.probe)
     measured = sums.evidence(None, 0.0)
     reading = card.read_evidence(measured, sums.count, moments, flat=sums.spread == 0.0)
     answer = answer_from(engine, parts, sums, reading)
-    if moments is None:
-        verdict = "caution" if answer.verdict == "trust" else answer.verdict
-        answer = replace(answer, verdict=verdict, reasons=(*answer.reasons, _NO_FEATURES))
-    return answer, sums, counts
-
-
-def _without_graph(answer: Answer, after: float) -> dict[str, Any]:
-    """Return the fields of the answer without the signal that needs a graph."""
-    found = findings(answer, after)
-    del found["signals"]["log_degree"]
-    return found
+    # The mean degree needs a graph.
+    signals = {name: value for name, value in answer.signals.items() if name != "log_degree"}
+    if moments is not None:
+        return replace(answer, signals=signals), sums, counts
+    verdict = "caution" if answer.verdict == "trust" else answer.verdict
+    reasons = [*answer.reasons, _NO_FEATURES]
+    return replace(answer, signals=signals, verdict=verdict, reasons=reasons), sums, counts

@@ -1,0 +1,340 @@
+"""The result of a recalibration: what is known about a model on a target, and its probabilities."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper import temperature as temperatures
+from graphtemper._core.arrays import FloatArray
+from graphtemper._core.estimate import Estimate
+from graphtemper.card.reading import Reading
+from graphtemper.errors import MissingExtraError
+from graphtemper.models.predictor import checked_logits
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.reasons import Reason, ReasonCode
+from graphtemper.recalibration.verdict import LEVEL, Verdict, direction
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+    from graphtemper.graph.graph import Graph
+
+SCHEMA = "graphtemper.recalibration/3"
+"""Schema of `Recalibration.to_dict`, in `graphtemper.report.schema("recalibration")`."""
+Direction = Literal["over-confident", "under-confident", "calibrated", "unknown"]
+_DIRECTIONS: dict[ReasonCode, Direction] = {
+    ReasonCode.OVER_CONFIDENT: "over-confident",
+    ReasonCode.UNDER_CONFIDENT: "under-confident",
+    ReasonCode.CALIBRATED: "calibrated",
+}
+# Ratios of temperatures closer to one than this are no change to a reader.
+_SAME = 0.02
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_BINS = 30
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recalibration:
+    """Calibrated probabilities of a model on a target graph, with a verdict and its reasons.
+
+    Attributes
+    ----------
+    reading : Reading
+        What was measured, compared with the source card, which is ``reading.card``.
+    accuracy : Estimate
+        Estimated accuracy with a 90 % interval; a credible interval where labels were given.
+    relative : float
+        The temperature over that of the source.
+    verdict, reasons
+        ``trust``, ``caution`` or ``abstain``, and why: each reason has a stable ``code`` and a
+        ``text``.
+    mean_confidence : tuple of float
+        Mean confidence at the source temperature, and after recalibration.
+    signals : dict
+        What was measured, without labels.
+    logits, probabilities : (n, K) arrays
+        Of the chosen nodes: logits at the source temperature, and softmax(logits / temperature).
+        Results about shards have none of the arrays of nodes.
+    nodes : (n,) array
+        Indices of the chosen nodes in the graph.
+    graph : Graph or None
+        The target, without its labels.
+    labels
+        The labels that the caller gave, by row.
+    effective_labels : float
+        How many labels alone would have made the accuracy interval as narrow: what the labels and
+        the card are worth together. 0 without labels.
+    class_shares : (K,) array or None
+        With ``class_shares="estimate"`` the estimated class shares of the target, if any explain
+        its predictions.
+    logit_shift : (K,) array or None
+        What a correction for class shares added to every node's logits:
+        softmax((logits + shift) / temperature). None without a correction.
+    node_temperatures : (n,) array or None
+        With ``per_node=True`` each chosen node's own temperature, used in place of the graph's.
+    passes : int or None
+        Forward passes of the model that were taken; None without a model, and for models with fast
+        passes.
+    """
+
+    reading: Reading
+    accuracy: Estimate
+    relative: float
+    verdict: Verdict
+    reasons: list[Reason]
+    mean_confidence: tuple[float, float]
+    signals: dict[str, float]
+    logits: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    probabilities: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    nodes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    graph: Graph | None = None
+    labels: Labels = NO_LABELS
+    effective_labels: float = 0.0
+    class_shares: FloatArray | None = None
+    logit_shift: FloatArray | None = None
+    node_temperatures: FloatArray | None = None
+    passes: int | None = None
+
+    @property
+    def temperature(self) -> float:
+        """The graph's temperature, which divides the model's logits.
+
+        It is the source's own where nothing can be read. Where the verdict is ``abstain``, it is a
+        best guess that should not be relied on.
+        """
+        return self.relative * self.source_temperature
+
+    @property
+    def source_temperature(self) -> float:
+        """The temperature of the source."""
+        return self.reading.card.probe.temperature
+
+    @property
+    def slope(self) -> float:
+        """Source temperature over target temperature: below 1 the model is over-confident.
+
+        Not informative where the verdict is ``abstain``.
+        """
+        return 1.0 / self.relative
+
+    @property
+    def severity_bound(self) -> float:
+        """The largest ECE at the source temperature that the accuracy interval allows.
+
+        It is the distance from mean confidence to the farther end, and assumes that one slope
+        describes all nodes: the ECE then equals the gap between mean confidence and accuracy.
+        """
+        before = self.mean_confidence[0]
+        return max(before - self.accuracy.low, self.accuracy.high - before)
+
+    @property
+    def gains(self) -> dict[str, float]:
+        """Gains of the signal, as factors against the source; none without a model."""
+        return {} if self.reading.gains is None else self.reading.gains.to_dict()
+
+    @property
+    def nearest(self) -> list[tuple[str, float]]:
+        """Which families of shifts of the source look most like this graph, with distances."""
+        return self.reading.nearest_families()
+
+    @property
+    def direction(self) -> Direction:
+        """Whether the model is over- or under-confident at the source temperature.
+
+        ``unknown`` if the interval is too wide to tell, or the verdict is ``abstain``.
+        """
+        known = self.verdict != "abstain"
+        code = direction(self.mean_confidence[0], self.accuracy, known=known).code
+        return _DIRECTIONS.get(code, "unknown")
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of chosen nodes, n."""
+        return len(self.probabilities) or self.reading.num_nodes
+
+    @property
+    def num_labels(self) -> int:
+        """Number of target labels that the caller gave."""
+        return int(self.labels.rows.size)
+
+    @property
+    def predictions(self) -> NDArray[np.intp]:
+        """Predicted class of every chosen node, (n,)."""
+        return np.asarray(self.probabilities.argmax(axis=1))
+
+    def __repr__(self) -> str:
+        accuracy, (before, after) = self.accuracy, self.mean_confidence
+        codes = [reason.code.value for reason in self.reasons]
+        more = f", and {len(codes) - 4} more" if len(codes) > 4 else ""
+        return (
+            f"{type(self).__name__}(verdict={self.verdict!r}, accuracy={accuracy.value:.3f} in "
+            f"[{accuracy.low:.3f}, {accuracy.high:.3f}], temperature={self.temperature:.4g}, "
+            f"confidence={before:.3f} -> {after:.3f}, reasons: {', '.join(codes[:4])}{more})"
+        )
+
+    def apply(self, logits: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities of other logits (m, K) of the same model.
+
+        The temperature is the graph's, also if `node_temperatures` were computed, and a correction
+        for class shares is added first.
+        """
+        shape = np.shape(logits)
+        values = checked_logits(logits, shape[0] if shape else 0)
+        if self.logit_shift is not None:
+            values = values + self.logit_shift
+        return probabilities_at(values, self.temperature)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything except the per-node arrays as plain Python values."""
+        accuracy, (before, after) = self.accuracy, self.mean_confidence
+        interval = {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high}
+        found = {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            "reasons": [reason.to_dict() for reason in self.reasons],
+            "direction": self.direction,
+            "slope": None if self.verdict == "abstain" else self.slope,
+            "severity_bound": self.severity_bound,
+            "accuracy": interval | {"level": LEVEL},
+            "mean_confidence": {"before": before, "after": after},
+            "signals": dict(self.signals),
+            "gains": self.gains,
+            "nearest": [{"family": name, "distance": value} for name, value in self.nearest],
+            "temperature": self.temperature,
+            "source_temperature": self.source_temperature,
+            "num_nodes": self.num_nodes,
+            "num_labels": self.num_labels,
+            "effective_labels": self.effective_labels,
+            "class_shares": None if self.class_shares is None else self.class_shares.tolist(),
+            "logit_shift": None if self.logit_shift is None else self.logit_shift.tolist(),
+        }
+        if self.node_temperatures is not None:
+            values = np.quantile(self.node_temperatures, _QUANTILES).tolist()
+            named = zip(map("{:g}".format, _QUANTILES), values, strict=True)
+            found["node_temperatures"] = dict(named)
+        return found if self.passes is None else found | {"passes": self.passes}
+
+    def summary(self, width: int = 80) -> str:
+        """Return the verdict, the numbers and the reasons as text, wrapped to a width."""
+        rows = self.summary_rows()
+        indent = max(map(len, rows)) + 2
+        paragraphs = [(name.ljust(indent) + value, indent) for name, value in rows.items()]
+        paragraphs += [(f"- {reason}", 2) for reason in self.reasons]
+        wrapped = (
+            fill(text, max(width, deep + 20), subsequent_indent=" " * deep)
+            for text, deep in paragraphs
+        )
+        return "\n".join([f"Verdict: {self.verdict}", *wrapped])
+
+    def summary_rows(self) -> dict[str, str]:
+        """Return the numbers of the summary by name."""
+        accuracy, (before, after) = self.accuracy, self.mean_confidence
+        value = "not known" if self.verdict == "abstain" else f"{accuracy.value:.1%}"
+        return {
+            "Accuracy": f"{value} ({100 * LEVEL:.0f} % interval {accuracy.low:.1%} to "
+            f"{accuracy.high:.1%}); {self.reading.card.reference.accuracy:.1%} at the source",
+            "Confidence": f"{before:.1%} at the source temperature, {after:.1%} now",
+            "Temperature": self._temperature_in_words(),
+        }
+
+    def _temperature_in_words(self) -> str:
+        value, source = self.temperature, self.source_temperature
+        guess = ", as a best guess" if self.verdict == "abstain" else ""
+        if self.node_temperatures is not None and not guess:
+            low, high = np.quantile(self.node_temperatures, (0.05, 0.95))
+            return f"{value:.3g} for the graph; per node, 90 % between {low:.3g} and {high:.3g}"
+        if self.relative == 1.0:
+            return f"{value:.3g}, the source temperature: nothing is changed"
+        if abs(self.relative - 1.0) < _SAME:
+            return f"{value:.3g}, as at the source: confidence does not change"
+        word = "lowered" if value > source else "raised"
+        return f"{value:.3g} (source {source:.3g}): confidence is {word}{guess}"
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw confidence before and after against the accuracy interval; needs matplotlib.
+
+        Lines mark the mean confidences; the one after recalibration should lie in the shaded
+        interval. ``ax`` are the axes to draw on (default: new ones). They are returned.
+        """
+        if ax is None:
+            try:
+                from matplotlib import pyplot as plt
+            except ImportError as error:
+                raise MissingExtraError(
+                    "a plot needs matplotlib; run pip install 'graphtemper[plots]'."
+                ) from error
+            ax = plt.subplots(layout="constrained")[1]
+        accuracy, (before, after) = self.accuracy, self.mean_confidence
+        least = 1.0 / self.probabilities.shape[1]
+        bins = np.linspace(least, 1.0, _BINS + 1).tolist()
+        past, now = (p.max(axis=1) for p in (temperatures.apply(self.logits), self.probabilities))
+        ax.hist(past, bins, color="0.75", label=f"before: {before:.1%}")
+        ax.hist(now, bins, histtype="step", color="C0", label=f"after: {after:.1%}")
+        ax.axvline(before, color="0.5", linestyle=":")
+        ax.axvline(after, color="C0", linestyle="--")
+        label = f"accuracy: {accuracy.low:.1%} to {accuracy.high:.1%} ({100 * LEVEL:.0f} %)"
+        ax.axvspan(accuracy.low, accuracy.high, color="C2", alpha=0.2, label=label)
+        ax.axvline(accuracy.value, color="C2")
+        ax.set(xlim=(min(least, accuracy.low), 1.0), xlabel="confidence", ylabel="nodes")
+        ax.set_title(f"{self.verdict}: temperature {self.temperature:.3g}")
+        ax.legend(fontsize="small")
+        return ax
+
+    def to_frame(self) -> DataFrame:
+        """Return one row per chosen node as a pandas ``DataFrame``; needs pandas.
+
+        The index holds the nodes. Columns are the prediction, its confidence, the probabilities
+        and, with ``per_node=True``, the node's temperature.
+        """
+        try:
+            from pandas import DataFrame, Index
+        except ImportError as error:
+            raise MissingExtraError("to_frame needs pandas; run pip install pandas.") from error
+
+        columns = {"prediction": self.predictions, "confidence": self.probabilities.max(axis=1)}
+        columns |= {f"probability_{k}": values for k, values in enumerate(self.probabilities.T)}
+        if self.node_temperatures is not None:
+            columns["temperature"] = self.node_temperatures
+        return DataFrame(columns, index=Index(self.nodes, name="node"))
+
+    def _repr_html_(self) -> str:
+        from graphtemper.card import notebook
+
+        rows = self.summary_rows()
+        rows["Reasons"] = " ".join(reason.text for reason in self.reasons)
+        image = notebook.picture(self.plot, "confidence before and after")
+        return notebook.table(f"Verdict: {self.verdict}", rows) + image
+
+    def report(
+        self, path: str | os.PathLike[str], *, name: str | None = None, date: str = ""
+    ) -> None:
+        """Write the result as one HTML page for people, an .html file.
+
+        ``name`` is what they call the graph, and ``date`` when it was observed, as text.
+        """
+        from graphtemper.recalibration.report.page import write_report
+
+        write_report(path, self, name, date)
+
+
+def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:
+    """Return softmax(logits / T) with the largest logit of every row on top.
+
+    A large temperature may round a small lead to a tie, which would change the prediction.
+
+    Examples
+    --------
+    >>> probabilities_at(np.array([[0.0, 1e-20]]), 1e10).argmax(axis=1).tolist()
+    [1]
+    """
+    probabilities, top = temperatures.apply(logits, temperature), logits.argmax(axis=1)
+    rows = np.flatnonzero(probabilities.argmax(axis=1) != top)
+    probabilities[rows, top[rows]] = np.nextafter(probabilities[rows].max(axis=1), 2.0)
+    return probabilities
