@@ -16,12 +16,12 @@ from graphtemper._core.checks import check_integer
 from graphtemper._core.heap import reused_memory
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.card import atlas, natural, response
+from graphtemper.card import atlas, environments as natural, response
 from graphtemper.card import budget as budgets
 from graphtemper.card import privacy as private
 from graphtemper.card.atlas import AtlasNodes, Shifts, Workers
 from graphtemper.card.budget import Budget, Plan
-from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
+from graphtemper.card.class_profile import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import as_stored, at_file_precision
 from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.journal import Journal, build_key

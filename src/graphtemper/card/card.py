@@ -22,7 +22,7 @@ from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
 from graphtemper.card.atlas import Shifts, Workers
 from graphtemper.card.budget import Budget
-from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
+from graphtemper.card.class_profile import CardData, relative_log_odds, sampling_variance
 from graphtemper.card.format import from_json, to_json
 from graphtemper.card.graph_types import NO_TYPES, unread_fields
 from graphtemper.card.learning import LabelledGraph, learn
@@ -54,7 +54,7 @@ class SourceCard(CardData):
     """What deployment needs to know about a model and its source graph.
 
     Build a card with `build`, read and write it with `load` and `save`. `read` compares a target
-    with the source. The content is described in `graphtemper.card.data.CardData`.
+    with the source. The content is described in `graphtemper.card.class_profile.CardData`.
     """
 
     @classmethod

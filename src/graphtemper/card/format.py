@@ -11,7 +11,7 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.safe_reading import parse_json
-from graphtemper.card.data import THIRDS, CardData, ClassProfile
+from graphtemper.card.class_profile import THIRDS, CardData, ClassProfile
 from graphtemper.card.fields import LARGEST, Field
 from graphtemper.card.graph_types import NO_TYPES, GraphTypes
 from graphtemper.card.natural_format import labelled_environments, write_labelled_environments

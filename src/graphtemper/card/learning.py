@@ -9,9 +9,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.card import natural
+from graphtemper.card import environments as natural
 from graphtemper.card import privacy as private
-from graphtemper.card.data import CardData
+from graphtemper.card.class_profile import CardData
 from graphtemper.card.format import at_file_precision, to_json
 from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.private_labels import effective_nodes, private_labels

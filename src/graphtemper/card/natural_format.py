@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphtemper.card.fields import Field
-from graphtemper.card.natural import (
+from graphtemper.card.environments import (
     FARTHEST,
     SKETCH_SIZE,
     LabelledEnvironment,

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import stream
-from graphtemper.card.data import THIRDS, ClassProfile
+from graphtemper.card.class_profile import THIRDS, ClassProfile
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.rounding import (
     coarse,

@@ -35,8 +35,8 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.card import natural
-from graphtemper.card.data import CardData
+from graphtemper.card import environments as natural
+from graphtemper.card.class_profile import CardData
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.signals.evidence import LEAD, Evidence

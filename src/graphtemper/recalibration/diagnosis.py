@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from graphtemper import theory
-from graphtemper.card.data import CardData
+from graphtemper.card.class_profile import CardData
 from graphtemper.errors import IllConditionedWarning, InputError
 from graphtemper.recalibration.findings import Findings
 

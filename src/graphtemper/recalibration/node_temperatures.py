@@ -13,7 +13,7 @@ import numpy as np
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.card.data import CardData
+from graphtemper.card.class_profile import CardData
 from graphtemper.errors import InputError
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals import node_signals

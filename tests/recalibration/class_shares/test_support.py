@@ -12,7 +12,7 @@ from tests.helpers import answer_bytes
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
 from graphtemper._core.checksum import sealed
-from graphtemper.card.data import MOST_CLASSES, ClassProfile, fit_biases
+from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.card.format import to_json
 from graphtemper.card.privacy import coarse_profile, with_dependence
 from graphtemper.cli import main

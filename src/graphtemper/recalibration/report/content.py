@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any, Literal, get_args
 
 from graphtemper._core.version import __version__
-from graphtemper.card.data import CardData
+from graphtemper.card.class_profile import CardData
 from graphtemper.card.format import to_json
 from graphtemper.errors import InputError
 from graphtemper.recalibration.diagnosis import diagnosis

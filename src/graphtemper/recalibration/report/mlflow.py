@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from graphtemper.card.data import CardData
+from graphtemper.card.class_profile import CardData
 from graphtemper.card.format import to_json
 from graphtemper.errors import MissingExtraError
 from graphtemper.recalibration.findings import Findings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from graphtemper.card.data import CardData
+from graphtemper.card.class_profile import CardData
 from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.verdict import LEVEL
 

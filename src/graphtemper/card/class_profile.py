@@ -13,7 +13,7 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.atlas import AtlasNodes
 from graphtemper.card.graph_types import NO_TYPES, GraphTypes
-from graphtemper.card.natural import LabelledEnvironment
+from graphtemper.card.environments import LabelledEnvironment
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.private_labels import effective_nodes
 from graphtemper.card.response import Kernel
