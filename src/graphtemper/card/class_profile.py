@@ -96,7 +96,7 @@ class ClassProfile:
         ``weight`` is the part of a node that a node counts for (`graphtemper.card.privacy`).
         """
         profile = cls.measure(observation.logits, labels)
-        if profile is None:
+        if profile is None or weight * labels.size < FEWEST:
             return None
         graph, nodes, keys = observation.graph, observation.nodes, observation.node_keys
         parts = dependence.measure(graph, nodes, observation.probabilities, labels, keys)

@@ -258,8 +258,9 @@ def added(known: Sequence[Environment], new: Environment) -> tuple[Environment, 
 
 def _same(one: Environment, other: Environment) -> bool:
     """Return whether two environments agree up to the digits that a card holds."""
-    both = (np.array([item.accuracy, *item.signals.values()]) for item in (one, other))
-    return one.num_nodes == other.num_nodes and bool(np.allclose(*both, rtol=1e-6, atol=1e-9))
+    names = sorted(one.signals)
+    first, second = ([item.accuracy, *map(item.signals.get, names)] for item in (one, other))
+    return one.num_nodes == other.num_nodes and np.allclose(first, second, rtol=1e-6, atol=1e-9)
 
 
 def in_order(environments: Sequence[Environment]) -> tuple[Environment, ...]:

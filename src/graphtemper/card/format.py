@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType
@@ -65,9 +65,10 @@ _RANGES: dict[str, tuple[float, float]] = {
     }.items()
     for name in names.split()
 } | {"environments[].sketch[]": (-FARTHEST, FARTHEST)}
-# Sizes of arrays; K stands for the number of classes, None for any.
+# Sizes of arrays; K stands for the number of classes, F for that of columns, None for any.
 _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "fingerprint": (None, "K"),
+    "probe.column_std": ("F",),
     "reference.evidence.mean": ("K",),
     "reference.evidence.covariance": ("K", "K"),
     "reference.evidence.predicted_shares": ("K",),
@@ -95,8 +96,8 @@ def _are_once(names: Sequence[str], readable: Sequence[str]) -> bool:
     return 0 < len(names) == len(set(names)) and set(names) <= set(readable)
 
 
-def _are_node_responses(responses: dict[str, Any]) -> bool:
-    return all(
+def _are_node_responses(responses: dict[str, Any] | None) -> bool:
+    return responses is None or all(
         _are_once(item.names, KINDS[kind])
         and {len(item.names)}
         == {values.size for values in (item.origin, item.scale, item.weights, item.slopes)}
@@ -114,14 +115,14 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reference.evidence.predicted_shares": (_are_shares, "shares that sum to 1"),
     "reference.evidence.covariance": (_is_covariance, "a covariance"),
     **{
-        f"reference.evidence.{name}": (lambda pair: pair[1] >= 0.0, "a value and its error")
+        f"reference.evidence.{name}": (lambda pair: pair and pair[1] >= 0.0, "value and error")
         for name in ("feature", "own_feature", "edge", "wedge", "held")
     },
     "population.sketch": (lambda values: values.size > 0, "a list of numbers"),
     "class_profile.counts": (lambda counts: 1.0 <= counts.sum() <= 1e8, "counts"),
     "class_profile.edges": (lambda edges: (np.diff(edges) >= 0.0).all(), "ascending confidences"),
     "class_profile.dependence": (
-        lambda parts: parts.size in (MOST_PARTS, 1 + HOPS) and parts.any(),
+        lambda parts: parts is None or (parts.size in (MOST_PARTS, 1 + HOPS) and parts.any()),
         "weights of kernels",
     ),
     "responses": (
@@ -154,7 +155,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
         content = parse_json(text)
     except InputError as error:
         raise InputError(f"this is not a source card: {error}") from error
-    root = _Field("", content, 0)
+    root = _Field("", content, {})
     schema = root["schema"].text()
     if not schema.startswith(SCHEMA.rpartition("/")[0]):
         raise InputError(f"this is a file of {schema!r}, not a source card.")
@@ -163,7 +164,8 @@ def from_json(text: str, kind: type[Card]) -> Card:
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
         )
     check_seal(content, required=True)
-    root.classes = int(root["num_classes"].number(int))
+    classes, columns = (int(root[name].number(int)) for name in ("num_classes", "num_features"))
+    root.sizes = {"K": classes, "3K": THIRDS * classes, "F": columns}
     if [item.value for item in root["signals"].items()] != list(_EVERY):
         raise root["signals"].odd(f"{len(_EVERY)} signals in the order of this version")
     card: Card = root.parsed(kind)
@@ -219,8 +221,8 @@ _hints = cache(get_type_hints)
 class _Field:
     """A JSON value with its path, which errors name."""
 
-    def __init__(self, name: str, value: Any, classes: int) -> None:
-        self.name, self.value, self.classes = name, value, classes
+    def __init__(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+        self.name, self.value, self.sizes = name, value, sizes
 
     @property
     def path(self) -> str:
@@ -233,7 +235,7 @@ class _Field:
         name = f"{self.name}.{key}" if self.name else key
         if key not in self.value:
             raise InputError(f"field {name!r} is missing; the card is damaged.")
-        return _Field(name, self.value[key], self.classes)
+        return _Field(name, self.value[key], self.sizes)
 
     def items(self, count: int | None = None) -> list[_Field]:
         """Return the entries of a list, of a length if it is given."""
@@ -242,7 +244,7 @@ class _Field:
             raise self.odd("a list" if count is None else f"a list of {count} entries")
         if len(value) > MAX_BYTES:
             raise self.odd("a shorter list")
-        return [_Field(f"{self.name}[{i}]", item, self.classes) for i, item in enumerate(value)]
+        return [_Field(f"{self.name}[{i}]", item, self.sizes) for i, item in enumerate(value)]
 
     def text(self) -> str:
         """Return a string of at most a thousand characters."""
@@ -264,43 +266,38 @@ class _Field:
 
     def array(self) -> FloatArray:
         """Return an array of the shape of its field."""
-        if self.path == "probe.column_std":
-            return self._deviations()
-        sizes = {"K": self.classes, "3K": THIRDS * self.classes}
-        shape = [sizes.get(str(size), size) for size in _SHAPES.get(self.path, (None,))]
-        for value in _leaves(self.value):
-            _Field(self.name, value, 0).number()
+        shape = [self.sizes.get(str(size), size) for size in _SHAPES.get(self.path, (None,))]
+        expected = f"{' x '.join(str(size or 'any') for size in shape)} numbers"
         try:
-            array = np.array(self.value, dtype=np.float64)
-        except ValueError:  # rows of unequal length
-            array = np.zeros(())
+            array = self._unpacked() if self.path == "probe.column_std" else self._listed()
+        except ValueError as error:  # rows of unequal length, or no base64
+            raise self.odd(expected) from error
         if array.ndim != len(shape) or any(
             size not in (None, have) for have, size in zip(array.shape, shape, strict=True)
         ):
-            raise self.odd(f"{' x '.join(str(size or 'any') for size in shape)} numbers")
+            raise self.odd(expected)
         return array
 
-    def _deviations(self) -> FloatArray:
-        try:
-            codes = base64.b64decode(self.text_of_any_length(), validate=True)
-            logs = np.frombuffer(codes, dtype="<f2").astype(np.float64)
-        except ValueError as error:
-            raise self.odd("half-precision numbers in base64") from error
-        if not (logs <= 110.0).all():  # single-precision features have no larger columns
+    def _listed(self) -> FloatArray:
+        for row in self.value if isinstance(self.value, list) else [self.value]:
+            for value in row if isinstance(row, list) else [row]:
+                _Field(self.name, value, {}).number()
+        return np.array(self.value, dtype=np.float64)
+
+    def _unpacked(self) -> FloatArray:
+        """Return column standard deviations; single-precision features have none above e^110."""
+        if not isinstance(self.value, str):
+            raise self.odd("base64")
+        logs = np.frombuffer(base64.b64decode(self.value, validate=True), "<f2").astype(np.float64)
+        if not (logs <= 110.0).all():
             raise self.odd("logarithms of at most 110")
         return np.exp(logs)
-
-    def text_of_any_length(self) -> str:
-        """Return a string."""
-        if not isinstance(self.value, str):
-            raise self.odd("a string")
-        return self.value
 
     def parsed(self, kind: Any) -> Any:
         """Return a value of a type, checked."""
         value = self._parsed(kind)
         holds, expected = _CHECKS.get(self.path, (None, ""))
-        if holds is not None and value is not None and not holds(value):
+        if holds is not None and not holds(value):
             raise self.odd(expected)
         return value
 
@@ -337,9 +334,3 @@ class _Field:
     def odd(self, expected: str) -> InputError:
         """Return the error of a value that is not what was expected."""
         return InputError(f"field {self.name!r} must be {expected}; the card is damaged.")
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """Yield the entries of a list or of a list of lists; deeper lists are yielded as they are."""
-    for row in value if isinstance(value, list) else [value]:
-        yield from row if isinstance(row, list) else [row]

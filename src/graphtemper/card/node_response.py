@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,4 +338,5 @@ def _left_out_gains(
 
 
 def _rows(task: _Task, rows: NDArray[np.int64]) -> _Task:
-    return _Task(*(values[rows] for values in task))
+    parts: list[Any] = [values[rows] for values in task]
+    return _Task(*parts)

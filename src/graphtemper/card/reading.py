@@ -402,7 +402,7 @@ def read(card: SourceCard, observation: Observation, sample: Sample | None = Non
             f"the observation is at temperature {observation.temperature:g} but the card needs "
             f"{card.temperature:g}; pass observation.at(card.temperature)."
         )
-    measured = evidence.measure(observation, card.probe, sample and sample.observation)
+    measured = evidence.measure(observation, card.probe, sample.observation if sample else None)
     flat = bool((observation.logits == observation.logits[:, :1]).all())
     reading = read_evidence(card, measured, observation.num_nodes, observation.own_moments, flat)
     if sample is None:

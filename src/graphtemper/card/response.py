@@ -153,10 +153,11 @@ def fit_atlas(
     few = tuple(name for name in readable if name in FEW_SIGNALS)
     start, truth = log_odds(reference.accuracy), np.array([item.accuracy for item in atlas])
     values, noise = _accuracies(atlas, reference, num_nodes)
+    lists = {"model": [readable, few], "logits": [LOGIT_SIGNALS]}
     fitted = {}
-    for kind, lists in {"model": [readable, few], "logits": [LOGIT_SIGNALS]}.items():
+    for kind in lists:
         choices = []
-        for names in dict.fromkeys(lists):
+        for names in dict.fromkeys(lists[kind]):
             with one_blas_thread():
                 surface, left_out = fit(
                     names,
