@@ -153,7 +153,10 @@ def fit_atlas(
     few = tuple(name for name in readable if name in FEW_SIGNALS)
     start, truth = log_odds(reference.accuracy), np.array([item.accuracy for item in atlas])
     values, noise = _accuracies(atlas, reference, num_nodes)
-    lists = {"model": [readable, few], "logits": [LOGIT_SIGNALS]}
+    lists: dict[str, list[tuple[str, ...]]] = {
+        "model": [readable, few],
+        "logits": [LOGIT_SIGNALS],
+    }
     fitted = {}
     for kind in lists:
         choices = []

@@ -13,7 +13,6 @@ from tests.helpers import answer_bytes
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
 from graphtemper._core.checksum import sealed
 from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
-from graphtemper.card.privacy import coarse_profile, with_dependence
 from graphtemper.cli import main
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
@@ -108,31 +107,6 @@ def test_the_fit_keeps_its_level_under_label_shift(classes):
     assert np.mean(estimated) > np.mean(known)
 
 
-def test_the_tests_keep_their_levels_on_the_rounded_counts_of_a_card():
-    """At 300 nodes and five classes, where the rounding error is a third of the sampling error."""
-    rng = np.random.default_rng(0)
-    found = {"known": [], "estimated": [], "moved": [], "naive": [], "naive moved": []}
-    for secret in range(300):
-        stored = coarse_profile(*_draw(SOURCE[5], 300, rng), secret)
-        logits, _ = _draw(SOURCE[5], 1000, rng)
-        evidence = weigh(stored, logits, 1.0)
-        cells = stored.cells(logits)
-        known = shares_fit(stored.counts, cells, SOURCE[5], rounding=stored.count_variance)
-        found["known"].append(known.p_value)
-        found["estimated"].append(evidence.fit.p_value)
-        found["moved"].append(evidence.moved.p_value)
-        naive = weigh(replace(stored, rounded=False), logits, 1.0)
-        found["naive"].append(naive.fit.p_value)
-        found["naive moved"].append(naive.moved.p_value)
-    rejected = {name: float((np.array(values) < 0.05).mean()) for name, values in found.items()}
-    assert rejected["naive"] > 0.2
-    assert rejected["naive moved"] > 0.08
-    # Three standard errors of 300 draws are 0.038.
-    assert 0.012 <= rejected["known"] <= 0.088
-    assert rejected["estimated"] <= 0.088  # fitted shares are rejected less often
-    assert 0.012 <= rejected["moved"] <= 0.088
-
-
 @pytest.mark.parametrize("sizes", [(300, 1000), (60, 40)])
 def test_a_moved_share_is_tested_as_strictly_as_its_rounding_allows(sizes):
     """By chi-squared and, with few expected nodes, by simulation."""
@@ -154,14 +128,6 @@ def test_a_moved_share_is_tested_as_strictly_as_its_rounding_allows(sizes):
         shares_moved(*given, rounding=[1.0])
     with pytest.raises(InputError, match="rounding must be variances"):
         shares_fit([[1, 2], [3, 4]], [1, 2], [0.5, 0.5], rounding=[1.0, 2.0])
-
-
-def test_rounded_counts_still_show_what_shares_cannot_explain():
-    rng = np.random.default_rng(4)
-    stored = coarse_profile(*_draw(SOURCE[5], 300, rng), 1)
-    logits, _ = _draw(SOURCE[5][::-1], 1500, rng)
-    for changed in (0.5 * logits, 2.0 * logits, logits + 3 * rng.standard_normal(logits.shape)):
-        assert weigh(stored, changed, 1.0).fit.p_value < 0.01
 
 
 def test_the_fit_sees_what_shares_cannot_explain():
@@ -553,8 +519,7 @@ def alarms():
         model = SIGN(hops=2).fit(source, order[:100])
         observation = Observation(model, source, nodes, seed=seed)
         labels = source.labels[nodes]
-        profile = coarse_profile(observation.logits, labels, seed)
-        profile = with_dependence(profile, observation, labels)
+        profile = ClassProfile.of_source(observation, labels, weight=1.0)
         for target in (_alike(100 + 10 * seed + k) for k in range(10)):
             logits = np.asarray(model(target), dtype=np.float64)
             effect = dependence.design_effect(target, np.arange(800), profile.dependence)

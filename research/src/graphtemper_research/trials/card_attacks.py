@@ -37,6 +37,7 @@ from graphtemper.card.privacy import secret_seed
 from graphtemper.card.source import shift_seed
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
+from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 from graphtemper.signals.covariances import centred
 from graphtemper.signals.share_drift import column_sketch
@@ -56,7 +57,7 @@ class Victim:
     """A labelled source with its card."""
 
     graph: Graph
-    model: SIGN
+    model: Predictor
     nodes: NDArray[np.int64]
     others: NDArray[np.int64]
     card: SourceCard
@@ -208,9 +209,7 @@ def load(name: str) -> Graph:
 
 def main() -> None:
     """Attack cards of every graph, size and budget, and print a table."""
-    print(
-        "| source | nodes | privacy | guess | labels | labels, draws known | by logits | by features |"
-    )
+    print("| source | nodes | privacy | guess | labels | draws known | by logits | by features |")
     print("| --- | --: | --: | --: | --: | --: | --: | --: |")
     for name in GRAPHS:
         graph = load(name)

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from graphtemper import Graph, temperature
 from graphtemper.card.class_profile import ClassProfile
-from graphtemper.card.privacy import coarse_profile, with_dependence
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.pyg import predictor
 from graphtemper.recalibration.class_shares.support import MOVED_LEVEL, weigh
@@ -131,8 +130,7 @@ def profile_of(
     labels = graph.labels[nodes]
     scale = temperature.solve(predict(model, graph)[nodes], labels).temperature
     observation = Observation(model, graph, nodes, seed=seed).at(scale)
-    profile = coarse_profile(observation.logits, labels, seed)
-    return with_dependence(profile, observation, labels), scale
+    return ClassProfile.of_source(observation, labels, weight=1.0), scale
 
 
 def alarm(
