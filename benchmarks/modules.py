@@ -24,8 +24,7 @@ from benchmarks.timing import ROOT
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.numerics import to_share
-from graphtemper.card import sampled
-from graphtemper.card.reading import Reading
+from graphtemper.card.reading import Reading, read
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.scale import convert_graph, recalibrate_shards
 from graphtemper.signals import receptive_field
@@ -145,7 +144,7 @@ def sample_and_all(
             Observation(model, graph, seed=seed, logits=logits).at(card.temperature)
             for _ in range(2)
         )
-        all_seconds, whole = seconds(partial(card.read, one))
+        all_seconds, whole = seconds(partial(read, card, one))
         few_seconds, (nodes, few) = seconds(partial(_read_sample, card, other))
         gap = few.prior.centre - whole.prior.centre
         row = {"all": to_share(whole.prior.centre), "sample": to_share(few.prior.centre)}
@@ -159,7 +158,7 @@ def _read_sample(card: SourceCard, seen: Observation) -> tuple[int, Reading]:
     sample = receptive_field.draw(seen)
     if sample is None:
         raise ValueError("the graph is too small for a sample")
-    return sample.nodes.size, sampled.read(card, seen, sample)
+    return sample.nodes.size, read(card, seen, sample)
 
 
 def on_shards(

@@ -67,7 +67,6 @@ JOBS = {
             *("--out", "new.card.json"),
         ),
         ("source.npz", "model.npz"),
-        ("new.card.json.part",),
     ),
     "recalibrate": Job(
         ("recalibrate", "target.npz", *DEPLOYED, "--per-node", "--report", "report.html"),

@@ -50,13 +50,12 @@ def reported():
     labels = {int(node): int(target.labels[node]) for node in plan.nodes}
     odd = shifts.scale(9.0)(block_model(3, 0.1, 700), 7).replace(name="")
     renamed = [
-        replace(item, shift=HOSTILE, families=frozenset({HOSTILE}))
-        for item in card.environments[5:8]
+        replace(item, shift=HOSTILE, families=frozenset({HOSTILE})) for item in card.atlas[5:8]
     ]
     hostile = replace(
         card,
         predictor=HOSTILE,
-        environments=(*card.environments[:5], *renamed, *card.environments[8:]),
+        atlas=(*card.atlas[:5], *renamed, *card.atlas[8:]),
     )
     named = target.replace(name=HOSTILE, class_names=(HOSTILE, "b", "b"))
     return {

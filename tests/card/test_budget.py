@@ -54,7 +54,7 @@ def test_the_default_atlas_costs_at_most_500_passes_and_a_target_12():
 def test_what_is_spent_is_in_the_card_and_in_the_result(graph, model):
     card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=30, budget=100)
     assert card.passes == np.ceil(model.calls) <= 100
-    assert 7 < len(card.environments) < 37
+    assert 7 < len(card.atlas) < 37
     assert SourceCard.from_json(card.to_json()).passes == card.passes
     assert f"{card.passes} forward passes" in card.summary()
     model.calls = 0
@@ -67,9 +67,9 @@ def test_a_larger_budget_buys_more_splits(graph, model):
         SourceCard.build(model, graph, NODES, shifts=FEW, compositions=0, budget=passes)
         for passes in (80, 200)
     )
-    assert len(cheap.environments) == len(dear.environments) == 7
+    assert len(cheap.atlas) == len(dear.atlas) == 7
     assert cheap.passes < dear.passes <= 200
-    assert cheap.environments != dear.environments
+    assert cheap.atlas != dear.atlas
 
 
 def test_a_budget_that_is_too_small_names_the_smallest_useful_one(graph, model):
@@ -77,7 +77,7 @@ def test_a_budget_that_is_too_small_names_the_smallest_useful_one(graph, model):
         SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=65)
     assert "single shifts" in str(caught.value)
     card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=66)
-    assert len(card.environments) == 7
+    assert len(card.atlas) == 7
     with pytest.raises(InputError, match="the smallest useful budget is 12"):
         recalibrate(model, graph, card, budget=11)
     recalibrate(model, graph, card, budget=12)
@@ -96,7 +96,6 @@ def test_models_with_fast_passes_are_measured_thoroughly(graph, model):
         for passes in (None, "thorough")
     )
     assert default.to_json() == thorough.to_json()
-    assert "shared_splits" not in default.to_json()
     assert default.passes is None
     assert recalibrate(fast, graph, default, NODES).passes is None
 
@@ -162,8 +161,8 @@ def test_other_environments_are_paid_from_the_budget(graph, model):
     model.calls = 0
     card = SourceCard.build(model, graph, NODES, environments=[other], **given)
     assert card.passes == np.ceil(model.calls) <= 120
-    assert len(card.environments) < len(alone.environments)
-    assert len(card.natural) == 1
+    assert len(card.atlas) < len(alone.atlas)
+    assert len(card.environments) == 1
     model.calls = 0
     thorough = {"shifts": FEW, "compositions": 0, "budget": "thorough"}
     assert (

@@ -8,8 +8,7 @@ import pytest
 from scipy.special import logit
 
 from graphtemper import SourceCard, csbm
-from graphtemper.card import atlas, response
-from graphtemper.card.build import count_passes, fit_responses
+from graphtemper.card import response
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.models.recognition import fingerprint
@@ -60,9 +59,7 @@ def test_the_probe_noise_makes_the_source_disagree_as_often_as_it_is_wrong(card,
 
 def test_the_noise_of_an_environment_is_that_of_an_accuracy_on_so_many_nodes(card):
     size, rng = 100_000, np.random.default_rng(0)
-    expected = [
-        logit(rng.binomial(size, item.accuracy, 4000) / size).var() for item in card.environments
-    ]
+    expected = [logit(rng.binomial(size, item.accuracy, 4000) / size).var() for item in card.atlas]
     found = replace(card, num_nodes=size).response(has_model=True).noise
     np.testing.assert_allclose(found, expected, rtol=0.1)
 
@@ -70,7 +67,7 @@ def test_the_noise_of_an_environment_is_that_of_an_accuracy_on_so_many_nodes(car
 @pytest.mark.parametrize("miss", [0.3, -0.3])
 @pytest.mark.parametrize("exact", [0, 1], ids=["all signals", "few signals"])
 def test_the_signals_that_predict_left_out_families_better_are_read(card, monkeypatch, exact, miss):
-    truth = np.array([item.accuracy for item in card.environments])
+    truth = np.array([item.accuracy for item in card.atlas])
     rows = np.arange(truth.size)[::-2]
     tried = []
 
@@ -78,10 +75,11 @@ def test_the_signals_that_predict_left_out_families_better_are_read(card, monkey
         tried.append(names)
         predicted = logit(truth[rows]) - logit(card.reference.accuracy)
         wrong = 0.0 if tried.index(names) == exact else miss
-        return SimpleNamespace(names=names), SimpleNamespace(predicted=predicted + wrong, rows=rows)
+        found = SimpleNamespace(names=names, kernel=None, widening=1.0)
+        return found, SimpleNamespace(predicted=predicted + wrong, rows=rows)
 
     monkeypatch.setattr(response, "fit", fit)
-    fitted = fit_responses(card.environments, card.reference, card.num_nodes)
+    fitted = response.fit_atlas(card.atlas, card.reference, card.num_nodes)
     assert len(tried) == 3
     assert len(tried[0]) > len(tried[1])
     assert fitted["model"].names == tried[exact]
@@ -106,14 +104,12 @@ class Counting:
 
 @pytest.mark.parametrize("budget", [500, "thorough"])
 @pytest.mark.parametrize("edges", [True, False])
-def test_the_number_of_passes_is_known_in_advance(graph, edges, budget):
+def test_the_number_of_passes_is_in_the_card(graph, edges, budget):
     source = graph if edges else graph.replace(edges=np.empty((0, 2), int))
     counting = Counting(SIGN(hops=1).fit(source, range(150)), source)
     few = {"noise": (1.0,), "mask": (0.5,), "scale": (0.5,)}  # they leave the edges as they are
-    SourceCard.build(counting, source, NODES, compositions=2, shifts=few, budget=budget)
-    planned = atlas.plan(compositions=2, shifts=few)
-    expected = count_passes(planned, NODES.size, has_edges=edges, budget=budget)
-    assert np.ceil(counting.work) == expected
+    card = SourceCard.build(counting, source, NODES, compositions=2, shifts=few, budget=budget)
+    assert np.ceil(counting.work) == card.passes
 
 
 def test_the_source_is_passed_once_without_a_change(graph, model):

@@ -5,6 +5,7 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from graphtemper._core.numerics import log_odds_variance, to_share
 from graphtemper.card.random_effects import (
     Constants,
     Environments,
@@ -13,7 +14,6 @@ from graphtemper.card.random_effects import (
     expect,
     fit,
     mixing_weight,
-    sampling_variance,
 )
 
 C = Constants()
@@ -117,7 +117,7 @@ def test_small_environments_of_an_accurate_model_are_covered():
         share = 1.0 / (1.0 + np.exp(-rng.normal(3.0, 0.2, 10)))
         counts = rng.binomial(50, share)
         truth = np.log((counts + 0.5) / (50.5 - counts))
-        variance = np.array([sampling_variance(one, 50) for one in truth])
+        variance = np.array([float(log_odds_variance(to_share(one), 50)) for one in truth])
         both, apart = np.full((10, 2), 3.0), distances([rng.normal(size=(10, 1))])
         environments = Environments(truth[:9], variance[:9], both[:9], apart)
         candidates = np.linspace(-1.0, 7.0, 41)

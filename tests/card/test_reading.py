@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from tests.helpers import block_model
 
-from graphtemper.card.reading import NATURAL, NaturalPrior, Prior
+from graphtemper.card.reading import NATURAL, NaturalPrior, Prior, read, read_evidence
 from graphtemper.signals.observation import Observation
 
 
@@ -32,7 +32,7 @@ def test_moved_feature_means_widen_the_interval_most_of_all_downwards(card, mode
     graph = block_model(5)
     moved = graph.replace(features=graph.features + np.linspace(0.5, 1.5, graph.num_features))
     here, there = (
-        card.read(Observation(model, item).at(card.temperature)) for item in (graph, moved)
+        read(card, Observation(model, item).at(card.temperature)) for item in (graph, moved)
     )
     assert here.moved_fraction < 0.3 < 0.9 < there.moved_fraction
     assert there.prior.deviation > here.prior.deviation
@@ -42,8 +42,8 @@ def test_moved_feature_means_widen_the_interval_most_of_all_downwards(card, mode
 def test_without_features_the_interval_is_not_narrower(card, model):
     """Unknown features may have moved, so less knowledge never gives a narrower interval."""
     graph = block_model(5)
-    known = card.read(Observation(model(graph), graph).at(card.temperature))
-    unknown = card.read_evidence(known.evidence, known.num_nodes, None, flat=False)
+    known = read(card, Observation(model(graph), graph).at(card.temperature))
+    unknown = read_evidence(card, known.evidence, known.num_nodes, None, flat=False)
     assert unknown.moved_fraction == 1.0
     assert unknown.prior.deviation > known.prior.deviation
     assert unknown.prior.lower_tail > known.prior.lower_tail

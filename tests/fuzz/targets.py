@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from graphtemper import Graph, SourceCard, csbm, models
-from graphtemper.card.journal import Journal
 from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
@@ -110,12 +109,6 @@ def read_cell(path):
         assert row["low"] is None or row["low"] <= row["high"] or row["low"] > row["high"]
 
 
-def read_journal(path):
-    for item, values in Journal(path, "key").read():
-        assert np.isfinite([item.accuracy, *item.signals.values()]).all()
-        assert np.isfinite(values).all()
-
-
 def read_shards(path):
     """Open a sharded graph and run a model on it, which detects damage within files."""
     graph = ShardedGraph.open(path)
@@ -131,12 +124,6 @@ def write_graph(path):
 @cache
 def card():
     return SourceCard.build(MODEL, GRAPH, compositions=0)
-
-
-def write_journal(path):
-    journal = Journal(path, "key")
-    for item in card().environments[:2]:
-        journal.add(item, card().atlas_nodes.rows[item.shift])
 
 
 def write_cell(path):
@@ -213,7 +200,6 @@ TARGETS = {
     ),
     "upstream.npz": Target(write_upstream, lambda path: datasets._convert(path, "any")),
     "cell.json": Target(write_cell, read_cell),
-    "card.json.part": Target(write_journal, read_journal),
     "watch.sqlite": Target(write_log, read_log),
     "outcome.json": Target(
         write_text(json.dumps(OUTCOME)), lambda path: render_results(path.parent, [path.stem])

@@ -50,7 +50,6 @@ ALLOWED = {
     "_core/files.py:_unpacked_bytes": "a member of an open archive",
     "_core/safe_reading.py:open_regular": "the check itself",
     "_core/source_digest.py:source_digest": "files of the package",
-    "card/journal.py:Journal.add": "appends to a file that was read before",
     "cli/output.py:discard_output": "/dev/null",
     "graphs/datasets.py:_catalogue": "a file of the package",
     "graphs/download.py:_open": "writes",
@@ -186,7 +185,7 @@ ODD = {
     "a terabyte of zeros": sparse_file,
     "zeros": lambda path: path.write_bytes(bytes(100_000)),
 }
-# An empty or missing file is a valid list, journal or log, or means that nothing was measured.
+# An empty or missing file is a valid list or log, or means that nothing was measured.
 MAY_BE_ACCEPTED = {
     "card.json.part": {"missing", "empty", "a link to nothing"},
     "cell.json": set(ODD),  # it is measured again

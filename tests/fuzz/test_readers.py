@@ -21,7 +21,6 @@ from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
 from graphtemper import SourceCard
 from graphtemper._core.checksum import sealed
 from graphtemper._core.files import read_npz
-from graphtemper._core.safe_reading import seal, unseal
 from graphtemper.errors import GraphTemperError
 
 TRIALS = int(os.environ.get("GRAPHTEMPER_FUZZ", "10"))
@@ -183,21 +182,6 @@ def test_documents_with_other_values(name, valid, tmp_path):
         write = sealed if name == "card.json" else json.dumps
         path.write_text(write(changed_content), "utf-8")
         one_sentence(TARGETS[name].read, path)
-
-    trial()
-
-
-@pytest.mark.parametrize("line", [0, 1])
-def test_journals_with_other_values(line, valid, tmp_path):
-    lines, path = valid["card.json.part"].splitlines(), tmp_path / "card.json.part"
-    content = json.loads(unseal(lines[line]))
-
-    @settings(max_examples=2 * TRIALS, deadline=None, database=None)
-    @given(st.sampled_from(paths_into(content)), JSON)
-    def trial(way, value):
-        text = seal(json.dumps(edited(content, way, value)).encode())
-        path.write_bytes(b"\n".join(text if k == line else old for k, old in enumerate(lines)))
-        one_sentence(TARGETS["card.json.part"].read, path)
 
     trial()
 

@@ -69,7 +69,7 @@ def built(graph, sign):
 def test_building_a_card_calls_a_fast_model_once_per_environment(built):
     card, calls = built
     # And a few times for the source and the fingerprint.
-    assert calls <= len(card.environments) + 10
+    assert calls <= len(card.atlas) + 10
 
 
 def test_a_fast_model_answers_like_the_same_model_with_real_passes(graph, sign, built):

@@ -175,7 +175,7 @@ def test_sixty_classes_fit(tmp_path):
     card = build(model, range(750, 1500), graph)
     # The default atlas has 132 environments; a row takes the same bytes in all of them.
     size = len(card.to_json())
-    rows = size + (132 - len(card.environments)) * 220
+    rows = size + (132 - len(card.atlas)) * 220
     assert rows < 100_000
     card.save(tmp_path / "card.json")
     again = SourceCard.load(tmp_path / "card.json")

@@ -309,7 +309,7 @@ def test_late_labels_on_the_command_line(folder, day, capsys):
     assert told["newest"] == told["labels"]["answered_again"][-1]
     assert told["newest"]["accuracy"] != first["newest"]["accuracy"]
     assert "Track record" in (folder / "w.html").read_text("utf-8")
-    assert [item.name for item in SourceCard.load("wise.json").natural] == ["day10.npz"]
+    assert [item.name for item in SourceCard.load("wise.json").environments] == ["day10.npz"]
     add("--of", "day2.npz")  # labels in the graph itself, which the cron job never read
     output = capsys.readouterr().out
     assert "Labels of day2.npz" in output

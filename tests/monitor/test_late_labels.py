@@ -83,7 +83,7 @@ def test_labels_come_in_any_order_and_labelled_snapshots_keep_their_answers(foll
     add_labels(model, snapshots, card, log, "month 3")
     second = add_labels(model, snapshots, card, log, "month 1")
     assert [entry.name for entry in second.answered] == ["month 2", "month 4"]
-    assert [item.name for item in second.card.natural] == ["month 1", "month 3"]  # by time
+    assert [item.name for item in second.card.environments] == ["month 1", "month 3"]  # by time
     assert [entry.revision for entry in log.answers()] == [0, 0, 2, 0, 2]
     third = add_labels(model, snapshots, card, log, "month 4")
     assert third.scored.latest.revision == 2

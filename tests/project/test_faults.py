@@ -77,7 +77,7 @@ def test_two_at_once_are_both_right_or_one_is_refused(outcomes, job):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", ["card", "bench"])
+@pytest.mark.parametrize("job", ["bench"])
 def test_ctrl_c_says_how_to_resume(outcomes, job):
     line = outcomes[job, "stopped"]
     assert "fault" not in line, line

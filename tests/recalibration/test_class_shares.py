@@ -11,8 +11,7 @@ from tests.helpers import answer_bytes
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
 from graphtemper._core.checksum import sealed
-from graphtemper.card.data import MOST_CLASSES, ClassProfile, fit_biases
-from graphtemper.card.format import to_json
+from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.cli import main
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
@@ -298,7 +297,7 @@ def test_the_targets_labels_change_no_byte(model, graph, card, moved, estimated)
 
 def test_without_a_profile_nothing_else_changes(model, graph, card, moved, reported):
     """A card of an earlier version gives the same answer without shares."""
-    content = json.loads(to_json(card))
+    content = json.loads(card.to_json())
     del content["class_profile"]
     old = SourceCard.from_json(sealed(content))
     assert old.class_profile is None
@@ -427,7 +426,7 @@ def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, c
     ],
 )
 def test_a_damaged_profile_is_refused_by_field(card, key, value):
-    content = json.loads(to_json(card))
+    content = json.loads(card.to_json())
     if key == "counts" and not isinstance(value, list):
         content["class_profile"]["counts"][0][0] = value
     else:

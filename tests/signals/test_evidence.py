@@ -118,7 +118,7 @@ def test_a_view_that_shows_nothing_at_the_source_is_not_read():
     g = _graph(num_classes=2, num_features=1, homophily=0.5)
     alone = SIGN(hops=0).fit(g, range(450))
     card = SourceCard.build(alone, g, range(450, 900), compositions=0)
-    assert not {LEAD, "homophily gain", "edge agreement"} & set(card.names["model"])
+    assert not {LEAD, "homophily gain", "edge agreement"} & set(card.responses["model"].names)
     measured = [_measure(card, alone, target) for target in (g, shifts.noise(2.0)(g, 3))]
     first, second = (evidence.read(item, card.reference) for item in measured)
     assert first[LEAD] == second[LEAD]

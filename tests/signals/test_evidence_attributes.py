@@ -75,6 +75,6 @@ def test_a_card_says_which_signals_have_no_meaning_without_links(plain):
         shifts=FEW_SHIFTS,
     )
     unused = {"edge agreement", "predicted homophily", "homophily gain"}
-    assert not unused & set(card.names["model"])
+    assert not unused & set(card.responses["model"].names)
     (line,) = [line for line in card.summary().splitlines() if "not readable" in line]
     assert all(name in line for name in unused)

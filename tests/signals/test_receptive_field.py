@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
-from graphtemper.card import sampled
+from graphtemper.card.reading import read
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
@@ -169,7 +169,7 @@ def test_sampling_error_is_that_of_repeated_samples(graph, model, card):
     logits, centres, variances = model(graph), [], []
     for seed in range(8):
         observation = Observation(model, graph, seed=seed, logits=logits).at(card.temperature)
-        reading = sampled.read(card, observation, receptive_field.draw(observation))
+        reading = read(card, observation, receptive_field.draw(observation))
         centres.append(reading.atlas_centre)
         variances.append(reading.sampled)
     ratio = np.var(centres, ddof=1) / np.mean(variances)

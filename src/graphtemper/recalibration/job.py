@@ -21,6 +21,7 @@ from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
 from graphtemper.card.card import SourceCard
+from graphtemper.card.reading import read
 from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, declared_passes, graph_and_logits
@@ -35,7 +36,6 @@ from graphtemper.signals.observation import Observation
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from graphtemper.card.reading import Reading
     from graphtemper.signals.receptive_field import Sample
 
 ClassShares = Literal["estimate"] | None
@@ -141,7 +141,7 @@ def recalibrate(
         if labels is not None:
             size = observation.graph.num_nodes
             given = read_labels(labels, plan, observation.nodes, size, card.num_classes)
-        result = answer(_read(card, observation, sample), observation.logits, given, objective)
+        result = answer(read(card, observation, sample), observation.logits, given, objective)
         result = replace(result, logits=observation.logits, labels=given)
         if class_shares is not None:
             from graphtemper.recalibration.class_shares import correct
@@ -247,14 +247,6 @@ def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, l
     if sample is None:
         return None, [whole_graph_run()]
     return sample, [sample_run(sample.nodes.size, sample.num_links, sample.depth)]
-
-
-def _read(card: SourceCard, observation: Observation, sample: Sample | None) -> Reading:
-    if sample is None:
-        return card.read(observation)
-    from graphtemper.card import sampled
-
-    return sampled.read(card, observation, sample)
 
 
 def _passes(

@@ -91,10 +91,6 @@ class ReasonCode(StrEnum):
         "environment_deviates",
         "one labelled environment does not go with the others; its labels may be wrong",
     )
-    ENVIRONMENTS_MERGED = (
-        "environments_merged",
-        "the card was at its size limit, so the oldest labelled environments were merged",
-    )
     WHOLE_GRAPH_RUN = (
         "whole_graph_run",
         "logits were given, but the model ran on the whole graph: what it reads for a useful "

@@ -305,7 +305,7 @@ class Recalibration:
         return DataFrame(columns, index=Index(self.nodes, name="node"))
 
     def _repr_html_(self) -> str:
-        from graphtemper.card import notebook
+        from graphtemper.recalibration import notebook
 
         rows = self.summary_rows()
         rows["Reasons"] = " ".join(reason.text for reason in self.reasons)

@@ -180,10 +180,10 @@ def environment_reasons(reading: Reading) -> list[Reason]:
 
     The list is empty if the card has none.
     """
-    expected, known = reading.expected, reading.card.natural
+    expected, known = reading.expected, reading.card.environments
     if expected is None:
         return []
-    count = sum(item.count for item in known)
+    count = len(known)
     many = "1 labelled environment" if count == 1 else f"{count} labelled environments"
     if known[-1].when is not None:
         code = ReasonCode.ENVIRONMENTS_ORDERED
@@ -216,7 +216,4 @@ def environment_reasons(reading: Reading) -> list[Reason]:
             "labels."
         )
         said.append(Reason(ReasonCode.ENVIRONMENT_DEVIATES, text))
-    if any(item.count > 1 for item in known):
-        text = "the card was at its size limit, so the oldest environments were merged into one."
-        said.append(Reason(ReasonCode.ENVIRONMENTS_MERGED, text))
     return said

@@ -134,13 +134,13 @@ def test_a_card_without_a_family_has_never_seen_it(graph):
     card = SourceCard.build(model, graph, val, compositions=8)
     thin = card.without("noise")
     assert thin.excluded == ("noise",)
-    kept = [item for item in card.environments if "noise" not in item.families]
-    assert 0 < len(kept) < len(card.environments)
-    assert list(thin.environments) == kept
+    kept = [item for item in card.atlas if "noise" not in item.families]
+    assert 0 < len(kept) < len(card.atlas)
+    assert list(thin.atlas) == kept
     # Compositions are drawn from the families that are there, so only singles are the same.
     direct = SourceCard.build(model, graph, val, compositions=0, exclude=("noise",))
-    singles = {item.shift: item for item in thin.environments if len(item.families) == 1}
-    for item in direct.environments:
+    singles = {item.shift: item for item in thin.atlas if len(item.families) == 1}
+    for item in direct.atlas:
         assert singles[item.shift].accuracy == pytest.approx(item.accuracy)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.helpers import block_model
 
-from graphtemper.card.reading import NATURAL
+from graphtemper.card.reading import NATURAL, read
 from graphtemper_research.trials import natural_prior
 from graphtemper_research.trials.natural_families import Family
 
@@ -44,7 +44,7 @@ def test_a_score_follows_the_library(card, model):
 
     graph = block_model(6)
     moved = graph.replace(features=graph.features + 0.7)
-    reading = card.read(Observation(model, moved).at(card.temperature))
+    reading = read(card, Observation(model, moved).at(card.temperature))
     found = row("a", 0.0, 0.0, 0.6) | {"atlas": reading.atlas_centre}
     found |= {"confidence": np.log(reading.evidence.confidence / (1 - reading.evidence.confidence))}
     found |= {"fraction": reading.moved_fraction, "novelty": reading.novelty}

@@ -16,8 +16,8 @@ from graphtemper import SourceCard, temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.reproducible import stream
-from graphtemper.card.natural import LabelledEnvironment
-from graphtemper.card.reading import Reading
+from graphtemper.card.environments import Environment
+from graphtemper.card.reading import Reading, read_evidence
 from graphtemper.graph.graph import Graph
 from graphtemper.metrics import ece
 from graphtemper.models.predictor import Predictor
@@ -89,7 +89,7 @@ class Place:
     nodes: Indices
     logits: FloatArray
     classes: Indices
-    known: LabelledEnvironment
+    known: Environment
 
     @classmethod
     def visit(
@@ -101,10 +101,10 @@ class Place:
         assert graph.labels is not None
         learned = card.learn(predictor, graph, nodes, name=short(name))
         logits = Observation(predictor, graph, nodes).logits
-        return cls(name, graph, nodes, logits, graph.labels[nodes], learned.natural[0])
+        return cls(name, graph, nodes, logits, graph.labels[nodes], learned.environments[0])
 
     @property
-    def poisoned(self) -> LabelledEnvironment:
+    def poisoned(self) -> Environment:
         """What a card keeps of the environment if every label is that of the next class."""
         wrong = (self.classes + 1) % self.logits.shape[1]
         accuracy = float((self.logits.argmax(axis=1) == wrong).mean())
@@ -128,7 +128,7 @@ class Target:
 
     def ask(
         self,
-        known: Sequence[LabelledEnvironment],
+        known: Sequence[Environment],
         labels: Labels = NO_LABELS,
         objective: Objective = "balanced",
     ) -> Answer:
@@ -137,13 +137,13 @@ class Target:
         stated = (found.accuracy.value, found.accuracy.low, found.accuracy.high)
         return Answer(found.temperature, *stated, found.verdict)
 
-    def reading(self, known: Sequence[LabelledEnvironment] = ()) -> Reading:
+    def reading(self, known: Sequence[Environment] = ()) -> Reading:
         """Return the measurements, compared with the card and some labelled environments."""
-        card = replace(self.card, natural=tuple(known))
+        card = replace(self.card, environments=tuple(known))
         own = self.observation.own_moments
-        return card.read_evidence(self.measured, self.observation.num_nodes, own, flat=False)
+        return read_evidence(card, self.measured, self.observation.num_nodes, own, flat=False)
 
-    def after_mean_gap(self, known: Sequence[LabelledEnvironment]) -> Answer:
+    def after_mean_gap(self, known: Sequence[Environment]) -> Answer:
         """Return mean confidence corrected by the mean gap: no atlas, no prior."""
         gap = float(np.mean([item.gap for item in known]))
         value = to_share(log_odds(self.measured.confidence) + gap)
@@ -246,7 +246,7 @@ def _facts(target: Target, place: Place) -> dict[str, Any]:
     }
 
 
-def _environment(reading: Reading, known: LabelledEnvironment) -> dict[str, Any]:
+def _environment(reading: Reading, known: Environment) -> dict[str, Any]:
     """Return what an environment tells about others: its truth, its estimates, where it lies."""
     atlas = log_odds(reading.card.reference.accuracy) + reading.response.predict(known.signals)[0]
     return {
@@ -255,5 +255,5 @@ def _environment(reading: Reading, known: LabelledEnvironment) -> dict[str, Any]
         "confidence": log_odds(known.confidence),
         "atlas": atlas,
         "place": reading.response.coordinates(known.signals).round(4).tolist(),
-        "means": [round(number, 5) for number in known.sketch or ()],
+        "means": [round(number, 5) for number in known.sketch],
     }

@@ -94,7 +94,7 @@ class Cards:
     def of(cls, card: SourceCard) -> Cards:
         """Fit the ablation to the nodes that the card has in memory."""
         assert card.atlas_nodes is not None
-        ablated = card.atlas_nodes.fit_to(card.environments, card.reference.accuracy, LOGIT_SIGNALS)
+        ablated = card.atlas_nodes.fit_to(card.atlas, card.reference.accuracy, LOGIT_SIGNALS)
         return cls(card, replace(card, node_responses={"model": ablated, "logits": ablated}))
 
 

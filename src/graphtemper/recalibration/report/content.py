@@ -18,7 +18,6 @@ from graphtemper import metrics
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.version import __version__
-from graphtemper.card.format import to_json
 from graphtemper.errors import InputError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.diagnosis import diagnosis
@@ -137,8 +136,8 @@ def _source(result: Recalibration) -> Row:
     card = result.reading.card
     return {
         "predictor": card.predictor,
-        "card": json.loads(to_json(card))["crc32"],
-        "environments": [{"name": item.name, "when": item.when} for item in card.natural],
+        "card": json.loads(card.to_json())["crc32"],
+        "environments": [{"name": item.name, "when": item.when} for item in card.environments],
         "num_classes": card.num_classes,
         "num_nodes": card.num_nodes,
         "accuracy": card.reference.accuracy,

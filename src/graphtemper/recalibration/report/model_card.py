@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from graphtemper.card.data import CardData
+from graphtemper.card.card import SourceCard
 from graphtemper.recalibration.result import Recalibration
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
 def model_card_section(
-    card: CardData, result: Recalibration | None = None, *, target: str = ""
+    card: SourceCard, result: Recalibration | None = None, *, target: str = ""
 ) -> str:
     """Return a Markdown section about a model's calibration, at its source and on a target.
 
@@ -34,13 +34,13 @@ def model_card_section(
     >>> print(model_card_section(card).splitlines()[0])
     ## Calibration
     """
-    families = sorted(frozenset().union(*(item.families for item in card.environments)))
+    families = card.families
     source = {
         "temperature": f"{card.probe.temperature:.4g}",
         "accuracy": f"{card.reference.accuracy:.1%}",
         "held-out labelled nodes": f"{card.num_nodes}",
         "classes, feature columns": f"{card.num_classes}, {card.num_features}",
-        "shifts measured": f"{len(card.environments)} of {', '.join(families)}",
+        "shifts measured": f"{len(card.atlas)} of {', '.join(families)}",
     }
     lines = ["## Calibration", ""]
     lines += [f"Probabilities of {_plain(card.predictor)} are softmax(logits / T).", ""]

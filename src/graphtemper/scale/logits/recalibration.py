@@ -15,6 +15,7 @@ from pathlib import Path
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
 from graphtemper.card.card import SourceCard
+from graphtemper.card.reading import read_evidence
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration
 from graphtemper.scale.answering import ShardedRecalibration
@@ -144,7 +145,7 @@ def _measure(
     """Return the answer, the sums behind it, and the number of rows of each part."""
     sums, counts = sum_logits(engine, parts, card.probe)
     measured = sums.evidence(None, 0.0)
-    reading = card.read_evidence(measured, sums.count, moments, flat=sums.spread == 0.0)
+    reading = read_evidence(card, measured, sums.count, moments, flat=sums.spread == 0.0)
     answer = answer_from(engine, parts, sums, reading)
     # The mean degree needs a graph.
     signals = {name: value for name, value in answer.signals.items() if name != "log_degree"}

@@ -13,9 +13,8 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.heap import reused_memory
 from graphtemper._core.reproducible import one_blas_thread, stream
-from graphtemper.card import sampled
 from graphtemper.card.card import SourceCard
-from graphtemper.card.reading import Reading
+from graphtemper.card.reading import Reading, read_evidence, sampling_variance
 from graphtemper.errors import InputError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.recalibration.reasons import Reason, sample_run
@@ -69,10 +68,9 @@ def read_module(
         raise InputError(TOO_FAR)
     names = {item.name for item in fields(Evidence) if getattr(known, item.name) is None}
     rest = {name: getattr(found.evidence, name) for name in names - {_NOT_OF_A_SAMPLE}}
-    reading = card.read_evidence(
-        replace(known, **rest), graph.num_nodes, moments, flat=sums.spread == 0.0
-    )
-    variance = sampled.sampling_variance(reading, found.nodes, found.links)
+    whole = replace(known, **rest)
+    reading = read_evidence(card, whole, graph.num_nodes, moments, flat=sums.spread == 0.0)
+    variance = sampling_variance(reading, found.nodes, found.links)
     return replace(reading, sampled=variance), sample_run(found.nodes, found.links, reach.depth)
 
 

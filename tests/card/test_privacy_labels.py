@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import binomtest
 
 from graphtemper import SourceCard, csbm, recalibrate
-from graphtemper.card import private_labels as private
-from graphtemper.card.private_labels import (
+from graphtemper.card import privacy as private
+from graphtemper.card.privacy import (
     effective_nodes,
     keep_probability,
     private_labels,
@@ -165,9 +165,9 @@ def test_labels_of_environments_are_randomised_as_well(model, graph, monkeypatch
     first, second = (card.learn(model, item, NODES, name="again") for item in (graph, other))
     assert first.to_json() == second.to_json()
     assert seen == [1.0, 1.0]
-    assert first.natural[0].num_nodes < NODES.size
+    assert first.environments[0].num_nodes < NODES.size
     assert "each time" in first.summary()
     assert "each time" not in card.summary()
     exact = replace(card, privacy=None)
-    assert exact.learn(model, graph, NODES).natural[0].num_nodes == NODES.size
+    assert exact.learn(model, graph, NODES).environments[0].num_nodes == NODES.size
     assert seen == [1.0, 1.0]

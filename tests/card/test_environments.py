@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from graphtemper import SourceCard, csbm, recalibrate, temperature
-from graphtemper.card import natural
-from graphtemper.card.size import MAX_BYTES
+from graphtemper._core.checksum import sealed
+from graphtemper.card import environments
+from graphtemper.card.format import MAX_BYTES
 from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.models import SIGN
 from graphtemper.signals.share_drift import column_sketch
@@ -36,31 +37,24 @@ def card(source, model):
     return SourceCard.build(model, source, range(150, 300), compositions=0, shifts=LEVELS)
 
 
-def unsealed(card):
-    """Return the content of a card in the earlier schema, which has no checksum."""
-    content = json.loads(card.to_json())
-    del content["crc32"]
-    return content | {"schema": "graphtemper.card/2"}
-
-
 def test_an_environment_leaves_its_aggregates(card, model):
     other, nodes = sample(2, homophily=0.6), np.arange(40, 220)
     learned = card.learn(model, other, nodes, name="May", when="2026-05")
-    (item,) = learned.natural
+    (item,) = learned.environments
     logits = model(other)[nodes] / card.temperature
     right = logits.argmax(axis=1) == other.labels[nodes]
     confidence = temperature.apply(logits).max(axis=1).mean()
-    assert (item.name, item.when, item.num_nodes, item.count) == ("May", "2026-05", 180, 1)
-    # Rounded to at most a standard error: its half is the most that is missing.
-    error = np.sqrt(right.mean() * (1 - right.mean()) / 180)
-    assert item.accuracy == pytest.approx(right.mean(), abs=error / 2)
-    assert item.confidence == pytest.approx(confidence, abs=error / 2)
+    assert (item.name, item.when, item.num_nodes) == ("May", "2026-05", 180)
+    assert item.accuracy == pytest.approx(right.mean(), rel=1e-6)
+    assert item.confidence == pytest.approx(confidence, rel=1e-6)
     odds = (item.accuracy * 180 + 0.5) / ((1 - item.accuracy) * 180 + 0.5)
     gap = np.log(odds) - np.log(item.confidence / (1 - item.confidence))
     assert item.gap == pytest.approx(gap, abs=1e-4)
     optimum = temperature.fit(logits, other.labels[nodes])
-    assert item.temperature == pytest.approx(optimum, rel=0.5 / np.sqrt(180))
-    assert card.natural == ()
+    assert item.temperature == pytest.approx(optimum, rel=1e-4)
+    means = column_sketch(other.features[nodes].mean(axis=0), card.probe.column_std)
+    np.testing.assert_allclose(item.sketch, means[: environments.SKETCH_SIZE], atol=1e-5)
+    assert card.environments == ()
 
 
 def test_building_with_environments_is_building_and_learning(card, source, model):
@@ -68,38 +62,20 @@ def test_building_with_environments_is_building_and_learning(card, source, model
     built = SourceCard.build(
         model, source, range(150, 300), compositions=0, shifts=LEVELS, environments=others
     )
-    learned = card.learn(model, others[0], name=built.natural[0].name)
-    learned = learned.learn(model, *others[1], name=built.natural[1].name)
+    learned = card.learn(model, others[0], name=built.environments[0].name)
+    learned = learned.learn(model, *others[1], name=built.environments[1].name)
     assert built.to_json() == learned.to_json()
 
 
-def test_environments_travel_with_the_card_and_old_cards_still_load(card, model, tmp_path):
+def test_environments_travel_with_the_card(card, model, tmp_path):
     learned = card.learn(model, sample(2), name="b", when=2)
     learned = learned.learn(model, sample(3), name="a", when=1)
-    assert [item.name for item in learned.natural] == ["a", "b"]  # in order of time
+    assert [item.name for item in learned.environments] == ["a", "b"]  # in order of time
     learned.save(tmp_path / "card.json")
     again = SourceCard.load(tmp_path / "card.json")
-    assert [item.__dict__ for item in again.natural] == [item.__dict__ for item in learned.natural]
-    old = unsealed(card)
-    del old["natural"]
-    assert SourceCard.from_json(json.dumps(old)).natural == ()
-    older = unsealed(learned)
-    del older["natural"][0]["sketch"]
-    without = SourceCard.from_json(json.dumps(older))
-    assert without.natural[0].sketch is None
-    target = sample(4).replace(labels=None)
-    assert 0.0 < recalibrate(model, target, without).accuracy.value < 1.0
-
-
-def test_feature_means_are_kept_with_noise(card, model):
-    """The sketch is near that of the environment's feature means, and not equal to it."""
-    other = sample(2)
-    item = card.learn(model, other).natural[0]
-    exact = column_sketch(other.features.mean(axis=0), card.probe.column_std)
-    assert item.sketch is not None
-    assert 4 <= len(item.sketch) <= natural.SKETCH_SIZE
-    off = np.array(item.sketch) - exact[: len(item.sketch)]
-    assert 0.3 / np.sqrt(300) < np.sqrt((off**2).mean()) < 3.0 / np.sqrt(300)
+    assert [item.__dict__ for item in again.environments] == [
+        item.__dict__ for item in learned.environments
+    ]
 
 
 def test_environments_like_the_target_count_for_more(card, model):
@@ -127,50 +103,49 @@ def test_environments_like_the_target_count_for_more(card, model):
         ("num_nodes", 0),
         ("when", [1]),
         ("signals", [0.0]),
-        ("count", 0),
-        ("sketch", [1e9]),
+        ("sketch", [0.0]),
+        ("sketch", [1e9] * 32),
     ],
 )
 def test_a_damaged_environment_is_named(card, model, key, value):
-    content = unsealed(card.learn(model, sample(2)))
-    content["natural"][0][key] = value
-    with pytest.raises(InputError, match=r"natural\[0\]\." + key):
-        SourceCard.from_json(json.dumps(content))
+    content = json.loads(card.learn(model, sample(2)).to_json())
+    del content["crc32"]
+    content["environments"][0][key] = value
+    with pytest.raises(InputError, match=r"environments\[0\]\." + key):
+        SourceCard.from_json(sealed(content))
 
 
 def test_digits_in_times_are_numbers(card, model):
     learned = card
     for seed, when in enumerate(("2020-10", "2020-9", "2021-1"), start=2):
         learned = learned.learn(model, sample(seed), name=when, when=when)
-    assert [item.name for item in learned.natural] == ["2020-9", "2020-10", "2021-1"]
+    assert [item.name for item in learned.environments] == ["2020-9", "2020-10", "2021-1"]
 
 
-def test_the_oldest_are_merged_when_there_are_many(card, model):
+def test_the_oldest_is_forgotten_when_there_are_many(card, model):
     first = card.learn(model, sample(2), name="0", when=0)
-    one = first.natural[0]
+    one = first.environments[0]
     many = tuple(
         replace(one, name=str(number), when=float(number), accuracy=0.5 + 0.002 * number)
-        for number in range(natural.MOST_ENVIRONMENTS)
+        for number in range(environments.MOST_ENVIRONMENTS)
     )
-    full = replace(first, natural=many)
-    grown = full.learn(model, sample(3), name="new", when=1000)
-    assert len(grown.natural) == natural.MOST_ENVIRONMENTS
-    assert grown.natural[0].count == 2
-    assert grown.natural[0].gap == pytest.approx(np.mean([item.gap for item in many[:2]]), abs=0.01)
-    assert grown.natural[-1].name == "new"
+    grown = replace(first, environments=many).learn(model, sample(3), name="new", when=1000)
+    assert len(grown.environments) == environments.MOST_ENVIRONMENTS
+    assert grown.environments[0].name == "1"
+    assert grown.environments[-1].name == "new"
     assert len(grown.to_json()) < MAX_BYTES
 
 
-def test_a_large_card_merges_down_to_its_size_limit(card, model):
-    # 530 drawn environments leave space for a few others only.
-    large = replace(card, environments=card.environments * 106)
-    one = card.learn(model, sample(2), name="x" * 190).natural[0]
+def test_a_large_card_forgets_down_to_its_size_limit(card, model):
+    # Many drawn shifts leave space for a few environments only.
+    large = replace(card, atlas=card.atlas * 80)
+    one = card.learn(model, sample(2), name="x" * 190).environments[0]
     many = tuple(replace(one, name=f"{'x' * 190}{number}") for number in range(39))
-    larger = replace(large, natural=many)
+    larger = replace(large, environments=many)
     assert len(large.to_json()) < MAX_BYTES < len(larger.to_json())
     grown = larger.learn(model, sample(3), name="new")
     assert len(grown.to_json()) <= MAX_BYTES
-    assert sum(item.count for item in grown.natural) == 40
+    assert grown.environments[-1].name == "new"
 
 
 def test_nodes_of_the_training_mask_are_pointed_out(card, model):
@@ -212,8 +187,8 @@ def test_the_same_environment_is_not_learned_twice(card, model):
 
 def test_environments_without_a_time_are_the_oldest(card, model):
     learned = card.learn(model, sample(2), name="May", when=1).learn(model, sample(3), name="old")
-    assert [item.name for item in learned.natural] == ["old", "May"]
-    assert SourceCard.from_json(learned.to_json()).natural[0].when is None
+    assert [item.name for item in learned.environments] == ["old", "May"]
+    assert SourceCard.from_json(learned.to_json()).environments[0].when is None
 
 
 def test_the_card_s_own_nodes_are_not_an_environment(source, model):
