@@ -24,7 +24,8 @@ from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
 from graphtemper.card.progress import Progress as Progress
 from graphtemper.card.source import Environment, Kept, Source
 from graphtemper.errors import InputError
-from graphtemper.models.predictor import Predictor, passes_of
+from graphtemper.models.passes import passes_of
+from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 
 # Environments that a cluster receives in one batch, so that finished ones are saved on the way.
