@@ -8,7 +8,7 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.card import atlas
 from graphtemper.card.atlas import LEVELS, plan, survey
 from graphtemper.card.card import SourceCard
-from graphtemper.card.data import sampling_variance
+from graphtemper.card.class_profile import sampling_variance
 from graphtemper.card.source import Source, environment_seed
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN, shifted_linear

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from graphtemper.card.data import ClassProfile
+from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.privacy import (
     coarse_evidence,

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from graphtemper import SourceCard, csbm
 from graphtemper.card.atlas import plan
-from graphtemper.card.data import ClassProfile
+from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.privacy import (
     coarse_baseline,
     coarse_columns,

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from tests.helpers import FEW_SHIFTS, block_model, needs
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, temperature
-from graphtemper.card.format import to_json
 from graphtemper.errors import GraphTemperError, GraphTemperWarning
 from graphtemper.graph import operators as propagate
 from graphtemper.models import SIGN
@@ -505,14 +504,13 @@ def test_graphs_of_any_edges(num_nodes, data):
 JOB = """
 import hashlib, sys
 from graphtemper import Graph, SourceCard, csbm, recalibrate
-from graphtemper.card.format import to_json
 from graphtemper.models import load
 few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 model, source = load(sys.argv[1] + "/model.npz"), Graph.load(sys.argv[1] + "/source.npz")
 card = SourceCard.build(model, source, range(120, 240), compositions=0, shifts=few)
 result = recalibrate(model, source, card, per_node=True, seed=5)
 drawn = csbm.sample(3000, 6, 0.8, 1.0, num_classes=4, seed=9)
-for part in (to_json(card).encode(), result.probabilities.tobytes(), drawn.features.tobytes()):
+for part in (card.to_json().encode(), result.probabilities.tobytes(), drawn.features.tobytes()):
     print(hashlib.sha256(part).hexdigest())
 """
 # Large enough for a linear algebra library to share its products among threads.
@@ -571,5 +569,5 @@ def test_the_same_bytes_in_another_process_and_on_other_threads(
     found = on_threads(threads, JOB, str(tmp_path))
     result = recalibrate(model, source, card, per_node=True, seed=5)
     drawn = csbm.sample(3000, 6, 0.8, 1.0, num_classes=4, seed=9)
-    parts = (to_json(card).encode(), result.probabilities.tobytes(), drawn.features.tobytes())
+    parts = (card.to_json().encode(), result.probabilities.tobytes(), drawn.features.tobytes())
     assert found.split() == [hashlib.sha256(part).hexdigest() for part in parts]

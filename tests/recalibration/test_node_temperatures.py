@@ -9,7 +9,6 @@ import pytest
 from graphtemper import SourceCard, csbm, metrics, recalibrate, shifts
 from graphtemper import temperature as temperatures
 from graphtemper._core.checksum import sealed
-from graphtemper.card.format import to_json
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
 
@@ -105,7 +104,7 @@ def test_the_answer_as_plain_values(model, target, used):
 
 
 def test_a_card_that_travelled_answers_alike(model, target, used):
-    again = SourceCard.from_json(to_json(used))
+    again = SourceCard.from_json(used.to_json())
     assert again.atlas_nodes is None
     one, two = (recalibrate(model, target, c, SCORED, per_node=True) for c in (used, again))
     assert one.node_temperatures.tobytes() == two.node_temperatures.tobytes()
@@ -135,7 +134,7 @@ def test_a_few_labels_move_the_anchor(model, target, used):
 
 
 def test_a_card_without_node_responses_is_read_and_says_so(model, target, card, tmp_path):
-    content = json.loads(to_json(card))
+    content = json.loads(card.to_json())
     del content["node_response"]
     path = tmp_path / "old.json"
     path.write_text(sealed(content))
@@ -157,7 +156,7 @@ def test_a_card_without_node_responses_is_read_and_says_so(model, target, card, 
     ],
 )
 def test_damaged_node_responses_are_refused_by_field(card, tmp_path, where, value):
-    content = json.loads(to_json(card))
+    content = json.loads(card.to_json())
     content["node_response"][where[0]][where[1]] = value
     path = tmp_path / "card.json"
     path.write_text(sealed(content))
@@ -171,7 +170,7 @@ def test_without_a_family_the_response_is_learned_anew(card):
     assert np.abs(mine.weights - other.weights).max() > 1e-3
     np.testing.assert_allclose(mine.origin, other.origin, rtol=1e-5)
     # A card from a file has no nodes to learn from.
-    assert SourceCard.from_json(to_json(card)).without("noise").node_responses is None
+    assert SourceCard.from_json(card.to_json()).without("noise").node_responses is None
 
 
 # Corollary 1. Neighbours say nothing here (homophily 1/2) and the model has seen so many nodes

@@ -16,7 +16,6 @@ import pytest
 
 from graphtemper import SourceCard
 from graphtemper.card import atlas
-from graphtemper.card.format import to_json
 from graphtemper.errors import ClusterError, FileError
 from graphtemper.scale import OnDask, Serial, connected, recalibrate_logits, recalibrate_shards
 from graphtemper_research.harness.cells import Case
@@ -143,7 +142,7 @@ def test_environments_of_an_atlas(problem, client):
         )
         for place in (None, OnDask(client))
     )
-    assert to_json(one) == to_json(other)
+    assert one.to_json() == other.to_json()
 
 
 class Heavy:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtri
 
+from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import NotIdentifiableError
 
 Floats = NDArray[np.float64]
@@ -170,6 +171,18 @@ def log_odds(fraction: float | None) -> float:
     """
     value = float(np.clip(0.5 if fraction is None else fraction, *RANGE))
     return float(np.log(value / (1.0 - value)))
+
+
+def log_odds_variance(share: FloatArray | float, num_nodes: float) -> FloatArray:
+    """Return the sampling variance of the log-odds of a share that is counted on n nodes.
+
+    Examples
+    --------
+    >>> float(log_odds_variance(0.5, 100))
+    0.04
+    """
+    p = np.asarray(share)
+    return np.asarray(1.0 / (num_nodes * np.maximum(p * (1.0 - p), 0.01)))
 
 
 def to_share(log_odds: float) -> float:

@@ -1,6 +1,6 @@
 """The atlas: how label-free signals respond when the labelled source graph is shifted.
 
-An environment is the source graph under one shift or a composition of several. For each one the
+A point of the atlas is the source graph under one shift or a composition of several. For each the
 atlas records the signals, measured without labels, and the accuracy and the temperature, computed
 with them.
 """
@@ -11,8 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,25 +19,14 @@ from graphtemper._core.checks import check_integer
 from graphtemper._core.reproducible import num_cores, one_blas_thread, stream
 from graphtemper.card import node_response
 from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
-from graphtemper.card.progress import Progress as Progress
-from graphtemper.card.source import Environment, Kept, Source
+from graphtemper.card.source import AtlasPoint, Source
 from graphtemper.errors import InputError
 from graphtemper.models.passes import passes_of
 from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 
-# Environments that a cluster receives in one batch, so that finished ones are saved on the way.
-_BATCH = 32
-Result = TypeVar("Result")
-
-
-class Workers(Protocol):
-    """Workers that run environments in place of this process; `graphtemper.scale.OnDask` is one."""
-
-    def map(self, function: Callable[[Shift], Any], items: Sequence[Shift]) -> list[Any]:
-        """Return the value of the function for every item, in order."""
-
-
+Progress = Callable[[int, int], None]
+"""Called with the number of finished steps and the number of all."""
 LEVELS: dict[str, tuple[float, ...]] = {
     "noise": (0.2, 0.4, 0.6, 0.9, 1.3, 1.8, 2.2, 3.0),
     "heterogeneous": (0.5, 1.0, 2.0, 3.0),
@@ -184,88 +171,31 @@ def moves_edges_only(shift: Shift) -> bool:
 
 
 def survey(
-    source: Source,
-    planned: Sequence[Shift],
-    *,
-    known: Iterable[Kept] = (),
-    done: Callable[[Environment, NodeRows], None] | None = None,
-    progress: Progress | None = None,
-    workers: Workers | None = None,
-) -> tuple[list[Environment], dict[str, NodeRows]]:
-    """Run the model in every planned environment.
+    source: Source, planned: Sequence[Shift], progress: Progress | None = None
+) -> tuple[list[AtlasPoint], dict[str, NodeRows]]:
+    """Run the model under every planned shift.
 
-    Parameters
-    ----------
-    source
-        The source and how to measure it.
-    planned
-        The shifts, from `plan`.
-    known
-        Environments of an interrupted survey with their node rows, packed.
-    done
-        Called with each new environment and its node rows.
-    progress
-        Called with (environments finished, environments in all).
-    workers
-        Where environments run in place of this process. The bytes do not depend on it. Without
-        workers, models of this package run on all cores and others one environment at a time, since
-        they may not be safe to share.
+    Models of this package run on all cores and others one shift at a time, since they may not be
+    safe to share. ``progress`` is called with (shifts finished, shifts in all).
 
     Returns
     -------
-    environments, rows
+    points, rows
         In the order of the plan, and the node rows of each by the name of its shift.
     """
-    finished, rows = _restored(source, planned, known)
-    new = [shift for shift in planned if repr(shift) not in finished]
-    count = len(finished)
-    if progress is not None:
-        progress(count, len(planned))
+    points: list[AtlasPoint] = []
+    rows: dict[str, NodeRows] = {}
+    report = progress or (lambda done, total: None)
+    report(0, len(planned))
     # A model that runs alone may use all cores.
     alone = source.probe.shared_splits > 0 and not passes_of(source.predictor).thread_safe
     with one_blas_thread(also_openmp=not alone), _threads_for(source.predictor) as pool:
-
-        def run(task: Callable[[Shift], Result], shifts: Sequence[Shift]) -> Iterator[Result]:
-            if workers is None:
-                yield from map(task, shifts) if pool is None else pool.map(task, shifts)
-                return
-            for start in range(0, len(shifts), _BATCH):
-                batch = shifts[start : start + _BATCH]
-                yield from workers.map(partial(_on_worker, task=task), batch)
-
-        for environment, drawn in run(partial(_visit, source), new):
-            finished[environment.shift], rows[environment.shift] = environment, drawn
-            count += 1
-            if done is not None:
-                done(environment, drawn)
-            if progress is not None:
-                progress(count, len(planned))
-    return [finished[repr(shift)] for shift in planned], rows
-
-
-def _visit(source: Source, shift: Shift) -> tuple[Environment, NodeRows]:
-    observation = source.observe(shift)
-    return source.environment(shift, observation), source.node_rows(observation)
-
-
-def _restored(
-    source: Source, planned: Sequence[Shift], known: Iterable[Kept]
-) -> tuple[dict[str, Environment], dict[str, NodeRows]]:
-    """Return the environments of a plan that an interrupted survey has kept, and their rows."""
-    by_name = {repr(shift): shift for shift in planned}
-    finished, rows = {}, {}
-    for item, packed in known:
-        shift = by_name.get(item.shift)
-        drawn = None if shift is None else source.restored(shift, packed)
-        if drawn is not None:
-            finished[item.shift], rows[item.shift] = item, drawn
-    return finished, rows
-
-
-def _on_worker(shift: Shift, *, task: Callable[[Shift], Result]) -> Result:
-    """Run on a worker with the threads that a task has in this process."""
-    with one_blas_thread():
-        return task(shift)
+        visits = (map if pool is None else pool.map)(source.visit, planned)
+        for point, drawn in visits:
+            points.append(point)
+            rows[point.shift] = drawn
+            report(len(points), len(planned))
+    return points, rows
 
 
 @contextmanager
@@ -291,29 +221,27 @@ def _threads_for(predictor: Predictor) -> Iterator[ThreadPoolExecutor | None]:
 
 @dataclass(frozen=True, eq=False)
 class AtlasNodes:
-    """A few labelled nodes of every environment; never part of a card file.
+    """A few labelled nodes under every shift of the atlas; never part of a card file.
 
-    ``source`` are the nodes of the unshifted source, ``rows`` those of each environment by the name
-    of its shift, ``secret`` the seed of the noise on what is fitted to them.
+    ``source`` are the nodes of the unshifted source, ``rows`` those under each shift by its name.
     """
 
     source: NodeRows
     rows: dict[str, NodeRows]
-    secret: int = 0
 
-    def fit(self, environments: Sequence[Environment], accuracy: float) -> dict[str, NodeResponse]:
-        """Return the node responses to some environments, for models and for logits alone."""
-        return {kind: self.fit_to(environments, accuracy, names) for kind, names in KINDS.items()}
+    def fit(self, atlas: Sequence[AtlasPoint], accuracy: float) -> dict[str, NodeResponse]:
+        """Return the node responses over an atlas, for models and for logits alone."""
+        return {kind: self.fit_to(atlas, accuracy, names) for kind, names in KINDS.items()}
 
     def fit_to(
-        self, environments: Sequence[Environment], accuracy: float, names: Sequence[str]
+        self, atlas: Sequence[AtlasPoint], accuracy: float, names: Sequence[str]
     ) -> NodeResponse:
         """Return the node response that reads only the named signals."""
         return node_response.fit(
             self.source,
-            [self.rows[item.shift] for item in environments],
-            [item.families for item in environments],
-            [item.accuracy for item in environments],
+            [self.rows[item.shift] for item in atlas],
+            [item.families for item in atlas],
+            [item.accuracy for item in atlas],
             accuracy,
             names,
         )

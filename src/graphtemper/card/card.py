@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -17,28 +19,27 @@ from numpy.typing import ArrayLike
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.files import atomic_write
+from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import read_bytes
-from graphtemper.card import atlas, notebook, response
 from graphtemper.card import build as building
-from graphtemper.card.atlas import Shifts, Workers
+from graphtemper.card import environments as labelled
+from graphtemper.card.atlas import COMPOSITIONS, AtlasNodes, Progress, Shifts
 from graphtemper.card.budget import Budget
-from graphtemper.card.data import CardData, relative_log_odds, sampling_variance
-from graphtemper.card.format import from_json, to_json
-from graphtemper.card.graph_types import NO_TYPES, unread_fields
-from graphtemper.card.learning import LabelledGraph, learn
-from graphtemper.card.progress import Progress
-from graphtemper.card.reading import Reading
-from graphtemper.card.response import Response
-from graphtemper.card.size import MAX_BYTES, check_size
+from graphtemper.card.class_profile import ClassProfile
+from graphtemper.card.environments import Environment, LabelledGraph
+from graphtemper.card.format import MAX_BYTES, check_size, from_json, to_json
+from graphtemper.card.graph_types import GraphTypes, unread_fields
+from graphtemper.card.node_response import NodeResponse
+from graphtemper.card.privacy import effective_nodes
+from graphtemper.card.response import Fitted, Response
+from graphtemper.card.source import AtlasPoint
 from graphtemper.errors import FileError, GraphTemperError, InputError, ModelError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, as_graph, predict, probe_graph
-from graphtemper.signals import evidence
-from graphtemper.signals.evidence import LEAD, SIGNALS, Evidence
-from graphtemper.signals.observation import Observation
+from graphtemper.signals.evidence import SIGNALS, Probe, Reference
+from graphtemper.signals.share_drift import DriftBaseline
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from torch_geometric.data import Data
 
 
@@ -50,14 +51,70 @@ class HasFeatures(Protocol):
         """Number of feature columns."""
 
 
-class SourceCard(CardData):
-    """What deployment needs to know about a model and its source graph.
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceCard:
+    """What deployment needs to know about a model and its source graph: aggregates only.
 
-    Build a card with `build`, read and write it with `load` and `save`. `read` compares a target
-    with the source. The content is described in `graphtemper.card.data.CardData`.
+    Build a card with `build`, read and write it with `load` and `save`, and let it `learn` from
+    other labelled graphs. `graphtemper.card.reading.read` compares a target with the source.
+
+    Attributes
+    ----------
+    predictor
+        Name of the model.
+    num_classes, num_features, num_nodes
+        Size of the problem; ``num_nodes`` counts the labelled nodes that the card was built from.
+    fingerprint : (6, K) array or None
+        Logits on a small fixed graph, by which the model is recognised.
+    types
+        What the source graph holds next to features and edges; empty if it is plain.
+    probe
+        How to measure: source temperature, noise level, thresholds.
+    reference
+        The source's own evidence, class moments and accuracy.
+    population
+        Sketch of the feature means, and how the classes differ.
+    class_profile
+        For class shares; None if the model does not separate the classes.
+    atlas
+        The source under known shifts.
+    responses, node_responses
+        What was learned from the atlas, for targets with a model and for targets with logits alone.
+        A card from a file that has lost a family of shifts has no node responses.
+    environments
+        Labelled environments: other graphs that the card has learned from.
+    excluded
+        Families of shifts that were left out.
+    passes
+        Forward passes of the model that the build took; None for a model with fast passes.
+    privacy
+        Epsilon of the differential privacy of the labels, if there is one
+        (`graphtemper.card.privacy`).
+    atlas_nodes
+        In memory only: what `without` fits node responses to.
     """
 
+    predictor: str
+    num_classes: int
+    num_features: int
+    num_nodes: int
+    fingerprint: FloatArray | None
+    types: GraphTypes
+    probe: Probe
+    reference: Reference
+    population: DriftBaseline
+    class_profile: ClassProfile | None
+    atlas: tuple[AtlasPoint, ...]
+    responses: dict[str, Fitted]
+    node_responses: dict[str, NodeResponse] | None
+    environments: tuple[Environment, ...] = ()
+    excluded: tuple[str, ...] = ()
+    passes: int | None = None
+    privacy: float | None = None
+    atlas_nodes: AtlasNodes | None = None
+
     @classmethod
+    @one_blas_thread(also_openmp=False)
     def build(
         cls,
         predictor: Predictor,
@@ -66,11 +123,9 @@ class SourceCard(CardData):
         *,
         seed: int = 0,
         exclude: Collection[str] = (),
-        compositions: int = atlas.COMPOSITIONS,
+        compositions: int = COMPOSITIONS,
         shifts: Shifts | None = None,
-        resume: str | os.PathLike[str] | None = None,
         progress: Progress | bool | None = None,
-        workers: Workers | None = None,
         environments: Sequence[LabelledGraph] = (),
         budget: Budget = None,
         privacy: float | None = None,
@@ -78,9 +133,9 @@ class SourceCard(CardData):
         """Run a frozen model on its labelled source graph under known shifts.
 
         A model of your own takes at most 500 passes, which is the default budget; how many is in
-        ``card.passes``, and `graphtemper.card.build.count_passes` says it in advance. SIGN, SGC,
-        GCN and models that declare fast passes (`graphtemper.models.Passes`) need a small part of
-        that work, and are measured thoroughly unless a budget is given.
+        ``card.passes``. SIGN, SGC, GCN and models that declare fast passes
+        (`graphtemper.models.Passes`) need a small part of that work, and are measured thoroughly
+        unless a budget is given.
 
         Parameters
         ----------
@@ -99,25 +154,19 @@ class SourceCard(CardData):
             The shifts of the atlas: strengths by family, as ``{"noise": (0.5, 1.0), ...}``, or a
             list of `graphtemper.shifts.Shift`. At least three families; by default all of
             `graphtemper.card.atlas.LEVELS`. Fewer shifts make a cheaper card with wider intervals.
-        resume
-            A file that stores finished environments, so that an interrupted build can resume. It
-            also holds logits of some nodes, so keep it as you keep the graph.
         progress
-            A function that is called with (environments finished, environments in all). By default
-            a bar is shown if standard error is a terminal, or in a notebook; False shows nothing.
-        workers
-            Where environments run in place of this process, such as
-            `graphtemper.scale.OnDask(client)`.
+            A function that is called with (shifts finished, shifts in all). By default a bar is
+            shown if standard error is a terminal, or in a notebook; False shows nothing.
         environments
             Other labelled environments that the model was not trained on, each a graph or a pair
             (graph, nodes). Each is measured and summarised as by `learn`.
         budget
             The most forward passes to take (see `graphtemper.card.budget`). ``"thorough"`` measures
-            every environment as precisely as the source: 110 passes there and 53 per environment,
-            7,106 with the default atlas.
+            every shift as precisely as the source: 110 passes there and 53 per shift, 7,106 with
+            the default atlas.
         privacy
             An epsilon, such as 3: the card is then differentially private in each label of the
-            graph (`graphtemper.card.private_labels`). Features, edges, the list of nodes and the
+            graph (`graphtemper.card.privacy`). Features, edges, the list of nodes and the
             model are not covered. The randomness is fresh in every build, whatever the seed;
             budgets of several cards add up. `learn` randomises labels with the same epsilon.
 
@@ -128,11 +177,10 @@ class SourceCard(CardData):
         >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
         >>> model = SIGN(hops=1).fit(g, range(200))
         >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
-        >>> card.num_classes, len(card.environments)
+        >>> card.num_classes, len(card.atlas)
         (2, 62)
         """
-        return building.build(
-            cls,
+        plan = building.plan(
             predictor,
             as_graph(graph, predictor),
             nodes,
@@ -140,13 +188,39 @@ class SourceCard(CardData):
             exclude=exclude,
             compositions=compositions,
             shifts=shifts,
-            resume=resume,
-            progress=progress,
-            workers=workers,
             environments=environments,
             budget=budget,
             privacy=privacy,
         )
+        with plan.running(progress) as report:
+            source = building.measure(plan)
+            atlas, atlas_nodes = building.survey(plan, source, report)
+        fitted = building.fit(atlas, source.reference, plan.labels.size, atlas_nodes)
+        card = cls(
+            predictor=getattr(predictor, "__name__", type(predictor).__name__)[:200],
+            num_classes=source.observation.num_classes,
+            num_features=plan.graph.num_features,
+            num_nodes=plan.labels.size,
+            fingerprint=plan.fingerprint,
+            types=GraphTypes.of(plan.graph),
+            probe=source.probe,
+            reference=source.reference,
+            population=source.population,
+            class_profile=None,
+            atlas=atlas,
+            responses=fitted.responses,
+            node_responses=fitted.node_responses,
+            excluded=tuple(sorted(set(exclude))),
+            passes=plan.budget.passes if plan.counted else None,
+            privacy=privacy,
+        )
+        weight = card.effective_nodes / card.num_nodes
+        profile = ClassProfile.of_source(source.observation, plan.labels, weight)
+        card = replace(card, class_profile=profile, atlas_nodes=atlas_nodes).as_stored()
+        for number, (other, chosen) in enumerate(plan.environments, start=1):
+            name = labelled.free_name(other.name or f"environment {number}", card.environments)
+            card = card._learn(predictor, other, chosen, name)
+        return card
 
     def learn(
         self,
@@ -187,13 +261,26 @@ class SourceCard(CardData):
         >>> card = SourceCard.build(model, g, range(200, 400), compositions=0, shifts=few)
         >>> may = csbm.sample(400, degree=6, homophily=0.6, snr=1.0, num_features=6, seed=1)
         >>> wiser = card.learn(model, may, name="May", when="2026-05")
-        >>> [(item.name, item.num_nodes, item.gap < 0) for item in wiser.natural]
+        >>> [(item.name, item.num_nodes, item.gap < 0) for item in wiser.environments]
         [('May', 400, True)]
         """
         accept = partial(self.check_graph, predictor)
         converted = as_graph(graph, predictor, accept, self.types.target_name)
         self.check_model(predictor)
-        return learn(self, predictor, converted, nodes, name=name, when=when)
+        known = self.environments
+        free = labelled.free_name(converted.name or f"environment {len(known) + 1}", known)
+        return self._learn(predictor, converted, nodes, name or free, when)
+
+    def _learn(
+        self, predictor: Predictor, graph: Graph, nodes: Nodes, name: str, when: object = None
+    ) -> SourceCard:
+        moment = labelled.checked_when(when)
+        given = self.probe, self.reference, predictor, graph, nodes, str(name)[:200], moment
+        grown = labelled.added(self.environments, labelled.measure(*given, privacy=self.privacy))
+        card = replace(self, environments=grown[-labelled.MOST_ENVIRONMENTS :])
+        while len(card.environments) > 2 and len(card.to_json()) > MAX_BYTES:
+            card = replace(card, environments=card.environments[1:])
+        return card.as_stored()
 
     def without(self, family: str) -> SourceCard:
         """Return the card without a family of shifts, for honest evaluation.
@@ -202,7 +289,31 @@ class SourceCard(CardData):
         are drawn, at the cost of a fit. A card from a file holds no nodes to fit node responses
         to, so it loses them.
         """
-        return building.without(self, family)
+        if family not in {*self.families, *self.excluded}:
+            present = ", ".join(self.families)
+            raise InputError(f"unknown family {family!r}; the atlas has {present}.")
+        atlas = tuple(item for item in self.atlas if family not in item.families)
+        fitted = building.fit(atlas, self.reference, self.num_nodes, self.atlas_nodes)
+        excluded = tuple(sorted({*self.excluded, family}))
+        return replace(self, atlas=atlas, excluded=excluded, **fitted._asdict()).as_stored()
+
+    @property
+    def temperature(self) -> float:
+        """The source temperature, which divides all logits before anything is measured."""
+        return self.probe.temperature
+
+    @property
+    def effective_nodes(self) -> int:
+        """Number of exact labels with the sampling error of the source's accuracy."""
+        if self.privacy is None:
+            return self.num_nodes
+        right = self.reference.accuracy
+        return effective_nodes(self.num_nodes, right, self.num_classes, self.privacy)
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """The families of shifts in the atlas, sorted."""
+        return tuple(sorted(frozenset().union(*(item.families for item in self.atlas))))
 
     def check(self, predictor: Predictor | ArrayLike, graph: HasFeatures) -> None:
         """Raise `InputError` if the card was made for another model or another kind of graph."""
@@ -220,7 +331,7 @@ class SourceCard(CardData):
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
-        if self.types != NO_TYPES or not getattr(graph, "is_plain", True):
+        if self.types != GraphTypes() or not getattr(graph, "is_plain", True):
             self.types.check(graph, unread_fields(predictor))
 
     def check_model(self, predictor: Predictor | ArrayLike) -> None:
@@ -246,69 +357,6 @@ class SourceCard(CardData):
                 "build a card for this one."
             )
 
-    def read(self, observation: Observation) -> Reading:
-        """Measure an observation, made at the source temperature, and compare it with the source.
-
-        Examples
-        --------
-        >>> from graphtemper import csbm
-        >>> from graphtemper.models import SIGN
-        >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
-        >>> model = SIGN(hops=1).fit(g, range(200))
-        >>> few = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
-        >>> card = SourceCard.build(model, g, range(200, 400), compositions=0, shifts=few)
-        >>> observation = Observation(model, g, range(200, 400)).at(card.temperature)
-        >>> bool(card.read(observation).novelty < 0.5)  # the source itself
-        True
-        """
-        if observation.num_classes != self.num_classes:
-            raise InputError(
-                f"the card is for {self.num_classes} classes but the model gives "
-                f"{observation.num_classes}."
-            )
-        if observation.temperature != self.temperature:
-            raise InputError(
-                f"the observation is at temperature {observation.temperature:g} but the card needs "
-                f"{self.temperature:g}; pass observation.at(card.temperature)."
-            )
-        return self.read_evidence(
-            evidence.measure(observation, self.probe),
-            observation.num_nodes,
-            observation.own_moments,
-            flat=bool((observation.logits == observation.logits[:, :1]).all()),
-        )
-
-    def read_evidence(
-        self,
-        measured: Evidence,
-        num_nodes: int,
-        moments: tuple[FloatArray, FloatArray] | None,
-        flat: bool,
-    ) -> Reading:
-        """Compare evidence, measured as `probe` says, with the source's.
-
-        Parameters
-        ----------
-        measured
-            The evidence of the target.
-        num_nodes
-            Number of measured nodes.
-        moments
-            Mean and standard deviation of their feature columns; None if features are unknown.
-        flat
-            Whether every node's logits are all equal.
-        """
-        return Reading(
-            card=self,
-            evidence=measured,
-            signals=evidence.read(measured, self.reference),
-            response=self.response(measured.held is not None),
-            gains=evidence.gains(measured, self.reference.evidence),
-            num_nodes=num_nodes,
-            moments=moments,
-            flat=flat,
-        )
-
     def response(self, has_model: bool) -> Response:
         """Return the response surface for targets with a model, or with logits alone."""
         return self._responses["model" if has_model else "logits"]
@@ -316,26 +364,8 @@ class SourceCard(CardData):
     @cached_property
     def _responses(self) -> dict[str, Response]:
         """The source's half of every comparison, computed once per card."""
-        origin = self.reference.signals
-        return {kind: self._response(kind, origin) for kind in self.names}
-
-    def _response(self, kind: str, origin: dict[str, float]) -> Response:
-        names = self.names[kind]
-        points, start, scale = response.standardise(
-            names, [item.signals for item in self.environments], origin
-        )
-        return Response(
-            names=tuple(names),
-            points=points,
-            values=relative_log_odds(self.environments, self.reference.accuracy),
-            noise=sampling_variance(self.environments, self.num_nodes),
-            origin=start,
-            scale=scale,
-            prior=response.prior_weights(names, scale, LEAD),
-            kernel=self.kernels[kind],
-            widening=self.widening[kind],
-            reach=response.reach(points, [item.families for item in self.environments]),
-        )
+        given = self.atlas, self.reference, self.num_nodes
+        return {kind: item.over(*given) for kind, item in self.responses.items()}
 
     def to_json(self) -> str:
         """Return the text of the card's file."""
@@ -346,16 +376,20 @@ class SourceCard(CardData):
         """Read the text of a card's file; raise `InputError` with the name of a damaged field."""
         return from_json(text, cls)
 
+    def as_stored(self) -> SourceCard:
+        """Return the card with the digits of its file, so that it answers as after loading."""
+        return replace(self.from_json(self.to_json()), atlas_nodes=self.atlas_nodes)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the card as JSON, atomically."""
         text = self.to_json()
-        check_size(self.num_classes, self.num_features, len(self.environments), len(text))
+        check_size(self.num_classes, self.num_features, len(self.atlas), len(text))
         with atomic_write(path) as stream:
             stream.write(text.encode("utf-8"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SourceCard:
-        """Read a card; raise `FileError` if the file is damaged or from a newer version."""
+        """Read a card; raise `FileError` if the file is damaged or from another version."""
         try:
             return cls.from_json(read_bytes(path, 4 * MAX_BYTES, "the source card").decode())
         except UnicodeDecodeError as error:
@@ -369,53 +403,38 @@ class SourceCard(CardData):
             f"SourceCard({self.predictor[:60]!r}, classes={self.num_classes}, "
             f"features={self.num_features}, accuracy={self.reference.accuracy:.3f} on "
             f"{self.num_nodes} nodes, temperature={self.temperature:.4g}, "
-            f"environments={len(self.environments)} of {len(self.families)} families{excluded})"
+            f"atlas={len(self.atlas)} shifts of {len(self.families)} families{excluded})"
         )
 
     def _repr_html_(self) -> str:
-        rows = {
-            "Classes, feature columns": f"{self.num_classes}, {self.num_features}",
-            "Accuracy at the source": f"{self.reference.accuracy:.1%} on {self.num_nodes} nodes",
-            "Temperature": f"{self.temperature:.4g}",
-            "Environments": f"{len(self.environments)}: {', '.join(self.families)}",
-        }
-        image = notebook.picture(self._draw, "accuracy in the environments of the atlas")
-        return notebook.table(f"Source card of {self.predictor}", rows) + image
-
-    def _draw(self, ax: Axes) -> None:
-        """Draw the accuracy of every environment by family."""
-        for row, family in enumerate(self.families):
-            values = [item.accuracy for item in self.environments if family in item.families]
-            ax.plot(values, [row] * len(values), "|", color="C0")
-        ax.axvline(self.reference.accuracy, color="0.5", linestyle=":")
-        ax.set_yticks(range(len(self.families)), self.families, fontsize="xx-small")
-        ax.set(xlabel="accuracy", title="environments; the line is the source")
+        return f"<pre>{escape(self.summary())}</pre>"
 
     def summary(self) -> str:
         """Return a description of the card for people, in a few lines."""
-        low = min(item.accuracy for item in self.environments)
-        high = max(item.accuracy for item in self.environments)
+        low = min(item.accuracy for item in self.atlas)
+        high = max(item.accuracy for item in self.atlas)
         lines = [
             f"{self.predictor}: {self.num_classes} classes, {self.num_features} feature columns",
             f"accuracy {self.reference.accuracy:.3f} on {self.num_nodes} source nodes, "
             f"temperature {self.temperature:.3f}",
-            f"{len(self.environments)} environments, accuracy {low:.3f} to {high:.3f}",
+            f"{len(self.atlas)} shifts, accuracy {low:.3f} to {high:.3f}",
             f"families: {', '.join(self.families)}",
-            f"signals: {', '.join(self.names['model'])}",
-            f"intervals are {self.widening['model']:.2f} times as wide as the fit's own, so that "
-            "they hold on families left out",
+            f"signals: {', '.join(self.responses['model'].names)}",
+            f"intervals are {self.responses['model'].widening:.2f} times as wide as the fit's own, "
+            "so that they hold on families left out",
         ]
         readable = self.reference.readable
         unreadable = [name for name in SIGNALS if name not in readable]
         if unreadable:
             lines.append(f"not readable at this source: {', '.join(unreadable)}")
-        if self.natural:
-            lines.append(f"labelled environments: {', '.join(item.name for item in self.natural)}")
+        if self.environments:
+            names = ", ".join(item.name for item in self.environments)
+            lines.append(f"labelled environments: {names}")
         if self.node_responses is not None:
             lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
         if self.privacy is not None:
             lines.append(f"differentially private in each label, epsilon {self.privacy:g}")
-            lines[-1] += ", each time that it is learned from" * bool(self.natural)
+            lines[-1] += ", each time that it is learned from" * bool(self.environments)
         if self.passes is not None:
             lines.append(f"built with {self.passes:,} forward passes of the model")
         if self.excluded:

@@ -1,104 +1,152 @@
-"""The card as JSON: schema, rounding, and checks that name the damaged field."""
+"""The card as JSON: written from the fields of its dataclasses, and checked as it is read.
+
+The type of a field says what its JSON value must be; the tables below add ranges, shapes and what
+else must hold. An error names the damaged field.
+"""
 
 from __future__ import annotations
 
 import base64
-from dataclasses import replace
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.safe_reading import parse_json
-from graphtemper.card.data import THIRDS, CardData, ClassProfile
-from graphtemper.card.fields import LARGEST, Field
-from graphtemper.card.graph_types import NO_TYPES, GraphTypes
-from graphtemper.card.natural_format import labelled_environments, write_labelled_environments
-from graphtemper.card.node_response import KINDS, NodeResponse
-from graphtemper.card.private_labels import MOST_EPSILON
-from graphtemper.card.response import Kernel
-from graphtemper.card.source import Environment
+from graphtemper.card.class_profile import THIRDS
+from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
+from graphtemper.card.node_response import KINDS
+from graphtemper.card.privacy import MOST_EPSILON
 from graphtemper.errors import InputError
-from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.dependence import HOPS, MOST_PARTS
-from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence, Probe, Reference
-from graphtemper.signals.gains import ClassMoments
-from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
+from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS
 
-Card = TypeVar("Card", bound=CardData)
-SCHEMA = "graphtemper.card/4"
-# Those of schema 3 hold exact numbers; those of schema 2 have no checksum either.
-_READABLE = (SCHEMA, "graphtemper.card/3", "graphtemper.card/2")
+Card = TypeVar("Card")
+SCHEMA = "graphtemper.card/5"
+MAX_BYTES = 100_000
+"""Largest card. It holds about 50 classes with the default atlas."""
+LARGEST = 1e30
+"""Largest number of an array in a card; source logits are in units of the source temperature."""
+IN_MEMORY = "atlas_nodes"
+"""The field of a card that no file holds, because its rows belong to nodes."""
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
-_COVARIANCES = ("feature", "own_feature", "edge", "wedge", "held")
-_SHARED = ("column_std", "shared_splits", "copies")
-_NODE_ARRAYS = ("origin", "scale", "weights", "slopes")
-# Weights act on log T and origins are logarithms; none of them is ever large.
-_LARGEST_WEIGHT = 1e6
-# More source nodes than this cannot be compared with a target's in one table.
-_MOST_NODES = 1e8
-# From this number of classes on, half of a symmetric matrix is stored.
-_MANY_CLASSES = 20
-# Biases are log-odds of class shares.
-_LARGEST_BIAS = 1e3
+# Least bytes that a number, a row of the atlas and everything else take in practice.
+_NUMBER, _ROW, _OTHER = 10, 180, 3000
+
+# Ranges of numbers by the name of their field; weights act on log T, and origins are logarithms.
+_RANGES: dict[str, tuple[float, float]] = {
+    name: limits
+    for limits, names in {
+        (0.0, 1.0): "accuracy confidence homophily edge_share recalls edges",
+        (0.0, 1e6): "noise_level error",
+        (0.0, 1e8): "counts",
+        (0.0, LARGEST): "mean_abs_logit dependence",
+        (1e-12, 1e9): "linear smooth length noise scale",
+        (1e-6, 1e6): "separation",
+        (1e-3, 1e3): "slope",
+        (-1e3, 1e3): "biases signals",
+        (-1e6, 1e6): "origin weights slopes classes gain",
+        (-1e15, 1e15): "when",
+        (1.0, 1e6): "widening",
+        (1.0, 1e12): "design_effect",
+        (1e-9, MOST_EPSILON): "privacy",
+        (-1e300, 1e300): "snr",
+        (1e-150, 1e150): "temperature",
+        (0, 2**63): "seed passes node edge edge_features",
+        (0, 100): "splits shared_splits",
+        (1, 10**12): "num_nodes num_features",
+        (2, 100_000): "num_classes",
+    }.items()
+    for name in names.split()
+} | {"environments[].sketch[]": (-FARTHEST, FARTHEST)}
+# Sizes of arrays; K stands for the number of classes, None for any.
+_SHAPES: dict[str, tuple[int | str | None, ...]] = {
+    "fingerprint": (None, "K"),
+    "reference.evidence.mean": ("K",),
+    "reference.evidence.covariance": ("K", "K"),
+    "reference.evidence.predicted_shares": ("K",),
+    "reference.moments.shares": ("K",),
+    "reference.moments.offsets": ("K", "K"),
+    "population.recalls": ("K",),
+    "class_profile.counts": ("3K", "K"),
+    "class_profile.edges": (THIRDS - 1,),
+    "class_profile.biases": ("K",),
+    "node_responses.*.classes": ("K",),
+}
 
 
-def to_json(card: CardData) -> str:
-    """Return the text of a card's file; numbers have six significant digits."""
-    probe = card.probe
-    content = {
-        "schema": SCHEMA,
-        "predictor": card.predictor,
-        "num_classes": card.num_classes,
-        "num_features": card.num_features,
-        "num_nodes": card.num_nodes,
-        "fingerprint": None if card.fingerprint is None else card.fingerprint.tolist(),
-        "excluded": list(card.excluded),
-        **({} if card.types == NO_TYPES else {"types": card.types.to_dict()}),
-        **({} if card.passes is None else {"passes": card.passes}),
-        **({} if card.privacy is None else {"privacy": card.privacy}),
-        "probe": {
-            **{key: value for key, value in probe.__dict__.items() if key not in _SHARED},
-            **(
-                {key: int(probe.__dict__[key]) for key in _SHARED[1:]}
-                if probe.shared_splits
-                else {}
-            ),
-            "column_std": _pack(probe.column_std),
-        },
-        "reference": {
-            "accuracy": card.reference.accuracy,
-            "evidence": _half(card.reference.evidence.to_dict()),
-            "moments": {
-                key: value.tolist() for key, value in card.reference.moments.__dict__.items()
-            },
-        },
-        "population": {
-            key: value.tolist() if isinstance(value, np.ndarray) else value
-            for key, value in card.population.__dict__.items()
-        },
-        "class_profile": _write_class_profile(card.class_profile),
-        "node_response": _write_node_responses(card.node_responses),
-        "names": {kind: list(names) for kind, names in card.names.items()},
-        "kernels": {kind: kernel.__dict__ for kind, kernel in card.kernels.items()},
-        "widening": card.widening,
-        "signals": list(_EVERY),
-        "environments": [
-            {
-                **item.__dict__,
-                "families": sorted(item.families),
-                "signals": [item.signals[name] for name in _EVERY],
-            }
-            for item in card.environments
-        ],
-        "natural": write_labelled_environments(card.natural, _EVERY),
-    }
-    return sealed(_rounded(content))
+def _are_shares(values: FloatArray) -> bool:
+    return bool(values.min() >= 0.0 and abs(values.sum() - 1.0) <= 1e-3)
+
+
+def _is_covariance(matrix: FloatArray) -> bool:
+    """Return whether a matrix is symmetric; another would give negative variances later."""
+    size = float(np.abs(matrix).max())
+    return bool(np.allclose(matrix, matrix.T, atol=1e-3 * size) and (np.diag(matrix) >= 0.0).all())
+
+
+def _are_once(names: Sequence[str], readable: Sequence[str]) -> bool:
+    return 0 < len(names) == len(set(names)) and set(names) <= set(readable)
+
+
+def _are_node_responses(responses: dict[str, Any]) -> bool:
+    return all(
+        _are_once(item.names, KINDS[kind])
+        and {len(item.names)}
+        == {values.size for values in (item.origin, item.scale, item.weights, item.slopes)}
+        for kind, item in responses.items()
+    )
+
+
+def _are_environments(found: Sequence[Any]) -> bool:
+    kinds = {type(item.when) for item in found if item.when is not None}
+    return len(kinds) <= 1 and len({item.name for item in found}) == len(found)
+
+
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "reference.moments.shares": (_are_shares, "shares that are not negative and sum to 1"),
+    "reference.evidence.predicted_shares": (_are_shares, "shares that sum to 1"),
+    "reference.evidence.covariance": (_is_covariance, "a covariance"),
+    **{
+        f"reference.evidence.{name}": (lambda pair: pair[1] >= 0.0, "a value and its error")
+        for name in ("feature", "own_feature", "edge", "wedge", "held")
+    },
+    "population.sketch": (lambda values: values.size > 0, "a list of numbers"),
+    "class_profile.counts": (lambda counts: 1.0 <= counts.sum() <= 1e8, "counts"),
+    "class_profile.edges": (lambda edges: (np.diff(edges) >= 0.0).all(), "ascending confidences"),
+    "class_profile.dependence": (
+        lambda parts: parts.size in (MOST_PARTS, 1 + HOPS) and parts.any(),
+        "weights of kernels",
+    ),
+    "responses": (
+        lambda found: (
+            _are_once(found["model"].names, SIGNALS)
+            and _are_once(found["logits"].names, LOGIT_SIGNALS)
+        ),
+        "responses to readable signals, each listed once",
+    ),
+    "node_responses": (_are_node_responses, "one number per node signal, each listed once"),
+    "atlas": (lambda points: 3 <= len(points) <= 5000, "a list of 3 to 5000 shifts"),
+    "environments": (_are_environments, "environments with names and one kind of time"),
+    "environments[].sketch": (lambda values: len(values) == SKETCH_SIZE, f"{SKETCH_SIZE} numbers"),
+}
+
+
+def to_json(card: Any) -> str:
+    """Return the text of a card's file; numbers have eight significant digits."""
+    content = _plain(card) | {"signals": list(_EVERY)}
+    content["probe"]["column_std"] = _pack(card.probe.column_std)
+    return sealed({"schema": SCHEMA} | content)
 
 
 def from_json(text: str, kind: type[Card]) -> Card:
-    """Read the text of a card's file into a card of the given type.
+    """Read the text of a card's file.
 
     Unknown fields are ignored. A missing or invalid field is named in an `InputError`.
     """
@@ -106,336 +154,192 @@ def from_json(text: str, kind: type[Card]) -> Card:
         content = parse_json(text)
     except InputError as error:
         raise InputError(f"this is not a source card: {error}") from error
-    root = Field("card", content)
+    root = _Field("", content, 0)
     schema = root["schema"].text()
-    if schema not in _READABLE and not schema.startswith(SCHEMA.rpartition("/")[0]):
+    if not schema.startswith(SCHEMA.rpartition("/")[0]):
         raise InputError(f"this is a file of {schema!r}, not a source card.")
-    if schema not in _READABLE:
+    if schema != SCHEMA:
         raise InputError(
-            f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; use a matching "
-            "version of graphtemper."
+            f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
         )
-    check_seal(content, required=schema != _READABLE[-1])
-    classes = root["num_classes"].count(2, 100_000)
-    features = root["num_features"].count(1, 100_000_000)
-    recorded, spent = root["fingerprint"], root.get("privacy")
-    return kind(
-        predictor=root["predictor"].text(),
-        num_classes=classes,
-        num_features=features,
-        num_nodes=root["num_nodes"].count(1, 10**12),
-        fingerprint=None if recorded.value is None else recorded.array((None, classes)),
-        probe=_probe(root["probe"], features),
-        reference=_reference(root["reference"], classes),
-        population=_population(root["population"], classes),
-        environments=tuple(
-            _environment(item, _order(root["signals"]))
-            for item in root["environments"].items(3, 5000)
-        ),
-        names={
-            "model": _names(root["names"]["model"], SIGNALS),
-            "logits": _names(root["names"]["logits"], LOGIT_SIGNALS),
-        },
-        kernels={kind: _kernel(root["kernels"][kind]) for kind in ("model", "logits")},
-        widening={kind: root["widening"][kind].number(1.0, 1e6) for kind in ("model", "logits")},
-        excluded=tuple(item.text() for item in root["excluded"].items(0, 100)),
-        class_profile=_class_profile(root.get("class_profile"), classes, schema == SCHEMA),
-        node_responses=_node_responses(root.get("node_response"), classes),
-        natural=labelled_environments(root.get("natural"), _order(root["signals"]), _EVERY),
-        types=GraphTypes.read(root.get("types")),
-        passes=_optional_count(root, "passes", 10**12),
-        privacy=None if spent is None else spent.number(1e-9, MOST_EPSILON),
-    )
+    check_seal(content, required=True)
+    root.classes = int(root["num_classes"].number(int))
+    if [item.value for item in root["signals"].items()] != list(_EVERY):
+        raise root["signals"].odd(f"{len(_EVERY)} signals in the order of this version")
+    card: Card = root.parsed(kind)
+    return card
 
 
-def at_file_precision(card: Card) -> Card:
-    """Return the card with every number rounded as in its file."""
-    return from_json(to_json(card), type(card))
+def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0) -> None:
+    """Raise `InputError` if a card of these sizes, or of ``size`` bytes, would be too large.
 
-
-def _probe(field: Field, features: int) -> Probe:
-    return Probe(
-        temperature=field["temperature"].number(1e-150, 1e150),
-        noise_level=field["noise_level"].number(0.0, 1e6),
-        column_std=_unpack(field["column_std"], features),
-        confidence_threshold=field["confidence_threshold"].number(-1e9, 1e9),
-        entropy_threshold=field["entropy_threshold"].number(-1e9, 1e9),
-        seed=field["seed"].count(0, 2**63),
-        splits=field["splits"].count(1, 100),
-        passes=field["passes"].count(2, 1000),
-        edge_share=field["edge_share"].number(0.0, 1.0),
-        shared_splits=_optional_count(field, "shared_splits", 100) or 0,
-        copies=_optional_count(field, "copies", 1) != 0,
-    )
-
-
-def _optional_count(field: Field, name: str, most: int) -> int | None:
-    item = field.get(name)
-    return None if item is None else item.count(0, most)
-
-
-def _reference(field: Field, classes: int) -> Reference:
-    moments, measured = field["moments"], field["evidence"]
-    square = (classes, classes)
-    plain = ("confidence", "confident_share", "certain_share", "log_degree")
-    agreements = ("noise_agreement", "source_noise_agreement", "edge_agreement")
-    numbers: dict[str, Any] = {
-        name: measured[name].number(-1e9, 1e9) for name in (*plain, *agreements)
-    }
-    covariances: dict[str, Any] = {name: _covariance(measured[name]) for name in _COVARIANCES}
-    return Reference(
-        accuracy=field["accuracy"].number(0.0, 1.0),
-        moments=ClassMoments(
-            shares=moments["shares"].shares(classes),
-            offsets=moments["offsets"].array(square),
-        ),
-        evidence=Evidence(
-            mean=measured["mean"].array((classes,)),
-            covariance=_spread(measured["covariance"], classes),
-            predicted_shares=measured["predicted_shares"].shares(classes),
-            mean_abs_logit=measured["mean_abs_logit"].number(0.0, LARGEST),
-            homophily=None
-            if measured["homophily"].value is None
-            else measured["homophily"].number(0.0, 1.0),
-            snr=None if measured["snr"].value is None else measured["snr"].number(-1e300, 1e300),
-            **numbers,
-            **covariances,
-        ),
-    )
-
-
-def _half(measured: dict[str, Any]) -> dict[str, Any]:
-    """Return evidence whose covariance between many classes is cut below its diagonal."""
-    rows = measured["covariance"]
-    if len(rows) < _MANY_CLASSES:
-        return measured
-    return measured | {"covariance": [row[: k + 1] for k, row in enumerate(rows)]}
-
-
-def _covariance(field: Field) -> Covariance:
-    value, error = field.array((2,)).tolist()
-    if error < 0.0:
-        raise InputError(f"field {field.name!r} has a negative error; the card is damaged.")
-    return Covariance(value, error)
-
-
-def _spread(field: Field, classes: int) -> FloatArray:
-    """Read a covariance matrix; another matrix would give negative variances later."""
-    rows = field.value
-    lengths = [type(row) is list and len(row) for row in rows] if type(rows) is list else []
-    if lengths == [*range(1, classes + 1)]:
-        rows = [[*row, *(later[k] for later in rows[k + 1 :])] for k, row in enumerate(rows)]
-    matrix = Field(field.name, rows).array((classes, classes))
-    size = float(np.abs(matrix).max())
-    if not np.allclose(matrix, matrix.T, atol=1e-3 * size) or (np.diag(matrix) < 0.0).any():
-        raise InputError(f"field {field.name!r} must be a covariance; the card is damaged.")
-    return matrix
-
-
-def _recalls(field: Field, classes: int) -> FloatArray:
-    values = field.array((classes,))
-    if values.min() < 0.0 or values.max() > 1.0:
-        raise InputError(f"field {field.name!r} must lie between 0 and 1; the card is damaged.")
-    return values
-
-
-def _sketch(field: Field) -> FloatArray:
-    sketch = field.array((None,))
-    if not 1 <= sketch.size <= SKETCH_SIZE:
-        raise field.odd(f"1 to {SKETCH_SIZE} numbers")
-    return sketch
-
-
-def _population(field: Field, classes: int) -> DriftBaseline:
-    return DriftBaseline(
-        sketch=_sketch(field["sketch"]),
-        num_nodes=field["num_nodes"].count(1, 10**12),
-        separation=field["separation"].number(1e-6, 1e6),
-        recalls=_recalls(field["recalls"], classes),
-    )
-
-
-def _write_class_profile(profile: ClassProfile | None) -> dict[str, Any] | None:
-    """Return a class profile as plain values."""
-    if profile is None:
-        return None
-    unknown = ("dependence", "design_effect") if profile.dependence is None else ()
-    return {
-        key: value.tolist() if isinstance(value, np.ndarray) else value
-        for key, value in profile.__dict__.items()
-        if key != "rounded" and key not in unknown  # the schema says whether they are rounded
-    }
-
-
-def _class_profile(field: Field | None, classes: int, rounded: bool) -> ClassProfile | None:
-    """Read the class profile; None in cards of earlier versions and of models without signal."""
-    if field is None or field.value is None:
-        return None
-    counts = field["counts"].array((THIRDS * classes, classes))
-    integers = counts.min() >= 0.0 and bool((counts == np.rint(counts)).all())
-    if not integers or not 1.0 <= counts.sum() <= _MOST_NODES:
-        raise InputError(f"field {field.name + '.counts'!r} must be counts; the card is damaged.")
-    edges = field["edges"].array((THIRDS - 1,))
-    if not 0.0 <= edges[0] <= edges[-1] <= 1.0:
+    Without a size, a lower bound is taken from the large parts: two K x K matrices, the deviations
+    of the columns and the rows of the atlas.
+    """
+    least = 2 * _NUMBER * num_classes**2 + 8 * num_features // 3 + _ROW * num_rows + _OTHER
+    if (size or least) > MAX_BYTES:
         raise InputError(
-            f"field {field.name + '.edges'!r} must be ascending confidences; the card is damaged."
+            f"the card would have {'' if size else 'at least '}{size or least} bytes with "
+            f"{num_classes} classes, {num_features} feature columns and {num_rows} shifts, over "
+            f"the {MAX_BYTES} it may have; merge rare classes (50 fit with the default atlas), or "
+            "use fewer shifts and compositions."
         )
-    biases = field["biases"].array((classes,))
-    if np.abs(biases).max() > _LARGEST_BIAS:
-        raise InputError(
-            f"field {field.name + '.biases'!r} must be at most {_LARGEST_BIAS:g} in size; the card "
-            "is damaged."
-        )
-    slope, parts = field["slope"].number(1e-3, 1e3), field.get("dependence")
-    profile = ClassProfile(counts.astype(np.int64), edges, slope, biases, rounded)
-    if parts is None:
-        return profile
-    weights = parts.array((None,))
-    if weights.size not in (MOST_PARTS, 1 + HOPS) or weights.min() < 0.0 or not weights.any():
-        raise parts.odd("weights of kernels")
-    effect = field["design_effect"].number(1.0, 1e12)
-    return replace(profile, dependence=weights, design_effect=effect)
 
 
-def _write_node_responses(responses: dict[str, NodeResponse] | None) -> dict[str, Any] | None:
-    """Return node responses as plain values."""
-    if responses is None:
-        return None
-    return {
-        kind: {
-            key: value.tolist() if isinstance(value, np.ndarray) else value
-            for key, value in response.__dict__.items()
-        }
-        for kind, response in responses.items()
-    }
+def _pack(std: FloatArray) -> str:
+    """Return the logarithms of column standard deviations in half precision.
+
+    There may be many columns, and a thousandth is precise enough for the size of a perturbation.
+    """
+    with np.errstate(divide="ignore"):
+        return base64.b64encode(np.log(std).astype("<f2").tobytes()).decode("ascii")
 
 
-def _node_responses(field: Field | None, classes: int) -> dict[str, NodeResponse] | None:
-    """Read the node responses; None in cards of earlier versions."""
-    if field is None or field.value is None:
-        return None
-    return {
-        kind: _node_response(field[kind], readable, classes) for kind, readable in KINDS.items()
-    }
-
-
-def _node_response(field: Field, readable: tuple[str, ...], classes: int) -> NodeResponse:
-    names = tuple(item.text() for item in field["names"].items(1, len(readable)))
-    if len(set(names)) < len(names) or not set(names) <= set(readable):
-        raise InputError(
-            f"field {field.name + '.names'!r} must list node signals once each; the card is "
-            "damaged."
-        )
-    numbers: dict[str, Any] = {key: field[key].array((len(names),)) for key in _NODE_ARRAYS}
-    numbers["classes"] = field["classes"].array((classes,))
-    for key, values in numbers.items():
-        if np.abs(values).max() > _LARGEST_WEIGHT:
-            raise InputError(f"field '{field.name}.{key}' is too large; the card is damaged.")
-    if numbers["scale"].min() <= 0.0:
-        raise InputError(f"field '{field.name}.scale' must be positive; the card is damaged.")
-    gain, error = field["gain"].number(-1e6, 1e6), field["error"].number(0.0, 1e6)
-    return NodeResponse(names=names, **numbers, gain=gain, error=error)
-
-
-def read_environment(row: dict[str, Any]) -> Environment:
-    """Read an environment from a row of a journal; an `InputError` names the damaged field."""
-    field = Field("environment", row)
-    values = {name: field["signals"][name].number(-1e3, 1e3) for name in _EVERY}
-    return _with_signals(field, values)
-
-
-def _order(field: Field) -> list[str]:
-    """Read the order of the signals in the rows of the environments."""
-    names = [item.text() for item in field.items(1, 100)]
-    missing = [name for name in _EVERY if name not in names]
-    if missing:
-        raise InputError(f"field {field.name!r} lacks {missing[0]!r}; the card is damaged.")
-    return names
-
-
-def _environment(field: Field, names: list[str]) -> Environment:
-    row = field["signals"].items(len(names), len(names))
-    values = {
-        name: item.number(-1e3, 1e3)
-        for name, item in zip(names, row, strict=True)
-        if name in _EVERY  # a later version may write others as well
-    }
-    return _with_signals(field, values)
-
-
-def _with_signals(field: Field, signals: dict[str, float]) -> Environment:
-    return Environment(
-        shift=field["shift"].text(),
-        families=frozenset(item.text() for item in field["families"].items(0, 20)),
-        signals=signals,
-        accuracy=field["accuracy"].number(0.0, 1.0),
-        temperature=field["temperature"].number(0.0, 1e300),
-    )
-
-
-def _names(field: Field, readable: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(item.text() for item in field.items(1, 20))
-    for name in names:
-        if name not in readable or names.count(name) > 1:
-            raise InputError(
-                f"field {field.name!r} holds {name!r}, which is not a readable signal or is listed "
-                "twice; the card is damaged."
-            )
-    return names
-
-
-def _kernel(field: Field) -> Kernel:
-    return Kernel(**{name: field[name].number(1e-12, 1e9) for name in Kernel.__dataclass_fields__})
-
-
-def _rounded(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """Return what JSON holds of a value."""
+    if is_dataclass(value):
+        names = (item.name for item in fields(value) if item.name != IN_MEMORY)
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+        if value.keys() == set(_EVERY):  # the same names in every row would fill the card
+            return [_plain(value[name]) for name in _EVERY]
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
-def as_stored(std: FloatArray) -> FloatArray:
-    """Return column standard deviations rounded as in a card.
-
-    Examples
-    --------
-    >>> as_stored(np.array([0.0, 1.0, 3.0])).round(4).tolist()
-    [0.0, 1.0, 3.0]
-    """
-    return _unpack(Field("column_std", _rounded(_pack(std))), std.size)
+_hints = cache(get_type_hints)
 
 
-def _pack(std: FloatArray) -> dict[str, Any]:
-    """Encode column standard deviations as one byte each, on a logarithmic scale.
+class _Field:
+    """A JSON value with its path, which errors name."""
 
-    There may be many columns, and a few percent are precise enough for the strength of a
-    perturbation.
-    """
-    positive = std[std > 0]
-    low, high = (
-        (float(np.log(positive.min())), float(np.log(positive.max()))) if positive.size else (0, 0)
-    )
-    width = max(high - low, 1e-12)
-    codes = np.zeros(std.size, dtype=np.uint8)
-    codes[std > 0] = 1 + np.round((np.log(positive) - low) / width * 254).astype(np.uint8)
-    return {"low": low, "high": high, "codes": base64.b64encode(codes.tobytes()).decode("ascii")}
+    def __init__(self, name: str, value: Any, classes: int) -> None:
+        self.name, self.value, self.classes = name, value, classes
+
+    @property
+    def path(self) -> str:
+        """The path without indices; a star stands for ``model`` and ``logits``."""
+        return re.sub(r"\.(model|logits)\b", ".*", re.sub(r"\[\d+\]", "[]", self.name))
+
+    def __getitem__(self, key: str) -> _Field:
+        if not isinstance(self.value, dict):
+            raise self.odd("an object")
+        name = f"{self.name}.{key}" if self.name else key
+        if key not in self.value:
+            raise InputError(f"field {name!r} is missing; the card is damaged.")
+        return _Field(name, self.value[key], self.classes)
+
+    def items(self, count: int | None = None) -> list[_Field]:
+        """Return the entries of a list, of a length if it is given."""
+        value = self.value
+        if not isinstance(value, list) or (count is not None and len(value) != count):
+            raise self.odd("a list" if count is None else f"a list of {count} entries")
+        if len(value) > MAX_BYTES:
+            raise self.odd("a shorter list")
+        return [_Field(f"{self.name}[{i}]", item, self.classes) for i, item in enumerate(value)]
+
+    def text(self) -> str:
+        """Return a string of at most a thousand characters."""
+        if not isinstance(self.value, str) or len(self.value) > 1000:
+            raise self.odd("a short string")
+        return self.value
+
+    def number(self, kind: type = float) -> float:
+        """Return a number, of the given type, in the range of its field."""
+        allowed = int if kind is int else int | float
+        if isinstance(self.value, bool) or not isinstance(self.value, allowed):
+            raise self.odd("an integer" if kind is int else "a number")
+        leaf = self.path.rpartition(".")[2].removesuffix("[]")
+        low, high = _RANGES.get(self.path) or _RANGES.get(leaf, (-LARGEST, LARGEST))
+        # Integers of any length are compared exactly; NaN fails every comparison.
+        if not low <= self.value <= high:
+            raise self.odd(f"between {low:g} and {high:g}")
+        return float(kind(self.value)) if kind is float else self.value
+
+    def array(self) -> FloatArray:
+        """Return an array of the shape of its field."""
+        if self.path == "probe.column_std":
+            return self._deviations()
+        sizes = {"K": self.classes, "3K": THIRDS * self.classes}
+        shape = [sizes.get(str(size), size) for size in _SHAPES.get(self.path, (None,))]
+        for value in _leaves(self.value):
+            _Field(self.name, value, 0).number()
+        try:
+            array = np.array(self.value, dtype=np.float64)
+        except ValueError:  # rows of unequal length
+            array = np.zeros(())
+        if array.ndim != len(shape) or any(
+            size not in (None, have) for have, size in zip(array.shape, shape, strict=True)
+        ):
+            raise self.odd(f"{' x '.join(str(size or 'any') for size in shape)} numbers")
+        return array
+
+    def _deviations(self) -> FloatArray:
+        try:
+            codes = base64.b64decode(self.text_of_any_length(), validate=True)
+            logs = np.frombuffer(codes, dtype="<f2").astype(np.float64)
+        except ValueError as error:
+            raise self.odd("half-precision numbers in base64") from error
+        if not (logs <= 110.0).all():  # single-precision features have no larger columns
+            raise self.odd("logarithms of at most 110")
+        return np.exp(logs)
+
+    def text_of_any_length(self) -> str:
+        """Return a string."""
+        if not isinstance(self.value, str):
+            raise self.odd("a string")
+        return self.value
+
+    def parsed(self, kind: Any) -> Any:
+        """Return a value of a type, checked."""
+        value = self._parsed(kind)
+        holds, expected = _CHECKS.get(self.path, (None, ""))
+        if holds is not None and value is not None and not holds(value):
+            raise self.odd(expected)
+        return value
+
+    def _parsed(self, kind: Any) -> Any:
+        origin, parts = get_origin(kind), get_args(kind)
+        if NoneType in parts:
+            if self.value is None:
+                return None
+            first = parts[0] if len(parts) == 2 or isinstance(self.value, parts[0]) else parts[1]
+            return self._parsed(first)
+        if kind is str:
+            return self.text()
+        if kind is bool:
+            if not isinstance(self.value, bool):
+                raise self.odd("true or false")
+            return self.value
+        if kind in (int, float):
+            return self.number(kind)
+        if origin is np.ndarray:
+            return self.array()
+        if origin in (tuple, frozenset):
+            return origin(item.parsed(parts[0]) for item in self.items())
+        if kind == dict[str, float]:
+            row = self.items(len(_EVERY))
+            return {name: item.number() for name, item in zip(_EVERY, row, strict=True)}
+        if origin is dict:
+            return {key: self[key].parsed(parts[1]) for key in ("model", "logits")}
+        hints = _hints(kind)
+        if issubclass(kind, tuple):
+            return kind(*(item.number() for item in self.items(len(hints))))
+        names = (item.name for item in fields(kind) if item.name != IN_MEMORY)
+        return kind(**{name: self[name].parsed(hints[name]) for name in names})
+
+    def odd(self, expected: str) -> InputError:
+        """Return the error of a value that is not what was expected."""
+        return InputError(f"field {self.name!r} must be {expected}; the card is damaged.")
 
 
-def _unpack(field: Field, size: int) -> FloatArray:
-    # Single-precision features have no columns outside this range.
-    low, high = (field[end].number(-110.0, 110.0) for end in ("low", "high"))
-    if high < low:
-        raise InputError(f"field '{field.name}.high' must not be below 'low'.")
-    text = field["codes"].value
-    try:
-        codes = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"field '{field.name}.codes' must be base64; the card is damaged."
-        ) from error
-    if codes.size != size:
-        raise InputError(f"field '{field.name}.codes' has {codes.size} columns, not {size}.")
-    values = np.exp(low + (codes.astype(np.float64) - 1.0) / 254 * max(high - low, 1e-12))
-    return np.where(codes > 0, values, 0.0)
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the entries of a list or of a list of lists; deeper lists are yielded as they are."""
+    for row in value if isinstance(value, list) else [value]:
+        yield from row if isinstance(row, list) else [row]

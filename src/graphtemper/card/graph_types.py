@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.card.fields import Field
 from graphtemper.errors import GraphTemperWarning, InputError
 
 MOST_TYPES = 10_000
@@ -33,7 +32,8 @@ def unread_fields(predictor: object) -> tuple[str, ...]:
     return tuple(getattr(predictor, "unread", ())) if callable(predictor) else OPTIONAL_FIELDS
 
 
-class GraphTypes(NamedTuple):
+@dataclass(frozen=True)
+class GraphTypes:
     """What a source graph holds next to features and edges; empty if it is plain.
 
     Attributes
@@ -85,36 +85,6 @@ class GraphTypes(NamedTuple):
             None if values is None else tuple(values.shape[1:]),
             names[target] if names and target is not None else None,
         )
-
-    @classmethod
-    def read(cls, field: Field | None) -> GraphTypes:
-        """Read the field of a card; a card of a plain graph has none."""
-        if field is None:
-            return cls()
-        node, edge = (field[key].items(0, MOST_TYPES) for key in ("node", "edge"))
-        names = [field.get(key) for key in ("node_names", "edge_names")]
-        listed = [[] if item is None else item.items(0, MOST_TYPES) for item in names]
-        weight, shape = field.get("edge_weight"), field.get("edge_features")
-        target = field.get("target_name")
-        return cls(
-            tuple(item.count(0, 2**62) for item in node),
-            tuple(item.count(0, 2**62) for item in edge),
-            tuple(item.text() for item in listed[0]),
-            tuple(item.text() for item in listed[1]),
-            weight is not None and weight.count(0, 1) == 1,
-            None if shape is None else tuple(item.count(0, 10**6) for item in shape.items(0, 1)),
-            None if target is None else target.text(),
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the field of a card."""
-        stored: dict[str, Any] = {"node": self.node, "edge": self.edge}
-        stored |= {"node_names": self.node_names} if self.node_names else {}
-        stored |= {"edge_names": self.edge_names} if self.edge_names else {}
-        stored |= {"edge_weight": 1} if self.edge_weight else {}
-        stored |= {} if self.edge_features is None else {"edge_features": self.edge_features}
-        stored |= {} if self.target_name is None else {"target_name": self.target_name}
-        return stored
 
     def check(self, graph: object, unread: Collection[str] = ()) -> None:
         """Refuse a graph that lacks what the source graph has, or has types that it has not.

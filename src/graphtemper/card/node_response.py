@@ -52,7 +52,7 @@ class NodeRows:
     """Some labelled nodes of one environment; never part of a card file.
 
     ``logits`` are in units of the source temperature. A node is in the same fold in every
-    environment. The journal of a build keeps them `packed`, without labels.
+    environment.
     """
 
     signals: Float32
@@ -77,25 +77,6 @@ class NodeRows:
             labels=labels[rows],
             folds=_folds(probe, size)[rows],
         )
-
-    @property
-    def packed(self) -> Float32:
-        """Signals and logits side by side, (n, s + K)."""
-        return np.hstack([self.signals, self.logits])
-
-    @classmethod
-    def unpacked(
-        cls, packed: Float32, seed: int, labels: NDArray[np.int64], probe: Probe
-    ) -> NodeRows | None:
-        """Return what `draw` returned for an observation with this seed, given all its labels.
-
-        None if the values are not those of as many nodes.
-        """
-        rows, width = drawn_rows(seed, labels.size), len(node_signals.SIGNALS)
-        if len(packed) != rows.size or packed.shape[1] < width + 2:
-            return None
-        folds = _folds(probe, labels.size)
-        return cls(packed[:, :width], packed[:, width:], labels[rows], folds[rows])
 
 
 def drawn_rows(seed: int, size: int, count: int = ROWS_PER_ENVIRONMENT) -> NDArray[np.int64]:
@@ -357,11 +338,4 @@ def _left_out_gains(
 
 
 def _rows(task: _Task, rows: NDArray[np.int64]) -> _Task:
-    return _Task(
-        design=task.design[rows],
-        gaps=task.gaps[rows],
-        label_gaps=task.label_gaps[rows],
-        weights=task.weights[rows],
-        environment=task.environment[rows],
-        folds=task.folds[rows],
-    )
+    return _Task(*(values[rows] for values in task))

@@ -1,67 +1,49 @@
-r"""Privacy: what a card says about single nodes of the source, and how little that is.
+r"""Privacy: draws that nobody can repeat without the labels, and private labels.
 
-A card travels, the source does not. Four rules keep its numbers from giving single nodes away.
+A card travels, the source does not. Its numbers are exact: rounding and noise were measured to
+protect nothing, because whoever can repeat the shifts of the atlas can compute every prediction in
+it, and its accuracies are then equations for the labels. What protects them is that the draws are
+secret: they come from a seed that depends on nodes and labels (`secret_seed`) and that no card
+holds. Classes with fewer than `FEWEST` members are described by the others. SECURITY.md says what
+is left for an attacker.
 
-- **No more digits than the sample supports.** Every aggregate of n nodes is rounded to a power of
-  two between half its standard error and its whole one (`graphtemper.card.rounding`). One node
-  moves an aggregate by about :math:`1/\sqrt n` standard errors, so two cards that differ by a node
-  mostly agree.
-- **Secret draws.** Whoever can repeat the shifts of the atlas can compute every prediction in it,
-  and its accuracies are then equations for the labels. The shifts are drawn with a seed that
-  depends on nodes and labels (`secret_seed`) and that no card holds, and each accuracy is that of
-  secret two thirds of the nodes: this alone adds half the sampling variance of all nodes.
-- **No small groups.** Classes with fewer than `FEWEST` members share their moments, counts are
-  rounded at random to multiples of three and more, and columns with fewer than `FEWEST` effective
-  entries have no standard deviation.
-- **Noise on the feature means.** A sketch of m means over n nodes tells members from others with
-  :math:`d'^2 = m / n(1 + c)` if noise of c times the sampling variance is added (Homer et al.,
-  PLoS Genetics 2008). Size and noise keep this below `LEAK`, an area under the curve of 0.545.
-  The noise grows with m, so a short sketch shows smaller changes of the means.
+**Private labels** are a formal guarantee. Each label is replaced once, before anything is measured,
+by randomised response (Warner, JASA 1965): it is kept with probability
+:math:`\rho = e^\epsilon / (e^\epsilon + K - 1)` and is otherwise one of the other K - 1 classes.
+Whatever another label the node has, no outcome gets more likely than :math:`e^\epsilon` times. A
+card is computed from these answers, the graph without labels and the model, so all of it is
+:math:`\epsilon`-differentially private with respect to the label of one node, however many numbers
+it holds: no noise is added later, nothing composes, and there is no :math:`\delta`.
 
-None of this is differential privacy: whoever knows all labels but one can find the last one, by
-building the card with each class. `graphtemper.card.private_labels` is, for labels. SECURITY.md
-says what is promised.
+Randomised answers are too often wrong. With :math:`p_i = \mathrm{softmax}(\beta z_i + b)`, fitted
+to the answers r by maximum likelihood under the known probabilities :math:`P(r \mid y)`, labels are
+drawn from
+
+.. math:: P(y_i = k \mid r_i, z_i) \propto p_{ik}\, P(r_i \mid k),
+
+and everything else is measured on the drawn labels. For a large :math:`\epsilon` they are the given
+ones; for a small one they follow the model, whose calibration at the source is what the answers
+still tell.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
-from typing import Any
+import math
+import secrets
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.reproducible import stream
-from graphtemper.card.data import THIRDS, ClassProfile
-from graphtemper.card.node_response import NodeResponse
-from graphtemper.card.rounding import (
-    coarse,
-    coarse_log,
-    coarse_quantile,
-    coarse_share,
-    coarse_shares,
-    rounded_counts,
-)
-from graphtemper.graph.checks import Features
-from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import column_moments, row_blocks
-from graphtemper.signals import dependence
-from graphtemper.signals import pointwise as signals
-from graphtemper.signals.covariances import Covariance, centred
-from graphtemper.signals.evidence import Evidence, Probe
-from graphtemper.signals.gains import COVARIANCES, ClassMoments, shows
-from graphtemper.signals.observation import Observation
-from graphtemper.signals.share_drift import SKETCH_SIZE, DriftBaseline
+from graphtemper.card.class_profile import FEWEST as FEWEST
+from graphtemper.card.class_profile import fit_biases
+from graphtemper.errors import InputError
+from graphtemper.signals.gains import ClassMoments
 
-FEWEST = 5
-"""Smallest number of nodes that a number of the card may be about."""
-LEAK = 0.025
-"""Largest squared sensitivity index of a test for membership by the sketch of feature means."""
-# Least noise of the sketch, in sampling variances, and the fewest numbers that show a distance.
-_LEAST_NOISE, _LEAST_SKETCH = 0.5, 4
+MOST_EPSILON = 50.0
+"""Larger budgets keep every label in practice, and their exponentials overflow."""
 # Rounds of key derivation: about 0.05 s per build, and per guess of whoever guesses labels.
 _ROUNDS = 100_000
 
@@ -88,288 +70,118 @@ def secret_seed(seed: int, nodes: NDArray[np.int64], labels: NDArray[np.int64]) 
     return int.from_bytes(hashlib.pbkdf2_hmac("sha256", content, salt, _ROUNDS)[:16], "little")
 
 
-def coarse_columns(graph: Graph, std: FloatArray) -> FloatArray:
-    """Round the standard deviations of columns; zero for those with few effective entries.
+def pooled_moments(logits: FloatArray, labels: NDArray[np.int64]) -> ClassMoments:
+    """Measure class shares and offsets; small classes share theirs.
 
-    The standard error of a log standard deviation is half of one over the root of the effective
-    number of entries, N over the kurtosis; it is the number of ones of a rare word.
-    """
-    kurtosis = _kurtosis(graph.features)
-    entries = graph.num_nodes / np.maximum(kurtosis, 1.0)
-    used = (std > 0.0) & (entries >= FEWEST)
-    logs = np.log(np.where(used, std, 1.0))
-    return np.where(used, np.exp(coarse(logs, 0.5 / np.sqrt(entries))), 0.0)
-
-
-def _kurtosis(features: Features) -> FloatArray:
-    """Return the fourth central moment of the columns over the square of the second."""
-    mean, std = column_moments(features)
-    square, count = np.maximum(std, 1e-150) ** 2, features.shape[0]
-    total = np.zeros(mean.size)
-    if isinstance(features, np.ndarray):
-        for rows in row_blocks(count, mean.size):
-            total += np.square((features[rows] - mean) ** 2 / square).sum(axis=0)
-        return np.asarray(total / count)
-    column, values = features.indices, features.data.astype(np.float64)
-    stored = np.bincount(column, minlength=mean.size)
-    fourth = np.square((values - mean[column]) ** 2 / square[column])
-    total += np.bincount(column, fourth, minlength=mean.size)
-    # Zeros that are not stored deviate by the mean.
-    return np.asarray((total + (count - stored) * (mean**2 / square) ** 2) / count)
-
-
-def extra_noise(numbers: float, num_nodes: int) -> float:
-    """Return the noise that keeps some numbers about n nodes below `LEAK`, in sampling variances.
-
-    Examples
-    --------
-    >>> extra_noise(3, 200), extra_noise(15, 200)
-    (0.0, 2.0)
-    """
-    return max(numbers / (LEAK * num_nodes) - 1.0, 0.0)
-
-
-def _noisy_moments(evidence: Evidence, observation: Observation, secret: int) -> Evidence:
-    """Add noise to mean and covariance of the logits, in proportion to their sampling error."""
-    z = centred(observation.logits)
-    size, classes = z.shape
-    noise = extra_noise((classes - 1) * (classes + 2) / 2, size)
-    if noise == 0.0:
-        return evidence
-    draws = stream(secret, "logit moments").standard_normal(size) * np.sqrt(noise) / size
-    z = z - z.mean(axis=0)
-    matrix = evidence.covariance + (z.T * draws) @ z - draws.sum() * evidence.covariance
-    values, vectors = np.linalg.eigh(matrix)
-    floor = np.maximum(values, 1e-3 * max(float(values[-1]), 0.0))
-    positive = _centred((vectors * floor) @ vectors.T)
-    return replace(evidence, mean=evidence.mean + draws @ z, covariance=positive)
-
-
-def coarse_evidence(evidence: Evidence, observation: Observation, secret: int) -> Evidence:
-    """Round the source's evidence by the sampling errors of its numbers; the logits get noise."""
-    evidence = _noisy_moments(evidence, observation, secret)
-    n = observation.num_nodes
-    root = float(np.sqrt(n))
-    p = observation.probabilities
-    degrees = signals.log_degree(observation.graph.degrees[observation.nodes])
-    margins = signals.margin(observation.logits)
-    variance = np.diag(evidence.covariance)
-    cross = np.sqrt((np.outer(variance, variance) + evidence.covariance**2) / n)
-    mean = coarse(evidence.mean, np.sqrt(variance / n))
-    covariance = coarse(evidence.covariance, cross)
-    links = max(len(observation.graph.links), 1)
-    shares: dict[str, Any] = {
-        name: None if value is None else float(coarse_share(value, count))
-        for name, value, count in (
-            ("confident_share", evidence.confident_share, n),
-            ("certain_share", evidence.certain_share, n),
-            ("noise_agreement", evidence.noise_agreement, n),
-            ("source_noise_agreement", evidence.source_noise_agreement, n),
-            ("homophily", evidence.homophily, links),
-        )
-    }
-    pairs: dict[str, Any] = {
-        name: None if value is None else _coarse_pair(value)
-        for name in ("feature", "own_feature", "edge", "wedge", "held")
-        for value in [getattr(evidence, name)]
-    }
-    agreement, snr = evidence.edge_agreement, evidence.snr
-    return replace(
-        evidence,
-        confidence=float(coarse(evidence.confidence, signals.confidence(p).std() / root)),
-        # Centred logits sum to zero, before and after rounding.
-        mean=mean - mean.mean(),
-        covariance=_centred(covariance),
-        predicted_shares=coarse_shares(evidence.predicted_shares, n),
-        log_degree=float(coarse(evidence.log_degree, float(degrees.std()) / root)),
-        mean_abs_logit=float(coarse(evidence.mean_abs_logit, float(margins.std()) / root)),
-        edge_agreement=None if agreement is None else float(coarse(agreement, 0.5 / root)),
-        snr=None if snr is None else float(coarse(snr, abs(snr) / root)),
-        **shares,
-        **pairs,
-    )
-
-
-def both_show(first: Evidence, second: Evidence) -> tuple[Evidence, Evidence]:
-    """Return two measurements of the source without the covariances that one of them misses.
-
-    Otherwise targets, which are compared with the first, would have a signal that environments,
-    which are compared with the second, have not.
-    """
-    for name in COVARIANCES:
-        pair = getattr(first, name), getattr(second, name)
-        if None not in pair and not (shows(first, name) and shows(second, name)):
-            none: list[dict[str, Any]] = [{name: Covariance(0.0, item.error)} for item in pair]
-            first, second = replace(first, **none[0]), replace(second, **none[1])
-    return first, second
-
-
-def _centred(matrix: FloatArray) -> FloatArray:
-    rows = matrix - matrix.mean(axis=0)
-    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
-
-
-def _coarse_pair(pair: Covariance) -> Covariance:
-    error = float(coarse(pair.error, pair.error / 8.0))
-    return Covariance(float(coarse(pair.value, pair.error)), error)
-
-
-def coarse_moments(
-    logits: FloatArray, labels: NDArray[np.int64], covariance: FloatArray, secret: int
-) -> ClassMoments:
-    """Measure class shares and offsets; small classes share theirs, all are rounded.
-
-    A small class gets the mean offset of the others, with its own logit in the place of theirs. The
-    offsets get noise for as many numbers as the model's own probabilities predict of them.
+    A small class gets the mean offset of the others, with its own logit in the place of theirs.
     """
     exact = ClassMoments.measure(logits, labels)
     classes = exact.shares.size
-    counts = np.bincount(labels, minlength=classes)
-    small = counts < FEWEST
+    small = np.bincount(labels, minlength=classes) < FEWEST
+    if not small.any():
+        return exact
     shares, offsets = exact.shares.copy(), exact.offsets.copy()
-    if small.any():
-        shares[small] = shares[small].mean()
-        own = float(np.diag(offsets)[~small].mean()) if not small.all() else 0.0
-        offsets[small] = own * (np.eye(classes) - 1.0 / classes)[small] * classes / (classes - 1)
-        offsets[small & (shares == 0.0)] = 0.0
-    errors = np.sqrt(np.diag(covariance)[None, :] / np.maximum(counts, FEWEST)[:, None])
-    certainty = float((temperatures.apply(logits) ** 2).sum(axis=1).mean())
-    predicted = (certainty - 1.0 / classes) / (1.0 - 1.0 / classes)
-    noise = extra_noise((classes**2 - 1) * predicted, labels.size)
-    draws = np.empty_like(offsets)
-    order = _by_occurrence(labels, classes)
-    draws[np.ix_(order, order)] = stream(secret, "class offsets").standard_normal(draws.shape)
-    offsets = np.where(small[:, None], offsets, offsets + np.sqrt(noise) * errors * draws)
-    rounded = np.where(small[:, None], offsets, coarse(offsets, errors))
-    return ClassMoments(
-        coarse_shares(shares, labels.size), rounded - rounded.mean(axis=1, keepdims=True)
-    )
+    shares[small] = shares[small].mean()
+    own = float(np.diag(offsets)[~small].mean()) if not small.all() else 0.0
+    offsets[small] = own * (np.eye(classes) - 1.0 / classes)[small] * classes / (classes - 1)
+    offsets[small & (shares == 0.0)] = 0.0
+    return ClassMoments(shares, offsets)
 
 
-def _by_occurrence(labels: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """Return the classes by their first node, so that draws do not depend on their numbers."""
-    found, first = np.unique(labels, return_index=True)
-    absent = np.setdiff1d(np.arange(classes), found)
-    return np.concatenate([found[np.argsort(first)], absent])
+def check_epsilon(epsilon: float) -> float:
+    """Return a privacy budget, or refuse it.
 
-
-def coarse_profile(
-    logits: FloatArray, labels: NDArray[np.int64], secret: int, weight: float = 1.0
-) -> ClassProfile | None:
-    """Measure the class profile with rounded limits, counts, slope and biases.
-
-    ``weight`` is the part of a node that a node counts for (`graphtemper.card.private_labels`).
+    Examples
+    --------
+    >>> check_epsilon(0)
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: privacy must be an epsilon above 0 and at most 50, not 0.
     """
-    exact = ClassProfile.measure(logits, labels, round_edge=coarse_quantile)
-    if exact is None:
-        return None
-    root = float(np.sqrt(labels.size))
-    counts = np.rint(weight * exact.counts).astype(np.int64)
-    if not counts.any():
-        return None
-    order = _by_occurrence(labels, counts.shape[1])
-    cells = np.ix_((order[:, None] * THIRDS + np.arange(THIRDS)).ravel(), order)
-    rounded = np.empty_like(counts)
-    rounded[cells] = rounded_counts(counts[cells], stream(secret, "class profile"))
-    return replace(
-        exact,
-        counts=rounded,
-        rounded=True,
-        slope=coarse_log(exact.slope, labels.size),
-        biases=coarse(exact.biases, np.full(exact.biases.size, 1.0 / root)),
-    )
+    number = isinstance(epsilon, int | float | np.number) and not isinstance(epsilon, bool)
+    if not (number and 0.0 < epsilon <= MOST_EPSILON):
+        raise InputError(
+            f"privacy must be an epsilon above 0 and at most {MOST_EPSILON:g}, not {epsilon!r:.60}."
+        )
+    return float(epsilon)
 
 
-def with_dependence(
-    profile: ClassProfile | None, observation: Observation, labels: NDArray[np.int64]
-) -> ClassProfile | None:
-    """Return the class profile with how far predictions depend on each other, rounded."""
-    if profile is None:
-        return None
-    graph, nodes, keys = observation.graph, observation.nodes, observation.node_keys
-    exact = dependence.measure(graph, nodes, observation.probabilities, labels, keys)
-    parts = coarse(exact, np.full(exact.size, 1.0 / np.sqrt(nodes.size)))
-    effect = dependence.design_effect(graph, nodes, parts, keys)
-    return replace(profile, dependence=parts, design_effect=coarse_log(effect, nodes.size))
+def keep_probability(epsilon: float, num_classes: int) -> float:
+    """Return the probability that randomised response keeps a label.
 
-
-def coarse_population(
-    observation: Observation, labels: NDArray[np.int64], probe: Probe, secret: int
-) -> DriftBaseline:
-    """Measure what class shares are compared with: a short sketch with noise, rounded recalls.
-
-    ``num_nodes`` is the number of nodes whose sampling error is that of the sketch.
+    Examples
+    --------
+    >>> round(keep_probability(1.0, 2), 3), round(keep_probability(3.0, 4), 3)
+    (0.731, 0.87)
     """
-    exact = DriftBaseline.measure(
-        observation.graph,
-        observation.nodes,
-        labels,
-        observation.predictions,
-        observation.num_classes,
-        probe.column_std,
-    )
-    return coarse_baseline(exact, labels, probe.column_std, secret)
+    return 1.0 / (1.0 + (num_classes - 1) * math.exp(-epsilon))
 
 
-def coarse_baseline(
-    exact: DriftBaseline, labels: NDArray[np.int64], column_std: FloatArray, secret: int
-) -> DriftBaseline:
-    """Return a baseline with a shorter sketch that carries noise, and rounded recalls."""
-    n = exact.num_nodes
-    sketch, extra = noisy_sketch(exact.sketch, n, column_std, secret)
-    return DriftBaseline(
-        sketch=sketch,
-        num_nodes=max(int(n / (1.0 + extra)), 1),
-        separation=coarse_log(exact.separation, n),
-        recalls=_coarse_recalls(exact.recalls, labels),
-    )
+def randomised_response(
+    labels: NDArray[np.int64], num_classes: int, epsilon: float
+) -> NDArray[np.int64]:
+    """Return the randomised labels. The randomness is the operating system's, never a seed's.
 
-
-def noisy_sketch(
-    exact: FloatArray, count: int, column_std: FloatArray, secret: int, most: int = SKETCH_SIZE
-) -> tuple[FloatArray, float]:
-    """Return a shorter sketch with noise, and the noise in units of the sampling variance.
-
-    ``exact`` holds means over ``count`` nodes; at most ``most`` numbers of it are kept.
+    Labels change with a probability that is rounded up to a multiple of 2^-64: the probability of
+    keeping them has too few digits next to one.
     """
-    # More numbers than columns would average the noise out.
-    most = min(most, max(int((column_std > 0.0).sum()), 1))
-    size = min(max(int((1.0 + _LEAST_NOISE) * LEAK * count), _LEAST_SKETCH), most)
-    extra = max(_LEAST_NOISE, size / (LEAK * count) - 1.0)
-    noise = stream(secret, "feature sketch").standard_normal(size)
-    return exact[:size] + noise * np.sqrt(extra / count), extra
+    others = (num_classes - 1) * math.exp(-epsilon)
+    threshold = 2**64 - math.ceil(others / (1.0 + others) * 2.0**64)
+    words = np.frombuffer(secrets.token_bytes(16 * labels.size), dtype="<u8")
+    kept, other = words[: labels.size] < threshold, words[labels.size :] % (num_classes - 1)
+    moved = (labels + 1 + other.astype(np.int64)) % num_classes
+    return np.asarray(np.where(kept, labels, moved))
 
 
-def _coarse_recalls(exact: FloatArray, labels: NDArray[np.int64]) -> FloatArray:
-    """Round the accuracy within each class; small classes have that of all."""
-    counts = np.bincount(labels, minlength=exact.size)
-    overall = float(coarse_share(float(exact @ counts) / labels.size, labels.size))
-    rounded = [
-        float(coarse_share(value, int(count))) if count >= FEWEST else overall
-        for value, count in zip(exact, counts, strict=True)
-    ]
-    return np.array(rounded)
+def effective_nodes(num_nodes: int, accuracy: float, num_classes: int, epsilon: float) -> int:
+    r"""Return how many exact labels tell as much about the accuracy as n randomised ones.
 
+    An accuracy a that is read from randomised labels has variance
+    :math:`\tilde a (1 - \tilde a) / n \lambda^2` with :math:`\tilde a = u + \lambda a`, where u is
+    the probability of each other class and :math:`\lambda = \rho - u`.
 
-def coarse_response(response: NodeResponse, count: int, secret: int) -> NodeResponse:
-    """Round a node response: weights and constants act on log T, in units of the signals.
-
-    Means and spreads of the signals get noise; weights say little about who is a member, because
-    the model's own probabilities do not predict them.
+    Examples
+    --------
+    >>> [effective_nodes(300, 0.8, 2, epsilon) for epsilon in (1.0, 3.0, 10.0)]
+    [44, 223, 299]
     """
-    error = 1.0 / np.sqrt(count)
-    signals = response.origin.size
-    draws = stream(secret, "node signals").standard_normal((2, signals)) * error
-    draws *= np.sqrt(extra_noise(2 * signals, count))
+    kept = keep_probability(epsilon, num_classes)
+    other = (1.0 - kept) / (num_classes - 1)
+    right = min(max(accuracy, 0.02), 0.98)
+    seen = other + (kept - other) * right
+    ratio = right * (1.0 - right) * (kept - other) ** 2 / (seen * (1.0 - seen))
+    return max(int(num_nodes * min(ratio, 1.0)), 1)
 
-    def plain(values: FloatArray) -> FloatArray:
-        return coarse(values, np.full(values.shape, error))
 
-    return replace(
-        response,
-        origin=coarse(response.origin + draws[0] * response.scale, response.scale * error),
-        scale=np.exp(plain(np.log(response.scale) + draws[1])),
-        weights=plain(response.weights),
-        slopes=plain(response.slopes),
-        classes=plain(response.classes),
-    )
+def private_labels(
+    logits: FloatArray, labels: NDArray[np.int64], fitted: NDArray[np.int64], epsilon: float
+) -> NDArray[np.int64]:
+    """Return labels of all nodes that are differentially private in the given ones.
+
+    Parameters
+    ----------
+    logits : (N, K) array
+    labels : (N,) array
+        -1 where there is none; these stay.
+    fitted
+        Labelled nodes that the model was not trained on, by which the answers are read.
+    epsilon
+        The budget, for each label.
+    """
+    classes = logits.shape[1]
+    known = np.flatnonzero(labels >= 0)
+    if int(labels.max()) >= classes:
+        raise InputError(f"the labels must be below {classes}, the number of classes of the model.")
+    answers = labels.copy()
+    answers[known] = randomised_response(labels[known], classes, epsilon)
+    kept = keep_probability(epsilon, classes)
+    other = (1.0 - kept) / (classes - 1)
+    slope, biases = fit_biases(logits[fitted], answers[fitted], kept)
+    likely = temperatures.apply(slope * logits[known] + biases)
+    likely *= np.where(np.arange(classes) == answers[known, None], kept, other)
+    total = likely.sum(axis=1)
+    # Where the model excludes the answer, nothing else is known.
+    likely[total == 0.0] = np.eye(classes)[answers[known]][total == 0.0]
+    limits = np.cumsum(likely / likely.sum(axis=1, keepdims=True), axis=1)[:, :-1]
+    draws = np.random.default_rng(secrets.randbits(128)).random((known.size, 1))
+    answers[known] = (draws > limits).sum(axis=1)
+    return answers

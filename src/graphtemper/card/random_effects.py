@@ -1,4 +1,4 @@
-r"""Random effects: what labelled environments let expect in the next one.
+r"""Random effects: the accuracy in a new environment, predicted from labelled ones.
 
 Two estimates of the log-odds of the accuracy need no labels: mean confidence and the atlas. In a
 labelled environment e their *gap* to the truth is known. With :math:`x_e` what is known of the
@@ -28,6 +28,7 @@ import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS
+from graphtemper._core.numerics import log_odds_variance, to_share
 
 FEWEST_EXCHANGEABLE = 9
 """With fewer environments no 90 % interval over exchangeable environments is bounded."""
@@ -82,18 +83,6 @@ class Constants:
 
 
 CONSTANTS = Constants()
-
-
-def sampling_variance(log_odds: float, num_nodes: int) -> float:
-    """Return the sampling variance of the log-odds of an accuracy that is counted on n nodes.
-
-    Examples
-    --------
-    >>> sampling_variance(0.0, 100)
-    0.04
-    """
-    share = 1.0 / (1.0 + np.exp(-log_odds))
-    return float(1.0 / (num_nodes * max(share * (1.0 - share), 0.01)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +266,7 @@ def expect(
     effects = fit(known.truth - known.estimates @ mix, known.variance, kernel[:-1, :-1], constants)
     gap, deviation = effects.next_gap(kernel[-1, :-1], 0.0)
     centre = float(estimates @ mix) + gap
-    variance = sampling_variance(centre, num_nodes) + sampled
+    variance = float(log_odds_variance(to_share(centre), num_nodes)) + sampled
     deviation = float(np.hypot(deviation, np.sqrt(variance)))
     low, high = centre - DEVIATIONS * deviation, centre + DEVIATIONS * deviation
     exchangeable = not known.ordered and known.truth.size >= FEWEST_EXCHANGEABLE
@@ -303,15 +292,14 @@ def conformal_interval(
     level: float = _LEVEL,
     sampled: float = 0.0,
 ) -> tuple[float, float]:
-    """Return the candidates for the accuracy that would not make the new environment the oddest.
+    """Return the full conformal interval: accuracies whose residual is not extreme.
 
     Each candidate is taken for the truth in turn: the new environment joins the known ones, all of
     them are explained by the others, and the candidate is kept unless the new one is farther off
     than all but a share ``1 - level``. No step treats the new environment in another way than the
     known ones, so the interval holds the truth of an exchangeable environment with at least the
-    stated probability (full conformal prediction; Vovk, Gammerman and Shafer, 2005), up to the
-    rounding and the noise that a card adds to what it keeps of the known ones. Its ends are those
-    of the candidates if these are all kept.
+    stated probability (full conformal prediction; Vovk, Gammerman and Shafer, 2005). Its ends are
+    those of the candidates if these are all kept.
     """
     size = known.truth.size + 1
     kept = []
@@ -319,7 +307,7 @@ def conformal_interval(
         together = Environments(
             truth=np.append(known.truth, candidate),
             variance=np.append(
-                known.variance, sampling_variance(float(candidate), num_nodes) + sampled
+                known.variance, log_odds_variance(to_share(candidate), num_nodes) + sampled
             ),
             estimates=np.vstack([known.estimates, estimates]),
             # Only the part between the environments is read.

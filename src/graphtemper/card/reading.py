@@ -27,20 +27,27 @@ chooses them again, with every family left out in turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
-from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.card import natural
-from graphtemper.card.data import CardData
+from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
+from graphtemper.card import environments
+from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
+from graphtemper.errors import InputError
+from graphtemper.signals import evidence
+from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import LEAD, Evidence
-from graphtemper.signals.gains import Gains
+from graphtemper.signals.gains import COVARIANCES, Gains
+from graphtemper.signals.observation import Observation
+from graphtemper.signals.receptive_field import Sample
 from graphtemper.signals.share_drift import column_sketch, read_moved
 
 TAILS = 4.0
@@ -204,7 +211,7 @@ class Reading:
         Variance of the log-odds by the atlas where signals are those of a sample of the nodes.
     """
 
-    card: CardData
+    card: SourceCard
     evidence: Evidence
     signals: dict[str, float]
     response: Response
@@ -224,7 +231,7 @@ class Reading:
     def novelty(self) -> float:
         """Distance to the atlas, in units of how far left-out families lie from the others."""
         near = self.response.novelty(self.signals)
-        return min([near, *(self._distance(item.signals) for item in self.card.natural)])
+        return min([near, *(self._distance(item.signals) for item in self.card.environments)])
 
     def _distance(self, signals: dict[str, float]) -> float:
         """Return the distance to a labelled environment, in the unit of `novelty`."""
@@ -233,15 +240,17 @@ class Reading:
 
     @cached_property
     def expected(self) -> Expected | None:
-        """What the card's labelled environments let expect here; None if it has none."""
+        """The accuracy predicted from the card's labelled environments; None without any."""
         card = self.card
-        if not card.natural:
+        if not card.environments:
             return None
         source = card.reference.accuracy
         sketch = None
         if self.moments is not None:
-            sketch = column_sketch(self.moments[0], card.probe.column_std).tolist()
-        known = natural.as_arrays(card.natural, self.response, source, self.signals, sketch)
+            std, size = card.probe.column_std, environments.SKETCH_SIZE
+            sketch = column_sketch(self.moments[0], std, size).tolist()
+        given = card.environments, self.response, source, self.signals, sketch
+        known = environments.as_arrays(*given)
         centre = log_odds(source) + self.response.predict(self.signals)[0]
         estimates = np.array([log_odds(self.evidence.confidence), centre])
         constants = CONSTANTS.at(self.moved_fraction)
@@ -325,9 +334,9 @@ class Reading:
         """Return the variance of the response and of the sampling of both graphs' nodes."""
         card = self.card
         deviation = self.response.widening * self.response.predict(self.signals)[1]
-        here = _sampling(to_share(centre), self.num_nodes)
-        source = _sampling(card.reference.accuracy, card.effective_nodes)
-        return deviation**2 + here + source + self.sampled
+        here = log_odds_variance(to_share(centre), self.num_nodes)
+        source = log_odds_variance(card.reference.accuracy, card.effective_nodes)
+        return float(deviation**2 + here + source + self.sampled)
 
     def numbers(self) -> dict[str, float]:
         """Return what was measured, each quantity once and on its natural scale.
@@ -355,13 +364,107 @@ class Reading:
         x = self.response.coordinates(self.signals)
         distance = np.sqrt(((self.response.points - x) ** 2).sum(axis=1))
         best: dict[str, float] = {"none": float(np.sqrt((x**2).sum()))}
-        for item, value in zip(self.card.environments, distance, strict=True):
+        for item, value in zip(self.card.atlas, distance, strict=True):
             if len(item.families) == 1:
                 name = next(iter(item.families))
                 best[name] = min(best.get(name, np.inf), float(value))
         return sorted(best.items(), key=lambda pair: pair[1])
 
 
-def _sampling(accuracy: float, num_nodes: int) -> float:
-    """Return the sampling variance of the log-odds of an accuracy counted on n nodes."""
-    return 1.0 / (num_nodes * max(accuracy * (1.0 - accuracy), 0.01))
+def read(card: SourceCard, observation: Observation, sample: Sample | None = None) -> Reading:
+    r"""Measure an observation, made at the source temperature, and compare it with the source.
+
+    With a ``sample``, perturbed passes are those of a sample of the nodes. The signals are
+    functions of a few averages, each with a standard error :math:`s_k` over the sampled nodes or
+    links, and the answer's variance grows by
+    :math:`\sum_k ( \eta(q + s_k e_k) - \eta(q) )^2`, where :math:`\eta` are the log-odds of the
+    accuracy by the atlas and q the averages.
+
+    Examples
+    --------
+    >>> from graphtemper import csbm
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(400, degree=6, homophily=0.8, snr=1.0, num_features=6, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(200))
+    >>> few = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
+    >>> card = SourceCard.build(model, g, range(200, 400), compositions=0, shifts=few)
+    >>> observation = Observation(model, g, range(200, 400)).at(card.temperature)
+    >>> bool(read(card, observation).novelty < 0.5)  # the source itself
+    True
+    """
+    if observation.num_classes != card.num_classes:
+        raise InputError(
+            f"the card is for {card.num_classes} classes but the model gives "
+            f"{observation.num_classes}."
+        )
+    if observation.temperature != card.temperature:
+        raise InputError(
+            f"the observation is at temperature {observation.temperature:g} but the card needs "
+            f"{card.temperature:g}; pass observation.at(card.temperature)."
+        )
+    measured = evidence.measure(observation, card.probe, sample and sample.observation)
+    flat = bool((observation.logits == observation.logits[:, :1]).all())
+    reading = read_evidence(card, measured, observation.num_nodes, observation.own_moments, flat)
+    if sample is None:
+        return reading
+    return replace(reading, sampled=sampling_variance(reading, sample.nodes.size, sample.num_links))
+
+
+def read_evidence(
+    card: SourceCard,
+    measured: Evidence,
+    num_nodes: int,
+    moments: tuple[FloatArray, FloatArray] | None,
+    flat: bool,
+) -> Reading:
+    """Compare evidence, measured as the card's probe says, with the source's.
+
+    Parameters
+    ----------
+    card, measured
+        The card, and the evidence of the target.
+    num_nodes
+        Number of measured nodes.
+    moments
+        Mean and standard deviation of their feature columns; None if features are unknown.
+    flat
+        Whether every node's logits are all equal.
+    """
+    return Reading(
+        card=card,
+        evidence=measured,
+        signals=evidence.read(measured, card.reference),
+        response=card.response(measured.held is not None),
+        gains=evidence.gains(measured, card.reference.evidence),
+        num_nodes=num_nodes,
+        moments=moments,
+        flat=flat,
+    )
+
+
+def sampling_variance(reading: Reading, nodes: int, links: int) -> float:
+    """Return the variance of the atlas's log-odds that is due to a sample of nodes and links."""
+    reference, predict = reading.card.reference, reading.response.predict
+    here = predict(reading.signals)[0]
+    moved = (
+        predict(evidence.read(item, reference))[0]
+        for item in _moved(reading.evidence, nodes, links)
+    )
+    return float(sum((there - here) ** 2 for there in moved))
+
+
+def _moved(measured: Evidence, nodes: int, links: int) -> Iterator[Evidence]:
+    """Yield the evidence with each average moved by its standard error."""
+    for name in COVARIANCES:
+        value, error = getattr(measured, name)
+        moved: dict[str, Any] = {name: Covariance(value + error, error)}
+        yield replace(measured, **moved)
+    for name in ("noise_agreement", "source_noise_agreement"):
+        share = getattr(measured, name)
+        error = float(np.sqrt(share * (1.0 - share) / nodes))
+        moved = {name: share - error}
+        yield replace(measured, **moved)
+    # The error of Cohen's kappa of m links, as that of a correlation far from one.
+    kappa = measured.edge_agreement or 0.0
+    error = float(np.sqrt((1.0 - kappa**2) / max(links, 1)))
+    yield replace(measured, edge_agreement=kappa + error)

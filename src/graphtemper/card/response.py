@@ -23,8 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.numerics import normal_quantile
+from graphtemper._core.numerics import log_odds, log_odds_variance, normal_quantile
+from graphtemper._core.reproducible import one_blas_thread
+from graphtemper.card.source import AtlasPoint
 from graphtemper.errors import InputError
+from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Reference
 
 # A signal that varies less than this in the atlas, in log-odds, is constant up to rounding.
 _LEAST_SIZE = 1e-4
@@ -94,6 +97,81 @@ class Response:
         x = self.coordinates(signals)
         nearest = min(float(((self.points - x) ** 2).sum(axis=1).min()), float(x @ x))
         return float(np.sqrt(nearest)) / self.reach
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a card holds of a response: its signals, its kernel and the widening of intervals."""
+
+    names: tuple[str, ...]
+    kernel: Kernel
+    widening: float
+
+    def over(self, atlas: Sequence[AtlasPoint], reference: Reference, num_nodes: int) -> Response:
+        """Return the response over an atlas that was scored on n labelled nodes."""
+        points, start, scale = standardise(
+            self.names, [item.signals for item in atlas], reference.signals
+        )
+        values, noise = _accuracies(atlas, reference, num_nodes)
+        return Response(
+            names=self.names,
+            points=points,
+            values=values,
+            noise=noise,
+            origin=start,
+            scale=scale,
+            prior=prior_weights(self.names, scale, LEAD),
+            kernel=self.kernel,
+            widening=self.widening,
+            reach=reach(points, [item.families for item in atlas]),
+        )
+
+
+def _accuracies(
+    atlas: Sequence[AtlasPoint], reference: Reference, num_nodes: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return log-odds of accuracy relative to the source's, and their sampling variance.
+
+    Two thirds of n labelled nodes are scored under each shift, but these overlap: a part of their
+    sampling error is common to all shifts and no noise between them. The variance of n nodes leaves
+    that part to the response; that of two thirds of n gave intervals that cover too little.
+    """
+    accuracy = np.array([item.accuracy for item in atlas])
+    values = np.array([log_odds(value) for value in accuracy]) - log_odds(reference.accuracy)
+    return values, log_odds_variance(accuracy, num_nodes)
+
+
+def fit_atlas(
+    atlas: Sequence[AtlasPoint], reference: Reference, num_nodes: int
+) -> dict[str, Fitted]:
+    """Fit the response for targets with a model and for targets with logits alone.
+
+    With a model, a short and a long list of signals are tried. The one with the smaller error on
+    left-out families of shifts is used: it is chosen to extrapolate, on source labels alone.
+    """
+    readable = reference.readable
+    few = tuple(name for name in readable if name in FEW_SIGNALS)
+    start, truth = log_odds(reference.accuracy), np.array([item.accuracy for item in atlas])
+    values, noise = _accuracies(atlas, reference, num_nodes)
+    fitted = {}
+    for kind, lists in {"model": [readable, few], "logits": [LOGIT_SIGNALS]}.items():
+        choices = []
+        for names in dict.fromkeys(lists):
+            with one_blas_thread():
+                surface, left_out = fit(
+                    names,
+                    [item.signals for item in atlas],
+                    values,
+                    noise,
+                    reference.signals,
+                    [item.families for item in atlas],
+                    lead=LEAD,
+                )
+            predicted = 1.0 / (1.0 + np.exp(-(start + left_out.predicted)))
+            choices.append((float(np.abs(predicted - truth[left_out.rows]).mean()), surface))
+        best = min(choices, key=lambda choice: choice[0])[1]
+        fitted[kind] = Fitted(best.names, best.kernel, best.widening)
+    return fitted
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from graphtemper import temperature
 from graphtemper._core.reproducible import stream
 from graphtemper.card import node_response
 from graphtemper.card.node_response import NodeRows
-from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals, num_scored
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import ball
 from graphtemper.graph.operators import adjacency
@@ -33,7 +32,7 @@ _FULL = 0.1
 
 
 @dataclass(frozen=True)
-class Environment:
+class AtlasPoint:
     """One row of the atlas: a shift of the source, its signals, and its true accuracy.
 
     ``temperature`` minimises the NLL of the labels, in units of the source temperature.
@@ -46,19 +45,14 @@ class Environment:
     temperature: float
 
 
-Kept = tuple[Environment, NDArray[np.float32]]
-"""A finished environment and its node rows, packed."""
-
-
 @dataclass(frozen=True, eq=False)
 class Source:
     """The labelled source: a frozen model, a graph, labelled nodes, and how to measure them.
 
-    ``probe`` and ``reference`` are those of environments; ``signals`` are the source's own, which
+    ``probe`` and ``reference`` are those of the atlas; ``signals`` are the source's own, which
     may have been measured on more splits (default: the same). ``seed`` draws the shifts and the
     nodes that are scored; it is a secret (`graphtemper.card.privacy`). ``own`` are the views
-    without neighbours, which shifts of the edges leave as they are. Plain data, so that it can
-    travel to a worker.
+    without neighbours, which shifts of the edges leave as they are.
     """
 
     predictor: Predictor
@@ -73,7 +67,7 @@ class Source:
 
     def observe(self, shift: Shift) -> Observation:
         """Return the observation of the model on the shifted source."""
-        seed = environment_seed(self.seed, shift)
+        seed = shift_seed(self.seed, shift)
         if self.readout is not None:
             return self._read(self.readout, shift, seed)
         graph = shift(self.graph, seed)
@@ -121,36 +115,30 @@ class Source:
         )
         return observation.at(self.probe.temperature)
 
-    def environment(self, shift: Shift, observation: Observation) -> Environment:
-        """Return the row of the atlas for a shift, scored on a secret part of the nodes."""
-        size = self.labels.size
-        part = stream(observation.seed, "scored nodes").permutation(size)[: num_scored(size)]
+    def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:
+        """Return the row of the atlas for a shift, scored on secret two thirds of the nodes.
+
+        The few labelled nodes with it are those that node temperatures are learned from.
+        """
+        observation, size = self.observe(shift), self.labels.size
+        part = stream(observation.seed, "scored nodes").permutation(size)[: 2 * size // 3]
         labels = self.labels[part]
-        optimum = temperature.solve(observation.logits[part], labels).temperature
-        return Environment(
+        point = AtlasPoint(
             shift=repr(shift),
             families=frozenset(shift.families),
-            signals=coarse_signals(self._signals(observation), size),
-            accuracy=float(coarse_share((observation.predictions[part] == labels).mean(), size)),
-            temperature=coarse_log(optimum, size),
+            signals=self._signals(observation),
+            accuracy=float((observation.predictions[part] == labels).mean()),
+            temperature=temperature.solve(observation.logits[part], labels).temperature,
         )
+        return point, NodeRows.draw(observation, self.labels, self.probe)
 
     def _signals(self, observation: Observation) -> dict[str, float]:
-        """Return the signals, corrected for the splits that an environment does not measure."""
+        """Return the signals, corrected for the splits that the atlas does not measure."""
         found = read(measure(observation, self.probe, with_snr=False), self.reference)
         start = self.reference.signals
         if self.signals is None or self.signals is start:
             return found
         return {name: value + self.signals[name] - start[name] for name, value in found.items()}
-
-    def node_rows(self, observation: Observation) -> NodeRows:
-        """Return a few labelled nodes of an observation, to learn node temperatures from."""
-        return NodeRows.draw(observation, self.labels, self.probe)
-
-    def restored(self, shift: Shift, packed: NDArray[np.float32]) -> NodeRows | None:
-        """Return the node rows of a shift as a journal kept them."""
-        seed = environment_seed(self.seed, shift)
-        return NodeRows.unpacked(packed, seed, self.labels, self.probe)
 
 
 def _dense_if_full(graph: Graph) -> Graph:
@@ -162,8 +150,8 @@ def _dense_if_full(graph: Graph) -> Graph:
     return graph.replace(features=features.toarray()) if features.nnz > _FULL * size else graph
 
 
-def environment_seed(seed: int, shift: Shift) -> int:
-    """Return the seed of one environment: the same in every plan, and never a small number.
+def shift_seed(seed: int, shift: Shift) -> int:
+    """Return the seed of one shift: the same in every plan, and never a small number.
 
     Shifts draw from (seed, family), so an atlas that used ``seed``, ``seed + 1``, ... would repeat
     the draws of a target that was made with a small seed.

@@ -41,7 +41,6 @@ def build_card(
     ] = None,
     seed: int = 0,
     exclude: Repeated | None = None,
-    resume: Path | None = None,
     budget: str | None = None,
     privacy: float | None = None,
     as_json: Json = False,
@@ -58,8 +57,6 @@ def build_card(
         Seed of the shifts.
     exclude
         A family of shifts to leave out; may be repeated.
-    resume
-        File for finished environments, kept after the run. Default: OUT.part, removed at the end.
     budget
         The most forward passes of the model to take, or thorough. Default: 500, and thorough for
         models with fast passes.
@@ -69,38 +66,23 @@ def build_card(
     from graphtemper import SourceCard
     from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
 
-    journal = out.with_name(f"{out.name}.part") if resume is None else resume
-    result_file.check_outputs({"--out": out, "--resume": journal}, (graph, predict, nodes))
+    result_file.check_outputs({"--out": out}, (graph, predict, nodes))
     source = load_graph(graph)
     chosen = choose_nodes(source, nodes, split, labelled=True)
     predictor = resolve(predict)
     _check_model(predictor, source, chosen, predict)
-    try:
-        with progress(as_json) as show:
-            built = SourceCard.build(
-                predictor,
-                source,
-                chosen,
-                seed=seed,
-                exclude=tuple(exclude or ()),
-                resume=journal,
-                progress=lambda done, total: show("environments", done, total),
-                budget=read_budget(budget),
-                privacy=privacy,
-            )
-        built.save(out)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"interrupted; finished environments are kept in {journal}: run the same command again "
-            "to resume."
-        ) from None
-    if resume is None:
-        journal.unlink(missing_ok=True)
-    if as_json:
-        print_json(_facts(built) | {"card": str(out)})
-        return
-    print_sentence(built.summary())
-    print_line(f"Card: {out}")
+    with progress(as_json) as show:
+        built = SourceCard.build(
+            predictor,
+            source,
+            chosen,
+            seed=seed,
+            exclude=tuple(exclude or ()),
+            progress=lambda done, total: show("shifts", done, total),
+            budget=read_budget(budget),
+            privacy=privacy,
+        )
+    _write(built, out, as_json)
 
 
 @card.command(name="learn")
@@ -135,27 +117,17 @@ def learn_environment(
     chosen = choose_nodes(labelled, nodes, split, labelled=True)
     with working("measuring", as_json):
         wiser = known.learn(resolve(predict), labelled, chosen, name=name, when=when)
-    wiser.save(out)
-    if as_json:
-        print_json(_facts(wiser) | {"card": str(out)})
-        return
-    print_sentence(wiser.summary())
-    print_line(f"Card: {out}")
+    _write(wiser, out, as_json)
 
 
 def _check_model(predictor: Predictor, graph: Graph, nodes: Nodes, spec: str) -> None:
     """Raise an error if a model is not better than a guess: it is probably not the trained one."""
-    from graphtemper.graph.graph import select_nodes
+    from graphtemper.graph.graph import select_labelled
     from graphtemper.models.predictor import predict
 
-    if graph.labels is None:
-        return  # the build says so
-    chosen = select_nodes(nodes, graph.num_nodes)
-    chosen = chosen[graph.labels[chosen] >= 0]
-    if not chosen.size:
-        return
+    chosen, labels = select_labelled(graph, nodes)
     logits = predict(predictor, graph)
-    accuracy = float((logits[chosen].argmax(axis=1) == graph.labels[chosen]).mean())
+    accuracy = float((logits[chosen].argmax(axis=1) == labels).mean())
     if accuracy <= 1.0 / logits.shape[1]:
         raise InputError(
             f"{spec} is right on {accuracy:.1%} of the {chosen.size} labelled nodes, not more "
@@ -182,6 +154,15 @@ def show_card(path: Path, *, as_json: Json = False) -> None:
         print_sentence(loaded.summary())
 
 
+def _write(built: SourceCard, out: Path, as_json: bool) -> None:
+    built.save(out)
+    if as_json:
+        print_json(_facts(built) | {"card": str(out)})
+        return
+    print_sentence(built.summary())
+    print_line(f"Card: {out}")
+
+
 def _facts(card: SourceCard) -> dict[str, Any]:
     return {
         "predictor": card.predictor,
@@ -190,9 +171,9 @@ def _facts(card: SourceCard) -> dict[str, Any]:
         "num_nodes": card.num_nodes,
         "accuracy": card.reference.accuracy,
         "temperature": card.probe.temperature,
-        "environments": len(card.environments),
-        "families": sorted(frozenset().union(*(item.families for item in card.environments))),
+        "atlas": len(card.atlas),
+        "families": list(card.families),
         "excluded": list(card.excluded),
-        "learned": [item.name for item in card.natural],
+        "environments": [item.name for item in card.environments],
         "passes": card.passes,
     }

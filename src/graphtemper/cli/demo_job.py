@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from graphtemper import SourceCard, metrics, recalibrate, shifts, temperature
 from graphtemper._core.reproducible import stream
-from graphtemper.card.progress import Progress
+from graphtemper.card.atlas import Progress
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN

@@ -13,7 +13,7 @@ from graphtemper import metrics
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card.card import SourceCard
-from graphtemper.card.natural import FEWEST_NODES
+from graphtemper.card.environments import FEWEST_NODES
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.graph import Graph, select_nodes
 from graphtemper.models.predictor import Predictor, predict

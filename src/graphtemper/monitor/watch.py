@@ -10,7 +10,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from graphtemper._core.checks import check_instance, check_integer
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.card import SourceCard
-from graphtemper.card.format import to_json
 from graphtemper.errors import FileError, GraphTemperError, InputError, MissingExtraError
 from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.change import Change, changes
@@ -339,7 +338,7 @@ def current_card(card: SourceCard, log: Log) -> tuple[SourceCard, int]:
         learned = SourceCard.from_json(text)
     except InputError as error:
         raise FileError(f"{log.path} holds a damaged card: {error}") from error
-    if to_json(replace(learned, natural=card.natural)) != to_json(card):
+    if replace(learned, environments=card.environments).to_json() != card.to_json():
         raise FileError(
             f"{log.path} holds a card that differs from the given one in more than labelled "
             "environments; begin a new log."
@@ -349,7 +348,7 @@ def current_card(card: SourceCard, log: Log) -> tuple[SourceCard, int]:
 
 def fingerprint(card: SourceCard) -> str:
     """Return the checksum by which a log identifies its card."""
-    return hashlib.sha256(to_json(card).encode()).hexdigest()
+    return hashlib.sha256(card.to_json().encode()).hexdigest()
 
 
 def alarms(

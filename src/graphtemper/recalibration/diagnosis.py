@@ -7,12 +7,12 @@ import warnings
 from typing import Any
 
 from graphtemper import theory
-from graphtemper.card.data import CardData
+from graphtemper.card.card import SourceCard
 from graphtemper.errors import IllConditionedWarning, InputError
 from graphtemper.recalibration.findings import Findings
 
 
-def diagnosis(result: Findings, card: CardData) -> dict[str, Any]:
+def diagnosis(result: Findings, card: SourceCard) -> dict[str, Any]:
     """Return homophily, degree and SNR against the source's, and the slope that theory predicts.
 
     A degree here is the typical one, exp(mean of log(1 + degree)) - 1.

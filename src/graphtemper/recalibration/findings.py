@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
-from graphtemper.card.data import CardData
+from graphtemper.card.card import SourceCard
 from graphtemper.card.response import Response
 from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
@@ -171,7 +171,7 @@ class Background:
         Probabilities of the labelled nodes at the source temperature.
     """
 
-    card: CardData
+    card: SourceCard
     response: Response
     signals: dict[str, float]
     novelty: float

@@ -25,6 +25,7 @@ from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
 from graphtemper.card.card import SourceCard
+from graphtemper.card.reading import read
 from graphtemper.errors import GraphTemperWarning, InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import (
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from torch_geometric.data import Data
 
-    from graphtemper.card.reading import Reading
     from graphtemper.signals.receptive_field import Sample
 
 
@@ -148,7 +148,7 @@ class Recalibration(Findings):
         return DataFrame(columns, index=Index(self.nodes, name="node"))
 
     def _repr_html_(self) -> str:
-        from graphtemper.card import notebook
+        from graphtemper.recalibration import notebook
         from graphtemper.recalibration.plot import plot_confidence
 
         rows = self.summary_rows()
@@ -328,7 +328,7 @@ def recalibrate(
         given = NO_LABELS
         if labels is not None:
             given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
-        reading = _read(card, observation, sample)
+        reading = read(card, observation, sample)
         effect = partial(support.target_effect, card.class_profile, observation)
         answer = answers.answer(reading, observation.logits, given, class_shares, objective, effect)
         result = Recalibration.of(answer, observation, given, per_node)
@@ -359,14 +359,6 @@ def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, l
     if sample is None:
         return None, [whole_graph_run()]
     return sample, [sample_run(sample.nodes.size, sample.num_links, sample.depth)]
-
-
-def _read(card: SourceCard, observation: Observation, sample: Sample | None) -> Reading:
-    if sample is None:
-        return card.read(observation)
-    from graphtemper.card import sampled
-
-    return sampled.read(card, observation, sample)
 
 
 def _passes(

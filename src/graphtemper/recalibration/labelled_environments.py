@@ -53,7 +53,7 @@ def reasons(reading: Reading) -> list[Reason]:
 
     The list is empty if the card has none.
     """
-    expected, known = reading.expected, reading.card.natural
+    expected, known = reading.expected, reading.card.environments
     if expected is None:
         return []
     count = sum(item.count for item in known)

@@ -13,7 +13,7 @@ import numpy as np
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.card.data import CardData
+from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals import node_signals
@@ -23,7 +23,7 @@ from graphtemper.temperature.scaling import nearest_temperature
 
 def spread(
     observation: Observation,
-    card: CardData,
+    card: SourceCard,
     relative: float,
     accuracy: float,
     keep: bool = False,

@@ -16,8 +16,7 @@ from graphtemper._core.checks import check_instance, check_integer
 from graphtemper._core.source_digest import NOT_MEASURING, source_digest
 from graphtemper._core.stamps import stamp
 from graphtemper.card.card import SourceCard
-from graphtemper.card.format import to_json
-from graphtemper.card.reading import Reading
+from graphtemper.card.reading import Reading, read_evidence
 from graphtemper.errors import InputError
 from graphtemper.graph.operators import COLUMNS_AT_ONCE
 from graphtemper.models.linear_passes import LinearPasses
@@ -195,7 +194,8 @@ def _read_linear(
     report(progress, "running the model")
     clean = clean_pass(engine, graph, linear, card.probe.temperature, stages)
     measured = measure(Run(engine, stages, clean), card.probe, seed, progress)
-    reading = card.read_evidence(
+    reading = read_evidence(
+        card,
         measured.evidence,
         graph.num_nodes,
         (measured.column_mean, measured.column_std),
@@ -268,7 +268,7 @@ def run_identity(model: list[bytes], graph: ShardedGraph, card: SourceCard, seed
     for part in (
         json.dumps([*libraries, seed, COLUMNS_AT_ONCE]).encode(),
         *model,
-        to_json(card).encode(),
+        card.to_json().encode(),
         repr(graph.shards).encode(),
         stamp(graph.files).text.encode(),
     ):

@@ -12,8 +12,7 @@ from tests.helpers import answer_bytes
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
 from graphtemper._core.checksum import sealed
-from graphtemper.card.data import MOST_CLASSES, ClassProfile, fit_biases
-from graphtemper.card.format import to_json
+from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.card.privacy import coarse_profile, with_dependence
 from graphtemper.cli import main
 from graphtemper.errors import InputError
@@ -357,7 +356,7 @@ def test_the_targets_labels_change_no_byte(model, graph, card, moved, estimated)
 
 def test_without_a_profile_nothing_else_changes(model, graph, card, moved, reported):
     """A card of an earlier version gives the same answer without shares."""
-    content = json.loads(to_json(card))
+    content = json.loads(card.to_json())
     del content["class_profile"]
     old = SourceCard.from_json(sealed(content))
     assert old.class_profile is None
@@ -497,7 +496,7 @@ def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, c
     ],
 )
 def test_a_damaged_profile_is_refused_by_field(card, key, value):
-    content = json.loads(to_json(card))
+    content = json.loads(card.to_json())
     if key == "counts" and not isinstance(value, list):
         content["class_profile"]["counts"][0][0] = value
     else:
@@ -610,7 +609,7 @@ def test_a_card_that_knows_no_dependence_gives_no_advice(model, graph, card, mov
     assert asked.reasons[-1].code == "class_shares_not_corrected"
     assert asked.logit_shift is None
     # Such a card stays as it is when it is saved again.
-    assert "design_effect" not in json.loads(to_json(earlier))["class_profile"]
+    assert "design_effect" not in json.loads(earlier.to_json())["class_profile"]
 
 
 def test_the_dependence_of_a_card_survives_its_file(card, tmp_path):

@@ -17,7 +17,7 @@ from graphtemper import recalibrate
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.card.card import SourceCard
-from graphtemper.card.data import ClassProfile
+from graphtemper.card.class_profile import ClassProfile
 from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
 from graphtemper.graph.graph import Graph
 from graphtemper.recalibration.class_shares import adjust_logits, bbse, em, rlls

@@ -16,7 +16,7 @@ from graphtemper import SourceCard, temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.reproducible import stream
-from graphtemper.card.natural import LabelledEnvironment
+from graphtemper.card.environments import LabelledEnvironment
 from graphtemper.card.reading import Reading
 from graphtemper.cli.arguments import load_graph
 from graphtemper.graph.graph import Graph

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from graphtemper import Graph, temperature
-from graphtemper.card.data import ClassProfile
+from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.privacy import coarse_profile, with_dependence
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.pyg import predictor

@@ -10,7 +10,7 @@ with the source shares s. `bbse` and `rlls` solve the first for :math:`\pi`, fro
 and K numbers of the target; `em` maximises the likelihood of the second, from the probabilities of
 every node. All three are wrong if :math:`p(x \mid y)` itself changed, and none can detect that;
 `shares_fit` can, as far as the model's predictions and confidences show it. The class profile of a
-source card (`graphtemper.card.data`) describes the source's classes, and `support` decides
+source card (`graphtemper.card.class_profile`) describes the source's classes, and `support` decides
 whether `recalibrate` corrects for new shares.
 
 A confusion table C is joint, C[i, j] = P(predicted i, true j): rows are predictions, columns are

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.estimate import Estimate
-from graphtemper.card.data import ClassProfile
+from graphtemper.card.class_profile import ClassProfile
 from graphtemper.errors import GraphTemperWarning, InputError, NotIdentifiableError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.class_shares.confusion import adjust_logits, bbse
@@ -269,15 +269,13 @@ def weigh(
     source, size = profile.shares, len(logits)
     z, predictions = profile.calibrated(logits), logits.argmax(axis=1)
     predicted = np.bincount(predictions, minlength=source.size) / size
-    noise = profile.count_variance
-    table, by_class = profile.confusion, noise.reshape(source.size, -1).sum(axis=1)
-    test = partial(shares_moved, table, profile.num_nodes, predicted, size, rounding=by_class)
+    test = partial(shares_moved, profile.confusion, profile.num_nodes, predicted, size)
     moved, effect = test(), 1.0
     if moved.p_value < MOVED_LEVEL:
         effect = design_effect()
         moved = test(design_effects=(profile.design_effect, effect))
     estimate = _estimate(profile, z, predicted, effect)
-    fit = shares_fit(profile.counts, profile.cells(logits), estimate.shares, rounding=noise)
+    fit = shares_fit(profile.counts, profile.cells(logits), estimate.shares)
     explained = fit.degrees >= 1 and fit.p_value >= FIT_LEVEL and not estimate.trouble
     # A share without a single node among n may still be 1/n.
     ratio = adjust_logits(np.zeros((1, source.size)), source, estimate.shares, floor=1.0 / size)[0]

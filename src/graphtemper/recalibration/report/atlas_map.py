@@ -69,7 +69,7 @@ def atlas_map(background: Background) -> dict[str, Any]:
             "accuracy": item.accuracy,
             "temperature": item.temperature * scale,
         }
-        for row, item in enumerate(card.environments)
+        for row, item in enumerate(card.atlas)
     ]
     return {
         "signals": list(response.names),

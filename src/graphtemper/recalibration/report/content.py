@@ -12,8 +12,7 @@ from importlib import resources
 from typing import Any, Literal, get_args
 
 from graphtemper._core.version import __version__
-from graphtemper.card.data import CardData
-from graphtemper.card.format import to_json
+from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError
 from graphtemper.recalibration.diagnosis import diagnosis
 from graphtemper.recalibration.findings import Findings
@@ -72,7 +71,7 @@ def content(result: Findings, name: str | None = None, date: str = "") -> dict[s
         "source": {
             "predictor": card.predictor,
             "card": card_checksum(card),
-            "environments": [{"name": item.name, "when": item.when} for item in card.natural],
+            "environments": [{"name": item.name, "when": item.when} for item in card.environments],
             "num_classes": card.num_classes,
             "num_nodes": card.num_nodes,
             "accuracy": card.reference.accuracy,
@@ -137,9 +136,9 @@ def schema(of: SchemaName = "report") -> dict[str, Any]:
     return parsed
 
 
-def card_checksum(card: CardData) -> str:
+def card_checksum(card: SourceCard) -> str:
     """Return the checksum that a card's file ends with, by which readers recognise the card."""
-    checksum: str = json.loads(to_json(card))["crc32"]
+    checksum: str = json.loads(card.to_json())["crc32"]
     return checksum
 
 

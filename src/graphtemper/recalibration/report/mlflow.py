@@ -6,8 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from graphtemper.card.data import CardData
-from graphtemper.card.format import to_json
+from graphtemper.card.card import SourceCard
 from graphtemper.errors import MissingExtraError
 from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.report.model_card import model_card_section
@@ -16,7 +15,7 @@ from graphtemper.recalibration.report.page import write_report
 FOLDER = "graphtemper"
 
 
-def log_to_mlflow(card: CardData, result: Findings | None = None, *, target: str = "") -> None:
+def log_to_mlflow(card: SourceCard, result: Findings | None = None, *, target: str = "") -> None:
     """Log the card, and the result with its report, to the active MLflow run.
 
     Metrics are ``graphtemper.temperature``, ``.slope``, ``.accuracy`` with ``.accuracy_low`` and
@@ -43,7 +42,7 @@ def log_to_mlflow(card: CardData, result: Findings | None = None, *, target: str
         if result is not None:
             write_report(report, result, target or None)
         mlflow.log_metrics(metrics(card, result))
-        mlflow.log_text(to_json(card), f"{FOLDER}/source.card.json")
+        mlflow.log_text(card.to_json(), f"{FOLDER}/source.card.json")
         section = model_card_section(card, result, target=target)
         mlflow.log_text(section, f"{FOLDER}/calibration.md")
         if result is not None:
@@ -52,7 +51,7 @@ def log_to_mlflow(card: CardData, result: Findings | None = None, *, target: str
             mlflow.log_artifact(str(report), FOLDER)
 
 
-def metrics(card: CardData, result: Findings | None = None) -> dict[str, float]:
+def metrics(card: SourceCard, result: Findings | None = None) -> dict[str, float]:
     """Return the numbers that are logged as metrics.
 
     Examples

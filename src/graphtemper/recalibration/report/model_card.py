@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
-from graphtemper.card.data import CardData
+from graphtemper.card.card import SourceCard
 from graphtemper.recalibration.findings import Findings
 from graphtemper.recalibration.verdict import LEVEL
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
-def model_card_section(card: CardData, result: Findings | None = None, *, target: str = "") -> str:
+def model_card_section(
+    card: SourceCard, result: Findings | None = None, *, target: str = ""
+) -> str:
     """Return a Markdown section about a model's calibration, at its source and on a target.
 
     Parameters
@@ -33,7 +35,7 @@ def model_card_section(card: CardData, result: Findings | None = None, *, target
     >>> print(model_card_section(card).splitlines()[0])
     ## Calibration
     """
-    families = sorted(frozenset().union(*(item.families for item in card.environments)))
+    families = card.families
     lines = [
         "## Calibration",
         "",
@@ -45,7 +47,7 @@ def model_card_section(card: CardData, result: Findings | None = None, *, target
         f"| accuracy | {card.reference.accuracy:.1%} |",
         f"| held-out labelled nodes | {card.num_nodes} |",
         f"| classes, feature columns | {card.num_classes}, {card.num_features} |",
-        f"| shifts measured | {len(card.environments)} of {', '.join(families)} |",
+        f"| shifts measured | {len(card.atlas)} of {', '.join(families)} |",
         "",
     ]
     lines += [] if result is None else _on_target(result, target)

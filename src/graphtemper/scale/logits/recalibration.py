@@ -20,6 +20,7 @@ import numpy as np
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_instance
 from graphtemper.card.card import SourceCard
+from graphtemper.card.reading import read_evidence
 from graphtemper.errors import FileError
 from graphtemper.recalibration.job import probabilities_at
 from graphtemper.recalibration.reasons import Reason, ReasonCode
@@ -186,7 +187,8 @@ def _measure(
     if not non_empty:
         raise FileError("there are no rows of logits; every file is empty.")
     statistics: _Statistics = total(non_empty)
-    reading = card.read_evidence(
+    reading = read_evidence(
+        card,
         statistics.sums.evidence(None, 0.0),
         sum(counts),
         moments,

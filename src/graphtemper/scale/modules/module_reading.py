@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from graphtemper.card import budget, sampled
+from graphtemper.card import budget
 from graphtemper.card.card import SourceCard
-from graphtemper.card.reading import Reading
+from graphtemper.card.reading import Reading, read_evidence, sampling_variance
 from graphtemper.errors import InputError
 from graphtemper.recalibration.reasons import Reason, sample_run, whole_graph_run
 from graphtemper.scale.engine import Engine
@@ -108,13 +108,13 @@ def read_module(
     values = stages.stage("evidence", measure)
     measured = measuring.read_evidence(values["evidence"])
     flat = sums.logits.spread == 0.0
-    reading = card.read_evidence(measured, graph.num_nodes, (mean, std), flat)
+    reading = read_evidence(card, measured, graph.num_nodes, (mean, std), flat)
     count = partial(budget.count_target, card.probe, has_edges=graph.num_edges > 0)
     if values["sample"] is None:
         ran = [] if _is_small(graph) else [whole_graph_run()]
         return ModuleReading(stored, reading, ran, count(graph.num_nodes))
     sample = Sampled(**values["sample"])
-    variance = sampled.sampling_variance(reading, sample.nodes, sample.links)
+    variance = sampling_variance(reading, sample.nodes, sample.links)
     return ModuleReading(
         stored,
         replace(reading, sampled=variance),

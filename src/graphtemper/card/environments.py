@@ -1,15 +1,15 @@
-"""Labelled environments in a card: what other places and periods taught about natural shift.
+"""Labelled environments of a card: what other places and periods taught about natural shift.
 
-An environment of the atlas is the source under a shift that was drawn; a `LabelledEnvironment` is
-another labelled graph, or a part of one: last month, another country, an earlier release. It leaves
-a few aggregates in the card, and no row that belongs to a node. How they set the accuracy expected
-in the next environment is in `graphtemper.card.random_effects`.
+A point of the atlas is the source under a shift that was drawn; an `Environment` is another
+labelled graph, or a part of one: last month, another country, an earlier release. It leaves a few
+aggregates in the card, and no row that belongs to a node. How they set the accuracy expected in
+the next environment is in `graphtemper.card.random_effects`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.numerics import log_odds
+from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
-from graphtemper.card.random_effects import Environments, distances, sampling_variance
+from graphtemper.card.graph_types import GraphTypes
+from graphtemper.card.privacy import effective_nodes, private_labels
+from graphtemper.card.random_effects import Environments, distances
 from graphtemper.card.response import Response
-from graphtemper.card.rounding import coarse_log, coarse_share, coarse_signals
 from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals import evidence
@@ -35,19 +37,21 @@ from graphtemper.signals.share_drift import column_sketch
 FEWEST_NODES = 10
 """Fewer labelled nodes than this say nothing about an environment."""
 MOST_ENVIRONMENTS = 40
-"""When a card has more labelled environments than this, the two oldest are merged into one."""
+"""A card that learns from more labelled environments than this forgets the oldest."""
 SKETCH_SIZE = 32
-"""Most random combinations of feature means that a card keeps of an environment."""
+"""Random combinations of feature means that a card keeps of an environment."""
 FARTHEST = 1e3
 """Combinations of feature means count as no farther from the source's than this."""
 When = str | float
+LabelledGraph = Graph | tuple[Graph, Nodes]
+"""A labelled environment: a graph, or a graph and some of its nodes."""
 # Where every prediction is right or wrong, the likeliest temperature is 0 or infinite.
 _TEMPERATURES = (1e-3, 1e3)
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledEnvironment:
-    """Aggregates of one labelled environment, or of several that were merged.
+class Environment:
+    """Aggregates of one labelled environment.
 
     Attributes
     ----------
@@ -62,10 +66,8 @@ class LabelledEnvironment:
         The temperature that minimises the NLL of the labels, in units of the source temperature.
     signals
         The signals, measured without labels and read against the card.
-    count
-        Number of environments that were merged into this one.
     sketch
-        Random combinations of the means of the feature columns, with noise; None if unknown.
+        Random combinations of the means of the feature columns.
     """
 
     name: str
@@ -75,8 +77,7 @@ class LabelledEnvironment:
     confidence: float
     temperature: float
     signals: dict[str, float]
-    count: int = 1
-    sketch: tuple[float, ...] | None = None
+    sketch: tuple[float, ...]
 
     @property
     def truth(self) -> float:
@@ -87,7 +88,7 @@ class LabelledEnvironment:
     @property
     def variance(self) -> float:
         """Sampling variance of `truth`."""
-        return sampling_variance(self.truth, self.num_nodes)
+        return float(log_odds_variance(to_share(self.truth), self.num_nodes))
 
     @property
     def gap(self) -> float:
@@ -103,42 +104,46 @@ def measure(
     nodes: Nodes,
     name: str,
     when: When | None,
-) -> LabelledEnvironment:
+    privacy: float | None = None,
+) -> Environment:
     """Run a frozen model in a labelled environment and keep aggregates.
 
-    ``probe`` and ``reference`` are those of the card, ``nodes`` labelled nodes of the graph. The
-    sketch has no noise yet.
+    ``probe``, ``reference`` and ``privacy`` are those of the card. With an epsilon, labels are
+    randomised first: they may be those of the source.
     """
     if not callable(predictor):
         raise InputError("an environment is measured with the model; pass it in place of logits.")
-    rows, labels = select_labelled(graph, nodes)
-    check(reference.moments.shares.size, graph, rows, labels, name)
-    observation = Observation(predictor, graph, rows, seed=probe.seed).at(probe.temperature)
+    classes = reference.moments.shares.size
+    rows, labels = check(classes, graph, nodes, name)
+    observation = Observation(predictor, graph, rows, seed=probe.seed)
+    if privacy is not None:
+        assert graph.labels is not None  # `check` refuses a graph without
+        labels = private_labels(observation.all_logits, graph.labels, rows, privacy)[rows]
+    observation = observation.at(probe.temperature)
     measured = evidence.measure(observation, probe)
     optimum = temperature.solve(observation.logits, labels).temperature
-    # Rounded to half a standard error (see `graphtemper.card.privacy`): few environments may set a
-    # whole interval, and coarser ones would look too much alike.
-    size = 4 * rows.size
-    return LabelledEnvironment(
+    accuracy, size = float((observation.predictions == labels).mean()), int(rows.size)
+    sketch = column_sketch(observation.own_moments[0], probe.column_std, SKETCH_SIZE)
+    return Environment(
         name=name,
         when=when,
-        num_nodes=int(rows.size),
-        accuracy=float(coarse_share((observation.predictions == labels).mean(), size)),
-        confidence=float(coarse_share(measured.confidence, size)),
-        temperature=coarse_log(float(np.clip(optimum, *_TEMPERATURES)), size),
-        signals=coarse_signals(evidence.read(measured, reference), size),
-        sketch=tuple(column_sketch(observation.own_moments[0], probe.column_std).tolist()),
+        num_nodes=size if privacy is None else effective_nodes(size, accuracy, classes, privacy),
+        accuracy=accuracy,
+        confidence=measured.confidence,
+        temperature=float(np.clip(optimum, *_TEMPERATURES)),
+        signals=evidence.read(measured, reference),
+        sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
     )
 
 
 def check(
-    num_classes: int,
-    graph: Graph,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    name: str,
-) -> None:
-    """Refuse an environment that the card cannot learn from; warn about nodes of the training."""
+    num_classes: int, graph: Graph, nodes: Nodes, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the labelled nodes of an environment and their labels, if a card can learn from them.
+
+    Nodes that the model was trained on give a warning.
+    """
+    rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:
         raise InputError(
             f"environment {name!r} has {rows.size} labelled nodes; at least {FEWEST_NODES} are "
@@ -161,6 +166,53 @@ def check(
                 GraphTemperWarning,
                 stacklevel=2,
             )
+    return rows, labels
+
+
+def checked_environments(
+    environments: Sequence[LabelledGraph], source: Graph, unread: Collection[str]
+) -> list[tuple[Graph, Nodes]]:
+    """Return labelled environments as pairs, or refuse those that the card could not learn from."""
+    pairs: list[tuple[Graph, Nodes]] = []
+    for number, item in enumerate(environments, start=1):
+        graph, nodes = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
+        if not isinstance(graph, Graph):
+            raise InputError(
+                f"environment {number} must be a Graph or a pair (graph, nodes), not "
+                f"{type(item).__name__}."
+            )
+        if graph.num_features != source.num_features:
+            raise InputError(
+                f"environment {number} has {graph.num_features} feature columns but the source has "
+                f"{source.num_features}; use the same feature space."
+            )
+        GraphTypes.of(source).check(graph, unread)
+        pairs.append((graph, nodes))
+    return pairs
+
+
+def check_disjoint(
+    source: Graph, rows: NDArray[np.int64], graph: Graph, nodes: Nodes, number: int
+) -> None:
+    """Refuse an environment with nodes that the card itself is built from."""
+    if graph.num_nodes != source.num_nodes or not np.array_equal(graph.edges, source.edges):
+        return
+    gap = graph.features - source.features
+    if gap.any() if isinstance(gap, np.ndarray) else gap.nnz:
+        return
+    common = np.intersect1d(rows, select_nodes(nodes, graph.num_nodes, graph.classified))
+    if common.size:
+        raise InputError(
+            f"environment {number} contains {common.size} of the nodes that the card itself is "
+            "built from; choose other nodes."
+        )
+
+
+def free_name(name: str, known: Sequence[Environment]) -> str:
+    """Return a name that no known environment has, with a number if it is taken."""
+    taken = {item.name for item in known}
+    free = (f"{name} ({number})" for number in range(2, len(taken) + 3))
+    return name if name not in taken else next(one for one in free if one not in taken)
 
 
 def checked_when(when: object) -> When | None:
@@ -183,16 +235,14 @@ def checked_when(when: object) -> When | None:
     raise InputError(f"when must be a date, a number or a short string, not {when!r:.60}.")
 
 
-def added(
-    known: Sequence[LabelledEnvironment], new: LabelledEnvironment
-) -> tuple[LabelledEnvironment, ...]:
+def added(known: Sequence[Environment], new: Environment) -> tuple[Environment, ...]:
     """Return the environments with one more, in order of time where there is one."""
     for item in known:
         if item.name == new.name:
             raise InputError(
                 f"the card already has an environment {new.name!r}; give this one another name."
             )
-        if item.signals == new.signals and item.accuracy == new.accuracy:
+        if _same(item, new):
             raise InputError(
                 f"environment {new.name!r} has the same nodes and labels as {item.name!r}, which "
                 "the card already has; learn each one once."
@@ -206,73 +256,28 @@ def added(
     return in_order((*known, new))
 
 
-def in_order(environments: Sequence[LabelledEnvironment]) -> tuple[LabelledEnvironment, ...]:
+def _same(one: Environment, other: Environment) -> bool:
+    """Return whether two environments agree up to the digits that a card holds."""
+    both = (np.array([item.accuracy, *item.signals.values()]) for item in (one, other))
+    return one.num_nodes == other.num_nodes and bool(np.allclose(*both, rtol=1e-6, atol=1e-9))
+
+
+def in_order(environments: Sequence[Environment]) -> tuple[Environment, ...]:
     """Return environments from the oldest to the newest; those without a time come first.
 
     Digits in strings count as numbers: "2020-9" is before "2020-10".
     """
-    timed = [item for item in environments if item.when is not None]
-    untimed = [item for item in environments if item.when is None]
-    return (*untimed, *sorted(timed, key=lambda item: _in_time(item.when)))
 
+    def place(item: Environment) -> tuple[bool, float, list[tuple[int, str]]]:
+        if isinstance(item.when, str):
+            return True, 0.0, natural_key(item.when)
+        return item.when is not None, item.when or 0.0, []
 
-def _in_time(when: When | None) -> tuple[float, list[tuple[int, str]]]:
-    return (0.0, natural_key(when)) if isinstance(when, str) else (when or 0.0, [])
-
-
-def merge_oldest(
-    environments: Sequence[LabelledEnvironment],
-) -> tuple[LabelledEnvironment, ...]:
-    """Return the environments with the two oldest merged into one.
-
-    Its log-odds are the averages over the environments that it stands for, so that its gap is their
-    mean gap.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> one = LabelledEnvironment("a", 1.0, 100, 0.8, 0.9, 1.5, {"confidence": 2.0})
-    >>> two = replace(one, name="b", when=2.0, num_nodes=300, signals={"confidence": 1.0})
-    >>> merged, last = merge_oldest((one, two, replace(one, name="c", when=3.0)))
-    >>> merged.name, merged.count, merged.num_nodes, merged.signals
-    ('a, b', 2, 400, {'confidence': 1.5})
-    """
-    first, second, *rest = environments
-    count = first.count + second.count
-    share = first.count / count
-
-    def mean(one: float, other: float) -> float:
-        return share * one + (1.0 - share) * other
-
-    def mean_fraction(one: float, other: float) -> float:
-        return float(1.0 / (1.0 + np.exp(-mean(log_odds(one), log_odds(other)))))
-
-    name = f"{count} merged environments" if count > 2 else f"{first.name}, {second.name}"
-    merged = LabelledEnvironment(
-        name=name[:200],
-        when=second.when,
-        num_nodes=first.num_nodes + second.num_nodes,
-        accuracy=mean_fraction(first.accuracy, second.accuracy),
-        confidence=mean_fraction(first.confidence, second.confidence),
-        temperature=float(np.exp(mean(np.log(first.temperature), np.log(second.temperature)))),
-        signals={key: mean(value, second.signals[key]) for key, value in first.signals.items()},
-        count=count,
-        sketch=_mean_sketch(first.sketch, second.sketch, share),
-    )
-    return (merged, *rest)
-
-
-def _mean_sketch(
-    one: tuple[float, ...] | None, other: tuple[float, ...] | None, share: float
-) -> tuple[float, ...] | None:
-    if one is None or other is None:
-        return None
-    pairs = zip(one, other, strict=False)  # the shorter one decides
-    return tuple(share * first + (1.0 - share) * second for first, second in pairs)
+    return tuple(sorted(environments, key=place))
 
 
 def as_arrays(
-    environments: Sequence[LabelledEnvironment],
+    environments: Sequence[Environment],
     response: Response,
     accuracy: float,
     signals: dict[str, float],
@@ -291,10 +296,8 @@ def as_arrays(
     ]
     rows = [*(item.signals for item in environments), signals]
     views = [np.array([response.coordinates(row) for row in rows])]
-    sketches = [one for one in (*(item.sketch for item in environments), sketch) if one is not None]
-    if len(sketches) == len(rows):
-        size = min(len(one) for one in sketches)
-        views.append(np.array([one[:size] for one in sketches]))
+    if sketch is not None:
+        views.append(np.array([*(item.sketch for item in environments), sketch]))
     ordered = environments[-1].when is not None
     if ordered:
         views.append(_steps(environments)[:, None])
@@ -307,7 +310,7 @@ def as_arrays(
     )
 
 
-def _steps(environments: Sequence[LabelledEnvironment]) -> FloatArray:
+def _steps(environments: Sequence[Environment]) -> FloatArray:
     """Return the places in time of environments in order, and of a new one after all of them.
 
     Environments of the same time have the same place; those without a time are the oldest.
