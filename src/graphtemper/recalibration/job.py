@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, get_args
@@ -31,7 +30,6 @@ from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import (
     Predictor,
     checked_logits,
-    declared_passes,
     graph_and_logits,
 )
 from graphtemper.recalibration import answer as answers
@@ -44,6 +42,7 @@ from graphtemper.recalibration.findings import Background, Findings
 from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_labels
 from graphtemper.recalibration.reasons import Reason, sample_run, whole_graph_run
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.views import num_passes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -322,26 +321,16 @@ def recalibrate(
         predictor, graph, nodes, seed=seed, logits=made if logits is None else logits
     )
     observation = observation.at(card.temperature)
-    with _memory(predictor):
-        sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
-        passes = _passes(observation, card, budget, per_node, sample)
-        given = NO_LABELS
-        if labels is not None:
-            given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
-        reading = read(card, observation, sample)
-        effect = partial(support.target_effect, card.class_profile, observation)
-        answer = answers.answer(reading, observation.logits, given, class_shares, objective, effect)
-        result = Recalibration.of(answer, observation, given, per_node)
+    sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
+    passes = _passes(observation, card, budget, sample)
+    given = NO_LABELS
+    if labels is not None:
+        given = read_labels(labels, plan, observation.nodes, graph.num_nodes, card.num_classes)
+    reading = read(card, observation, sample)
+    effect = partial(support.target_effect, card.class_profile, observation)
+    answer = answers.answer(reading, observation.logits, given, class_shares, objective, effect)
+    result = Recalibration.of(answer, observation, given, per_node)
     return replace(result, passes=passes, reasons=[*result.reasons, *ran])
-
-
-def _memory(predictor: Predictor | ArrayLike) -> AbstractContextManager[None]:
-    """Return a context in which a model that is called many times reuses its memory."""
-    if not callable(predictor) or declared_passes(predictor) is not None:
-        return nullcontext()
-    from graphtemper._core.heap import reused_memory
-
-    return reused_memory()
 
 
 def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, list[Reason]]:
@@ -352,7 +341,7 @@ def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, l
     from graphtemper.signals import receptive_field
 
     small = observation.graph.num_nodes <= receptive_field.SMALL
-    if small or per_node or declared_passes(observation.predictor) is not None:
+    if small or per_node or observation.passes.cheap:
         receptive_field.check_whole(observation, observation.predictor)
         return None, []
     sample = receptive_field.draw(observation)
@@ -365,28 +354,14 @@ def _passes(
     observation: Observation,
     card: SourceCard,
     budget: Budget,
-    per_node: bool,
     sample: Sample | None,
 ) -> int | None:
     """Return the forward passes that a recalibration takes, or refuse too small a budget."""
-    default = budgets.TARGET_BUDGET
-    if not observation.has_model:
-        budgets.resolved(budget, print, default)
+    passes = observation.passes if observation.has_model else None
+    allowed = budgets.resolved(budget, passes, budgets.TARGET_BUDGET)
+    if passes is None or (budget is None and passes.cheap):
         return None
-    called = declared_passes(observation.predictor) is None or card.probe.shared_splits > 0
-    if budget is None and not called:
-        return None
-    has_edges = observation.graph.num_edges > 0
-    needed = budgets.count_target(
-        card.probe,
-        observation.num_nodes,
-        has_edges=has_edges,
-        per_node=per_node,
-        plain=observation.graph.is_plain,
-    )
-    if sample is not None:
-        needed = math.ceil(needed * sample.work)
+    needed = math.ceil(num_passes(card.probe.splits) * (1.0 if sample is None else sample.work))
     if budget is not None:
-        allowed = budgets.resolved(budget, observation.predictor, default)
-        budgets.check_target(allowed, needed, card.probe)
-    return needed if called else None
+        budgets.check_target(allowed, needed)
+    return needed
