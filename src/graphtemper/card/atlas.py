@@ -21,7 +21,8 @@ from graphtemper.card import node_response
 from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
 from graphtemper.card.source import AtlasPoint, Source
 from graphtemper.errors import InputError
-from graphtemper.models.predictor import Predictor, passes_of
+from graphtemper.models.passes import passes_of
+from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 
 Progress = Callable[[int, int], None]
@@ -187,7 +188,7 @@ def survey(
     report = progress or (lambda done, total: None)
     report(0, len(planned))
     # A model that runs alone may use all cores.
-    alone = source.probe.shared_splits > 0 and not passes_of(source.predictor).thread_safe
+    alone = not passes_of(source.predictor).thread_safe
     with one_blas_thread(also_openmp=not alone), _threads_for(source.predictor) as pool:
         visits = (map if pool is None else pool.map)(source.visit, planned)
         for point, drawn in visits:
@@ -201,8 +202,7 @@ def survey(
 def _threads_for(predictor: Predictor) -> Iterator[ThreadPoolExecutor | None]:
     """Yield a pool that is not awaited after Ctrl-C, since an environment may take minutes.
 
-    None for a model that may not be safe to share: it runs where it was called, as the memory of
-    its arrays is reused there (`graphtemper._core.heap`).
+    None for a model that may not be safe to share.
     """
     if not passes_of(predictor).thread_safe:
         yield None

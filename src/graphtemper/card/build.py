@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from graphtemper import temperature
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import check_integer
-from graphtemper._core.heap import reused_memory
 from graphtemper.card import atlas
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, Progress, Shifts
@@ -38,16 +37,17 @@ from graphtemper.card.response import Fitted, fit_atlas
 from graphtemper.card.source import AtlasPoint, Source
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
-from graphtemper.models.predictor import Predictor, declared_passes, probe_graph
+from graphtemper.models.passes import passes_of
+from graphtemper.models.predictor import Predictor, probe_graph
 from graphtemper.models.recognition import check_repeatable, fingerprint
 from graphtemper.shifts import Shift
-from graphtemper.signals import copies as copies_of_nodes
-from graphtemper.signals import covariances, evidence, shared_passes
+from graphtemper.signals import evidence
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import Probe, Reference
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
 from graphtemper.signals.share_drift import DriftBaseline
+from graphtemper.signals.views import noisy_logits
 
 FEWEST_NODES = 50
 """Fewer labelled nodes than this measure an accuracy too poorly to learn from."""
@@ -96,20 +96,19 @@ class Plan:
 
         A function is called with (shifts finished, shifts in all) in place of the bar.
         """
-        with reused_memory(declared_passes(self.predictor) is None):
-            if callable(progress):
-                yield progress
-                return
-            from rich.console import Console
-            from rich.progress import Progress as Bar
+        if callable(progress):
+            yield progress
+            return
+        from rich.console import Console
+        from rich.progress import Progress as Bar
 
-            console = Console(stderr=True)
-            visible = console.is_terminal or console.is_jupyter if progress is None else progress
-            text = f"source card: {len(self.shifts)} shifts"
-            text += f", {self.budget.passes:,} passes of the model" * self.counted
-            with Bar(console=console, disable=not visible) as bar:
-                task = bar.add_task(text, total=None)
-                yield lambda done, total: bar.update(task, completed=done, total=total)
+        console = Console(stderr=True)
+        visible = console.is_terminal or console.is_jupyter if progress is None else progress
+        text = f"source card: {len(self.shifts)} shifts"
+        text += f", {self.budget.passes:,} passes of the model" * self.counted
+        with Bar(console=console, disable=not visible) as bar:
+            task = bar.add_task(text, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def plan(
@@ -134,7 +133,8 @@ def plan(
     check_integer(seed, "seed", 0, 2**62)
     if not callable(predictor):
         raise InputError("a card needs the model, to run it on shifted graphs, not its logits.")
-    allowed = budgets.resolved(budget, predictor, budgets.CARD_BUDGET)
+    passes = passes_of(predictor)
+    allowed = budgets.resolved(budget, passes, budgets.CARD_BUDGET)
     planned = atlas.plan(seed, exclude, compositions, shifts)
     rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:
@@ -143,7 +143,7 @@ def plan(
         )
     # A model that changes its input or its answers is refused before it sees the graph.
     recorded = fingerprint(predictor, graph.num_features)
-    if declared_passes(predictor) is None:
+    if not passes.cheap:
         tested = graph if recorded is None else probe_graph(graph.num_features)
         check_repeatable(predictor, tested.replace(labels=None))
     observation = Observation(predictor, graph, rows, seed=seed)
@@ -159,9 +159,9 @@ def plan(
         graph,
         labels,
         observation,
-        planned[: spent.environments],
+        planned[: spent.shifts],
         spent,
-        counted=declared_passes(predictor) is None or allowed is not None,
+        counted=not passes.cheap or allowed is not None,
         secret=secret_seed(seed, rows, labels),
         fingerprint=recorded,
         environments=others,
@@ -190,17 +190,12 @@ def _spend(
     observation: Observation,
     others: Sequence[tuple[Graph, Nodes]],
 ) -> budgets.Plan:
-    graph = observation.graph
+    plain = observation.graph.is_plain
     return budgets.plan(
         allowed,
-        [graph.is_plain and atlas.moves_edges_only(shift) for shift in planned],
+        [plain and atlas.moves_edges_only(shift) for shift in planned],
         sum(len(shift.parts) > 0 for shift in planned),
-        observation.num_nodes,
-        has_edges=graph.num_edges > 0,
-        copies=allowed is not None and copies_of_nodes.reads_copies(observation),
-        labelled=[select_labelled(*other)[0].size for other in others],
-        # A module whose first operation is to be found out may refuse one call, see `pyg.deferred`.
-        extra=int(hasattr(observation.predictor, "deferred")),
+        others=len(others),
     )
 
 
@@ -228,44 +223,48 @@ def measure(plan: Plan) -> Measured:
     reference = Reference(evidence.measure(observation, probe), moments, accuracy)
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
     inside, compared = probe, reference
-    if plan.budget.inside != plan.budget.shared_splits:
-        inside = replace(probe, shared_splits=plan.budget.inside)
+    if plan.budget.inside != plan.budget.splits:
+        inside = replace(probe, splits=plan.budget.inside)
         compared = Reference(evidence.measure(observation, inside), moments, accuracy)
-    own = shared_passes.own_views(observation, inside) if inside.shared_splits else None
     nodes, start = observation.nodes, reference.signals
-    given = plan.predictor, graph, nodes, labels, inside, compared, plan.secret, start, own
+    given = plan.predictor, graph, nodes, labels, inside, compared, plan.secret, start
     classes = observation.num_classes
     population = DriftBaseline.measure(graph, nodes, labels, predictions, classes, probe.column_std)
     small = np.bincount(labels, minlength=classes) < FEWEST
     population = replace(population, recalls=np.where(small, accuracy, population.recalls))
-    return Measured(observation, probe, reference, Source(*given), population)
+    return Measured(
+        observation,
+        probe,
+        reference,
+        Source(*given, own=observation if graph.is_plain else None),
+        population,
+    )
 
 
 def _probe(observation: Observation, accuracy: float, spent: budgets.Plan) -> Probe:
     p = observation.probabilities
     return Probe(
         temperature=observation.temperature,
-        noise_level=_matching_noise(observation, 1.0 - accuracy, spent),
+        noise_level=_matching_noise(observation, 1.0 - accuracy),
         column_std=observation.column_moments[1],
         confidence_threshold=signals.atc_threshold(signals.confidence(p), accuracy),
         entropy_threshold=signals.atc_threshold(-signals.entropy(p), accuracy),
         seed=PUBLIC_SEED,
-        shared_splits=spent.shared_splits,
-        copies=spent.copies,
+        splits=spent.splits,
     )
 
 
-def _matching_noise(observation: Observation, error: float, spent: budgets.Plan) -> float:
+def _matching_noise(observation: Observation, error: float) -> float:
     """Return the noise under which the source disagrees with itself as often as it is wrong."""
     low, high = 0.02, 3.0
-    for _ in range(spent.noise_steps):
+    for _ in range(budgets.NOISE_STEPS):
         middle = float(np.sqrt(low * high))
-        if spent.shared_splits:
-            runs = shared_passes.noisy_passes(observation, middle, spent.noise_passes)
-            agreement = 1.0 - signals.pairwise_disagreement(count_votes(runs))
-        else:
-            agreement = covariances.noise_agreement(observation, middle, spent.noise_passes)
-        low, high = (middle, high) if 1.0 - agreement < error else (low, middle)
+        runs = (
+            noisy_logits(observation, middle, number)[observation.nodes]
+            for number in range(budgets.NOISE_PASSES)
+        )
+        disagreement = signals.pairwise_disagreement(count_votes(runs))
+        low, high = (middle, high) if disagreement < error else (low, middle)
     return float(np.sqrt(low * high))
 
 

@@ -24,7 +24,7 @@ from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
 from graphtemper.errors import InputError
-from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS
+from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 
 Card = TypeVar("Card")
 SCHEMA = "graphtemper.card/5"
@@ -42,10 +42,9 @@ _NUMBER, _ROW, _OTHER = 10, 180, 3000
 _RANGES: dict[str, tuple[float, float]] = {
     name: limits
     for limits, names in {
-        (0.0, 1.0): "accuracy confidence homophily edge_share recalls edges",
+        (0.0, 1.0): "accuracy edge_share recalls edges",
         (0.0, 1e6): "noise_level error",
         (0.0, 1e8): "counts",
-        (0.0, LARGEST): "mean_abs_logit",
         (1e-12, 1e9): "linear smooth length noise scale",
         (1e-6, 1e6): "separation",
         (1e-3, 1e3): "slope",
@@ -54,22 +53,27 @@ _RANGES: dict[str, tuple[float, float]] = {
         (-1e15, 1e15): "when",
         (1.0, 1e6): "widening",
         (1e-9, MOST_EPSILON): "privacy",
-        (-1e300, 1e300): "snr",
         (1e-150, 1e150): "temperature",
         (0, 2**63): "seed passes node edge edge_features",
-        (0, 100): "splits shared_splits",
+        (1, 100): "splits",
         (1, 10**12): "num_nodes num_features",
         (2, 100_000): "num_classes",
     }.items()
     for name in names.split()
 } | {"environments[].sketch[]": (-FARTHEST, FARTHEST)}
+_RANGES |= {
+    f"reference.evidence.{name}": (item.low, item.high)
+    for name, item in Evidence.declared().items()
+}
 # Sizes of arrays; K stands for the number of classes, F for that of columns, None for any.
 _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "fingerprint": (None, "K"),
     "probe.column_std": ("F",),
-    "reference.evidence.mean": ("K",),
-    "reference.evidence.covariance": ("K", "K"),
-    "reference.evidence.predicted_shares": ("K",),
+    **{
+        f"reference.evidence.{name}": ("K", "K") if item.kind == "square" else ("K",)
+        for name, item in Evidence.declared().items()
+        if item.kind in ("classes", "shares", "square")
+    },
     "reference.moments.shares": ("K",),
     "reference.moments.offsets": ("K", "K"),
     "population.recalls": ("K",),
@@ -108,13 +112,17 @@ def _are_environments(found: Sequence[Any]) -> bool:
     return len(kinds) <= 1 and len({item.name for item in found}) == len(found)
 
 
+_OF_KIND: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "shares": (_are_shares, "shares that sum to 1"),
+    "square": (_is_covariance, "a covariance"),
+    "covariance": (lambda pair: pair and pair[1] >= 0.0, "a value and its error"),
+}
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "reference.moments.shares": (_are_shares, "shares that are not negative and sum to 1"),
-    "reference.evidence.predicted_shares": (_are_shares, "shares that sum to 1"),
-    "reference.evidence.covariance": (_is_covariance, "a covariance"),
     **{
-        f"reference.evidence.{name}": (lambda pair: pair and pair[1] >= 0.0, "value and error")
-        for name in ("feature", "own_feature", "edge", "wedge", "held")
+        f"reference.evidence.{name}": _OF_KIND[item.kind]
+        for name, item in Evidence.declared().items()
+        if item.kind in _OF_KIND
     },
     "population.sketch": (lambda values: values.size > 0, "a list of numbers"),
     "class_profile.counts": (lambda counts: 1.0 <= counts.sum() <= 1e8, "counts"),

@@ -26,10 +26,8 @@ chooses them again, with every family left out in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -42,9 +40,8 @@ from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.errors import InputError
 from graphtemper.signals import evidence
-from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import LEAD, Evidence
-from graphtemper.signals.gains import COVARIANCES, Gains
+from graphtemper.signals.gains import Gains
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.receptive_field import Sample
 from graphtemper.signals.share_drift import column_sketch
@@ -410,24 +407,6 @@ def sampling_variance(reading: Reading, nodes: int, links: int) -> float:
     reference, predict = reading.card.reference, reading.response.predict
     here = predict(reading.signals)[0]
     moved = (
-        predict(evidence.read(item, reference))[0]
-        for item in _moved(reading.evidence, nodes, links)
+        predict(evidence.read(item, reference))[0] for item in reading.evidence.moved(nodes, links)
     )
     return float(sum((there - here) ** 2 for there in moved))
-
-
-def _moved(measured: Evidence, nodes: int, links: int) -> Iterator[Evidence]:
-    """Yield the evidence with each average moved by its standard error."""
-    for name in COVARIANCES:
-        value, error = getattr(measured, name)
-        moved: dict[str, Any] = {name: Covariance(value + error, error)}
-        yield replace(measured, **moved)
-    for name in ("noise_agreement", "source_noise_agreement"):
-        share = getattr(measured, name)
-        error = float(np.sqrt(share * (1.0 - share) / nodes))
-        moved = {name: share - error}
-        yield replace(measured, **moved)
-    # The error of Cohen's kappa of m links, as that of a correlation far from one.
-    kappa = measured.edge_agreement or 0.0
-    error = float(np.sqrt((1.0 - kappa**2) / max(links, 1)))
-    yield replace(measured, edge_agreement=kappa + error)

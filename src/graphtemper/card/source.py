@@ -10,25 +10,24 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.reproducible import stream
-from graphtemper.card import node_response
 from graphtemper.card.node_response import NodeRows
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.neighbourhoods import ball
-from graphtemper.graph.operators import adjacency
-from graphtemper.models import shifted_linear
-from graphtemper.models.linear_passes import LinearPasses
-from graphtemper.models.predictor import Predictor, passes_of
-from graphtemper.models.shifted_linear import Readout
+from graphtemper.graph.operators import project
+from graphtemper.models.passes import Passes, passes_of
+from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
-from graphtemper.shifts.steps import draw
+from graphtemper.shifts.seen import Seen
 from graphtemper.signals.covariances import column_halves
 from graphtemper.signals.evidence import Probe, Reference, measure, read
-from graphtemper.signals.observation import KnownFeatures, Observation, unlabelled
+from graphtemper.signals.node_signals import SKETCH, sketch_weights
+from graphtemper.signals.observation import Observation, SeenFeatures
 from graphtemper.signals.passes import Keys, node_keys
-from graphtemper.signals.shared_passes import OWN_VIEWS, OwnViews, run_clean
+from graphtemper.signals.views import share_own_views
 
 # Share of stored entries above which work on dense features is faster.
 _FULL = 0.1
+# Projections that are more than this share of the columns save too little.
+_FEW = 0.5
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ class Source:
 
     ``probe`` and ``reference`` are those of the atlas; ``signals`` are the source's own, which
     may have been measured on more splits (default: the same). ``seed`` draws the shifts and the
-    nodes that are scored; it is a secret (`graphtemper.card.privacy`). ``own`` are the views
-    without neighbours, which shifts of the edges leave as they are.
+    nodes that are scored; it is a secret (`graphtemper.card.privacy`). ``own`` is the unshifted
+    source, whose views without neighbours shifts of the edges leave as they are.
     """
 
     predictor: Predictor
@@ -63,57 +62,46 @@ class Source:
     reference: Reference
     seed: int
     signals: dict[str, float] | None = None
-    own: OwnViews | None = None
+    own: Observation | None = None
 
     def observe(self, shift: Shift) -> Observation:
         """Return the observation of the model on the shifted source."""
-        seed = shift_seed(self.seed, shift)
-        if self.readout is not None:
-            return self._read(self.readout, shift, seed)
-        graph = shift(self.graph, seed)
-        same = graph.features is self.graph.features and graph.is_plain
-        if self.probe.shared_splits:
-            graph = _dense_if_full(graph)
-        observation = Observation(self.predictor, graph, self.nodes, seed=seed)
-        if self.probe.shared_splits and self.probe.copies:
-            run_clean(observation, self.probe)
-        if self.own is not None and same:
-            observation.memo[OWN_VIEWS] = self.own
+        seed, seen = shift_seed(self.seed, shift), None
+        if self._reader is None:
+            graph = _dense_if_full(shift(self.graph, seed))
+            moved = graph.features is not self.graph.features
+        else:
+            # Its features are not read, so one graph with one operator serves wherever edges stay.
+            graph, features = shift.through(
+                self.graph, self._reader.weights, seed, self._reader.columns
+            )
+            graph = self.graph if graph.edges is self.graph.edges else graph
+            seen, moved = self._reader.of(features), features.columns is not self._reader.columns
+        observation = Observation(
+            self.predictor, graph, self.nodes, seed=seed, seen=seen, keys=self._keys
+        )
+        if self.own is not None and not moved:
+            share_own_views(self.own, observation, self.probe.splits)
         return observation.at(self.probe.temperature)
 
     @cached_property
-    def readout(self) -> Readout | None:
-        """The projections through which a linear model reads wide features; None for others."""
-        passes, splits = passes_of(self.predictor), self.probe.splits
-        if self.probe.shared_splits or not isinstance(passes, LinearPasses):
+    def _reader(self) -> _Reader | None:
+        """What the model reads of wide features; None if it needs the features themselves."""
+        passes = passes_of(self.predictor)
+        weights = passes.weights_for(self.graph)
+        halves = column_halves(self.graph.num_features, self.probe.splits, self.probe.seed)
+        if weights is None:
             return None
-        if not shifted_linear.saves(passes, self.graph, splits):
+        parts = [weights, *(weights * half[:, None] for half in halves)]
+        everything = np.hstack([*parts, sketch_weights(self.probe)])
+        if everything.shape[1] > _FEW * self.graph.num_features:
             return None
-        halves = column_halves(self.graph.num_features, splits, self.probe.seed)
-        return Readout.of(passes, self.graph, halves)
-
-    @cached_property
-    def _unlabelled(self) -> Graph:
-        return unlabelled(self.graph)
+        columns = project(self.graph.features, everything)
+        return _Reader(passes, halves, everything, columns.astype(np.float32, copy=False))
 
     @cached_property
     def _keys(self) -> Keys:
         return node_keys(self.graph)
-
-    def _read(self, readout: Readout, shift: Shift, seed: int) -> Observation:
-        """Observe a shift through projections, without its shifted features."""
-        drawn = draw(shift, self.graph, seed)
-        # Its features are not read, so one graph with one operator serves wherever edges stay.
-        graph = self._unlabelled
-        if drawn.graph.edges is not graph.edges or not graph.is_plain:
-            graph = unlabelled(drawn.graph)
-        nodes = self.nodes[node_response.drawn_rows(seed, self.nodes.size)]
-        found = readout.shifted(drawn, ball(adjacency(graph), nodes, 1))
-        known = KnownFeatures(found.moments, found.rows, found.features, self._keys)
-        observation = Observation(
-            found.passes, graph, self.nodes, seed=seed, logits=found.passes(graph), known=known
-        )
-        return observation.at(self.probe.temperature)
 
     def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:
         """Return the row of the atlas for a shift, scored on secret two thirds of the nodes.
@@ -139,6 +127,30 @@ class Source:
         if self.signals is None or self.signals is start:
             return found
         return {name: value + self.signals[name] - start[name] for name, value in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """All that a model and its node signals read of the source's features: X P, ``columns``.
+
+    The ``weights`` P are those of the model, the same on each half of the columns, and a sketch.
+    """
+
+    passes: Passes
+    halves: NDArray[np.bool_]
+    weights: NDArray[np.float32]
+    columns: NDArray[np.float32]
+
+    def of(self, seen: Seen) -> SeenFeatures:
+        """Return what is read of shifted features."""
+        keys = [b"", *(half.tobytes() for half in self.halves)]
+        columns, (mean, std, _) = np.asarray(seen.columns), seen.moments
+        width = (columns.shape[1] - SKETCH) // len(keys)
+        parts = np.split(columns, width * np.arange(1, len(keys) + 1), axis=1)
+        projected = {
+            key: np.ascontiguousarray(part) for key, part in zip(keys, parts, strict=False)
+        }
+        return SeenFeatures(self.passes.seeing(projected), (mean[0], std[0]), parts[-1])
 
 
 def _dense_if_full(graph: Graph) -> Graph:

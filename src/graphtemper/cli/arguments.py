@@ -18,7 +18,7 @@ from graphtemper import models
 from graphtemper._core.safe_reading import read_lines
 from graphtemper.errors import FileError, GraphTemperError, InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.models.predictor import Predictor, declared_passes
+from graphtemper.models.predictor import Predictor
 
 SPLITS = ("train", "val", "test")
 
@@ -50,7 +50,7 @@ def resolve(spec: str) -> Predictor:
         )
     predictor = _attribute(_import(module), module, name)
     _check_callable(predictor, spec)
-    return _guarded(predictor, spec) if declared_passes(predictor) is None else predictor
+    return predictor if hasattr(predictor, "fast_passes") else _guarded(predictor, spec)
 
 
 def _import(module: str) -> Any:

@@ -43,6 +43,8 @@ _WORTH_ORDER = 4_000_000  # entries; with fewer, what a product reads is in the 
 LONG_ROW = 16_384
 COLUMNS_AT_ONCE = 64
 """Number of columns, of several passes, to propagate at once: edges are read once."""
+# Directions whose variance is below this fraction of the largest hold only rounding error.
+_NEGLIGIBLE = 1e-12
 
 
 def adjacency(graph: Graph) -> sp.csr_matrix:
@@ -179,6 +181,19 @@ def project_split(
     with one_blas_thread(also_openmp=False):
         map_blocks(write, *features.shape)
     return first, second
+
+
+def gaussian_factor(weights: Dense, std: FloatArray) -> NDArray[np.float32]:
+    """Return (r, C) L with L^T L = W^T diag(std^2) W for W (F, C): white rows times L are E W.
+
+    r is the rank, so a binary model (whose first logit is always 0) draws half the numbers.
+    """
+    scaled = weights.astype(np.float64) * std[:, None]
+    values, vectors = np.linalg.eigh(scaled.T @ scaled)
+    relevant = values > _NEGLIGIBLE * max(float(values[-1]), np.finfo(np.float64).tiny)
+    factor = (vectors[:, relevant] * np.sqrt(values[relevant])).T
+    factor[:, ~scaled.any(axis=0)] = 0.0  # a logit without weights has no noise at all
+    return np.asarray(factor, dtype=np.float32)
 
 
 @overload

@@ -11,13 +11,11 @@ from typing import Any
 
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import gcn, linear, saved
-from graphtemper.models.first_layer import FirstLayerPasses
 from graphtemper.models.gcn import GCN
 from graphtemper.models.linear import SGC, SIGN, LinearGNN
-from graphtemper.models.linear_passes import LinearPasses
-from graphtemper.models.predictor import Passes
+from graphtemper.models.passes import Passes, ProjectedPasses, linear_passes
 
-__all__ = ["GCN", "SGC", "SIGN", "FirstLayerPasses", "LinearPasses", "Passes", "load"]
+__all__ = ["GCN", "SGC", "SIGN", "Passes", "ProjectedPasses", "linear_passes", "load"]
 
 _READERS: dict[str, Callable[[Any, Any], LinearGNN | GCN]] = {
     linear.FORMAT: linear.from_arrays,

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer, check_number
@@ -20,8 +19,8 @@ from graphtemper._core.parameters import HasParameters
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import multiply, operator, project
-from graphtemper.models.first_layer import FirstLayerPasses
 from graphtemper.models.losses import named
+from graphtemper.models.passes import ProjectedPasses
 from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type
 from graphtemper.models.saved import check_fields, finite_array, save
 
@@ -173,20 +172,19 @@ class GCN(HasParameters):
 
     def __call__(self, graph: Graph | Data) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
-        graph = as_graph(graph)
-        projected = self._first_layer().project(graph.features)
-        return self.finish(projected, operator(graph, "self-loop"))
+        return self._passes().logits(as_graph(graph))
 
-    def fast_passes(self) -> FirstLayerPasses | None:
+    def fast_passes(self) -> ProjectedPasses | None:
         """Return the model's fast passes, or None for a subclass that overrides ``__call__``."""
-        return self._first_layer() if type(self).__call__ is GCN.__call__ else None
+        return self._passes() if type(self).__call__ is GCN.__call__ else None
 
-    def _first_layer(self) -> FirstLayerPasses:
+    def _passes(self) -> ProjectedPasses:
         self._check_fitted()
-        return FirstLayerPasses(self.layers_[0][0], self.finish)
+        return ProjectedPasses(self.layers_[0][0], self.finish)
 
-    def finish(self, projected: NDArray[np.float32], matrix: sp.csr_matrix) -> NDArray[np.float32]:
-        """Return the logits (N, K) from X W_1 and the operator of the graph's edges."""
+    def finish(self, projected: NDArray[np.float32], graph: Graph) -> NDArray[np.float32]:
+        """Return the logits (N, K) from X W_1 and the edges of a graph."""
+        matrix = operator(graph, "self-loop")
         signal = multiply(matrix, projected) + self.layers_[0][1]
         for weights, bias in self.layers_[1:]:
             signal = multiply(matrix, project(np.maximum(signal, 0.0), weights)) + bias

@@ -22,7 +22,7 @@ from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
 from graphtemper.graph.normalised import Operator
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.models.linear_passes import LinearPasses
+from graphtemper.models.passes import ProjectedPasses, linear_passes
 from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type
 from graphtemper.models.saved import check_fields, finite_array, save
 
@@ -148,15 +148,15 @@ class LinearGNN(HasParameters):
 
     def __call__(self, graph: Graph | Data) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
-        return self._linear().logits(as_graph(graph))
+        return self._passes().logits(as_graph(graph))
 
-    def fast_passes(self) -> LinearPasses | None:
+    def fast_passes(self) -> ProjectedPasses | None:
         """Return the model's fast passes, or None for a subclass that overrides ``__call__``."""
-        return self._linear() if type(self).__call__ is LinearGNN.__call__ else None
+        return self._passes() if type(self).__call__ is LinearGNN.__call__ else None
 
-    def _linear(self) -> LinearPasses:
+    def _passes(self) -> ProjectedPasses:
         self._check_fitted()
-        return LinearPasses(self.weights_, self.intercept_, self.hops_used, self.operator)
+        return linear_passes(self.weights_, self.intercept_, self.hops_used, self.operator)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as ``.npz`` (no pickle); `graphtemper.models.load` reads it."""

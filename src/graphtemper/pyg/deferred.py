@@ -14,8 +14,9 @@ its values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,14 +26,12 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import project, project_split
-from graphtemper.models.linear_passes import gaussian_factor
+from graphtemper.models.passes import ForwardPasses, ProjectedPasses
 from graphtemper.pyg.inputs import Inputs
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 MakeInputs = Callable[[torch.device, torch.dtype], Inputs]
 Float32 = NDArray[np.float32]
-Noise = tuple[FloatArray, np.random.Generator]
 Key = tuple[int, tuple[int, ...], tuple[int, ...]]
 _PRODUCTS = (torch.matmul, torch.mm, torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.__matmul__)
 _TIMES = (torch.mul, torch.Tensor.mul, torch.Tensor.__mul__, torch.Tensor.__rmul__)
@@ -206,157 +205,109 @@ class LinearMaps:
 class Wrapped(Protocol):
     """A wrapped module, `graphtemper.pyg.wrap.Predictor`."""
 
+    def __call__(self, graph: Graph) -> Float32:
+        """Return logits (N, K) for every node."""
+
     @property
     def maps(self) -> LinearMaps:
         """The matrices through which it reads features."""
 
-    def logits_of(self, make: MakeInputs, graph: Graph) -> NDArray[np.float32]:
+    def logits_of(self, make: MakeInputs, graph: Graph) -> Float32:
         """Return the logits of every node of some inputs, made of a graph."""
 
 
-class DeferredReader:
-    """Passes of a module over one graph with changed features, through products with matrices.
+@dataclass(frozen=True, eq=False)
+class ModulePasses:
+    """The passes of a module that reads features through some of its matrices; see `Passes`.
 
-    Parameters
-    ----------
-    predictor : Wrapped
-        The wrapped module.
-    graph : Graph
-        A graph with features and edges alone.
-    mean : (F,) array
-        What replaces columns that a pass does not read.
-    half : (F,) bool array, optional
-        Columns that a pass is going to read alone; their products come with those of all columns.
+    On graphs with more than features and edges, and if the module turns out to do something else
+    with the features, it is called on changed features.
     """
 
-    def __init__(
-        self,
-        predictor: Wrapped,
-        graph: Graph,
-        mean: FloatArray,
-        half: NDArray[np.bool_] | None = None,
-    ) -> None:
-        self._predictor, self._graph, self._half = predictor, graph, half
-        self._mean = mean.astype(np.float32)[None, :]
-        self._clean: dict[Key, Float32] = {}
-        self._of_half: dict[Key, Float32] = {}
+    predictor: Wrapped
+    projected: ProjectedPasses
+    thread_safe: bool = False
+    cheap: bool = False
 
-    def logits(
-        self,
-        keep: NDArray[np.bool_] | None = None,
-        columns: NDArray[np.bool_] | None = None,
-        *,
-        noise: Noise | None = None,
-        copies: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.float32] | None:
-        """Return the logits of a pass, (N, K), with those of copied nodes below.
+    def run(self, graph: Graph, **changes: Any) -> FloatArray:
+        """See `Passes.run`."""
+        if self.weights_for(graph) is not None:
+            try:
+                return self.projected.run(graph, **changes)
+            except Exception as error:
+                if not isinstance(error.__cause__ or error, NotLinearError):
+                    raise
+                self.predictor.maps.refused = True
+        return ForwardPasses(self.predictor).run(graph, **changes)
 
-        None if the module turns out to do something else with the features; it does not try again.
+    def weights_for(self, graph: Graph) -> Float32 | None:
+        """See `Passes.weights_for`."""
+        refused = self.predictor.maps.refused or not graph.is_plain
+        return None if refused else self.projected.weights_for(graph)
 
-        Parameters
-        ----------
-        keep
-            The edges to read, (E,) bool; default all.
-        columns
-            The columns to read, (F,) bool; default all. The others are set to their means.
-        noise
-            Standard deviation of noise per column, (F,), and a generator to draw it with.
-        copies
-            The nodes of which to append copies without edges.
-        """
-        maps = self._predictor.maps
-        if maps.refused:
-            return None
-        draws = {} if noise is None else self._drawn(maps, *noise)
-        products: dict[Key, Float32] = {}
+    def seeing(self, projected: Mapping[bytes, Float32]) -> ModulePasses:
+        """See `Passes.seeing`."""
+        return replace(self, projected=self.projected.seeing(projected))
 
-        def product(weight: torch.Tensor) -> torch.Tensor:
-            key = maps.key(weight)
-            if key not in products:
-                products[key] = self._read(key, columns)
-                if noise is not None:
-                    if key not in draws:
-                        raise NotLinearError("a matrix that other passes did not read")
-                    products[key] = products[key] + draws[key]
-            result = products[key]
-            if copies is not None:
-                return torch.from_numpy(np.vstack([result, result[copies]]))
-            return torch.from_numpy(result.copy())
 
-        count = self._graph.num_nodes + (0 if copies is None else copies.size)
-        edges = self._graph.edges if keep is None else self._graph.edges[keep]
-        both = np.concatenate([edges, edges[:, ::-1]]).T.astype(np.int64)
+def passes_through_maps(predictor: Wrapped, num_features: int | None) -> ModulePasses | None:
+    """Return passes through the module's first matrices; None if it is not known to have any.
 
-        def make(device: torch.device, dtype: torch.dtype) -> Inputs:
-            if device.type != "cpu" or dtype != torch.float32:
-                raise NotLinearError(f"{dtype} on {device}")
-            shape = (count, self._graph.num_features)
-            tensors = {
-                "x": Deferred.of(shape, dtype, product),
-                "edge_index": torch.from_numpy(both.copy()),
-                "edge_weight": torch.ones(both.shape[1]),
-                "batch": torch.zeros(count, dtype=torch.int64),
-            }
-            return Inputs(tensors, *shape)
+    Through which matrices it reads features is found by a call on a tiny graph.
+    """
+    maps = predictor.maps
+    if not maps.known and not maps.refused and num_features is not None:
+        path = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]], dtype=np.int32)
+        tiny = Graph(features=np.zeros((6, num_features), np.float32), edges=path)
+
+        def zeros(key: Key) -> Float32:
+            return np.zeros((6, maps.known[key].shape[1]), np.float32)
 
         try:
-            return self._predictor.logits_of(make, self._graph)
-        except Exception as error:
-            if not isinstance(error.__cause__ or error, NotLinearError):
-                raise
+            _logits(predictor, tiny, zeros)
+        except (GraphTemperError, NotLinearError):  # or a module that does not run on this graph
             maps.refused = True
-            return None
-
-    def _read(self, key: Key, columns: NDArray[np.bool_] | None) -> Float32:
-        """Return the features times a matrix (F, H) of the module."""
-        half = self._half
-        if columns is not None and (half is None or not np.array_equal(columns, half)):
-            matrix = self._predictor.maps.known[key]
-            read = project(self._graph.features, np.ascontiguousarray(matrix * columns[:, None]))
-            return read + self._unread(matrix, columns)
-        if key not in self._clean:
-            self._read_all()
-        return self._clean[key] if columns is None else self._of_half[key]
-
-    def _read_all(self) -> None:
-        """Multiply the features with the matrices that are known, at once."""
-        known, features = self._predictor.maps.known, self._graph.features
-        keys = [key for key in known if key not in self._clean]
-        matrix = np.ascontiguousarray(np.hstack([known[key] for key in keys]))
-        ends = np.cumsum([known[key].shape[1] for key in keys])[:-1]
-        if self._half is None:
-            whole = project(features, matrix)
-        else:
-            first, others = project_split(features, matrix, self._half)
-            whole, first = first + others, first + self._unread(matrix, self._half)
-            self._of_half |= zip(keys, np.split(first, ends, axis=1), strict=True)
-        self._clean |= zip(keys, np.split(whole, ends, axis=1), strict=True)
-
-    def _unread(self, matrix: Float32, columns: NDArray[np.bool_]) -> Float32:
-        """Return what columns that are not read add to every row of a product, (1, H)."""
-        return self._mean @ (matrix * ~columns[:, None])
-
-    def _drawn(
-        self, maps: LinearMaps, std: FloatArray, rng: np.random.Generator
-    ) -> dict[Key, Float32]:
-        """Draw the change of all products, jointly."""
-        if not maps.known:
-            return {}
-        factor = gaussian_factor(np.hstack([*maps.known.values()]).astype(np.float64), std)
-        shape = (self._graph.num_nodes, factor.shape[0])
-        change = project(rng.standard_normal(shape, dtype=np.float32), factor)
-        ends = np.cumsum([matrix.shape[1] for matrix in maps.known.values()])[:-1]
-        return dict(zip(maps.known, np.split(change, ends, axis=1), strict=True))
+    if maps.refused or not maps.known:
+        return None
+    weights = np.ascontiguousarray(np.hstack(list(maps.known.values())))
+    finish = partial(_finished, predictor, tuple(maps.known))
+    return ModulePasses(predictor, ProjectedPasses(weights, finish))
 
 
-def find_maps(predictor: Wrapped, num_features: int) -> None:
-    """Find out through which matrices a module reads features, by a call on a tiny graph."""
-    path = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5]], dtype=np.int32)
-    tiny = Graph(features=np.zeros((6, num_features), np.float32), edges=path)
-    reader = DeferredReader(predictor, tiny, np.zeros(num_features))
-    try:
-        reader.logits()
-    except GraphTemperError:  # a module that does not run on this graph, for any reason
-        predictor.maps.refused = True
-    if not predictor.maps.known:
-        predictor.maps.refused = True
+def _finished(
+    predictor: Wrapped, keys: tuple[Key, ...], projected: Float32, graph: Graph
+) -> Float32:
+    """Return the logits of a graph whose features times the matrices are known, side by side."""
+    widths = [predictor.maps.known[key].shape[1] for key in keys]
+    parts = np.split(projected, np.cumsum(widths)[:-1], axis=1)
+    products = dict(zip(keys, parts, strict=True))
+
+    def product(key: Key) -> Float32:
+        if key not in products:
+            raise NotLinearError("a matrix that other passes did not read")
+        return products[key]
+
+    return _logits(predictor, graph, product)
+
+
+def _logits(predictor: Wrapped, graph: Graph, product: Callable[[Key], Float32]) -> Float32:
+    """Return the logits of a module on stand-ins, given the products with its matrices."""
+    both = np.concatenate([graph.edges, graph.edges[:, ::-1]]).T.astype(np.int64)
+    shape = (graph.num_nodes, graph.num_features)
+
+    def of_weight(weight: torch.Tensor) -> torch.Tensor:
+        # A module may work on its products in place.
+        return torch.from_numpy(product(predictor.maps.key(weight)).copy())
+
+    def make(device: torch.device, dtype: torch.dtype) -> Inputs:
+        if device.type != "cpu" or dtype != torch.float32:
+            raise NotLinearError(f"{dtype} on {device}")
+        tensors = {
+            "x": Deferred.of(shape, dtype, of_weight),
+            "edge_index": torch.from_numpy(both.copy()),
+            "edge_weight": torch.ones(both.shape[1]),
+            "batch": torch.zeros(shape[0], dtype=torch.int64),
+        }
+        return Inputs(tensors, *shape)
+
+    return predictor.logits_of(make, graph)

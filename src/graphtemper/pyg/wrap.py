@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import GraphTemperError, InputError, ModelError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
@@ -26,7 +25,7 @@ from graphtemper.pyg.agreement import (
     tolerance,
 )
 from graphtemper.pyg.batches import Batches
-from graphtemper.pyg.deferred import DeferredReader, LinearMaps, MakeInputs, find_maps
+from graphtemper.pyg.deferred import LinearMaps, MakeInputs, ModulePasses, passes_through_maps
 from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
 from graphtemper.pyg.inputs import Inputs, from_data, from_graph
 from graphtemper.pyg.returns import Returns, as_logits, check_binary, checked_output
@@ -175,18 +174,14 @@ class Predictor:
             ((partial(from_graph, graph, nodes, self.needs), rows) for nodes, rows in parts), graph
         )
 
-    def deferred(
-        self, graph: Graph, mean: FloatArray, half: NDArray[np.bool_] | None = None
-    ) -> DeferredReader | None:
+    def fast_passes(self) -> ModulePasses | None:
         """Return passes through the module's first matrices; None if it is not known to have any.
 
-        See `graphtemper.pyg.deferred.DeferredReader`.
+        See `graphtemper.pyg.deferred`.
         """
         if self.batches is not None or self.needs.types or self.needs.adj_t:
             return None
-        if not self.maps.known and not self.maps.refused:
-            find_maps(self, graph.num_features)
-        return None if self.maps.refused else DeferredReader(self, graph, mean, half)
+        return passes_through_maps(self, input_width(self.module))
 
     def logits_of(self, make: MakeInputs, graph: Graph) -> NDArray[np.float32]:
         """Return the logits of every node of some inputs, made of a graph."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
@@ -24,7 +23,7 @@ from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read
 from graphtemper.errors import GraphTemperWarning, InputError
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, declared_passes, graph_and_logits
+from graphtemper.models.predictor import Predictor, graph_and_logits
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import answer
 from graphtemper.recalibration.few_labels import NO_LABELS, Objective
@@ -32,6 +31,7 @@ from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_lab
 from graphtemper.recalibration.reasons import Reason, sample_run, whole_graph_run
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.views import num_passes
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -135,19 +135,18 @@ def recalibrate(
     _check_options(labels, plan, objective, class_shares, per_node)
     observation = _observe(predictor, graph, card, nodes, seed, logits)
     given = NO_LABELS
-    with _memory(predictor):
-        sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
-        passes = _passes(observation, card, budget, per_node, sample)
-        if labels is not None:
-            size = observation.graph.num_nodes
-            given = read_labels(labels, plan, observation.nodes, size, card.num_classes)
-        result = answer(read(card, observation, sample), observation.logits, given, objective)
-        result = replace(result, logits=observation.logits, labels=given)
-        if class_shares is not None:
-            from graphtemper.recalibration.class_shares import correct
+    sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
+    passes = _passes(observation, card, budget, sample)
+    if labels is not None:
+        size = observation.graph.num_nodes
+        given = read_labels(labels, plan, observation.nodes, size, card.num_classes)
+    result = answer(read(card, observation, sample), observation.logits, given, objective)
+    result = replace(result, logits=observation.logits, labels=given)
+    if class_shares is not None:
+        from graphtemper.recalibration.class_shares import correct
 
-            result = correct(result, observation, objective)
-        result = _applied(result, observation, per_node)
+        result = correct(result, observation, objective)
+    result = _applied(result, observation, per_node)
     return replace(result, passes=passes, reasons=[*result.reasons, *ran])
 
 
@@ -223,15 +222,6 @@ def _applied(result: Recalibration, observation: Observation, per_node: bool) ->
     )
 
 
-def _memory(predictor: Predictor | ArrayLike) -> AbstractContextManager[None]:
-    """Return a context in which a model that is called many times reuses its memory."""
-    if not callable(predictor) or declared_passes(predictor) is not None:
-        return nullcontext()
-    from graphtemper._core.heap import reused_memory
-
-    return reused_memory()
-
-
 def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, list[Reason]]:
     """Return the sample on which a model runs whose logits are known, and what to say about it.
 
@@ -240,7 +230,7 @@ def _sampled(observation: Observation, per_node: bool) -> tuple[Sample | None, l
     from graphtemper.signals import receptive_field
 
     small = observation.graph.num_nodes <= receptive_field.SMALL
-    if small or per_node or declared_passes(observation.predictor) is not None:
+    if small or per_node or observation.passes.cheap:
         receptive_field.check_whole(observation, observation.predictor)
         return None, []
     sample = receptive_field.draw(observation)
@@ -253,28 +243,14 @@ def _passes(
     observation: Observation,
     card: SourceCard,
     budget: Budget,
-    per_node: bool,
     sample: Sample | None,
 ) -> int | None:
     """Return the forward passes that a recalibration takes, or refuse too small a budget."""
-    default = budgets.TARGET_BUDGET
-    if not observation.has_model:
-        budgets.resolved(budget, print, default)
+    passes = observation.passes if observation.has_model else None
+    allowed = budgets.resolved(budget, passes, budgets.TARGET_BUDGET)
+    if passes is None or (budget is None and passes.cheap):
         return None
-    called = declared_passes(observation.predictor) is None or card.probe.shared_splits > 0
-    if budget is None and not called:
-        return None
-    has_edges = observation.graph.num_edges > 0
-    needed = budgets.count_target(
-        card.probe,
-        observation.num_nodes,
-        has_edges=has_edges,
-        per_node=per_node,
-        plain=observation.graph.is_plain,
-    )
-    if sample is not None:
-        needed = math.ceil(needed * sample.work)
+    needed = math.ceil(num_passes(card.probe.splits) * (1.0 if sample is None else sample.work))
     if budget is not None:
-        allowed = budgets.resolved(budget, observation.predictor, default)
-        budgets.check_target(allowed, needed, card.probe)
-    return needed if called else None
+        budgets.check_target(allowed, needed)
+    return needed

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
 from graphtemper._core.reproducible import Seed, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import column_moments, graph_moments
+from graphtemper.shifts.seen import Float32, Seen, Step, changed, seen_through
 
-Change = Callable[[Graph, float, np.random.Generator], Graph]
+Change = Callable[[Graph, float, np.random.Generator], Graph | Step]
+"""Returns the shifted graph, or a change of the features as they are seen."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +35,8 @@ class Shift:
         Name of the form, in a family with several.
     parts : tuple of Shift
         The shifts of a composition, in order; empty otherwise.
+    reads_features : bool
+        Whether ``change`` reads or replaces the features; not where it returns a `Step`.
 
     Examples
     --------
@@ -51,29 +53,52 @@ class Shift:
     change: Change | None = field(default=None)
     variant: str = ""
     parts: tuple[Shift, ...] = ()
+    reads_features: bool = True
 
     def __call__(self, graph: Graph, seed: Seed = 0) -> Graph:
         """Return the shifted graph; the same integer seed gives the same bytes."""
-        for part, repeat in self.numbered:
-            graph = part.applied(graph, seed, repeat)
-        return graph
+        return changed(*self._drawn(graph, seed))
 
-    @property
-    def numbered(self) -> Iterator[tuple[Shift, int]]:
-        """The single shifts in order, each with how often its family came before.
+    def through(
+        self, graph: Graph, weights: Float32, seed: Seed = 0, known: Float32 | None = None
+    ) -> tuple[Graph, Seen]:
+        """Return a graph with the shifted edges, and the shifted features through ``weights``.
 
-        A family that occurs twice must not draw the same numbers twice.
+        The features of that graph are not the shifted ones. The random numbers are not all those of
+        a call, but have the same distribution. ``known`` are the projections of the graph's own
+        features on the weights, if they are already available.
+
+        Examples
+        --------
+        >>> from graphtemper import csbm, shifts
+        >>> g = csbm.sample(100, degree=6, homophily=0.8, snr=1.0, num_features=20)
+        >>> weights = np.ones((20, 1), np.float32)
+        >>> _, seen = shifts.scale(2.0).through(g, weights)
+        >>> bool(np.allclose(seen.columns, shifts.scale(2.0)(g).features @ weights, atol=1e-4))
+        True
         """
-        repeats: Counter[str] = Counter()
-        for part in self.parts or (self,):
-            yield part, repeats[part.family]
-            repeats[part.family] += 1
+        shifted, steps = self._drawn(graph, seed)
+        same = shifted.features is graph.features
+        return shifted, seen_through(shifted, steps, weights, known if same else None)
 
-    def applied(self, graph: Graph, seed: Seed, repeat: int) -> Graph:
-        """Return the graph under this single shift, with the random numbers of a repeat."""
-        assert self.change is not None
-        assert isinstance(self.level, float)
-        return self.change(graph, self.level, stream(seed, self.family, repeat))
+    def _drawn(self, graph: Graph, seed: Seed) -> tuple[Graph, list[Step]]:
+        """Return the shifted graph, but for some last steps that its features need yet."""
+        repeats: Counter[str] = Counter()
+        steps: list[Step] = []
+        for part in self.parts or (self,):
+            assert part.change is not None
+            assert isinstance(part.level, float)
+            if part.reads_features:
+                graph, steps = changed(graph, steps), []
+            # A family that occurs twice must not draw the same numbers twice.
+            rng = stream(seed, part.family, repeats[part.family])
+            repeats[part.family] += 1
+            result = part.change(graph, part.level, rng)
+            if isinstance(result, Step):
+                steps.append(result)
+            else:
+                graph = result
+        return graph, steps
 
     @property
     def families(self) -> frozenset[str]:
@@ -124,24 +149,3 @@ def permuted_within_types(
         places = np.flatnonzero(graph.node_type[nodes] == kind)
         result[places] = nodes[rng.permutation(places)]
     return result
-
-
-def moments_by_type(graph: Graph) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """Return mean and standard deviation of the columns within each node type, and each row's type.
-
-    Both are (T, F), and the types are numbered 0 to T - 1; without node types T is 1.
-
-    Examples
-    --------
-    >>> g = Graph(features=[[1.0], [3.0], [7.0]], edges=[], node_type=[0, 0, 4])
-    >>> mean, _, row_type = moments_by_type(g)
-    >>> mean.ravel().tolist(), row_type.tolist()
-    ([2.0, 7.0], [0, 0, 1])
-    """
-    if graph.node_type is None:
-        mean, std = graph_moments(graph)
-        return mean[None], std[None], np.zeros(graph.num_nodes, dtype=np.int64)
-    types, row_type = np.unique(graph.node_type, return_inverse=True)
-    parts = [column_moments(graph.features[row_type == number]) for number in range(types.size)]
-    means, stds = (np.array([part[side] for part in parts]) for side in (0, 1))
-    return means, stds, row_type

@@ -11,6 +11,7 @@ is less than a tenth full; beyond, products with a dense array are several times
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,10 +21,10 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from graphtemper._core.checks import checked_level
 from graphtemper.errors import InputError
-from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, row_blocks
-from graphtemper.shifts.base import Shift, moments_by_type, permuted_within_types
+from graphtemper.shifts.base import Shift, permuted_within_types
+from graphtemper.shifts.seen import Seen, Step, moments_by_type
 
 Where = Literal["random", "region", "low-degree"]
 Generator = np.random.Generator
@@ -44,7 +45,7 @@ def noise(level: float) -> Shift:
     >>> noise(1.0)(g, seed=0).features[:, 1].tolist()    # a constant column has no noise
     [5.0, 5.0]
     """
-    return Shift("noise", checked_level("noise", level, 0.0), _noise)
+    return Shift("noise", checked_level("noise", level, 0.0), _noise, reads_features=False)
 
 
 def heterogeneous(level: float, where: Where = "random") -> Shift:
@@ -66,7 +67,8 @@ def heterogeneous(level: float, where: Where = "random") -> Shift:
         raise InputError(f"unknown half {where!r}; use one of {', '.join(get_args(Where))}.")
     family = "heterogeneous"
     variant = "" if where == "random" else where
-    return Shift(family, checked_level(family, level, 0.0), _HETEROGENEOUS[where], variant)
+    strength, change = checked_level(family, level, 0.0), _HETEROGENEOUS[where]
+    return Shift(family, strength, change, variant, reads_features=False)
 
 
 def mask(level: float) -> Shift:
@@ -93,7 +95,9 @@ def shuffle(level: float) -> Shift:
     >>> sorted(shuffle(1.0)(g).features.ravel().tolist())
     [1.0, 2.0, 3.0]
     """
-    return Shift("shuffle", checked_level("shuffle", level, 0.0, 1.0), _shuffle)
+    return Shift(
+        "shuffle", checked_level("shuffle", level, 0.0, 1.0), _shuffle, reads_features=False
+    )
 
 
 def scale(level: float) -> Shift:
@@ -108,7 +112,7 @@ def scale(level: float) -> Shift:
     >>> scale(3.0)(g).features.ravel().tolist()
     [-2.0, 4.0]
     """
-    return Shift("scale", checked_level("scale", level, 0.0), _scale)
+    return Shift("scale", checked_level("scale", level, 0.0), _scale, reads_features=False)
 
 
 def offset(level: float) -> Shift:
@@ -122,7 +126,7 @@ def offset(level: float) -> Shift:
     >>> round(float(np.ptp(offset(3.0)(g).features)), 5)
     2.0
     """
-    return Shift("offset", checked_level("offset", level, 0.0), _offset)
+    return Shift("offset", checked_level("offset", level, 0.0), _offset, reads_features=False)
 
 
 def drop_columns(level: float) -> Shift:
@@ -136,49 +140,24 @@ def drop_columns(level: float) -> Shift:
     >>> int((drop_columns(0.5)(g).features == 0).sum())
     2
     """
-    return Shift("drop_columns", checked_level("drop_columns", level, 0.0, 1.0), _drop_columns)
+    return Shift(
+        "drop_columns",
+        checked_level("drop_columns", level, 0.0, 1.0),
+        _drop_columns,
+        reads_features=False,
+    )
 
 
-def _dense(features: Features) -> NDArray[np.float32]:
-    """Return a writable dense copy."""
-    return features.copy() if isinstance(features, np.ndarray) else features.toarray()
+def _noise(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+    return Step(lambda seen: seen.noisy(level, rng)) if level else graph
 
 
-def _noise(graph: Graph, level: float, rng: Generator) -> Graph:
-    return _noise_on(graph, level, rng, np.arange(graph.num_nodes))
+def _noise_on_half(graph: Graph, level: float, rng: Generator, where: Where) -> Graph | Step:
+    nodes = half_of_nodes(graph, where, rng)
+    return Step(lambda seen: seen.noisy(level, rng, nodes)) if level else graph
 
 
-def _noise_on(graph: Graph, level: float, rng: Generator, nodes: NDArray[np.intp]) -> Graph:
-    if level == 0.0:
-        return graph
-    _, std, row_type = moments_by_type(graph)
-    size = (level * std).astype(np.float32)
-    out = _dense(graph.features)
-    for rows in row_blocks(nodes.size, graph.num_features):
-        draw = rng.standard_normal((rows.stop - rows.start, graph.num_features), dtype=np.float32)
-        chosen = rows if nodes.size == graph.num_nodes else nodes[rows]  # a slice is not copied
-        draw *= _of_rows(size, row_type, chosen)
-        out[chosen] += draw
-    return graph.replace(features=out)
-
-
-def _of_rows(
-    values: NDArray[Any], row_type: NDArray[np.int64], rows: slice | NDArray[np.intp]
-) -> NDArray[Any]:
-    """Return the row of ``values`` (T, F) of each node's type; one row serves all nodes."""
-    return values if len(values) == 1 else values[row_type[rows]]
-
-
-def _noise_on_random_half(graph: Graph, level: float, rng: Generator) -> Graph:
-    return _noise_on(graph, level, rng, half_of_nodes(graph, "random", rng))
-
-
-def _noise_on_region(graph: Graph, level: float, rng: Generator) -> Graph:
-    return _noise_on(graph, level, rng, half_of_nodes(graph, "region", rng))
-
-
-def _noise_on_low_degree(graph: Graph, level: float, rng: Generator) -> Graph:
-    return _noise_on(graph, level, rng, half_of_nodes(graph, "low-degree", rng))
+_HETEROGENEOUS = {where: partial(_noise_on_half, where=where) for where in get_args(Where)}
 
 
 def half_of_nodes(graph: Graph, where: Where, rng: Generator) -> NDArray[np.intp]:
@@ -190,13 +169,6 @@ def half_of_nodes(graph: Graph, where: Where, rng: Generator) -> NDArray[np.intp
     else:
         order = rng.permutation(graph.num_nodes)
     return np.sort(order[: graph.num_nodes // 2])
-
-
-_HETEROGENEOUS = {
-    "random": _noise_on_random_half,
-    "region": _noise_on_region,
-    "low-degree": _noise_on_low_degree,
-}
 
 
 def _region(graph: Graph, rng: Generator) -> NDArray[np.intp]:
@@ -223,8 +195,8 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     if level == 0.0:
         return graph
     features = graph.features
-    means, _, row_type = moments_by_type(graph)
-    mean = means.astype(np.float32)
+    seen = Seen(features, moments_by_type(graph))
+    mean = seen.moments[0]
     filled = 1.0  # the share of entries that are not zero
     if not isinstance(features, np.ndarray):
         filled = level * float((mean != 0).mean())
@@ -233,8 +205,9 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     parts: list[Any] = []
     out = np.empty((0 if sparse else graph.num_nodes, graph.num_features), np.float32)
     for rows in row_blocks(graph.num_nodes, graph.num_features):
-        block = _dense(features[rows])
-        average = _of_rows(mean, row_type, rows)
+        some = features[rows]
+        block = some.copy() if isinstance(some, np.ndarray) else some.toarray()
+        average = seen.of_rows(mean, rows)
         masked = rng.random(block.shape, dtype=np.float32) < level
         # Products with 0 and 1 are exact, and several times faster than a copy under a mask.
         block *= ~masked
@@ -246,52 +219,23 @@ def _mask(graph: Graph, level: float, rng: Generator) -> Graph:
     return graph.replace(features=sp.vstack(parts) if sparse else out)
 
 
-def _shuffle(graph: Graph, level: float, rng: Generator) -> Graph:
-    return graph.replace(features=graph.features[shuffled_nodes(graph, level, rng)])
-
-
-def shuffled_nodes(graph: Graph, level: float, rng: Generator) -> NDArray[np.intp]:
-    """Return the node whose features each node has after `shuffle`, (N,)."""
+def _shuffle(graph: Graph, level: float, rng: Generator) -> Step:
     chosen = rng.permutation(graph.num_nodes)[: round(level * graph.num_nodes)]
     origin = np.arange(graph.num_nodes)
     origin[chosen] = permuted_within_types(graph, chosen, rng)
-    return origin
+    return Step(lambda seen: seen.mixed(0.0, 1.0, origin))
 
 
-def _scale(graph: Graph, level: float, rng: Generator) -> Graph:
-    if level == 1.0:
-        return graph
-    means, _, row_type = moments_by_type(graph)
-    out = _dense(graph.features)
-    for rows in row_blocks(*out.shape):
-        mean = _of_rows(means, row_type, rows)
-        out[rows] = mean + level * (out[rows] - mean)
-    return graph.replace(features=out)
+def _scale(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+    return graph if level == 1.0 else Step(lambda seen: seen.scaled(level))
 
 
-def _offset(graph: Graph, level: float, rng: Generator) -> Graph:
-    if level == 0.0:
-        return graph
-    _, std, row_type = moments_by_type(graph)
-    out = _dense(graph.features)
-    moved = (level * std * rng.standard_normal(graph.num_features)).astype(np.float32)
-    out += _of_rows(moved, row_type, slice(None))
-    return graph.replace(features=out)
+def _offset(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+    directions = level * rng.standard_normal(graph.num_features)
+    return Step(lambda seen: seen.moved(directions)) if level else graph
 
 
-def columns_to_drop(width: int, level: float, rng: Generator) -> NDArray[np.bool_]:
-    """Return which of ``width`` columns `drop_columns` sets to zero."""
-    dropped = np.zeros(width, dtype=bool)
-    dropped[rng.permutation(width)[: round(level * width)]] = True
-    return dropped
-
-
-def _drop_columns(graph: Graph, level: float, rng: Generator) -> Graph:
-    dropped = columns_to_drop(graph.num_features, level, rng)
-    features = graph.features
-    if not isinstance(features, np.ndarray):
-        sparse = features.copy()
-        sparse.data = np.where(dropped[sparse.indices], np.float32(0), sparse.data)
-        sparse.eliminate_zeros()
-        return graph.replace(features=sparse)
-    return graph.replace(features=np.where(dropped, np.float32(0), features))
+def _drop_columns(graph: Graph, level: float, rng: Generator) -> Step:
+    dropped = np.zeros(graph.num_features, dtype=bool)
+    dropped[rng.permutation(dropped.size)[: round(level * dropped.size)]] = True
+    return Step(lambda seen: seen.without(dropped), dropped)

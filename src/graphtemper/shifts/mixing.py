@@ -15,6 +15,7 @@ from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import LONG_ROW, multiply, operator
 from graphtemper.shifts.base import Shift, permuted_within_types
+from graphtemper.shifts.seen import Step
 
 Generator = np.random.Generator
 
@@ -36,7 +37,7 @@ def blend(level: float) -> Shift:
     >>> float(blend(0.5)(g).features.mean())
     2.0
     """
-    return Shift("blend", checked_level("blend", level, 0.0, 1.0), _blend)
+    return Shift("blend", checked_level("blend", level, 0.0, 1.0), _blend, reads_features=False)
 
 
 def smooth(level: float) -> Shift:
@@ -54,12 +55,9 @@ def smooth(level: float) -> Shift:
     return Shift("smooth", checked_level("smooth", level, 0.0, 1.0), _smooth)
 
 
-def _blend(graph: Graph, level: float, rng: Generator) -> Graph:
-    own, other = np.float32(1.0 - level), np.float32(level)
-    features = graph.features
+def _blend(graph: Graph, level: float, rng: Generator) -> Step:
     origin = permuted_within_types(graph, np.arange(graph.num_nodes), rng)
-    mixed = features * own + features[origin] * other
-    return graph.replace(features=mixed)
+    return Step(lambda seen: seen.mixed(1.0 - level, level, origin))
 
 
 def _smooth(graph: Graph, level: float, rng: Generator) -> Graph:

@@ -36,7 +36,7 @@ def rewire(level: float) -> Shift:
     >>> bool(abs((r.labels[r.edges[:, 0]] == r.labels[r.edges[:, 1]]).mean() - 0.5) < 0.03)
     True
     """
-    return Shift("rewire", checked_level("rewire", level, 0.0, 1.0), _rewire)
+    return Shift("rewire", checked_level("rewire", level, 0.0, 1.0), _rewire, reads_features=False)
 
 
 def drop(level: float) -> Shift:
@@ -48,7 +48,7 @@ def drop(level: float) -> Shift:
     >>> drop(0.5)(g).num_edges
     2
     """
-    return Shift("drop", checked_level("drop", level, 0.0, 1.0), _drop)
+    return Shift("drop", checked_level("drop", level, 0.0, 1.0), _drop, reads_features=False)
 
 
 def add(level: float) -> Shift:
@@ -61,7 +61,7 @@ def add(level: float) -> Shift:
     >>> bool(abs(add(0.5)(g).num_edges / g.num_edges - 1.5) < 0.01)
     True
     """
-    return Shift("add", checked_level("add", level, 0.0), _add)
+    return Shift("add", checked_level("add", level, 0.0), _add, reads_features=False)
 
 
 def drop_hubs(level: float) -> Shift:
@@ -76,7 +76,9 @@ def drop_hubs(level: float) -> Shift:
     >>> int(drop_hubs(0.5)(g).degrees.max()) < int(drop(0.5)(g).degrees.max())
     True
     """
-    return Shift("drop_hubs", checked_level("drop_hubs", level, 0.0, 1.0), _drop_hubs)
+    return Shift(
+        "drop_hubs", checked_level("drop_hubs", level, 0.0, 1.0), _drop_hubs, reads_features=False
+    )
 
 
 def homophily(level: float) -> Shift:
@@ -94,7 +96,9 @@ def homophily(level: float) -> Shift:
     >>> bool((more.labels[more.edges[:, 0]] == more.labels[more.edges[:, 1]]).all())
     True
     """
-    return Shift("homophily", checked_level("homophily", level, -1.0, 1.0), _homophily)
+    return Shift(
+        "homophily", checked_level("homophily", level, -1.0, 1.0), _homophily, reads_features=False
+    )
 
 
 def _chosen(links: Links, level: float, rng: Generator) -> NDArray[np.intp]:

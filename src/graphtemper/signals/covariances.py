@@ -35,29 +35,18 @@ near zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.normalised import link_matrix, some_links
+from graphtemper.graph.normalised import link_matrix
 from graphtemper.graph.operators import adjacency, multiply
-from graphtemper.models.linear_passes import LinearPasses
-from graphtemper.models.predictor import HalfViews, Rows
-from graphtemper.signals import passes as perturb
-from graphtemper.signals import pointwise as signals
-from graphtemper.signals.observation import Observation
-from graphtemper.signals.passes import Probe
 
-# Size of the sample of nodes at which split views, noisy passes and the SNR of a larger graph are
-# measured. An agreement then has an error of 0.002, a tenth of what the atlas can resolve. Own
-# views, edges and held-out edges are measured everywhere.
-ENOUGH_NODES = 100_000
+Rows = NDArray[np.int64] | None
 
 
 class Covariance(NamedTuple):
@@ -233,128 +222,3 @@ def centred(logits: FloatArray) -> FloatArray:
     values = np.asarray(logits, dtype=np.float64)
     share = np.full((values.shape[1], 1), 1.0 / values.shape[1])
     return np.asarray(values - values @ share)  # a product is faster than a mean of short rows
-
-
-def measure_passes(observation: Observation, probe: Probe) -> dict[str, Any]:
-    """Return what the passes show, by the names of `graphtemper.signals.evidence.Evidence`.
-
-    Arrays of all nodes live as short as possible: the widest passes come first.
-    """
-    graph, nodes = observation.graph, observation.nodes
-    passes = probe.passes_over(observation.num_nodes, fewest=2)  # agreement needs two passes
-    feature, own_feature = halves(observation, probe)
-    sizes = [observation.column_moments[1], probe.column_std]
-    noise, source_noise = noise_agreements(observation, probe.noise_level, passes, sizes)
-    own = observation.passes.own_view(graph) / probe.temperature
-    edge, wedge = edges_and_wedges(own, graph, nodes, observation.centre)
-    held_out = HeldOutProducts(own, graph, nodes, observation.centre)
-    agreement = _held_out_agreement(observation, probe, held_out)
-    return dict(
-        feature=feature,
-        own_feature=own_feature,
-        edge=edge,
-        wedge=wedge,
-        held=held_out.covariance,
-        noise_agreement=noise,
-        source_noise_agreement=source_noise,
-        edge_agreement=agreement,
-    )
-
-
-def halves(observation: Observation, probe: Probe) -> tuple[Covariance, Covariance]:
-    """Return the covariance between halves of the columns, for the model and for its own view."""
-    graph = observation.graph
-    mean, _ = observation.column_moments
-    splits = column_halves(graph.num_features, probe.splits, probe.seed)
-    classified = graph.classified
-    everywhere = observation.centre
-    if everywhere is None:
-        everywhere = sample_nodes(observation, classified)
-    observes_all = observation.num_nodes == classified.size
-    nodes = everywhere if observes_all else sample_nodes(observation, observation.nodes)
-    rows = None if everywhere.size == graph.num_nodes else np.union1d(everywhere, nodes)
-    centre = None if rows is None else np.searchsorted(rows, everywhere)
-    at = nodes if rows is None else np.searchsorted(rows, nodes)
-    whole, alone = np.zeros(nodes.size), np.zeros(nodes.size)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for views in _half_views(observation, splits, mean, rows):
-            whole += node_products(views.first, views.second, centre, at)
-            alone += node_products(views.own_first, views.own_second, centre, at)
-    # Averages over splits come first: the splits of one node are dependent, nodes nearly are not.
-    ones = np.full(nodes.size, probe.splits * probe.temperature**2)
-    return ratio_of_sums(whole, ones), ratio_of_sums(alone, ones)
-
-
-def _half_views(
-    observation: Observation, halves: NDArray[np.bool_], mean: FloatArray, rows: Rows
-) -> Iterator[HalfViews]:
-    graph, model = observation.graph, observation.passes
-    if isinstance(model, LinearPasses):
-        return model.half_views(graph, halves, mean, rows, clean=observation.at(1.0).all_logits)
-    return model.half_views(graph, halves, mean, rows)
-
-
-def sample_nodes(observation: Observation, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the nodes, or a sorted sample of `ENOUGH_NODES` if there are more."""
-    if nodes.size <= ENOUGH_NODES:
-        return nodes
-    salt = stream(observation.seed, "measured nodes").integers(2**64, dtype=np.uint64)
-    draws = perturb.mixed(observation.node_keys[nodes] + salt)
-    return np.sort(nodes[np.argpartition(draws, ENOUGH_NODES)[:ENOUGH_NODES]])
-
-
-def noise_agreement(observation: Observation, level: float, passes: int) -> float:
-    """Return how often two passes agree under noise of the graph's own size."""
-    return noise_agreements(observation, level, passes, [observation.column_moments[1]])[0]
-
-
-def noise_agreements(
-    observation: Observation, level: float, passes: int, column_stds: Sequence[FloatArray]
-) -> list[float]:
-    """Return how often two noisy passes agree, over the observed nodes or a sample of them.
-
-    The noise is ``level`` times each of the ``column_stds``, with the same random numbers.
-    """
-    graph, model, seed = observation.graph, observation.passes, observation.seed
-    sample, keys = sample_nodes(observation, observation.nodes), observation.node_keys
-    rows = None if sample.size == graph.num_nodes else sample
-    clean = observation.at(1.0).all_logits
-    if isinstance(model, LinearPasses):
-        rng = perturb.OrderedDraws(stream(seed, "feature_noise"), keys)
-        sizes = [level * std for std in column_stds]
-        runs = model.noisy_in_sizes(graph, sizes, passes, rng, clean=clean, rows=rows)
-        votes = np.split(perturb.count_votes(map(np.vstack, runs)), len(sizes))
-    else:
-        options: dict[str, Any] = {"clean": clean, "rows": rows, "keys": keys}
-        votes = [
-            perturb.count_votes(
-                perturb.feature_noise(
-                    observation.predictor, graph, level, passes, seed, column_std=std, **options
-                )
-            )
-            for std in column_stds
-        ]
-    return [1.0 - signals.pairwise_disagreement(some) for some in votes]
-
-
-def _held_out_agreement(observation: Observation, probe: Probe, held_out: HeldOutProducts) -> float:
-    """Return Cohen's kappa of the predictions at the two ends of held-out edges.
-
-    Predictions at the ends of an edge in use agree because the ends exchange messages. Across a
-    held-out edge they agree only if the classes do and the predictions are right. The same passes
-    are added to the held-out products.
-    """
-    edges = observation.graph.links
-    if not len(edges):
-        return 0.0
-    run = observation.passes.edge_runner(observation.graph)
-    rng = stream(observation.seed, "held-out edges")
-    values = []
-    for _ in range(probe.passes_over(observation.num_nodes)):
-        keep = perturb.kept_links(observation.link_keys, probe.edge_share, rng)
-        if observation.part is not None:
-            keep[observation.part.links] = False
-        logits, left_out = run(keep), some_links(edges, ~keep)
-        held_out.add(logits / probe.temperature, left_out)
-        values.append(observation.agreement(logits, left_out))
-    return float(np.mean(values))

@@ -9,10 +9,10 @@ accuracies, agreements and sizes on a scale of log-odds or logarithms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.errors import InputError
-from graphtemper.signals import covariances, shared_passes
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.covariances import Covariance, centred, sample_nodes
+from graphtemper.signals import views
+from graphtemper.signals.covariances import Covariance, centred
 from graphtemper.signals.gains import ClassMoments, Gains, read_gains, transfer
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe as Probe
-from graphtemper.signals.shared_passes import SharedViews
+from graphtemper.signals.views import Views
 
 LEAD = "signal accuracy"
 """The signal that is an estimate by itself; the atlas learns its error."""
@@ -55,28 +55,65 @@ _LEAST_LEAD = 0.02
 _LARGEST_LOGIT = 1e100
 
 
+Kind = Literal["number", "classes", "shares", "square", "covariance"]
+
+
+class Declared(NamedTuple):
+    """A field of `Evidence`: what it holds, its range, and over what a sample averages it.
+
+    ``kind`` is a number, a number per class, shares of the classes, a covariance matrix of the
+    classes, or a `Covariance`. ``averaged`` says how its sampling error follows: from its own
+    standard error, or as that of a share of the nodes or of a correlation over the links.
+    """
+
+    kind: Kind = "number"
+    low: float = -1e9
+    high: float = 1e9
+    optional: bool = False
+    averaged: Literal["", "own error", "nodes", "links"] = ""
+
+
+def _declared(*values: Any, **named: Any) -> Any:
+    declared = Declared(*values, **named)
+    metadata = {"declared": declared}
+    return field(default=None, metadata=metadata) if declared.optional else field(metadata=metadata)
+
+
+_SHARE = ("number", 0.0, 1.0)
+_COVARIANCE = ("covariance", -1e30, 1e30, True, "own error")
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Measurements of one observation without labels; None for those that need a missing model."""
+    """Measurements of one observation without labels; None for those that need a missing model.
 
-    confidence: float
-    confident_share: float
-    certain_share: float
-    mean: FloatArray
-    covariance: FloatArray
-    predicted_shares: FloatArray
-    homophily: float | None
-    log_degree: float
-    mean_abs_logit: float
-    feature: Covariance | None = None
-    own_feature: Covariance | None = None
-    edge: Covariance | None = None
-    wedge: Covariance | None = None
-    held: Covariance | None = None
-    noise_agreement: float | None = None
-    source_noise_agreement: float | None = None
-    edge_agreement: float | None = None
-    snr: float | None = None
+    The declarations of its fields are the only list of them: the card's file, the sampling error
+    and all that adds evidence up follow from `Evidence.declared`.
+    """
+
+    confidence: float = _declared(*_SHARE)
+    confident_share: float = _declared(*_SHARE)
+    certain_share: float = _declared(*_SHARE)
+    mean: FloatArray = _declared("classes")
+    covariance: FloatArray = _declared("square")
+    predicted_shares: FloatArray = _declared("shares")
+    log_degree: float = _declared()
+    mean_abs_logit: float = _declared("number", 0.0, 1e30)
+    homophily: float | None = _declared(*_SHARE, optional=True)
+    feature: Covariance | None = _declared(*_COVARIANCE)
+    own_feature: Covariance | None = _declared(*_COVARIANCE)
+    edge: Covariance | None = _declared(*_COVARIANCE)
+    wedge: Covariance | None = _declared(*_COVARIANCE)
+    held: Covariance | None = _declared(*_COVARIANCE)
+    noise_agreement: float | None = _declared(*_SHARE, optional=True, averaged="nodes")
+    source_noise_agreement: float | None = _declared(*_SHARE, optional=True, averaged="nodes")
+    edge_agreement: float | None = _declared("number", -1.0, 1.0, optional=True, averaged="links")
+    snr: float | None = _declared("number", -1e300, 1e300, optional=True)
+
+    @classmethod
+    def declared(cls) -> dict[str, Declared]:
+        """Return the declarations of the fields."""
+        return {item.name: item.metadata["declared"] for item in fields(cls)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
@@ -84,6 +121,23 @@ class Evidence:
             key: value.tolist() if isinstance(value, np.ndarray) else value
             for key, value in asdict(self).items()
         }
+
+    def moved(self, nodes: int, links: int) -> Iterator[Evidence]:
+        """Yield the evidence with each average moved by its standard error over a sample.
+
+        The error of Cohen's kappa of m links is that of a correlation far from one.
+        """
+        for name, declared in self.declared().items():
+            value, changed = getattr(self, name), None
+            if value is None or not declared.averaged:
+                continue
+            if declared.averaged == "own error":
+                changed = Covariance(value.value + value.error, value.error)
+            elif declared.averaged == "nodes":
+                changed = value - float(np.sqrt(value * (1.0 - value) / nodes))
+            else:
+                changed = value + float(np.sqrt((1.0 - value**2) / max(links, 1)))
+            yield replace(self, **{name: changed})  # type: ignore[arg-type]
 
 
 def measure(
@@ -93,12 +147,10 @@ def measure(
     *,
     with_snr: bool = True,
 ) -> Evidence:
-    """Measure an observation with a clean pass, split views, noisy passes and edge dropout.
+    """Measure the logits of an observation and, if it has a model, its `views`.
 
-    The default probe takes 12 half views and, on small graphs, 12 noisy and 6 dropout passes (see
-    `Probe.passes_over`). A linear model propagates K columns in each of them. The passes are taken
-    on ``sample`` if it is given, see `graphtemper.signals.receptive_field`. The SNR of the features
-    is in no signal of `read` and may be left out.
+    The passes are taken on ``sample`` if it is given, see `graphtemper.signals.receptive_field`.
+    The SNR of the features is in no signal of `read` and may be left out.
     """
     basic = _of_logits(observation, probe)
     if not observation.has_model:
@@ -145,12 +197,9 @@ def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64
 
 def with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evidence:
     """Add the measurements that need perturbed passes of the model to those of its logits."""
-    if not probe.shared_splits:
-        return replace(basic, **covariances.measure_passes(observation, probe))
-    views = shared_passes.measure(observation, probe)
-    names = {item.name for item in fields(SharedViews)} & {item.name for item in fields(Evidence)}
-    measured = {name: getattr(views, name) for name in names}
-    return replace(basic, **measured)
+    shown = views.measure(observation, probe)
+    names = {item.name for item in fields(Views)} & {item.name for item in fields(Evidence)}
+    return replace(basic, **{name: getattr(shown, name) for name in names})
 
 
 def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float | None:
@@ -158,12 +207,8 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
 
 
 def _snr(observation: Observation) -> float | None:
-    features, predictions = observation.features_at(None), observation.all_predictions
-    if observation.graph.num_nodes > covariances.ENOUGH_NODES:
-        rows = sample_nodes(observation, np.arange(observation.graph.num_nodes))
-        features, predictions = features[rows], predictions[rows]
     try:
-        return signals.snr_estimate(features, predictions)
+        return signals.snr_estimate(observation.graph.features, observation.all_predictions)
     except InputError:  # one predicted class, one class per node, or constant features
         return None
 

@@ -14,7 +14,6 @@ comparable between graphs. The cost is O(E K) and two splits of the columns.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,15 +22,14 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.reproducible import map_blocks, stream
-from graphtemper.graph.checks import Features
+from graphtemper._core.reproducible import stream
 from graphtemper.graph.operators import adjacency, multiply
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals import shared_passes
-from graphtemper.signals.covariances import centred, column_halves
-from graphtemper.signals.evidence import Probe
+from graphtemper.signals.covariances import centred
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.shared_passes import leads
+from graphtemper.signals.passes import Probe
+from graphtemper.signals.views import leads
+from graphtemper.signals.views import measure as measure_views
 
 Float32 = NDArray[np.float32]
 Classes = NDArray[np.intp]
@@ -61,10 +59,8 @@ SIGNALS = (
 )
 """All signals; the further ones need the model."""
 
-# Number of splits of the columns; more would not make the disagreement of a single node precise.
-SPLITS = 2
 # Number of random signed sums that replace the columns in distances between nodes.
-SKETCH = 16
+SKETCH = 64
 # Added to sizes and squared sizes before the logarithm, which would be unbounded at zero.
 _LEAST_SIZE, _LEAST_SQUARE = 1e-2, 1e-4
 
@@ -142,11 +138,6 @@ class _Scope:
         """Return the measured nodes' values out of those of all observed nodes."""
         return values[self._rows]
 
-    @cached_property
-    def features(self) -> Features:
-        """The rows ``near`` of the features."""
-        return self.observation.features_at(self.near)
-
     def neighbour_mean(self, *parts: FloatArray | Float32) -> FloatArray:
         """Return the mean of columns at ``near`` over each node's neighbours; zero without any."""
         columns = np.hstack([part.astype(np.float32) for part in parts])
@@ -167,7 +158,8 @@ class _Scope:
 def _plain(scope: _Scope, probe: Probe) -> list[FloatArray]:
     degree = scope.degree
     all_p = temperatures.apply(scope.of(scope.observation.all_logits))
-    energy, sketch = _energy(scope, probe), _sketch(scope, probe)
+    sketch = _sketch(scope, probe)
+    energy = (sketch.astype(np.float64) ** 2).mean(axis=1)
     around = scope.neighbour_mean(all_p, energy[:, None], sketch)
     classes = all_p.shape[1]
     soft = around[np.arange(degree.size), scope.predicted]
@@ -187,40 +179,9 @@ def _plain(scope: _Scope, probe: Probe) -> list[FloatArray]:
 
 
 def _with_model(scope: _Scope, probe: Probe) -> list[FloatArray]:
-    observation, graph, predicted, at = scope.observation, scope.graph, scope.predicted, scope.at
-    if probe.shared_splits:
-        shared = shared_passes.measure(observation, probe)
-        own = centred(scope.of(shared.own.whole)) / probe.temperature
-        parts = map(scope.at_nodes, (shared.square, shared.lead, shared.agree))
-        return _of_views(scope, own, scope.of(shared.own_square), *parts)
-    own = centred(scope.of(observation.passes.own_view(graph))) / probe.temperature
-    halves = column_halves(graph.num_features, SPLITS, probe.seed)
-    square, lead, agree = (np.zeros(at.size) for _ in range(3))
-    own_square = np.zeros(len(own))
-    mean = observation.column_moments[0]
-    for views in observation.passes.half_views(graph, halves, mean, scope.near):
-        first, second = (
-            centred(view[at]) / probe.temperature for view in (views.first, views.second)
-        )
-        square += ((first - second) ** 2).sum(axis=1) / SPLITS
-        lead += np.minimum(leads(first, predicted), leads(second, predicted)) / SPLITS
-        for view in (first, second):
-            agree += (view.argmax(axis=1) == predicted) / (2.0 * SPLITS)
-        gap = centred(views.own_first - views.own_second) / probe.temperature
-        own_square += (gap**2).sum(axis=1) / SPLITS
-    return _of_views(scope, own, own_square, square, lead, agree)
-
-
-def _of_views(
-    scope: _Scope,
-    own: FloatArray,
-    own_square: FloatArray,
-    square: FloatArray,
-    lead: FloatArray,
-    agree: FloatArray,
-) -> list[FloatArray]:
-    """Return the signals that need the model, from own views and the views of splits."""
-    predicted, at = scope.predicted, scope.at
+    views, predicted, at = measure_views(scope.observation, probe), scope.predicted, scope.at
+    own, own_square = centred(scope.of(views.own)), scope.of(views.own_square)
+    square, lead, agree = map(scope.at_nodes, (views.square, views.lead, views.agree))
     around = scope.neighbour_mean(own, own_square[:, None])
     around_own, around_square = around[:, :-1], around[:, -1]
     return [
@@ -246,33 +207,23 @@ def _log(values: FloatArray, least: float) -> FloatArray:
     return np.asarray(np.log(np.maximum(values, 0.0) + least))
 
 
-def _weights(std: FloatArray) -> FloatArray:
-    """Return 1 / std of the source's columns, and zero for columns that are constant there."""
-    return np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
+def sketch_weights(probe: Probe) -> Float32:
+    """Return signed weights (F, s) of the columns, in units of the source's column deviations.
 
-
-def _energy(scope: _Scope, probe: Probe) -> FloatArray:
-    """Return each node's mean squared distance from the column means, in source variances."""
-    features, (mean, _) = scope.features, scope.observation.column_moments
-    weights = _weights(probe.column_std) ** 2 / max(int((probe.column_std > 0).sum()), 1)
-    if sp.issparse(features):
-        wide = features.astype(np.float64)
-        square = multiply(wide.multiply(wide), weights) - 2.0 * multiply(wide, weights * mean)
-        return np.asarray(np.maximum(square + float((weights * mean**2).sum()), 0.0)).ravel()
-    centre, scale = mean.astype(np.float32), weights.astype(np.float32)
-
-    def part(rows: slice) -> Float32:
-        gap = features[rows] - centre
-        np.square(gap, out=gap)
-        return np.asarray(gap @ scale)
-
-    return np.concatenate(map_blocks(part, *features.shape)).astype(np.float64)
+    Random signed sums of standardised columns preserve distances between rows on average, so the
+    mean of s squares estimates a squared distance to a relative error of the root of 2 / s.
+    """
+    std = probe.column_std
+    scale = np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
+    scale /= np.sqrt(max(int((std > 0).sum()), 1))
+    signs = stream(probe.seed, "node sketch").choice([-1.0, 1.0], size=(scale.size, SKETCH))
+    return (signs * scale[:, None]).astype(np.float32)
 
 
 def _sketch(scope: _Scope, probe: Probe) -> Float32:
-    """Return random signed sums of standardised columns, which preserve distances."""
-    features, (mean, _) = scope.features, scope.observation.column_moments
-    scale = _weights(probe.column_std) / np.sqrt(max(int((probe.column_std > 0).sum()), 1))
-    signs = stream(probe.seed, "node sketch").choice([-1.0, 1.0], size=(scale.size, SKETCH))
-    columns = (signs * scale[:, None]).astype(np.float32)
-    return np.asarray(features @ columns - mean.astype(np.float32) @ columns, dtype=np.float32)
+    """Return the sketches of the nodes ``near``, relative to that of the column means."""
+    observation, weights = scope.observation, sketch_weights(probe)
+    centre = observation.column_moments[0].astype(np.float32) @ weights
+    if observation.seen is not None:
+        return np.asarray(scope.of(observation.seen.sketch) - centre)
+    return np.asarray(scope.of(observation.graph.features) @ weights - centre, dtype=np.float32)

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
 from graphtemper.errors import InputError
-from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.operators import adjacency, column_moments, graph_moments
-from graphtemper.models.predictor import Passes, Predictor, checked_logits, passes_of, predict
+from graphtemper.models.passes import Passes, passes_of
+from graphtemper.models.predictor import Predictor, checked_logits, predict
 from graphtemper.signals import passes as perturb
 from graphtemper.signals.passes import Keys, Kind
 from graphtemper.signals.pointwise import kappa
@@ -42,23 +42,22 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class KnownFeatures:
+class SeenFeatures:
     """What is known of features that a model reads in place of those of the graph.
 
     Attributes
     ----------
+    passes
+        The model's passes over them.
     moments
         Mean and standard deviation of their columns.
-    rows, features
-        Some nodes, in increasing order, and their features.
-    keys : (N,) array
-        A number per node, as `signals.passes.node_keys` gives for the graph's own features.
+    sketch
+        Their projections on `graphtemper.signals.node_signals.sketch_weights`.
     """
 
+    passes: Passes
     moments: tuple[FloatArray, FloatArray]
-    rows: NDArray[np.int64]
-    features: NDArray[np.float32]
-    keys: Keys
+    sketch: NDArray[np.float32]
 
 
 def unlabelled(graph: Graph) -> Graph:
@@ -90,8 +89,10 @@ class Observation:
     part : Part, optional
         For a part of a larger graph, whose observed nodes are a sample of it: see
         `graphtemper.signals.receptive_field`.
-    known : KnownFeatures, optional
-        For a predictor that reads other features than those of the graph.
+    seen : SeenFeatures, optional
+        For passes over other features than those of the graph.
+    keys : (N,) array, optional
+        A number per node by which it is drawn; default `signals.passes.node_keys`.
 
     Examples
     --------
@@ -115,7 +116,8 @@ class Observation:
         seed: int = 0,
         logits: ArrayLike | None = None,
         part: Part | None = None,
-        known: KnownFeatures | None = None,
+        seen: SeenFeatures | None = None,
+        keys: Keys | None = None,
     ) -> None:
         selected = select_nodes(nodes, graph.num_nodes, graph.classified)
         counts = np.bincount(selected)
@@ -124,7 +126,7 @@ class Observation:
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
-        subject = _Subject(predictor, unlabelled(graph), selected, seed, part, known)
+        subject = _Subject(predictor, unlabelled(graph), selected, seed, part, seen, keys)
         self._set(subject, temperature)
         if logits is not None:
             self.set_logits(logits)
@@ -190,10 +192,10 @@ class Observation:
             )
         return predictor
 
-    @cached_property
+    @property
     def passes(self) -> Passes:
         """The model's passes on changed input; an error if the observation is of logits."""
-        return passes_of(self.predictor)
+        return self._subject.passes if self.has_model else passes_of(self.predictor)
 
     @property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:
@@ -210,16 +212,10 @@ class Observation:
         """What is known of the whole graph, if this is a part of one."""
         return self._subject.part
 
-    def features_at(self, nodes: NDArray[np.int64] | None) -> Features:
-        """Return the features that the predictor reads at some nodes, (n, F); None for all."""
-        known = self._subject.known
-        if known is None:
-            return self.graph.features if nodes is None else self.graph.features[nodes]
-        wanted = np.arange(self.graph.num_nodes) if nodes is None else nodes
-        places = np.searchsorted(known.rows, wanted)
-        if not np.array_equal(known.rows[np.minimum(places, known.rows.size - 1)], wanted):
-            raise InputError("the features of these nodes are not known; observe the graph itself.")
-        return known.features[places]
+    @property
+    def seen(self) -> SeenFeatures | None:
+        """The features that the model reads, if they are not those of the graph."""
+        return self._subject.seen
 
     @property
     def centre(self) -> NDArray[np.int64] | None:
@@ -310,13 +306,14 @@ class Observation:
         """
         noise, loss = (level if kind != "edge" else None), (share if kind != "feature" else None)
         key = (kind, passes, noise, loss)
-        cache = self._subject.votes
+        cache = self.memo
         if key not in cache:
             runs = perturb.passes(
                 self.predictor, self.graph, kind, passes, level=level, share=share, seed=self.seed
             )
             cache[key] = perturb.count_votes(logits[self.nodes] for logits in runs)
-        return cache[key]
+        votes: NDArray[np.int64] = cache[key]
+        return votes
 
 
 @dataclass(eq=False)
@@ -328,38 +325,38 @@ class _Subject:
     nodes: NDArray[np.int64]
     seed: int
     part: Part | None = None
-    known: KnownFeatures | None = None
-    votes: dict[tuple[Kind, int, float | None, float | None], NDArray[np.int64]] = field(
-        default_factory=dict
-    )
+    seen: SeenFeatures | None = None
+    keys: Keys | None = None
     memo: dict[tuple[Hashable, ...], Any] = field(default_factory=dict)
 
     @cached_property
+    def passes(self) -> Passes:
+        assert callable(self.predictor)
+        return passes_of(self.predictor) if self.seen is None else self.seen.passes
+
+    @cached_property
     def raw_logits(self) -> FloatArray:
+        if self.seen is not None:
+            return self.seen.passes.run(self.graph)
         if callable(self.predictor):
             return predict(self.predictor, self.graph)
         return checked_logits(self.predictor, self.graph.num_nodes)
 
     @cached_property
     def column_moments(self) -> tuple[FloatArray, FloatArray]:
-        if self.known is not None:
-            return self.known.moments
+        if self.seen is not None:
+            return self.seen.moments
         return graph_moments(self.graph) if self.part is None else self.part.moments
 
     @cached_property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:
-        assert self.known is None, (
-            "features that are known through projections are not in the graph"
-        )
         if self.nodes.size == self.graph.num_nodes:
             return self.column_moments
         return column_moments(self.graph.features[self.nodes])
 
     @cached_property
     def node_keys(self) -> Keys:
-        if self.known is not None:
-            return self.known.keys
-        return perturb.node_keys(self.graph)
+        return perturb.node_keys(self.graph) if self.keys is None else self.keys
 
     @cached_property
     def link_keys(self) -> Keys:

@@ -1,7 +1,7 @@
 """Perturbed passes: the predictor's logits on slightly changed copies of a graph.
 
 Passes come one at a time, so M passes never hold (M, N, K) numbers; votes are counted as they come.
-The model itself takes the passes, see `graphtemper.models.predictor`.
+The model itself takes the passes, see `graphtemper.models.passes`.
 
 Random draws belong to what a node is, not to its number: nodes are drawn for in the order of a hash
 of their features, degree and neighbours (`node_keys`), and edges are held out by a hash of their
@@ -26,10 +26,8 @@ from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, graph_moments, row_blocks
-from graphtemper.models.predictor import Predictor, passes_of
-
-# Number of votes (nodes times passes) beyond which more passes are not worth their time.
-ENOUGH_VOTES = 60_000
+from graphtemper.models.passes import Noise, passes_of
+from graphtemper.models.predictor import Predictor
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +36,8 @@ class Probe:
 
     ``noise_level`` is the feature noise, in column standard deviations, under which two passes over
     the source disagree as often as the model is wrong. The thresholds are those of ATC at the
-    source. With ``shared_splits``, passes are shared, see `graphtemper.signals.shared_passes`;
-    without, halves, noise and held-out edges are measured in passes of their own.
+    source. ``splits`` is the number of splits of the columns, and with it of all passes: see
+    `graphtemper.signals.views`.
     """
 
     temperature: float
@@ -48,19 +46,8 @@ class Probe:
     confidence_threshold: float
     entropy_threshold: float
     seed: int
-    splits: int = 6
-    passes: int = 6
+    splits: int = 3
     edge_share: float = 0.3
-    shared_splits: int = 0
-    copies: bool = True
-
-    def passes_over(self, num_nodes: int, fewest: int = 1) -> int:
-        """Return the number of perturbed passes over a graph of ``num_nodes`` observed nodes.
-
-        Agreement is averaged over nodes and passes. On more than ten thousand nodes, more passes
-        would only reduce an error that is already smaller than the atlas can resolve.
-        """
-        return max(fewest, min(self.passes, -(-ENOUGH_VOTES // num_nodes)))
 
 
 Keys = NDArray[np.uint64]
@@ -167,9 +154,9 @@ class OrderedDraws(np.random.Generator):
         return np.take(draws, self._place, axis=0) if nodes else draws
 
 
-def link_keys(graph: Graph, keys: Keys) -> Keys:
+def link_keys(graph: Graph, keys: Keys | None = None) -> Keys:
     """Return a number per link, (E,), that depends on the keys of its ends."""
-    ends, links = mixed(keys), graph.links
+    ends, links = mixed(node_keys(graph) if keys is None else keys), graph.links
     sums = np.empty(len(links), np.uint64)
 
     def fill(some: slice) -> None:
@@ -240,23 +227,9 @@ def passes(
 
 
 def feature_noise(
-    predictor: Predictor,
-    graph: Graph,
-    level: float,
-    passes: int,
-    seed: Seed = 0,
-    *,
-    column_std: FloatArray | None = None,
-    clean: FloatArray | None = None,
-    rows: NDArray[np.int64] | None = None,
-    keys: Keys | None = None,
+    predictor: Predictor, graph: Graph, level: float, passes: int, seed: Seed = 0
 ) -> Iterator[FloatArray]:
     """Yield the logits (N, K) under ``level`` x column std x N(0, 1), drawn ``passes`` times.
-
-    ``column_std`` replaces the graph's own standard deviations, for instance by the source's.
-    ``clean`` are the logits of all nodes without noise, if they are already available. ``rows``
-    are the nodes to return logits for, (n, K) per pass; default all. ``keys`` are those of
-    `node_keys`, if they are already available.
 
     Examples
     --------
@@ -267,10 +240,10 @@ def feature_noise(
     [(200, 2), (200, 2)]
     """
     _check_count(passes, 1)
-    strength = checked_level("noise", level, 0.0)
-    rng = OrderedDraws(stream(seed, "feature_noise"), node_keys(graph) if keys is None else keys)
-    std = graph_moments(graph)[1] if column_std is None else column_std
-    return passes_of(predictor).noisy(graph, strength * std, passes, rng, clean=clean, rows=rows)
+    std = checked_level("noise", level, 0.0) * graph_moments(graph)[1]
+    noise = Noise(std, OrderedDraws(stream(seed, "feature_noise"), node_keys(graph)))
+    model = passes_of(predictor)
+    return (model.run(graph, noise=noise) for _ in range(passes))
 
 
 def edge_dropout(
@@ -288,19 +261,15 @@ def edge_dropout(
     """
     _check_count(passes, 1)
     dropped = round(checked_level("drop", share, 0.0, 1.0) * len(graph.links))
-    subsets = _random_subsets(graph, dropped, passes, stream(seed, "edge_dropout"))
-    return map(passes_of(predictor).edge_runner(graph), subsets)
+    rng, keys, model = stream(seed, "edge_dropout"), link_keys(graph), passes_of(predictor)
 
-
-def _random_subsets(
-    graph: Graph, dropped: int, passes: int, rng: np.random.Generator
-) -> Iterator[NDArray[np.bool_]]:
-    keys = link_keys(graph, node_keys(graph))
-    for _ in range(passes):
+    def run() -> FloatArray:
         draws = mixed(keys + rng.integers(2**64, dtype=np.uint64))
         keep = np.ones(keys.size, dtype=bool)
         keep[np.argsort(draws, kind="stable")[:dropped]] = False
-        yield keep
+        return model.run(graph, keep=keep)
+
+    return (run() for _ in range(passes))
 
 
 def count_votes(passes: Iterable[FloatArray]) -> NDArray[np.int64]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.heap import reused_memory
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import Reading, read_evidence, sampling_variance
@@ -125,7 +124,7 @@ def measure_sample(
 ) -> Measured | None:
     """Return the evidence of perturbed passes over the fields of a sample; None if too large."""
     whole = ShardedWhole(module.graph)
-    with one_blas_thread(), reused_memory():
+    with one_blas_thread():
         sample = receptive_field.sample(whole, drawn, module.predictor, reach, moments, module.seed)
         if sample is None:
             return None

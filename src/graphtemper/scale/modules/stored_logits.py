@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.arrays import FloatArray
-from graphtemper._core.heap import reused_memory
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.neighbourhoods import Rows
@@ -102,7 +101,7 @@ def compute_shard(shard: int, *, module: Module, reach: Reach, stored: StoredLog
     first, last, _ = module.graph.shards[shard]
     whole, found = ShardedWhole(module.graph), []
     start, size = first, last - first
-    with one_blas_thread(), reused_memory():
+    with one_blas_thread():
         while start < last:
             nodes = np.arange(start, min(start + size, last))
             field = Field.of(whole, nodes, reach)
