@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from graphtemper.cli import result_file
 from graphtemper.cli.options import (
     CardPath,
-    GraphName,
+    GraphPath,
     Json,
     NodesFile,
     Predict,
@@ -31,7 +31,7 @@ card = App(name="card", help="Build a source card from labelled graphs, or show 
 
 @card.command(name="build")
 def build_card(
-    graph: GraphName,
+    graph: GraphPath,
     *,
     predict: Predict,
     out: Path = Path("model.card.json"),
@@ -64,10 +64,11 @@ def build_card(
         Make the card differentially private in each label, with this epsilon, such as 3.
     """
     from graphtemper import SourceCard
-    from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
+    from graphtemper.cli.arguments import choose_nodes, resolve
+    from graphtemper.graph.graph import Graph
 
     result_file.check_outputs({"--out": out}, (graph, predict, nodes))
-    source = load_graph(graph)
+    source = Graph.load(graph)
     chosen = choose_nodes(source, nodes, split, labelled=True)
     predictor = resolve(predict)
     _check_model(predictor, source, chosen, predict)
@@ -88,7 +89,7 @@ def build_card(
 @card.command(name="learn")
 def learn_environment(
     card: CardPath,
-    graph: GraphName,
+    graph: GraphPath,
     *,
     predict: Predict,
     out: Path = Path("learned.card.json"),
@@ -110,10 +111,11 @@ def learn_environment(
         Its place in time, as a text that sorts by time, such as 2026-05.
     """
     from graphtemper import SourceCard
-    from graphtemper.cli.arguments import choose_nodes, load_graph, resolve
+    from graphtemper.cli.arguments import choose_nodes, resolve
+    from graphtemper.graph.graph import Graph
 
     result_file.check_outputs({"--out": out}, (card, graph, predict, nodes))
-    known, labelled = SourceCard.load(card), load_graph(graph)
+    known, labelled = SourceCard.load(card), Graph.load(graph)
     chosen = choose_nodes(labelled, nodes, split, labelled=True)
     with working("measuring", as_json):
         wiser = known.learn(resolve(predict), labelled, chosen, name=name, when=when)

@@ -15,9 +15,9 @@ the one way to take such a pass, and `passes_of` chooses who takes it:
 - some of the columns give :math:`X D W`, with ones on the diagonal of D at these columns;
 - without some edges, or without any, X W is the same.
 
-`linear_passes` makes those of logits :math:`\sum_k S^k X W_k + b`, which propagate K columns instead of
-the F columns of X. Without neighbours a node's own features take the place of their averages:
-:math:`X (W_0 + \dots + W_H)`.
+`linear_passes` makes those of logits :math:`\sum_k S^k X W_k + b`, which propagate K columns
+instead of the F columns of X. Without neighbours a node's own features take the place of their
+averages: :math:`X (W_0 + \dots + W_H)`.
 
 Examples
 --------
@@ -263,7 +263,7 @@ class ProjectedPasses:
             factor = gaussian_factor(self.weights, noise.std)
             shape = (graph.num_nodes, len(factor))
             draw = noise.rng.standard_normal(shape, dtype=np.float32)
-            projected = projected + project(draw, factor)
+            projected = np.asarray(projected + project(draw, factor), dtype=np.float32)
         if alone and self.alone is not None:
             return checked_logits(self.alone(projected), graph.num_nodes)
         return checked_logits(self.finish(projected, _links(graph, keep, alone)), graph.num_nodes)

@@ -13,8 +13,8 @@ from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.log import Entry, Log, Missed
 from graphtemper.monitor.snapshots import Snapshot
-from graphtemper.recalibration.job import Recalibration, recalibrate
-from graphtemper.scale.answering import ShardedAnswer
+from graphtemper.recalibration.job import recalibrate
+from graphtemper.recalibration.result import Recalibration
 from graphtemper.scale.logits.recalibration import estimate_logits
 
 Progress = Callable[[int, int], None]
@@ -150,7 +150,7 @@ def measure(
 ) -> Entry:
     """Return the answer to a snapshot; labels in it are not used."""
     stamp, content = snapshot.stamp(), snapshot.load()
-    result: Recalibration | ShardedAnswer
+    result: Recalibration
     if isinstance(content, Graph):
         if predictor is None:
             raise InputError("it is a graph, and the watch is one of logits; give the model.")

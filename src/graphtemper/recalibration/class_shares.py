@@ -380,7 +380,7 @@ def _step(
 
 
 def shares_fit(
-    source_counts: NDArray[np.int64], target_counts: NDArray[np.int64], shares: FloatArray
+    source_counts: FloatArray, target_counts: NDArray[np.int64], shares: FloatArray
 ) -> float:
     r"""Return the p-value of the test that a target's cells are the source's classes, mixed anew.
 

@@ -105,7 +105,7 @@ class Seen:
     def mixed(self, own: float, other: float, origin: NDArray[np.intp]) -> Seen:
         """Replace each row by ``own`` times itself plus ``other`` times the row ``origin``."""
         mean, std, row_type = self.moments
-        columns = self.columns[origin]
+        columns: Any = self.columns[origin]
         if own:
             columns = self.columns * np.float32(own) + columns * np.float32(other)
         return replace(self, columns=columns, moments=(mean, std * np.hypot(own, other), row_type))

@@ -10,7 +10,7 @@ accuracies, agreements and sizes on a scale of log-odds or logarithms.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -73,47 +73,61 @@ class Declared(NamedTuple):
     averaged: Literal["", "own error", "nodes", "links"] = ""
 
 
-def _declared(*values: Any, **named: Any) -> Any:
-    declared = Declared(*values, **named)
-    metadata = {"declared": declared}
-    return field(default=None, metadata=metadata) if declared.optional else field(metadata=metadata)
-
-
-_SHARE = ("number", 0.0, 1.0)
-_COVARIANCE = ("covariance", -1e30, 1e30, True, "own error")
+_SHARE = Declared("number", 0.0, 1.0)
+_COVARIANCE = Declared("covariance", -1e30, 1e30, True, "own error")
+_DECLARED = {
+    "confidence": _SHARE,
+    "confident_share": _SHARE,
+    "certain_share": _SHARE,
+    "mean": Declared("classes"),
+    "covariance": Declared("square"),
+    "predicted_shares": Declared("shares"),
+    "log_degree": Declared(),
+    "mean_abs_logit": Declared("number", 0.0, 1e30),
+    "homophily": _SHARE._replace(optional=True),
+    "feature": _COVARIANCE,
+    "own_feature": _COVARIANCE,
+    "edge": _COVARIANCE,
+    "wedge": _COVARIANCE,
+    "held": _COVARIANCE,
+    "noise_agreement": _SHARE._replace(optional=True, averaged="nodes"),
+    "source_noise_agreement": _SHARE._replace(optional=True, averaged="nodes"),
+    "edge_agreement": Declared("number", -1.0, 1.0, True, "links"),
+    "snr": Declared("number", -1e300, 1e300, True),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Measurements of one observation without labels; None for those that need a missing model.
 
-    The declarations of its fields are the only list of them: the card's file, the sampling error
-    and all that adds evidence up follow from `Evidence.declared`.
+    The card's file, the sampling error and all that adds evidence up follow from the declarations
+    of the fields (`Evidence.declared`).
     """
 
-    confidence: float = _declared(*_SHARE)
-    confident_share: float = _declared(*_SHARE)
-    certain_share: float = _declared(*_SHARE)
-    mean: FloatArray = _declared("classes")
-    covariance: FloatArray = _declared("square")
-    predicted_shares: FloatArray = _declared("shares")
-    log_degree: float = _declared()
-    mean_abs_logit: float = _declared("number", 0.0, 1e30)
-    homophily: float | None = _declared(*_SHARE, optional=True)
-    feature: Covariance | None = _declared(*_COVARIANCE)
-    own_feature: Covariance | None = _declared(*_COVARIANCE)
-    edge: Covariance | None = _declared(*_COVARIANCE)
-    wedge: Covariance | None = _declared(*_COVARIANCE)
-    held: Covariance | None = _declared(*_COVARIANCE)
-    noise_agreement: float | None = _declared(*_SHARE, optional=True, averaged="nodes")
-    source_noise_agreement: float | None = _declared(*_SHARE, optional=True, averaged="nodes")
-    edge_agreement: float | None = _declared("number", -1.0, 1.0, optional=True, averaged="links")
-    snr: float | None = _declared("number", -1e300, 1e300, optional=True)
+    confidence: float
+    confident_share: float
+    certain_share: float
+    mean: FloatArray
+    covariance: FloatArray
+    predicted_shares: FloatArray
+    log_degree: float
+    mean_abs_logit: float
+    homophily: float | None = None
+    feature: Covariance | None = None
+    own_feature: Covariance | None = None
+    edge: Covariance | None = None
+    wedge: Covariance | None = None
+    held: Covariance | None = None
+    noise_agreement: float | None = None
+    source_noise_agreement: float | None = None
+    edge_agreement: float | None = None
+    snr: float | None = None
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:
         """Return the declarations of the fields."""
-        return {item.name: item.metadata["declared"] for item in fields(cls)}
+        return _DECLARED
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

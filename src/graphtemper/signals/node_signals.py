@@ -130,7 +130,7 @@ class _Scope:
             self.at = np.searchsorted(self.near, self.nodes)
         self.degree = self.graph.degrees[self.nodes].astype(np.float64)
 
-    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+    def of(self, values: Any) -> Any:
         """Return the rows ``near`` of values per node of the graph."""
         return values if self.near is None else values[self.near]
 

@@ -2,8 +2,8 @@ r"""Views: what a model shows on a graph when a part of its input is changed or 
 
 This is the one measurement of a model, in as few passes as its precision needs. With S splits of
 the columns (`Probe.splits`) it takes a clean pass, one without neighbours, two per split, and
-S - 1 with noise and as many without some edges, at least one of each: 6 passes for one split, 12 for
-three.
+S - 1 with noise and as many without some edges, at least one of each: 6 passes for one split, 12
+for three.
 
 - Of a split, one pass reads half of the columns, the others being set to their means, and one reads
   the same columns of every node without its neighbours. The second view is what the other columns
@@ -12,9 +12,9 @@ three.
   half cancels from it to first order.
 - Predictions under feature noise are compared with the clean ones. The change of the logits is also
   subtracted, which to first order is a pass with the opposite noise: a prediction rarely changes in
-  both, so the mean of the two agreements is more than twice as precise. The agreement under noise of
-  the source's size, which may differ from the graph's own by a factor r, is that of the clean logits
-  plus r times their change.
+  both, so the mean of the two agreements is more than twice as precise. The agreement under noise
+  of the source's size, which may differ from the graph's own by a factor r, is that of the clean
+  logits plus r times their change.
 - Passes without a random share of the edges give the held-out edges of `covariances`. Noise would
   hide what they show, so they have none.
 
@@ -203,7 +203,7 @@ def noisy_logits(observation: Observation, level: float, number: int) -> FloatAr
     return observation.passes.run(observation.graph, noise=noise)
 
 
-def _noise_agreements(observation: Observation, probe: Probe) -> dict[str, float]:
+def _noise_agreements(observation: Observation, probe: Probe) -> dict[str, Any]:
     """Return how often noise of the graph's size, and of the source's, changes no prediction."""
     nodes, predicted = observation.nodes, observation.predictions
     clean = observation.at(1.0).all_logits[nodes]
