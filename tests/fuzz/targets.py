@@ -18,6 +18,7 @@ from graphtemper.card.journal import Journal
 from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
+from graphtemper.models.predictor import predict
 from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track_record
 from graphtemper.recalibration.label_files import read_label_file
 from graphtemper.recalibration.report.page import read_report
@@ -120,7 +121,7 @@ def read_shards(path):
     graph = ShardedGraph.open(path)
     if graph.num_features == 3:
         feature_moments(Serial(), graph)
-        MODEL(graph.to_graph())
+        predict(MODEL, graph.to_graph())
 
 
 def write_graph(path):
