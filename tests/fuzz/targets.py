@@ -121,7 +121,8 @@ def read_shards(path):
     graph = ShardedGraph.open(path)
     if graph.num_features == 3:
         feature_moments(Serial(), graph)
-        predict(MODEL, graph.to_graph())
+        with np.errstate(over="ignore", invalid="ignore"):  # the model refuses what follows
+            predict(MODEL, graph.to_graph())
 
 
 def write_graph(path):
