@@ -17,6 +17,7 @@ from graphtemper import Graph, SourceCard, csbm, models
 from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
+from graphtemper.models.predictor import predict
 from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track_record
 from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
@@ -114,7 +115,8 @@ def read_shards(path):
     graph = ShardedGraph.open(path)
     if graph.num_features == 3:
         feature_moments(Serial(), graph)
-        MODEL(graph.to_graph())
+        with np.errstate(over="ignore", invalid="ignore"):  # the model refuses what follows
+            predict(MODEL, graph.to_graph())
 
 
 def write_graph(path):

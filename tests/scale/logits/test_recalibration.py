@@ -7,8 +7,10 @@ import pytest
 
 from graphtemper import recalibrate, temperature
 from graphtemper.errors import FileError
-from graphtemper.scale import recalibrate_logits
+from graphtemper.scale import Serial, recalibrate_logits, streaming
 from graphtemper.scale.logits import logit_tables
+from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.logits.logit_files import LogitArray
 from graphtemper.scale.logits.logit_tables import LogitTables
 from graphtemper.scale.logits.recalibration import estimate_logits
 
@@ -84,16 +86,19 @@ def test_files_are_read_twice(problem, folder, tmp_path, monkeypatch):
     assert opened == [0, 1, 2, 0, 1, 2]
 
 
-@pytest.mark.parametrize("factor", [1e-6, 300.0])
-def test_a_temperature_far_from_that_of_the_source(problem, logits, tmp_path, factor):
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 300.0, 1e9])
+def test_a_temperature_far_from_that_of_the_source(logits, factor):
     """The first range of temperatures does not reach it, so logits are read again."""
-    result = recalibrate_logits(
-        write(tmp_path / "z", factor * logits), problem.card, tmp_path / "out"
-    )
-    expected = temperature.match_confidence(factor * logits, result.accuracy.value)
-    assert result.temperature == pytest.approx(expected, rel=1e-5)
-    estimate = estimate_logits(LogitTables.open(tmp_path / "z", 4), problem.card)
-    assert estimate.mean_confidence[1] == pytest.approx(result.mean_confidence[1], abs=1e-8)
+    parts = LogitArray(factor * logits, 4)
+    sketch = ConfidenceSketch.of(parts.values)
+    found = streaming._match(Serial(), parts, 1.0, sketch, 0.6)
+    assert found == pytest.approx(temperature.match_confidence(parts.values, 0.6), rel=1e-6)
+
+
+def test_an_estimate_has_the_confidence_that_is_written(problem, logits, folder, tmp_path):
+    result = recalibrate_logits(folder, problem.card, tmp_path / "out")
+    estimate = estimate_logits(LogitTables.open(folder, 4), problem.card)
+    assert estimate.mean_confidence == pytest.approx(result.mean_confidence, abs=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["columns", "list"])

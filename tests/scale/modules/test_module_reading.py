@@ -52,7 +52,7 @@ def test_a_network_has_its_logits_and_its_answer_in_memory(network, target, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("operator", ["mean", "sym"])
+@pytest.mark.parametrize("operator", ["mean", "symmetric"])
 def test_a_linear_model_takes_the_same_path(source, target, tmp_path, operator):
     model = SIGN(hops=2, operator=operator).fit(source, range(400))
     card = SourceCard.build(model, source, range(400, 900), shifts=FEW, compositions=0)

@@ -34,7 +34,8 @@ def test_a_gate_that_few_nodes_open(target):
         find_reach(module, 1)
 
 
-def test_a_gate_that_few_nodes_open_in_memory(target):
+def test_a_gate_that_few_nodes_open_in_memory(target, monkeypatch):
+    monkeypatch.setattr(receptive_field, "SMALL", 1000)
     logits = predict(gated, target.graph)
     for seed in range(3):
         observation = Observation(gated, target.graph, seed=seed, logits=logits)
