@@ -61,7 +61,9 @@ def test_a_target_must_have_what_the_source_had_unless_it_is_not_read(name):
     with pytest.raises(InputError, match=f"the source graph had {name}.* but this graph has none"):
         types.check(without)
     types.check(without, unread=(name,))
-    with pytest.warns(GraphTemperWarning, match=f"the graph has {name}.* but the source graph had not"):
+    with pytest.warns(
+        GraphTemperWarning, match=f"the graph has {name}.* but the source graph had not"
+    ):
         GraphTypes.of(without).check(source)
     GraphTypes.of(without).check(source, unread=(name,))
     with pytest.warns(GraphTemperWarning) as told:

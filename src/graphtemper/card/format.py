@@ -54,17 +54,18 @@ _RANGES: dict[str, tuple[float, float]] = {
         (-1e6, 1e6): "origin weights slopes classes gain",
         (-1e15, 1e15): "when",
         (1.0, 1e6): "widening",
-        (1.0, 1e12): "design_effect",
         (1e-9, MOST_EPSILON): "privacy",
         (-1e300, 1e300): "snr",
         (1e-150, 1e150): "temperature",
-        (0, 2**63): "seed passes node edge edge_features",
+        (0, 2**63): "seed passes",
         (0, 100): "splits shared_splits",
-        (1, 10**12): "num_nodes num_features",
+        (1, 10**12): "num_nodes num_features design_effect",
         (2, 100_000): "num_classes",
     }.items()
     for name in names.split()
-} | {"environments[].sketch[]": (-FARTHEST, FARTHEST)}
+}
+_RANGES["environments[].sketch[]"] = (-FARTHEST, FARTHEST)
+_RANGES |= {f"types.{name}[]": (0, 2**63) for name in ("node", "edge", "edge_features")}
 # Sizes of arrays; K stands for the number of classes, F for that of columns, None for any.
 _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "fingerprint": (None, "K"),

@@ -321,10 +321,7 @@ def test_the_targets_labels_change_no_byte(model, graph, card, moved, estimated)
 
 
 def test_without_a_profile_nothing_else_changes(model, graph, card, moved, reported):
-    """A card of an earlier version gives the same answer without shares."""
-    content = json.loads(card.to_json())
-    del content["class_profile"]
-    old = SourceCard.from_json(sealed(content))
+    old = replace(card, class_profile=None).as_stored()
     assert old.class_profile is None
     for wanted in ("report", "estimate"):
         found = recalibrate(model, graph, old, moved, class_shares=wanted)
@@ -448,7 +445,6 @@ def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, c
     [
         ("counts", [[1, 2]]),
         ("counts", -1),
-        ("counts", 0.5),
         ("counts", 1e18),
         ("slope", 0.0),
         ("edges", [0.5]),
@@ -573,8 +569,6 @@ def test_a_card_that_knows_no_dependence_gives_no_advice(model, graph, card, mov
     asked = recalibrate(model, graph, earlier, moved, class_shares="estimate")
     assert asked.reasons[-1].code == "class_shares_not_corrected"
     assert asked.logit_shift is None
-    # Such a card stays as it is when it is saved again.
-    assert "design_effect" not in json.loads(earlier.to_json())["class_profile"]
 
 
 def test_the_dependence_of_a_card_survives_its_file(card, tmp_path):
