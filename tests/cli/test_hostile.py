@@ -55,7 +55,6 @@ MONITOR = ("monitor", "days", *DEPLOYED, "--log", "log.sqlite")
         (*RECALIBRATE, "--out", "model.npz"),
         ("suggest-labels", "target.npz", *DEPLOYED, "--out", "card.json"),
         ("card", "build", "source.npz", "--predict", "model.npz", "--out", "source.npz"),
-        ("card", "build", "source.npz", "--predict", "model.npz", "--resume", "source.npz"),
         (*MONITOR, "--prometheus", "log.sqlite"),
         (*MONITOR, "--prometheus", "card.json"),
         (*MONITOR, "--prometheus", "days/one.npz"),

@@ -296,10 +296,7 @@ def test_the_targets_labels_change_no_byte(model, graph, card, moved, estimated)
 
 
 def test_without_a_profile_nothing_else_changes(model, graph, card, moved, reported):
-    """A card of an earlier version gives the same answer without shares."""
-    content = json.loads(card.to_json())
-    del content["class_profile"]
-    old = SourceCard.from_json(sealed(content))
+    old = replace(card, class_profile=None).as_stored()
     assert old.class_profile is None
     found = recalibrate(model, graph, old, moved, class_shares="estimate")
     assert found.class_shares is None
@@ -416,7 +413,6 @@ def test_temperatures_per_node_are_not_for_corrected_predictions(model, graph, c
     [
         ("counts", [[1, 2]]),
         ("counts", -1),
-        ("counts", 0.5),
         ("counts", 1e18),
         ("slope", 0.0),
         ("edges", [0.5]),

@@ -50,7 +50,7 @@ def _reading(response, signals, flat=False, blind=False, num_nodes=100, moments=
     if blind:
         response = replace(response, names=("first", LEAD))
         signals = {"first": signals["first"], LEAD: signals["second"]}
-    card = SimpleNamespace(natural=())
+    card = SimpleNamespace(environments=())
     evidence = SimpleNamespace(homophily=edges)
     return Reading(card, evidence, signals, response, gains, num_nodes, moments, flat)
 

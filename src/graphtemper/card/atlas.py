@@ -7,9 +7,8 @@ with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +21,6 @@ from graphtemper.card.node_response import KINDS, NodeResponse, NodeRows
 from graphtemper.card.source import AtlasPoint, Source
 from graphtemper.errors import InputError
 from graphtemper.models.passes import passes_of
-from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 
 Progress = Callable[[int, int], None]
@@ -85,7 +83,7 @@ def plan(
             f"exclude must be a list of families, such as [{exclude!r}], not a string."
         )
     check_integer(compositions, "compositions", 0)
-    every = _singles(LEVELS) if shifts is None else _listed(shifts)
+    every = _listed(LEVELS if shifts is None else shifts)
     present = sorted(frozenset().union(*(shift.families for shift in every)))
     for name in sorted(set(exclude)):
         if name not in present:
@@ -111,9 +109,14 @@ def plan(
 
 
 def _listed(shifts: Shifts) -> list[Shift]:
-    """Check shifts that a caller chose and return them as a list."""
+    """Return shifts that a caller chose, or refuse them."""
     if isinstance(shifts, Mapping):
-        return _singles(shifts)
+        for name, strengths in shifts.items():
+            if name not in LEVELS:
+                raise InputError(f"unknown family {name!r}; choose from {', '.join(LEVELS)}.")
+            if not strengths:
+                raise InputError(f"family {name!r} has no strengths; give at least one.")
+        shifts = [getattr(families, name)(level) for name in shifts for level in shifts[name]]
     if isinstance(shifts, str) or not isinstance(shifts, Iterable):
         raise InputError(f"shifts must be a mapping or a list of shifts, not {shifts!r:.60}.")
     listed = list(shifts)
@@ -127,22 +130,6 @@ def _listed(shifts: Shifts) -> list[Shift]:
     if repeated is not None:
         raise InputError(f"the shift {repeated} is listed twice; list it once.")
     return listed
-
-
-def _singles(levels: Mapping[str, Sequence[float]]) -> list[Shift]:
-    for name, strengths in levels.items():
-        if name not in LEVELS:
-            raise InputError(f"unknown family {name!r}; choose from {', '.join(LEVELS)}.")
-        if not strengths:
-            raise InputError(f"family {name!r} has no strengths; give at least one.")
-        if len(set(strengths)) < len(strengths):
-            raise InputError(f"family {name!r} has a strength twice; list it once.")
-    return [_make(name, level) for name in levels for level in levels[name]]
-
-
-def _make(name: str, level: float) -> Shift:
-    made: Shift = getattr(families, name)(level)
-    return made
 
 
 def _composition(singles: Mapping[str, Sequence[Shift]], rng: np.random.Generator) -> Shift:
@@ -188,34 +175,18 @@ def survey(
     report = progress or (lambda done, total: None)
     report(0, len(planned))
     # A model that runs alone may use all cores.
-    alone = not passes_of(source.predictor).thread_safe
-    with one_blas_thread(also_openmp=not alone), _threads_for(source.predictor) as pool:
-        visits = (map if pool is None else pool.map)(source.visit, planned)
-        for point, drawn in visits:
-            points.append(point)
-            rows[point.shift] = drawn
-            report(len(points), len(planned))
-    return points, rows
-
-
-@contextmanager
-def _threads_for(predictor: Predictor) -> Iterator[ThreadPoolExecutor | None]:
-    """Yield a pool that is not awaited after Ctrl-C, since an environment may take minutes.
-
-    None for a model that may not be safe to share.
-    """
-    if not passes_of(predictor).thread_safe:
-        yield None
-        return
-    pool = ThreadPoolExecutor(num_cores())
-    wait = True
+    shared = passes_of(source.predictor).thread_safe
+    pool = ThreadPoolExecutor(num_cores()) if shared else None
     try:
-        yield pool
-    except KeyboardInterrupt:
-        wait = False
-        raise
+        with one_blas_thread(also_openmp=shared):
+            for point, drawn in (pool.map if pool else map)(source.visit, planned):
+                points.append(point)
+                rows[point.shift] = drawn
+                report(len(points), len(planned))
     finally:
-        pool.shutdown(wait=wait, cancel_futures=True)
+        if pool is not None:  # not awaited after Ctrl-C, since a shift may take minutes
+            pool.shutdown(wait=False, cancel_futures=True)
+    return points, rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,15 +54,17 @@ _RANGES: dict[str, tuple[float, float]] = {
         (1.0, 1e6): "widening",
         (1e-9, MOST_EPSILON): "privacy",
         (1e-150, 1e150): "temperature",
-        (0, 2**63): "seed passes node edge edge_features",
+        (0, 2**63): "seed passes",
         (1, 100): "splits",
         (1, 10**12): "num_nodes num_features",
         (2, 100_000): "num_classes",
     }.items()
     for name in names.split()
-} | {"environments[].sketch[]": (-FARTHEST, FARTHEST)}
+}
+_RANGES["environments[].sketch[]"] = (-FARTHEST, FARTHEST)
+_RANGES |= {f"types.{name}[]": (0, 2**63) for name in ("node", "edge", "edge_features")}
 _RANGES |= {
-    f"reference.evidence.{name}": (item.low, item.high)
+    f"reference.evidence.{name}{'[]' * (item.kind == 'covariance')}": (item.low, item.high)
     for name, item in Evidence.declared().items()
 }
 # Sizes of arrays; K stands for the number of classes, F for that of columns, None for any.

@@ -17,6 +17,7 @@ MOST_TYPES = 10_000
 
 OPTIONAL_FIELDS = ("edge_weight", "edge_features", "edge_type", "node_type")
 """What a graph may hold for a model next to features and edges."""
+_NAMES = {"edge_features": "edge_features (edge_attr in PyG)"}
 
 
 def unread_fields(predictor: object) -> tuple[str, ...]:
@@ -91,33 +92,28 @@ class GraphTypes:
 
         A model may ignore such edges silently, read ones for weights, or fail. What it is known
         not to read, ``unread``, may be missing. Where a graph has more than the source graph, the
-        answer is about other inputs; that is a warning, because cards of earlier versions do not
-        say what their graph had.
+        answer is about other inputs, which is a warning.
         """
         target = GraphTypes.of(graph)
-        held = {
-            "edge_weight": (self.edge_weight, target.edge_weight),
-            "edge_features": (self.edge_features is not None, target.edge_features is not None),
-            "edge_type": (bool(self.edge), getattr(graph, "edge_type", None) is not None),
-            "node_type": (bool(self.node), getattr(graph, "node_type", None) is not None),
+        had = {
+            "edge_weight": self.edge_weight,
+            "edge_features": self.edge_features is not None,
+            "edge_type": bool(self.edge),
+            "node_type": bool(self.node),
         }
-        for field, (had, has) in held.items():
-            if had == has or field in unread:
-                continue
-            name = "edge_features (edge_attr in PyG)" if field == "edge_features" else field
-            if has:
+        for name in sorted(had.keys() - set(unread)):
+            has = getattr(graph, name, None) is not None
+            if has and not had[name]:
                 warnings.warn(
-                    f"the graph has {name} but its card does not know of any at the source; if the "
+                    f"the graph has {_NAMES.get(name, name)} but the source graph had not; if the "
                     "model reads it, build a card of a graph that has it.",
                     GraphTemperWarning,
                     stacklevel=4,
                 )
-            else:
-                alike = "ones if its edges are alike" if field == "edge_weight" else "any values"
-                also = "or the model does" if field == "edge_weight" else "if the model does"
+            elif had[name] and not has:
                 raise InputError(
-                    f"the source graph had {name} but this graph has none; set it, to {alike} "
-                    f"{also} not read it."
+                    f"the source graph had {_NAMES.get(name, name)} but this graph has none; set "
+                    "it, to any values if the model does not read it."
                 )
         if None not in (self.edge_features, target.edge_features) and (
             self.edge_features != target.edge_features and "edge_features" not in unread
@@ -153,10 +149,6 @@ class GraphTypes:
                 f"the graph has {kind}s of type {new[0]}, which the source graph had not; "
                 "build a card on a graph with this type, or leave it out."
             )
-
-
-NO_TYPES = GraphTypes()
-"""The types of a graph without any."""
 
 
 def _numbers(types: NDArray[np.int64] | None) -> tuple[int, ...]:
