@@ -45,12 +45,13 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if config.getoption("--record-durations"):
+    # Workers report to the process that has started them, which writes.
+    if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations())
 
 
 def pytest_collection_modifyitems(items):
-    known = json.loads(DURATIONS.read_text("utf-8")) if DURATIONS.exists() else {}
+    known = json.loads(DURATIONS.read_text("utf-8"))
     items.sort(key=lambda item: -known.get(_file(item.nodeid), 0.0))
 
 

@@ -23,7 +23,7 @@ CORPUS = Path(__file__).with_name("corpus")
 NAMES = {name.replace(".", "-"): name for name in (*TARGETS, *FOLDERS)}
 CASES = sorted(path.relative_to(CORPUS).as_posix() for path in CORPUS.glob("*/*"))
 # One of each target, for the tests that run by day.
-FIRST = {case.split("/")[0]: case for case in reversed(CASES)}.values()
+FIRST = {*{case.split("/")[0]: case for case in reversed(CASES)}.values()}
 # Bytes that a reader may use in addition to twice the file: allocations of Python and NumPy, which
 # tracemalloc counts, and resident memory, which includes Arrow and SQLite.
 TRACED, RESIDENT = 4_000_000, 16_000_000
