@@ -18,7 +18,7 @@ from graphtemper.monitor import (
     fingerprint,
     follow,
 )
-from graphtemper.scale import recalibrate_logits
+from graphtemper.scale import recalibrate_logits, streaming
 from graphtemper.scale.logits import logit_files, recalibration
 from graphtemper.scale.logits.logit_tables import LogitTables
 
@@ -103,7 +103,7 @@ def test_mean_confidence_is_known_without_writing(watched, logits_of, tmp_path, 
     parts = LogitTables.open(path, 2)
     found = recalibration.estimate_logits(parts, watched[1]).mean_confidence
     assert found == pytest.approx(known, abs=1e-8)
-    monkeypatch.setattr(recalibration, "REACH", 0.0)  # beyond the sketch: by one more pass
+    monkeypatch.setattr(streaming, "REACH", 0.0)  # beyond the sketch: by one more pass
     assert recalibration.estimate_logits(parts, watched[1]).mean_confidence == pytest.approx(known)
 
 
