@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
-from graphtemper.card import sampled
+from graphtemper.card import reading as sampled
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
