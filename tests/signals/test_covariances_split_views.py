@@ -12,7 +12,7 @@ from tests.helpers import block_model
 from graphtemper import shifts
 from graphtemper.graph.operators import column_moments
 from graphtemper.models import SGC
-from graphtemper.models.predictor import passes_of
+from graphtemper.models.passes import Columns, passes_of
 from graphtemper.signals.covariances import column_halves, node_products
 
 
@@ -69,8 +69,12 @@ def model(source):
 def _feature_covariance(model, graph):
     mean = column_moments(graph.features)[0]
     halves = column_halves(graph.num_features, 6, seed=0)
-    views = passes_of(model).half_views(graph, halves, mean)
-    return np.mean([cross_covariance(view.first, view.second) for view in views])
+    passes = passes_of(model)
+    pairs = (
+        [passes.run(graph, columns=Columns(read, mean)) for read in (half, ~half)]
+        for half in halves
+    )
+    return np.mean([cross_covariance(*pair) for pair in pairs])
 
 
 def test_noise_does_not_change_the_gain(source, model):

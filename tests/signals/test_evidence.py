@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.helpers import block_model
 
-from graphtemper import Graph, SourceCard, csbm, shifts
+from graphtemper import Graph, SourceCard, shifts
 from graphtemper._core.numerics import log_odds
 from graphtemper.errors import InputError
 from graphtemper.models import SGC, SIGN
-from graphtemper.signals import covariances, evidence
+from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, LOGIT_SIGNALS, SIGNALS
 from graphtemper.signals.observation import Observation
 
@@ -166,29 +166,3 @@ def test_log_odds_stay_finite():
     assert np.isfinite(log_odds(0.0))
     assert log_odds(0.75) == pytest.approx(np.log(3.0))
     assert log_odds(None) == 0.0
-
-
-def test_views_and_noise_of_many_nodes_are_measured_at_a_sample(card, model, monkeypatch):
-    large = csbm.sample(
-        6000, degree=8, homophily=0.7, snr=0.7, num_classes=3, num_features=12, seed=4
-    )
-    nodes = np.arange(1000, 5500)
-    for chosen in (None, nodes):
-        observation = Observation(model, large, chosen, temperature=card.probe.temperature)
-        whole = evidence.measure(observation, card.probe)
-        with monkeypatch.context() as patch:
-            patch.setattr(covariances, "ENOUGH_NODES", 1500)
-            part = evidence.measure(observation, card.probe)
-        for name in ("feature", "own_feature"):
-            full, some = getattr(whole, name), getattr(part, name)
-            assert some.value != full.value
-            assert abs(some.value - full.value) < 4 * some.error
-            assert some.error == pytest.approx(full.error * np.sqrt(full_size(chosen) / 1500), 0.2)
-        for name in ("noise_agreement", "source_noise_agreement"):
-            assert getattr(part, name) == pytest.approx(getattr(whole, name), abs=0.04)
-        # Cheap signals are measured everywhere.
-        assert (part.edge, part.held, part.confidence) == (whole.edge, whole.held, whole.confidence)
-
-
-def full_size(chosen):
-    return 6000 if chosen is None else chosen.size

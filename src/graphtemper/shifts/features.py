@@ -11,7 +11,6 @@ is less than a tenth full; beyond, products with a dense array are several times
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -157,7 +156,20 @@ def _noise_on_half(graph: Graph, level: float, rng: Generator, where: Where) -> 
     return Step(lambda seen: seen.noisy(level, rng, nodes)) if level else graph
 
 
-_HETEROGENEOUS = {where: partial(_noise_on_half, where=where) for where in get_args(Where)}
+def _random_half(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+    return _noise_on_half(graph, level, rng, "random")
+
+
+def _region_half(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+    return _noise_on_half(graph, level, rng, "region")
+
+
+def _low_degree_half(graph: Graph, level: float, rng: Generator) -> Graph | Step:
+    return _noise_on_half(graph, level, rng, "low-degree")
+
+
+# Functions of their own, so that shifts can be compared and sent to other processes.
+_HETEROGENEOUS = {"random": _random_half, "region": _region_half, "low-degree": _low_degree_half}
 
 
 def half_of_nodes(graph: Graph, where: Where, rng: Generator) -> NDArray[np.intp]:
