@@ -220,12 +220,10 @@ def measure(plan: Plan) -> Measured:
     accuracy = float((predictions == labels).mean())
     probe = _probe(observation, accuracy, plan.budget)
     moments = pooled_moments(observation.logits, labels)
-    reference = Reference(evidence.measure(observation, probe), moments, accuracy)
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
-    inside, compared = probe, reference
-    if plan.budget.inside != plan.budget.splits:
-        inside = replace(probe, splits=plan.budget.inside)
-        compared = Reference(evidence.measure(observation, inside), moments, accuracy)
+    inside = replace(probe, splits=plan.budget.inside)
+    found = evidence.both_show(*(evidence.measure(observation, item) for item in (probe, inside)))
+    reference, compared = (Reference(item, moments, accuracy) for item in found)
     nodes, start = observation.nodes, reference.signals
     given = plan.predictor, graph, nodes, labels, inside, compared, plan.secret, start
     classes = observation.num_classes

@@ -23,7 +23,14 @@ from graphtemper.errors import InputError
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import views
 from graphtemper.signals.covariances import Covariance, centred
-from graphtemper.signals.gains import ClassMoments, Gains, read_gains, transfer
+from graphtemper.signals.gains import (
+    COVARIANCES,
+    ClassMoments,
+    Gains,
+    read_gains,
+    shows,
+    transfer,
+)
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe as Probe
 from graphtemper.signals.views import Views
@@ -280,6 +287,21 @@ class Reference:
             "homophily gain": own is not None and own.has_neighbour_gains,
         }
         return tuple(name for name in SIGNALS if usable.get(name, True))
+
+
+def both_show(first: Evidence, second: Evidence) -> tuple[Evidence, Evidence]:
+    """Return two measurements of the source without the covariances that one of them misses.
+
+    Otherwise targets, which are compared with the first, would have a signal that shifts of the
+    atlas, which are compared with the second, have not.
+    """
+    for name in COVARIANCES:
+        if not (shows(first, name) and shows(second, name)):
+            first, second = (
+                replace(item, **{name: Covariance(0.0, getattr(item, name).error)})  # type: ignore[arg-type]
+                for item in (first, second)
+            )
+    return first, second
 
 
 def gains(evidence: Evidence, source: Evidence) -> Gains | None:
