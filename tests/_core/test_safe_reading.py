@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from graphtemper._core.files import atomic_write
-from graphtemper._core.printable import csv_cell, printable
+from graphtemper._core.printable import printable
 from graphtemper._core.safe_reading import parse_json, read_bytes, read_lines
 from graphtemper.errors import FileError, InputError, WriteError
 
@@ -41,11 +41,6 @@ def test_a_name_cannot_command_a_terminal():
     shown.encode("utf-8")
     assert printable(shown) == shown
     assert printable("Zürich, 東京 👩‍👩‍👧\n") == "Zürich, 東京 👩‍👩‍👧\n"
-
-
-@pytest.mark.parametrize("formula", ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1"])
-def test_a_name_is_no_formula(formula):
-    assert csv_cell(formula).startswith("'")
 
 
 def test_the_mode_of_a_file_is_kept(tmp_path):

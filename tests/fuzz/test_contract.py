@@ -49,7 +49,7 @@ ALLOWED = {
     "_core/files.py:_read_member": "a member of an open archive",
     "_core/files.py:_unpacked_bytes": "a member of an open archive",
     "_core/safe_reading.py:open_regular": "the check itself",
-    "_core/source_digest.py:source_digest": "files of the package",
+    "harness/source_digest.py:source_digest": "files of the package",
     "cli/output.py:discard_output": "/dev/null",
     "graphs/datasets.py:_catalogue": "a file of the package",
     "graphs/download.py:_open": "writes",
@@ -71,7 +71,7 @@ ALLOWED = {
 }
 # Functions that call a reader and are not reached by a target, with the reason.
 NOT_REACHED = {
-    "_core/source_digest.py:source_digest": "files of the package",
+    "harness/source_digest.py:source_digest": "files of the package",
     "_core/files.py:_remove_leftovers": "locks leftovers of killed writes",
     "_core/safe_reading.py:read_bytes": "a reader itself",
     "graphs/download.py:git_blob_id": "compares a checksum",

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from graphtemper import Graph
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph.normalised import EdgeSubsets
 from graphtemper.graph.operators import operator
 
 FIELDS = ("edges", "edge_weight", "edge_features", "edge_type", "node_type", "type_columns")
@@ -207,12 +206,6 @@ def test_operators_of_weighted_graphs_against_dense_matrices(kind):
     root = np.sqrt(left)
     expected = left[:, None] * plain if kind == "mean" else root[:, None] * plain * root
     np.testing.assert_allclose(operator(graph, kind).toarray(), expected, atol=1e-6)
-    keep = rng.random(graph.num_edges) < 0.5
-    np.testing.assert_allclose(
-        EdgeSubsets(graph, kind).operator(keep).toarray(),
-        operator(graph.keep_edges(keep), kind).toarray(),
-        atol=1e-6,
-    )
     both = graph.replace(
         directed=True,
         edges=np.concatenate([graph.edges, graph.edges[:, ::-1]]),

@@ -101,18 +101,3 @@ def test_a_graph_without_edges_propagates():
     for kind, expected in (("mean", [0, 0]), ("symmetric", [0, 0]), ("self-loop", [1, 2])):
         product = operators.multiply(operators.operator(g, kind), g.features)
         assert product.ravel().tolist() == expected
-
-
-@pytest.mark.parametrize("hops", [0, 1, 2])
-def test_horner_at_some_rows_equals_those_rows_of_all(graph, hops):
-    rng = np.random.default_rng(0)
-    terms = [rng.normal(size=(300, 4)).astype(np.float32) for _ in range(hops + 1)]
-    rows = np.array([3, 7, 299, 12])
-    matrix = operators.operator(graph)
-    some, whole = (operators.horner(matrix, terms, chosen) for chosen in (rows, None))
-    np.testing.assert_array_equal(some, whole[rows])
-    if hops:  # one row stands for the same values everywhere
-        constant = [terms[0][:1], *terms[1:]]
-        np.testing.assert_array_equal(
-            operators.horner(matrix, constant, rows), operators.horner(matrix, constant)[rows]
-        )

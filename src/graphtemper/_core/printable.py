@@ -10,7 +10,6 @@ _HARMFUL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_FORMULA = ("=", "+", "-", "@", "\t")
 
 
 def printable(text: str) -> str:
@@ -26,24 +25,6 @@ def printable(text: str) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")
-
-
-def csv_cell(text: str) -> str:
-    r"""Return text for a cell of a CSV table, which no spreadsheet takes for a formula.
-
-    Examples
-    --------
-    >>> csv_cell("=HYPERLINK(1)"), csv_cell("-0.5"), csv_cell("cora")
-    ("'=HYPERLINK(1)", '-0.5', 'cora')
-    """
-    safe = printable(text)
-    if not safe.startswith(_FORMULA):
-        return safe
-    try:
-        float(safe)
-    except ValueError:
-        return f"'{safe}"
-    return safe
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:

@@ -11,7 +11,6 @@ import io
 import json
 import os
 import stat
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -153,23 +152,6 @@ def _infinity(name: str) -> float:
 
 def _refuse_constant(name: str) -> float:
     raise InputError(f"{name} is not a number of JSON.")
-
-
-def seal(text: bytes) -> bytes:
-    """Return a line with the CRC-32 of its text in front, by which `unseal` detects damage.
-
-    Examples
-    --------
-    >>> seal(b"[1]"), unseal(seal(b"[1]")), unseal(b"4c2f32b8 [2]")
-    (b'4c2f32b8 [1]', b'[1]', None)
-    """
-    return b"%08x %s" % (zlib.crc32(text), text)
-
-
-def unseal(line: bytes) -> bytes | None:
-    """Return the text of a sealed line, or None if it is damaged."""
-    crc, _, text = line.partition(b" ")
-    return text if text and crc == b"%08x" % zlib.crc32(text) else None
 
 
 def _cause(error: Exception) -> str:

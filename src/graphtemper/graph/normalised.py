@@ -1,4 +1,4 @@
-"""The matrices of a graph's links: adjacency, and the operators S of all subsets of the links.
+"""The matrices of a graph's links: adjacency, and the normalised operators S.
 
 Rows are sorted, so that sums over neighbours have one order. The compiled loop and SciPy give the
 same matrix.
@@ -54,18 +54,6 @@ def without_diagonal(matrix: sp.csr_matrix) -> sp.csr_matrix:
     indptr = matrix.indptr - np.arange(matrix.indptr.size, dtype=matrix.indptr.dtype)
     ones = np.ones(indices.size, dtype=np.float32)
     return sp.csr_matrix((ones, indices, indptr), shape=matrix.shape)
-
-
-def some_links(links: NDArray[np.int32], keep: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Return ``links[keep]``, a pair of ends at a time instead of an end, which is faster.
-
-    Examples
-    --------
-    >>> some_links(np.array([[0, 1], [0, 2]], np.int32), np.array([False, True])).tolist()
-    [[0, 2]]
-    """
-    pairs = np.ascontiguousarray(links).view(np.int64)[:, 0]
-    return pairs[keep].view(np.int32).reshape(-1, 2)
 
 
 def link_rows(links: NDArray[np.int32], num_nodes: int, *, loops: bool) -> tuple[Indices, Indices]:
@@ -134,39 +122,34 @@ def _scaled_ones(
     return values
 
 
-class EdgeSubsets:
-    """The normalised operators of all subsets of a graph's links (`Graph.links`).
+def normalised_matrix(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
+    """Return the normalised operator of a graph's links; see `graphtemper.graph.operators`.
 
     Examples
     --------
-    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1], [1, 2]])
-    >>> one = EdgeSubsets(g, "self-loop").operator(np.array([True, False]))
-    >>> one.toarray().round(3).tolist()
+    >>> g = Graph(features=[[1.0], [0.0], [2.0]], edges=[[0, 1]])
+    >>> normalised_matrix(g).toarray().round(3).tolist()
     [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
     """
-
-    def __init__(self, graph: Graph, kind: Operator = "self-loop") -> None:
-        self._links, self._size, self._kind = graph.links, graph.num_nodes, kind
-        self._weights = _link_weights(graph)
-
-    def operator(self, keep: NDArray[np.bool_] | None = None) -> sp.csr_matrix:
-        """Return the operator of the links with ``keep`` true, (L,) bool; default all of them."""
-        links, own, loops = self._links, self._weights, self._kind == "self-loop"
-        if keep is not None:
-            links, own = some_links(links, keep), None if own is None else own[keep]
-        if own is None:
-            indices, indptr = link_rows(links, self._size, loops=loops)
-            left = row_scale(np.diff(indptr) - int(loops), self._kind)
-            values = _scaled_ones(indices, indptr, left, None if self._kind == "mean" else left)
-        else:
-            matrix = _numbered(links, self._size, loops)
-            indices, indptr = matrix.indices, matrix.indptr
-            sums = np.bincount(links.ravel(), np.repeat(own, 2), minlength=self._size)
-            left = row_scale(sums, self._kind)
-            products = np.repeat(left, np.diff(indptr)) * np.append(own, 1.0)[matrix.data - 1]
-            values = products if self._kind == "mean" else products * left[indices]
-            values = values.astype(np.float32)
-        return sp.csr_matrix((values, indices, indptr), shape=(self._size, self._size))
+    links, size, loops, own = (
+        graph.links,
+        graph.num_nodes,
+        kind == "self-loop",
+        _link_weights(graph),
+    )
+    if own is None:
+        indices, indptr = link_rows(links, size, loops=loops)
+        left = row_scale(np.diff(indptr) - int(loops), kind)
+        values = _scaled_ones(indices, indptr, left, None if kind == "mean" else left)
+    else:
+        matrix = _numbered(links, size, loops)
+        indices, indptr = matrix.indices, matrix.indptr
+        sums = np.bincount(links.ravel(), np.repeat(own, 2), minlength=size)
+        left = row_scale(sums, kind)
+        products = np.repeat(left, np.diff(indptr)) * np.append(own, 1.0)[matrix.data - 1]
+        values = products if kind == "mean" else products * left[indices]
+        values = values.astype(np.float32)
+    return sp.csr_matrix((values, indices, indptr), shape=(size, size))
 
 
 def _link_weights(graph: Graph) -> NDArray[np.float64] | None:

@@ -11,8 +11,9 @@ of each feature column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import get_args, overload
 from weakref import WeakKeyDictionary
 
@@ -28,9 +29,9 @@ from graphtemper.graph import ordering
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.normalised import (
-    EdgeSubsets,
     Operator,
     adjacency_matrix,
+    normalised_matrix,
     without_diagonal,
 )
 
@@ -41,8 +42,6 @@ _WORTH_THREADS = 4_000_000
 _WORTH_ORDER = 4_000_000  # entries; with fewer, what a product reads is in the cache in any order
 # Longer single-precision sums may lose the third digit: the mean of 2,000,000 was 2 % off.
 LONG_ROW = 16_384
-COLUMNS_AT_ONCE = 64
-"""Number of columns, of several passes, to propagate at once: edges are read once."""
 # Directions whose variance is below this fraction of the largest hold only rounding error.
 _NEGLIGIBLE = 1e-12
 
@@ -87,7 +86,7 @@ def operator(graph: Graph, kind: Operator = "self-loop") -> sp.csr_matrix:
     """
     if kind not in get_args(Operator):
         raise InputError(f"unknown operator {kind!r}; use one of {', '.join(get_args(Operator))}.")
-    return _cached(graph, kind, lambda graph: EdgeSubsets(graph, kind).operator())
+    return _cached(graph, kind, partial(normalised_matrix, kind=kind))
 
 
 # Matrices and moments of the graphs in use: a dozen passes over one graph compute them once.
@@ -117,70 +116,17 @@ def project(features: Dense | sp.csr_matrix, weights: Dense) -> Dense:
     >>> project(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
     [[11.0]]
     """
-    return project_parts(features, [weights])[0]
-
-
-def project_parts(
-    features: Dense | sp.csr_matrix, weights: Sequence[Dense], outs: Sequence[Dense] | None = None
-) -> list[Dense]:
-    """Return `project` with several matrices; the features are read once.
-
-    ``outs`` are the arrays to write to, for instance columns of larger ones.
-
-    Examples
-    --------
-    >>> parts = project_parts(np.array([[1.0, 2.0]]), [np.eye(2), np.ones((2, 1))])
-    >>> [part.tolist() for part in parts]
-    [[[1.0, 2.0]], [[3.0]]]
-    """
-    whole = weights[0] if len(weights) == 1 else np.hstack(weights)
-    count, width = features.shape
-    if outs is None:
-        dtype = np.result_type(features.dtype, whole.dtype)
-        outs = [np.empty((count, some.shape[1]), dtype) for some in weights]
-    stops = np.cumsum([some.shape[1] for some in weights])[:-1]
-
-    def write(rows: slice, product: Dense) -> None:
-        for out, part in zip(outs, np.split(product, stops, axis=1), strict=True):
-            out[rows] = part
-
-    if isinstance(features, np.ndarray):
-        with one_blas_thread(also_openmp=False):
-            map_blocks(lambda rows: write(rows, features[rows] @ whole), count, max(width, 1))
-    else:
-        write(slice(None), np.asarray(features @ whole))
-    return list(outs)
-
-
-def project_split(
-    features: Dense | sp.csr_matrix, weights: Dense, columns: NDArray[np.bool_]
-) -> tuple[Dense, Dense]:
-    """Return the parts of `project` that some columns and all others contribute.
-
-    Two products of half the columns cost as much as one of all.
-
-    Examples
-    --------
-    >>> parts = project_split(np.array([[1.0, 2.0]]), np.eye(2), np.array([False, True]))
-    >>> [part.tolist() for part in parts]
-    [[[0.0, 2.0]], [[1.0, 0.0]]]
-    """
     if not isinstance(features, np.ndarray):
-        masks = columns[:, None], ~columns[:, None]
-        first, second = project_parts(features, [weights * mask for mask in masks])
-        return first, second
-    order, count = np.argsort(~columns, kind="stable"), int(columns.sum())
-    near, far = np.split(weights[order], [count])
-    dtype, shape = np.result_type(features, weights), (len(features), weights.shape[1])
-    first, second = np.empty(shape, dtype), np.empty(shape, dtype)
+        return np.asarray(features @ weights)
+    count, width = features.shape
+    out = np.empty((count, weights.shape[1]), np.result_type(features.dtype, weights.dtype))
 
     def write(rows: slice) -> None:
-        block = features[rows].take(order, axis=1)
-        first[rows], second[rows] = block[:, :count] @ near, block[:, count:] @ far
+        out[rows] = features[rows] @ weights
 
     with one_blas_thread(also_openmp=False):
-        map_blocks(write, *features.shape)
-    return first, second
+        map_blocks(write, count, max(width, 1))
+    return out
 
 
 def gaussian_factor(weights: Dense, std: FloatArray) -> NDArray[np.float32]:
@@ -280,14 +226,12 @@ def _product(
     return out
 
 
-def horner(
-    matrix: sp.csr_matrix, terms: list[Dense], rows: NDArray[np.int64] | None = None
-) -> Dense:
+def horner(matrix: sp.csr_matrix, terms: list[Dense]) -> Dense:
     r"""Return :math:`\sum_k S^k B_k` with one product per hop.
 
     The sum is computed as :math:`B_0 + S(B_1 + S(B_2 + \dots))`. For a linear model
     :math:`B_k = X W_k` has K columns, so prediction propagates K columns instead of the F
-    columns of X. With ``rows``, the last product and sum are computed for these rows only.
+    columns of X.
 
     Examples
     --------
@@ -297,15 +241,9 @@ def horner(
     [1.0, 2.0]
     """
     total = terms[-1]
-    for term in reversed(terms[1:-1]):
+    for term in reversed(terms[:-1]):
         total = _sum(multiply(matrix, total), term)
-    if rows is None:
-        return _sum(multiply(matrix, total), terms[0]) if len(terms) > 1 else total
-    # A term with one row has the same values at every node.
-    first = terms[0][rows] if len(terms[0]) > 1 else terms[0]
-    if len(terms) == 1:
-        return first
-    return _sum(multiply(sp.csr_matrix(matrix[rows]), total), first)
+    return total
 
 
 def _sum(product: Dense, term: Dense) -> Dense:

@@ -69,7 +69,7 @@ class Snapshot:
 
     def stamp(self) -> str | None:
         """Return a stamp of its files, which shows cheaply whether they may have changed."""
-        return None if self.files is None else stamp(self.files()).text
+        return None if self.files is None else stamp(self.files())
 
     def is_older_than(self, name: str, when: str | None) -> bool:
         """Return whether it comes before another in time; names of files are in order of time.

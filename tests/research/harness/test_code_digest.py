@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from graphtemper._core.source_digest import source_digest
 from graphtemper_research.harness import code_digest
+from graphtemper_research.harness.source_digest import source_digest
 
 
 @pytest.fixture

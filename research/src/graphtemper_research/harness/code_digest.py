@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphtemper._core.source_digest import NOT_MEASURING, source_digest
+from graphtemper_research.harness.source_digest import NOT_MEASURING, source_digest
 
 PACKAGE = Path(__file__).parents[1]
 # Parts of this package that choose what is run or how it is shown, but change no number.

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.files import atomic_write
-from graphtemper._core.printable import csv_cell
+from graphtemper._core.printable import printable
 from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import FileError
 from graphtemper_research.harness.frame import Row
@@ -275,3 +275,25 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         return "{" + ", ".join(_short(item) for item in value) + "}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+# Characters that begin a formula in a spreadsheet.
+_FORMULA = ("=", "+", "-", "@", "\t")
+
+
+def csv_cell(text: str) -> str:
+    r"""Return text for a cell of a CSV table, which no spreadsheet takes for a formula.
+
+    Examples
+    --------
+    >>> csv_cell("=HYPERLINK(1)"), csv_cell("-0.5"), csv_cell("cora")
+    ("'=HYPERLINK(1)", '-0.5', 'cora')
+    """
+    safe = printable(text)
+    if not safe.startswith(_FORMULA):
+        return safe
+    try:
+        float(safe)
+    except ValueError:
+        return f"'{safe}"
+    return safe

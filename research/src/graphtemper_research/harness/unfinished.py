@@ -41,7 +41,7 @@ def remember(folder: Path, names: list[str]) -> None:
 def _key() -> str:
     """Return a digest of the code, and of the sizes and times of the graphs on this machine."""
     found = (datasets.find(name) for name in datasets.CATALOGUE)
-    return combined(whole_digest(), stamp([path for path in found if path is not None]).text)
+    return combined(whole_digest(), stamp([path for path in found if path is not None]))
 
 
 def forget(folder: Path) -> None:

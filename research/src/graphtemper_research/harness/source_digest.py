@@ -6,7 +6,9 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1]
+import graphtemper
+
+PACKAGE = Path(graphtemper.__file__).parent
 # Parts of the package that choose what is run or how it is displayed, but change no number.
 NOT_MEASURING = ("cli", "recalibration/report")
 
