@@ -208,10 +208,10 @@ def design_effect(observation: Observation) -> float:
     received = np.asarray(links.sum(axis=0)).reshape(-1, 1)
     # Random signs that do not depend on the numbers of the nodes.
     bits = mixed(observation.node_keys[nodes])[:, None] >> np.arange(_PROBES, dtype=np.uint64)
-    columns = np.zeros((size, _PROBES + 1))
+    columns: FloatArray = np.zeros((size, _PROBES + 1))
     columns[nodes] = np.column_stack([2.0 * (bits & np.uint64(1)) - 1.0, np.ones(nodes.size)])
     for _ in range(_HOPS):
-        columns = multiply(links, columns / received)
+        columns = np.asarray(multiply(links, columns / received), dtype=np.float64)
     squares = (columns**2).sum(axis=0)
     return max(float(squares[-1] / squares[:-1].mean()), 1.0)
 
