@@ -23,9 +23,9 @@ target = csbm.sample(6000, seed=2, **settings)
 nodes = shifts.resample_classes(target.labels, None, [0.75, 0.15, 0.1], seed=3)
 
 # %%
-# The default answer reports the shares; the second one also corrects for them.
+# The default answer does nothing about class shares; the second one corrects for them.
 
-reported = recalibrate(model, target, card, nodes)
+plain = recalibrate(model, target, card, nodes)
 corrected = recalibrate(model, target, card, nodes, class_shares="estimate")
 print("estimated shares:", corrected.class_shares.round(3))
 print(corrected.summary())
@@ -34,7 +34,7 @@ print(corrected.summary())
 # Measured with the target's labels:
 
 labels = target.labels[nodes]
-for name, result in (("reported", reported), ("corrected", corrected)):
+for name, result in (("plain", plain), ("corrected", corrected)):
     right = (result.predictions == labels).mean()
     error = metrics.ece(result.probabilities, labels)
     print(f"{name:10} accuracy {right:.3f}, ECE {error:.3f}")

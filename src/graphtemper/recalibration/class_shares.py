@@ -46,6 +46,7 @@ from graphtemper._core.arrays import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.reading import Prior, Reading
+from graphtemper.graph.operators import multiply
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.answer import answer, caveat_of, judged, with_labels
 from graphtemper.recalibration.few_labels import Objective, log_likelihood
@@ -69,9 +70,9 @@ accuracy with them; a correction needs one of the two to be worth its risk."""
 # Distance of the mean log-likelihood from its maximum, steps to get there, halvings of each step.
 _TOLERANCE, _STEPS, _HALVINGS = 1e-9, 200, 20
 _RELATIVE_RIDGE, _RELATIVE_RANK = 1e-10, 1e-9
-# Cells are merged until each expects so many nodes.
+# Cells are merged until each expects this number of nodes.
 _SMALL_COUNT = 5.0
-_BINS, _NAMED, _PROBES = 15, 3, 16
+_BINS, _NAMED, _PROBES, _HOPS = 15, 3, 16, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,13 +204,15 @@ def design_effect(observation: Observation) -> float:
     graph, nodes = observation.graph, observation.nodes
     size, (senders, receivers) = graph.num_nodes, graph.edges.T
     links = sp.csr_matrix((np.ones(graph.num_edges), (senders, receivers)), (size, size))
-    links = links + sp.identity(size) if graph.directed else links + links.T + sp.identity(size)
-    back = sp.csr_matrix(links @ sp.diags(1.0 / np.asarray(links.sum(axis=0)).ravel()))
+    links = sp.csr_matrix((links if graph.directed else links + links.T) + sp.identity(size))
+    received = np.asarray(links.sum(axis=0)).reshape(-1, 1)
     # Random signs that do not depend on the numbers of the nodes.
     bits = mixed(observation.node_keys[nodes])[:, None] >> np.arange(_PROBES, dtype=np.uint64)
-    columns = np.zeros((size, _PROBES + 1))
+    columns: FloatArray = np.zeros((size, _PROBES + 1))
     columns[nodes] = np.column_stack([2.0 * (bits & np.uint64(1)) - 1.0, np.ones(nodes.size)])
-    squares = ((back @ (back @ columns)) ** 2).sum(axis=0)
+    for _ in range(_HOPS):
+        columns = np.asarray(multiply(links, columns / received), dtype=np.float64)
+    squares = (columns**2).sum(axis=0)
     return max(float(squares[-1] / squares[:-1].mean()), 1.0)
 
 
@@ -382,7 +385,7 @@ def _step(
 def shares_fit(
     source_counts: FloatArray, target_counts: NDArray[np.int64], shares: FloatArray
 ) -> float:
-    r"""Return the p-value of the test that a target's cells are the source's classes, mixed anew.
+    r"""Return the p-value of the test that a target's cells mix the source's classes.
 
     With the source's rates :math:`M_{rj} = P_s(\text{cell } r \mid y = j)` from :math:`m_j` nodes,
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from importlib import import_module
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -319,9 +320,9 @@ class Recalibration:
 
         ``name`` is what they call the graph, and ``date`` when it was observed, as text.
         """
-        from graphtemper.recalibration.report.page import write_report
-
-        write_report(path, self, name, date)
+        # Pages are made from results, so a result finds its page by name.
+        page = import_module("graphtemper.recalibration.report.page")
+        page.write_report(path, self, name, date)
 
 
 def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:

@@ -56,8 +56,8 @@ def overview(content: Content) -> Spec:
     low = min(accuracy["low"], confidence["before"], confidence["after"])
     x = percent("value", [max(math.floor(10.0 * low - 0.5) / 10.0, 0.0), 1.0], "")
     axis = {"labelLimit": 200, "ticks": False, "domain": False}
-    names = [row["what"] for row in rows]
-    y = {"field": "what", "type": "nominal", "title": None, "axis": axis, "sort": names}
+    y: Spec = {"field": "what", "type": "nominal", "title": None, "axis": axis}
+    y["sort"] = [row["what"] for row in rows]
     colour = {"field": "colour", "type": "nominal", "scale": None}
     text = {"field": "value", "format": ".1%"}
     tips = [tip("what", "What"), tip("value", "Value", ".1%")]
