@@ -65,7 +65,7 @@ PARTS = {
         ("metrics",),
     ),
     "card": Part(
-        ("card/card.py", "card/format.py", "card/fields.py"),
+        ("card/card.py", "card/format.py"),
         ("card/test_build.py", "card/test_card.py"),
     ),
     "recalibration": Part(

@@ -167,13 +167,13 @@ def test_too_many_classes_are_refused_before_the_build():
     assert len(calls) < 6  # three times on six nodes, then once or twice on the graph
 
 
-def test_sixty_classes_fit(tmp_path):
+def test_fifty_classes_fit(tmp_path):
     from graphtemper.models import SIGN
 
-    graph = csbm.sample(1500, 8, 0.8, 3.0, num_classes=60, num_features=64, seed=1)
+    graph = csbm.sample(1500, 8, 0.8, 3.0, num_classes=50, num_features=64, seed=1)
     model = SIGN(hops=1).fit(graph, range(750))
     card = build(model, range(750, 1500), graph)
-    # The default atlas has 132 environments; a row takes the same bytes in all of them.
+    # The default atlas has 132 shifts; a row takes the same bytes in all of them.
     size = len(card.to_json())
     rows = size + (132 - len(card.atlas)) * 220
     assert rows < 100_000

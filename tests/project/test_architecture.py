@@ -32,7 +32,6 @@ SPANNING = {"browser", "docs", "fuzz", "paper", "project"}
 CORE = ROOT / "tests" / "core.args"
 # Test files without a module of the same name, and what they test.
 UNMIRRORED = {
-    "card/test_membership.py": "one attack on every part of a card",
     "cli/test_hostile.py": "hostile names and outputs that are inputs, at any command",
     "monitor/test_logits.py": "snapshots of logits, through every module",
     "monitor/test_stamps.py": "stamps are in _core; a watch is what they are tested with",
@@ -46,6 +45,7 @@ ROLES = {
     "__main__.py": "a package that can be run",
     "base.py": "the class that all members of a family share",
     "checks.py": "checks of inputs",
+    "environments.py": "labelled environments: of a graph, and of a card",
     "format.py": "a file format",
     "page.py": "an HTML page",
     "prediction_sets.py": "prediction sets: their metrics, and their trial",

@@ -26,7 +26,7 @@ SOFTMAX_ELSEWHERE = {
 }
 BINNING_ELSEWHERE = {
     "graphtemper_research/baselines/stac_per_node.py": "splines share a node among three bins",
-    "graphtemper/card/data.py": "thirds of the source's confidence are categories",
+    "graphtemper/card/class_profile.py": "thirds of the source's confidence are categories",
     "graphtemper/shifts/structure.py": "a uniform number becomes a random index",
     "graphtemper/signals/sampling.py": "strata of a sample, of which no average is taken",
     "graphtemper_research/theory_extensions/label_free/expected_error.py": (

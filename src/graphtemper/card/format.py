@@ -36,7 +36,7 @@ IN_MEMORY = "atlas_nodes"
 """The field of a card that no file holds, because its rows belong to nodes."""
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 # Least bytes that a number, a row of the atlas and everything else take in practice.
-_NUMBER, _ROW, _OTHER = 10, 180, 3000
+_NUMBER, _ROW, _OTHER = 11, 180, 3000
 
 # Ranges of numbers by the name of their field; weights act on log T, and origins are logarithms.
 _RANGES: dict[str, tuple[float, float]] = {

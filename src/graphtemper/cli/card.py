@@ -83,7 +83,8 @@ def build_card(
             budget=read_budget(budget),
             privacy=privacy,
         )
-    _write(built, out, as_json)
+    built.save(out)
+    _print(built, as_json, out)
 
 
 @card.command(name="learn")
@@ -119,7 +120,8 @@ def learn_environment(
     chosen = choose_nodes(labelled, nodes, split, labelled=True)
     with working("measuring", as_json):
         wiser = known.learn(resolve(predict), labelled, chosen, name=name, when=when)
-    _write(wiser, out, as_json)
+    wiser.save(out)
+    _print(wiser, as_json, out)
 
 
 def _check_model(predictor: Predictor, graph: Graph, nodes: Nodes, spec: str) -> None:
@@ -149,20 +151,16 @@ def show_card(path: Path, *, as_json: Json = False) -> None:
     """
     from graphtemper import SourceCard
 
-    loaded = SourceCard.load(path)
-    if as_json:
-        print_json(_facts(loaded))
-    else:
-        print_sentence(loaded.summary())
+    _print(SourceCard.load(path), as_json)
 
 
-def _write(built: SourceCard, out: Path, as_json: bool) -> None:
-    built.save(out)
+def _print(card: SourceCard, as_json: bool, out: Path | None = None) -> None:
     if as_json:
-        print_json(_facts(built) | {"card": str(out)})
+        print_json(_facts(card) | ({} if out is None else {"card": str(out)}))
         return
-    print_sentence(built.summary())
-    print_line(f"Card: {out}")
+    print_sentence(card.summary())
+    if out is not None:
+        print_line(f"Card: {out}")
 
 
 def _facts(card: SourceCard) -> dict[str, Any]:
