@@ -2,8 +2,9 @@
 
 A test may use LIMIT seconds of processor time in its own body, children included; fixtures are not
 counted, as the first test that needs one would pay for all. Tests marked `slow` or `nightly` have
-no limit, and `@pytest.mark.cpu(10)` sets another one. Shared machines inflate processor time, so a
-test fails only above twice its limit, and there is a warning before.
+no limit, `@pytest.mark.cpu(10)` sets another one, and a page of the documentation, which is one
+test, may use PAGE_LIMIT seconds. Shared machines inflate processor time, so a test fails only above
+twice its limit, and there is a warning before.
 
 `make durations` writes DURATIONS, the processor seconds of each file. Files that take long are
 started first, so that both workers end together.
@@ -20,7 +21,7 @@ from pathlib import Path
 import pytest
 from tests.helpers import skip_if_missing
 
-LIMIT = 2.0
+LIMIT, PAGE_LIMIT = 2.0, 6.0
 ROOT = Path(__file__).parent
 DURATIONS = ROOT / "tests" / "durations.json"
 
@@ -108,7 +109,9 @@ def _limit(item):
     if any(item.get_closest_marker(name) for name in ("slow", "nightly")):
         return float("inf")
     marker = item.get_closest_marker("cpu")
-    return marker.args[0] if marker else LIMIT
+    if marker:
+        return marker.args[0]
+    return PAGE_LIMIT if item.path.suffix == ".md" else LIMIT
 
 
 def _measured(item, steps):

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow
+from graphtemper._core.source_digest import NOT_MEASURING, source_digest
 from pyarrow import parquet
 
 from graphtemper import Graph, SourceCard, csbm, shifts
-from graphtemper._core.source_digest import NOT_MEASURING, source_digest
 from graphtemper.card import atlas
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report import html

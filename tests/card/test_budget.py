@@ -132,6 +132,7 @@ def test_a_damaged_number_of_splits_is_refused(graph, model):
             SourceCard.from_json(sealed(content))
 
 
+@pytest.mark.nightly
 def test_a_cheap_card_answers_as_a_thorough_one(graph, model):
     """Both find the accuracy of targets whose shift is in the atlas."""
     targets = [shifts.noise(1.2)(graph, seed=seed) for seed in (9, 10, 11)]

@@ -127,6 +127,7 @@ def test_leaving_out_is_nearly_a_refit():
         assert set(np.flatnonzero(task.folds == index % FOLDS)) <= set(gone)
 
 
+@pytest.mark.nightly
 def test_environments_where_the_scored_part_is_all_right():
     """Accuracies are those of two thirds of the nodes, and may be 1 where others are wrong."""
     graph = csbm.sample(400, 10, 0.9, 2.2, num_features=8, seed=2)

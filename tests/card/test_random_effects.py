@@ -95,6 +95,7 @@ def test_intervals_cover_gaps_drawn_from_the_model():
     assert 0.87 <= np.mean(hits) <= 0.95
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("count", [9, 14])
 def test_the_conformal_interval_covers_exchangeable_environments(count):
     rng, hits = np.random.default_rng(count), []
@@ -110,6 +111,7 @@ def test_the_conformal_interval_covers_exchangeable_environments(count):
     assert 0.86 <= np.mean(hits) <= 0.99
 
 
+@pytest.mark.nightly
 def test_small_environments_of_an_accurate_model_are_covered():
     """Log-odds near 3, counted on 50 nodes, have five times the variance of those near 0."""
     rng, hits = np.random.default_rng(5), []

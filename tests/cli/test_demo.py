@@ -54,6 +54,7 @@ def without_extras(monkeypatch, tmp_path):
     return tmp_path
 
 
+@pytest.mark.cpu(4)
 def test_demo_runs_without_extras(call, without_extras):
     result = call("demo", cwd=without_extras)
     assert result.returncode == 0, result.stderr

@@ -122,6 +122,7 @@ def test_recalibrate_on_60_columns_without_colours(folder):
     assert lines[0].startswith("Verdict: ")
 
 
+@pytest.mark.nightly
 def test_a_bar_leaves_nothing_behind(folder):
     arguments = ("source.npz", "--predict", "model.npz", "--nodes", "nodes.txt", "--out", "c.json")
     fewer = [word for family in set(LEVELS) - set(FEW_SHIFTS) for word in ("--exclude", family)]

@@ -318,6 +318,7 @@ def test_late_labels_on_the_command_line(folder, day, capsys):
     assert len(json.loads(capsys.readouterr().out)["track_record"]) == 2
 
 
+@pytest.mark.nightly
 def test_a_drop_that_late_labels_show_closes_the_gate_once(folder, watched, day):
     """Logits teach nothing, so that the newest answer is as it was."""
     model, _ = watched
@@ -394,6 +395,7 @@ def test_an_older_snapshot_does_not_open_a_gate(folder, day, capsys):
         assert [one["name"] for one in told["missed"]] == ["day1.npz"]
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name == "nt", reason="there are no closed pipes")
 def test_a_closed_pipe_keeps_the_exit_code(folder):
     """As in `graphtemper monitor ... | head -1`."""

@@ -70,6 +70,7 @@ def write_many(path, first):
         log.append(replace(ENTRY, name=f"{number}", digest=first))
 
 
+@pytest.mark.nightly
 def test_two_processes_write_each_snapshot_once(tmp_path):
     path = tmp_path / "watch.sqlite"
     context = multiprocessing.get_context("spawn")

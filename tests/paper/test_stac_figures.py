@@ -83,6 +83,7 @@ def test_stac_removes_about_half_of_the_excess(committed):
     assert all(0.2 < value < 0.8 for value in left)
 
 
+@pytest.mark.nightly
 def test_audit_studies(committed, holds):
     outcome = committed("audit")
     assert not [item for item in outcome["comparisons"] if item["met"] is False]

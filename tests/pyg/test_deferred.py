@@ -24,6 +24,7 @@ def graph():
     return csbm.sample(300, degree=6, homophily=0.8, snr=1.0, num_features=12, seed=1)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "make",
     [

@@ -8,6 +8,7 @@ from graphtemper.models import SGC
 from graphtemper_research.theory_extensions import degree_temperature
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("homophily", [0.8, 0.7])
 def test_node_temperatures_find_the_degree_law(homophily):
     """The best temperature is close to 1 / degree; the card learns it and knows no formula."""

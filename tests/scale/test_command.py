@@ -29,6 +29,7 @@ def folder(problem, tmp_path_factory):
     return path
 
 
+@pytest.mark.cpu(4)
 def test_from_a_graph_to_probabilities(folder, serial):
     converted = call(
         "convert", "target.npz", "--out", "g", "--rows-per-shard", 700, "--json", cwd=folder
@@ -43,6 +44,7 @@ def test_from_a_graph_to_probabilities(folder, serial):
     assert serial.read(folder / "answer") == serial.written
 
 
+@pytest.mark.nightly
 def test_any_model_and_its_logits(folder, problem):
     (folder / "mine.py").write_text(
         "from graphtemper.models import load\n\nmodel = load('model.npz')\n\n\n"
@@ -60,6 +62,7 @@ def test_any_model_and_its_logits(folder, problem):
     assert wrong.returncode == 2
 
 
+@pytest.mark.nightly
 def test_bad_input_is_one_sentence(folder, tmp_path):
     options = ("--predict", "model.npz", "--card", "card.json", "--out", "nothing")
     for arguments in (

@@ -152,6 +152,7 @@ def test_each_kind_of_shift_changes_its_own_gain(card, model, source, shift, own
     assert np.exp(gains.homophily) == pytest.approx(homophily, rel=0.2)
 
 
+@pytest.mark.nightly
 def test_the_signal_gain_notices_swapped_nodes_though_halves_do_not(source):
     model = SIGN(hops=1).fit(source, range(3000))
     card = SourceCard.build(model, source, range(3000, 6000), compositions=0)
@@ -178,6 +179,7 @@ def test_the_class_model_has_the_temperature_of_the_finite_degree_theory(source,
     assert np.mean(ratios) == pytest.approx(expected, rel=0.10)
 
 
+@pytest.mark.nightly
 def test_heterophilous_edges_give_the_same_gains():
     """If neighbours are unlike, the edge covariance is negative and the gains are the same."""
     g, t = (_binary(h, s) for h, s in ((0.2, 1), (0.35, 2)))

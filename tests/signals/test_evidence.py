@@ -102,6 +102,7 @@ def test_the_signal_accuracy_follows_noise_where_confidence_does_not(card, graph
     assert signals["confidence"] > truth + 0.8
 
 
+@pytest.mark.nightly
 def test_the_expected_standard_error_is_the_spread_over_graphs():
     model = SGC(hops=1, operator="mean").fit(_graph())
     card = SourceCard.build(model, _graph(), range(450, 900), compositions=0)

@@ -52,6 +52,7 @@ class Counted:
         return self.model(graph)
 
 
+@pytest.mark.cpu(4)
 @pytest.mark.parametrize("name", ["GCN", "GAT", "GraphSAGE", "GIN"])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_logits_at_the_sample_are_those_of_the_whole_graph(graph, name, layers):

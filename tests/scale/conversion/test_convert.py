@@ -50,6 +50,7 @@ def test_tables_give_the_same_shards(graph, tmp_path, kind):
             assert one.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.nightly
 def test_pyg(tmp_path):
     pytest.importorskip("torch_geometric")
     graph = csbm.sample(60, degree=4, homophily=0.8, snr=1.0, seed=1)

@@ -28,6 +28,7 @@ def written(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.nightly
 def test_a_network_has_its_logits_and_its_answer_in_memory(network, target, tmp_path, monkeypatch):
     # Fields of a shard are too large for this limit, so smaller blocks are run.
     monkeypatch.setattr(sharded_fields, "MOST_ROWS", 12_000)
