@@ -3,8 +3,8 @@ r"""Privacy: draws that cannot be repeated without the labels, and private label
 A card travels, the source does not. Whoever can repeat the shifts of the atlas can compute every
 prediction in it, and its accuracies are then equations for the labels, which even rounded ones
 determine. So the draws are secret: they come from a seed that depends on nodes and labels
-(`secret_seed`) and that no card holds. Numbers are exact. Classes with fewer than `FEWEST` members are described by the others. SECURITY.md says what
-is left for an attacker.
+(`secret_seed`) and that no card holds. Numbers are exact. Classes with fewer than `FEWEST` members
+are described by the others. SECURITY.md says what is left for an attacker.
 
 **Private labels** are a formal guarantee. Each label is replaced once, before anything is measured,
 by randomised response (Warner, JASA 1965): it is kept with probability
