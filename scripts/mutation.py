@@ -54,7 +54,7 @@ class Part:
 PARTS = {
     "theory": Part(("theory/closed_forms.py",), ("theory/test_closed_forms.py",)),
     "temperature": Part(
-        ("temperature/scaling.py", "temperature/fitting.py", "temperature/inverse.py"),
+        ("temperature/scaling.py", "temperature/scaling.py", "temperature/inverse.py"),
         ("temperature",),
     ),
     "metrics": Part(

@@ -15,7 +15,7 @@ from graphtemper import csbm, metrics, temperature
 from graphtemper._core import compiled
 from graphtemper.errors import InputError
 from graphtemper.graph import operators
-from graphtemper.graph.normalised import link_rows, normalised_matrix
+from graphtemper.graph.operators import link_rows, normalised_matrix
 from graphtemper.metrics.binned import bin_probabilities
 from graphtemper.temperature import inverse
 

@@ -6,10 +6,9 @@ import pytest
 from graphtemper import csbm, shifts, temperature
 from graphtemper._core.numerics import log_odds, log_odds_variance
 from graphtemper.card import atlas
-from graphtemper.card.atlas import LEVELS, plan, survey
+from graphtemper.card.atlas import LEVELS, Source, plan, shift_seed, survey
 from graphtemper.card.card import SourceCard
 from graphtemper.card.node_response import NodeRows
-from graphtemper.card.source import Source, shift_seed
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
 from graphtemper.signals.observation import Observation
@@ -239,7 +238,7 @@ def wide():
     def rows(shift, seed, *, projected):
         with pytest.MonkeyPatch.context() as patch:
             if not projected:
-                patch.setattr("graphtemper.card.source._FEW", 0.0)
+                patch.setattr("graphtemper.card.atlas._FEW", 0.0)
             source = _source(card, model, graph, seed)
             assert (source._reader is not None) == projected
             (environment,), nodes = survey(source, [shift])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
-from graphtemper._core.checksum import sealed
+from graphtemper._core.safe_reading import sealed
 from graphtemper.card import atlas, budget
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN

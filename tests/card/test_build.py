@@ -11,7 +11,7 @@ from graphtemper import SourceCard, csbm
 from graphtemper.card import response
 from graphtemper.errors import InputError
 from graphtemper.models import SIGN
-from graphtemper.models.recognition import fingerprint
+from graphtemper.models.predictor import fingerprint
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.views import noisy_logits
 

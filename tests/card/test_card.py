@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from graphtemper import SourceCard, csbm, recalibrate, shifts
-from graphtemper._core.checksum import sealed
+from graphtemper._core.safe_reading import sealed
 from graphtemper.card.card import MAX_BYTES
 from graphtemper.card.reading import read
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SGC, SIGN
-from graphtemper.models.recognition import fingerprint
+from graphtemper.models.predictor import fingerprint
 from graphtemper.signals import node_signals
 from graphtemper.signals.observation import Observation
 

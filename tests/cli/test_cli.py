@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import check_refusal, command_environment, find_graph, needs, run_command
 
 from graphtemper import cli, csbm
-from graphtemper._core.checksum import sealed
+from graphtemper._core.safe_reading import sealed
 from graphtemper.errors import GraphTemperWarning
 
 GRAPH = "graphs/g.npz"

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
 
 from graphtemper import SourceCard
-from graphtemper._core.checksum import sealed
 from graphtemper._core.files import read_npz
+from graphtemper._core.safe_reading import sealed
 from graphtemper.errors import GraphTemperError
 
 TRIALS = int(os.environ.get("GRAPHTEMPER_FUZZ", "10"))

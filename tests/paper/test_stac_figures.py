@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphtemper import stac
-from graphtemper._core.checksum import sealed
+from graphtemper._core.safe_reading import sealed
 from graphtemper.models import SIGN
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.outcome import Outcome

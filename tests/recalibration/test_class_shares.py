@@ -11,7 +11,7 @@ from scipy.stats import kstest
 from tests.helpers import answer_bytes
 
 from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, temperature
-from graphtemper._core.checksum import sealed
+from graphtemper._core.safe_reading import sealed
 from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.cli import main
 from graphtemper.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 
 from graphtemper import SourceCard, csbm, metrics, recalibrate, shifts
 from graphtemper import temperature as temperatures
-from graphtemper._core.checksum import sealed
+from graphtemper._core.safe_reading import sealed
 from graphtemper.errors import FileError, InputError
 from graphtemper.models import SIGN
 

@@ -1,4 +1,7 @@
-"""Checks of single arguments: each returns the value, or raises an `InputError` of one sentence."""
+"""Checks of single arguments: each returns the value, or raises an `InputError` of one sentence.
+
+Checks of the shape and values of arrays: logits, probabilities, labels, class shares.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ import math
 import numbers
 import os
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from graphtemper._core.compiled import kernels
 from graphtemper.errors import InputError
 
 Choice = TypeVar("Choice")
@@ -186,3 +192,224 @@ def _short(value: Any) -> str:
     except ValueError:  # an integer too long to print
         words = "a very large number"
     return words if len(words) <= 60 else words[:57] + "..."
+
+
+FloatArray = NDArray[np.float64]
+
+# Accepts half-precision softmax output, but neither logits nor one-vs-rest scores.
+SUM_TOLERANCE = 1e-3
+
+
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """Return ``values`` as an array; rows of unequal length are an `InputError`.
+
+    Examples
+    --------
+    >>> as_array([[1, 2], [3]], "logits")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: logits cannot be read as an array; pass rows of equal length.
+    """
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise InputError(
+            f"{name} cannot be read as an array; pass rows of equal length."
+        ) from error
+
+
+def check_matrix(values: ArrayLike, name: str, *, allow_empty: bool = False) -> NDArray[Any]:
+    """Return ``values`` as an (n, K) array of float32 or float64, without a copy if it is one."""
+    array = as_array(values, name)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
+    if array.ndim == 1:
+        raise InputError(
+            f"{name} must have shape (n, K), but is one-dimensional; "
+            "write a binary score g as two columns, logits [0, g] or probabilities [1 - p, p]."
+        )
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(f"{name} must have shape (n, K) with K >= 2, not {array.shape}.")
+    if array.shape[0] == 0 and not allow_empty:
+        raise InputError(f"{name} has no rows; pass at least one node.")
+    if array.dtype in (np.float32, np.float64):
+        return array
+    return array.astype(np.float64)
+
+
+def check_pair(
+    values: ArrayLike, labels: ArrayLike, name: str
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return an (n, K) matrix and the (n,) labels of its rows."""
+    matrix = check_matrix(values, name)
+    return matrix, check_labels(labels, *matrix.shape)
+
+
+def check_labels(labels: ArrayLike, num_rows: int, num_classes: int) -> NDArray[np.intp]:
+    """Return ``labels`` as (n,) class indices in 0 ... K-1."""
+    array = as_array(labels, "labels")
+    if array.shape != (num_rows,):
+        raise InputError(f"labels must have shape ({num_rows},), one per row, not {array.shape}.")
+    if array.dtype.kind not in "iu":
+        raise InputError(f"labels must be integer class indices, but their type is {array.dtype}.")
+    if num_rows and (array.min() < 0 or array.max() >= num_classes):
+        row = int(np.argmax((array < 0) | (array >= num_classes)))
+        if array[row] < 0:
+            raise InputError(
+                f"labels[{row}] is {array[row]}, which marks an unlabelled node; "
+                "select the labelled nodes first."
+            )
+        raise InputError(
+            f"labels[{row}] is {array[row]}, but with {num_classes} columns "
+            f"labels run from 0 to {num_classes - 1}."
+        )
+    return array.astype(np.intp, copy=False)
+
+
+def row_kernels(table: NDArray[Any], labels: NDArray[np.intp] | None = None) -> ModuleType | None:
+    """Return the compiled functions if they are there and can read these rows and labels."""
+    size = table.itemsize
+    readable = table.strides[1] == size and table.strides[0] % size == 0
+    if labels is not None:
+        readable = readable and labels.dtype == np.int64 and labels.flags.c_contiguous
+    native = table.dtype.isnative and table.flags.aligned
+    return kernels() if readable and native else None
+
+
+def kernel_rows(table: NDArray[Any]) -> NDArray[Any]:
+    """Return the table, copied if the compiled functions cannot read its layout.
+
+    Both engines agree to the last digits only, so one of them reads every layout.
+    """
+    if kernels() is None or row_kernels(table) is not None:
+        return table
+    return np.ascontiguousarray(table, dtype=table.dtype.newbyteorder("="))
+
+
+def check_finite_rows(values: FloatArray, name: str) -> None:
+    """Raise if a number is not finite, and name its row.
+
+    Examples
+    --------
+    >>> check_finite_rows(np.array([[0.0, np.nan]]), "logits")
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: logits[0] holds nan; every number must be finite.
+    """
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        value = values[row][~np.isfinite(values[row])][0]
+        raise InputError(f"{name}[{row}] holds {value}; every number must be finite.")
+
+
+def check_vector(values: ArrayLike, name: str) -> FloatArray:
+    """Return ``values`` as an (n,) array of finite float64 numbers."""
+    array = as_array(values, name)
+    if array.ndim != 1:
+        raise InputError(f"{name} must be one-dimensional, not of shape {array.shape}.")
+    if array.dtype.kind not in "fiu" and array.size:
+        raise InputError(f"{name} must hold real numbers, but its type is {array.dtype}.")
+    vector: FloatArray = array.astype(np.float64)
+    if not np.isfinite(vector).all():
+        raise InputError(f"{name} holds {vector[~np.isfinite(vector)][0]}; it must be finite.")
+    return vector
+
+
+def probability_columns(p: NDArray[Any], rows: slice) -> NDArray[Any]:
+    """Return the given rows as a checked (K, n) block: short reductions become long vectors.
+
+    Examples
+    --------
+    >>> probability_columns(np.array([[0.2, 0.8], [0.5, 0.6]]), slice(0, 2))
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: probabilities[1] sums to 1.1 instead of 1; turn logits into \
+probabilities with temperature.apply first.
+    """
+    block = np.ascontiguousarray(p[rows].T)
+    error = np.abs(block.sum(axis=0) - 1.0)
+    # Written so that NaN fails the test as well.
+    if not (error.max() <= SUM_TOLERANCE and block.min() >= 0.0):
+        _raise_bad_row(block, rows.start)
+    return block
+
+
+def _raise_bad_row(block: NDArray[Any], first_row: int) -> None:
+    error = np.abs(block.sum(axis=0) - 1.0)
+    bad = ~((error <= SUM_TOLERANCE) & (block.min(axis=0) >= 0.0))
+    row = int(np.argmax(bad))
+    values = block[:, row]
+    name = f"probabilities[{first_row + row}]"
+    if not np.isfinite(values).all():
+        raise InputError(f"{name} holds {values[~np.isfinite(values)][0]}; it must be finite.")
+    advice = "turn logits into probabilities with temperature.apply first"
+    if values.min() < 0.0:
+        raise InputError(f"{name} holds {values.min():g}, which is negative; {advice}.")
+    raise InputError(f"{name} sums to {values.sum():g} instead of 1; {advice}.")
+
+
+def check_shares(values: ArrayLike, name: str, classes: int) -> FloatArray:
+    """Return one share per class, (K,), divided by their sum."""
+    shares = as_array(values, name)
+    if shares.shape != (classes,):
+        raise InputError(f"{name} must have shape ({classes},), one per class, not {shares.shape}.")
+    return check_masses(shares, name, "divide by the sum")
+
+
+def check_masses(values: NDArray[np.generic], name: str, advice: str) -> FloatArray:
+    """Return non-negative finite numbers that sum to 1 up to rounding, divided by their sum."""
+    if values.dtype.kind not in "fiub":
+        raise InputError(f"{name} must hold real numbers, but its type is {values.dtype}.")
+    masses = values.astype(np.float64)
+    if not np.isfinite(masses).all():
+        raise InputError(f"{name} holds {masses[~np.isfinite(masses)][0]}; it must be finite.")
+    if masses.min() < 0.0:
+        raise InputError(f"{name} holds {masses.min():g}; it must not be negative.")
+    if not abs(masses.sum() - 1.0) <= SUM_TOLERANCE:
+        raise InputError(f"{name} sums to {masses.sum():g} instead of 1; {advice}.")
+    return np.asarray(masses / masses.sum())
+
+
+def finite(name: str, value: ArrayLike) -> FloatArray:
+    """Real numbers without NaN or infinity."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} must be a number or an array of numbers; got {value!r}."
+        ) from error
+    require(name, array, np.isfinite(array), "a finite number")
+    return array
+
+
+def non_negative(name: str, value: ArrayLike) -> FloatArray:
+    """Numbers that are at least zero."""
+    array = finite(name, value)
+    require(name, array, array >= 0.0, "at least 0")
+    return array
+
+
+def together(**arrays: FloatArray) -> None:
+    """Require shapes that broadcast to one."""
+    try:
+        np.broadcast_shapes(*(array.shape for array in arrays.values()))
+    except ValueError as error:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise InputError(
+            f"The arguments' shapes do not fit together ({shapes}); use equal or broadcastable "
+            "shapes."
+        ) from error
+
+
+def require(name: str, array: FloatArray, valid: NDArray[np.bool_], condition: str) -> None:
+    """Raise for the first entry of ``array`` that is not valid."""
+    if not np.all(valid):
+        bad = array[~valid].flat[0]
+        raise InputError(f"{name} must be {condition}; got {bad:g}.")
+
+
+def plain(result: FloatArray) -> float | FloatArray:
+    """Scalars in, float out; arrays in, array out; never NaN or infinity."""
+    if not np.all(np.isfinite(result)):
+        raise InputError(
+            "The result is outside the range of double precision; use less extreme arguments."
+        )
+    return float(result) if np.ndim(result) == 0 else result

@@ -3,6 +3,8 @@
 A path that somebody else chose may name a pipe that blocks, a device that never ends, or a file
 that grows while it is read. Every reader of the package opens files here; `tests/fuzz` applies the
 same contract to all of them.
+
+The checksum of a JSON object: a digit that changed on the way is noticed.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import io
 import json
 import os
 import stat
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -156,3 +159,35 @@ def _refuse_constant(name: str) -> float:
 
 def _cause(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+_KEY = "crc32"
+
+
+def sealed(content: dict[str, Any], indent: int | None = None) -> str:
+    """Return an object as JSON, with the checksum of its fields as the last field.
+
+    The checksum covers every other field, whatever its name, but neither order nor white space.
+
+    Examples
+    --------
+    >>> sealed({"schema": "graphtemper.card/4"})
+    '{"schema":"graphtemper.card/4","crc32":"67733a50"}'
+    """
+    separators = (",", ":") if indent is None else None
+    return json.dumps(content | {_KEY: _checksum(content)}, indent=indent, separators=separators)
+
+
+def check_seal(content: dict[str, Any], required: bool) -> None:
+    """Raise `InputError` if the fields of an object do not match their checksum.
+
+    Files of earlier versions have none; ``required`` says whether this one must.
+    """
+    if (required or _KEY in content) and content.get(_KEY) != _checksum(content):
+        raise InputError("it does not match its checksum; it is damaged or was edited.")
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    fields = {key: value for key, value in content.items() if key != _KEY}
+    text = json.dumps(fields, separators=(",", ":"), sort_keys=True)
+    return f"{zlib.crc32(text.encode()):08x}"

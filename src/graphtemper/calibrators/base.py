@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import (
+from graphtemper._core.checks import (
     FloatArray,
     as_array,
     check_finite_rows,
+    check_instance,
     check_labels,
     check_matrix,
 )
-from graphtemper._core.checks import check_instance
 from graphtemper._core.parameters import HasParameters
 from graphtemper.errors import InputError, MissingExtraError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.matrix_scaling import MatrixScaling
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, minimize, minimize_scalar
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice
+from graphtemper._core.checks import FloatArray, check_choice
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 
 Loss = Literal["nll", "brier"]

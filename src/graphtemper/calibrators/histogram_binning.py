@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer
+from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.metrics.binned import bin_index
 

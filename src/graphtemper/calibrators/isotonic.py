@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 
 Curve = tuple[FloatArray, FloatArray]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer, check_non_negative
+from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.linear_map import chosen_strength, fit_full

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_integer, check_non_negative, check_positive
+from graphtemper._core.checks import (
+    FloatArray,
+    check_choice,
+    check_integer,
+    check_non_negative,
+    check_positive,
+)
 from graphtemper.calibrators.base import Granularity, Inputs, Labelled, Need, TemperatureCalibrator
 from graphtemper.errors import InputError
 

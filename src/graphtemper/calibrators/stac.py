@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_fraction, check_integer, check_non_negative
+from graphtemper._core.checks import FloatArray, check_fraction, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 from graphtemper.errors import InputError
 from graphtemper.estimators.atc import ATC

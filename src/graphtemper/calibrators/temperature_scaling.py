@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_non_negative
+from graphtemper._core.checks import FloatArray, check_non_negative
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.linear_map import Labels, likelihood, minimum, start_temperature
 

@@ -106,8 +106,9 @@ def plan(
     return Plan(affordable, int(spent[affordable - 1]), splits, 1)
 
 
-def check_target(allowed: int | None, needed: int) -> None:
+def check_target(budget: Budget, needed: int) -> None:
     """Refuse a budget that is too small for a recalibration."""
+    allowed = resolved(budget, None, TARGET_BUDGET)
     if allowed is not None and needed > allowed:
         raise InputError(
             f"a budget of {allowed} passes is too small for a recalibration with this card; the "

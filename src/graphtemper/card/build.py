@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer
+from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper.card import atlas
 from graphtemper.card import budget as budgets
-from graphtemper.card.atlas import AtlasNodes, Progress, Shifts
+from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
 from graphtemper.card.budget import Budget
 from graphtemper.card.class_profile import FEWEST
 from graphtemper.card.environments import (
@@ -34,19 +33,16 @@ from graphtemper.card.graph_types import unread_fields
 from graphtemper.card.node_response import NodeResponse, NodeRows
 from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labels, secret_seed
 from graphtemper.card.response import Fitted, fit_atlas
-from graphtemper.card.source import AtlasPoint, Source
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.passes import passes_of
-from graphtemper.models.predictor import Predictor, probe_graph
-from graphtemper.models.recognition import check_repeatable, fingerprint
+from graphtemper.models.predictor import Predictor, check_repeatable, fingerprint, probe_graph
 from graphtemper.shifts import Shift
 from graphtemper.signals import evidence
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.evidence import Probe, Reference
+from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
-from graphtemper.signals.share_drift import DriftBaseline
 from graphtemper.signals.views import noisy_logits
 
 FEWEST_NODES = 50

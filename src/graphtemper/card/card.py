@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import read_bytes
 from graphtemper.card import build as building
 from graphtemper.card import environments as labelled
-from graphtemper.card.atlas import COMPOSITIONS, AtlasNodes, Progress, Shifts
+from graphtemper.card.atlas import COMPOSITIONS, AtlasNodes, AtlasPoint, Progress, Shifts
 from graphtemper.card.budget import Budget
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.environments import Environment, LabelledGraph
@@ -32,12 +32,10 @@ from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.privacy import effective_nodes
 from graphtemper.card.response import Fitted, Response
-from graphtemper.card.source import AtlasPoint
 from graphtemper.errors import FileError, GraphTemperError, InputError, ModelError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, as_graph, predict, probe_graph
-from graphtemper.signals.evidence import SIGNALS, Probe, Reference
-from graphtemper.signals.share_drift import DriftBaseline
+from graphtemper.signals.evidence import SIGNALS, DriftBaseline, Probe, Reference
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

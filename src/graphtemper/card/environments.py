@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
 from graphtemper.card.graph_types import GraphTypes
@@ -30,9 +30,8 @@ from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
 from graphtemper.signals import evidence
-from graphtemper.signals.evidence import Probe, Reference
+from graphtemper.signals.evidence import Probe, Reference, column_sketch
 from graphtemper.signals.observation import Observation
-from graphtemper.signals.share_drift import column_sketch
 
 FEWEST_NODES = 10
 """Fewer labelled nodes than this say nothing about an environment."""

@@ -16,9 +16,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checksum import check_seal, sealed
-from graphtemper._core.safe_reading import parse_json
+from graphtemper._core.checks import FloatArray
+from graphtemper._core.safe_reading import check_seal, parse_json, sealed
 from graphtemper.card.class_profile import THIRDS
 from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import RANGE, log_odds
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.signals import node_signals

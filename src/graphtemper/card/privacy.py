@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.card.class_profile import FEWEST as FEWEST
 from graphtemper.card.class_profile import fit_biases
 from graphtemper.errors import InputError

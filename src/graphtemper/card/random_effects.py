@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds_variance, to_share
 

@@ -31,7 +31,7 @@ from functools import cached_property
 
 import numpy as np
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card import environments
@@ -40,11 +40,10 @@ from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.errors import InputError
 from graphtemper.signals import evidence
-from graphtemper.signals.evidence import LEAD, Evidence
+from graphtemper.signals.evidence import LEAD, Evidence, column_sketch
 from graphtemper.signals.gains import Gains
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.receptive_field import Sample
-from graphtemper.signals.share_drift import column_sketch
 
 TAILS = 4.0
 """Degrees of freedom of the prior."""

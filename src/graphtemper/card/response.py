@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, normal_quantile
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.card.source import AtlasPoint
+from graphtemper.card.atlas import AtlasPoint
 from graphtemper.errors import InputError
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Reference
 

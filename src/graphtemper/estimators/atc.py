@@ -6,8 +6,7 @@ from typing import Literal, Self, get_args
 
 from numpy.typing import ArrayLike
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice
+from graphtemper._core.checks import FloatArray, check_choice
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, fitted, share_estimate

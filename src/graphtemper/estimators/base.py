@@ -8,7 +8,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._core.arrays import FloatArray, check_labels
+from graphtemper._core.checks import FloatArray, check_labels
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper.errors import InputError
 from graphtemper.signals.observation import Observation

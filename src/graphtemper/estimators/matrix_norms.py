@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, correct, fitted, share_estimate

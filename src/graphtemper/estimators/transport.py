@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray, check_labels
+from graphtemper._core.checks import FloatArray, check_labels
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.parameters import HasParameters
 from graphtemper.estimators.base import Carried, not_fitted, share_estimate

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import as_array
+from graphtemper._core.checks import as_array
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import checked_integers, read_only
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import as_array
+from graphtemper._core.checks import as_array
 from graphtemper.errors import GraphTemperWarning, InputError
 
 Nodes = ArrayLike | None

@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import as_array
+from graphtemper._core.checks import as_array
 from graphtemper._core.files import read_npz, write_npz
 from graphtemper.errors import FileError, InputError
-from graphtemper.graph import pyg_conversion, pyg_writing
+from graphtemper.graph import pyg_writing
 from graphtemper.graph.attributes import (
     EDGE_FIELDS,
     checked_edge_values,
@@ -27,6 +27,7 @@ from graphtemper.graph.attributes import (
 )
 from graphtemper.graph.checks import checked_features, checked_pairs, tidy_edges
 from graphtemper.graph.format import from_arrays, to_arrays, with_arcs
+from graphtemper.graph.pyg_conversion import FromPyg
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -35,12 +36,10 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound="Conversions")
 
 
-class Conversions:
+class Conversions(FromPyg):
     """What `graphtemper.Graph` is read from and written to."""
 
     if TYPE_CHECKING:
-
-        def __init__(self, **fields: Any) -> None: ...
 
         def _fields(self) -> dict[str, Any]: ...
 
@@ -95,35 +94,6 @@ class Conversions:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the graph as ``.npz``, atomically; `load` reads it back."""
         write_npz(path, to_arrays(self._fields()))
-
-    @classmethod
-    def from_pyg(
-        cls: type[G],
-        data: Data | HeteroData,
-        *,
-        drop: str | Collection[str] = (),
-        target: str | None = None,
-    ) -> G:
-        """Convert a ``torch_geometric`` ``Data`` or ``HeteroData``.
-
-        Kept are ``x``, ``edge_index`` or ``adj_t``, ``edge_weight``, ``edge_attr``, ``edge_type``,
-        ``node_type``, ``y`` and masks; a mask of shape (N,) becomes one split, (N, S) becomes S.
-        The graph is undirected if every edge is listed once in each direction with the same
-        attributes, and directed otherwise; then self-loops, repeated edges and their order are
-        kept. Further fields per node or per edge, such as ``pos``, are refused, because a model
-        that reads them would silently answer for another graph.
-
-        Parameters
-        ----------
-        data
-            The data; its tensors may be on any device and are copied.
-        drop
-            What to drop: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of fields, or
-            ``"all"``. `graphtemper.pyg.Predictor.check` finds out whether a model reads it.
-        target
-            The node type of a ``HeteroData`` that is classified; by default the one with ``y``.
-        """
-        return cls(**pyg_conversion.read_pyg(data, drop, target))
 
     def to_pyg(self) -> Data | HeteroData:
         """Convert to a ``Data`` with both directions of each undirected edge.

@@ -22,15 +22,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import (
+from graphtemper._core.checks import (
     SUM_TOLERANCE,
     FloatArray,
     as_array,
+    check_choice,
+    check_count,
     check_pair,
     probability_columns,
     row_kernels,
 )
-from graphtemper._core.checks import check_choice, check_count
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.metrics.top_label import confidence_and_correct, top_label

@@ -8,8 +8,14 @@ from operator import add
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._core.arrays import as_array, check_matrix, check_pair, probability_columns
-from graphtemper._core.checks import check_choice, check_count
+from graphtemper._core.checks import (
+    as_array,
+    check_choice,
+    check_count,
+    check_matrix,
+    check_pair,
+    probability_columns,
+)
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.metrics.binned import (

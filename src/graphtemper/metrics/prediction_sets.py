@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, as_array, check_labels
+from graphtemper._core.checks import FloatArray, as_array, check_labels
 from graphtemper.errors import InputError
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._core.arrays import check_pair, probability_columns
+from graphtemper._core.checks import check_pair, probability_columns
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.metrics.calibration_error import class_statistics
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_number
+from graphtemper._core.checks import FloatArray, check_number
 from graphtemper.errors import InputError, NotIdentifiableError
 from graphtemper.metrics.top_label import top_label
 

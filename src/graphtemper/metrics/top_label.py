@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, check_pair, probability_columns
+from graphtemper._core.checks import FloatArray, check_pair, probability_columns
 from graphtemper._core.reproducible import map_blocks
 
 

@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, check_pair
-from graphtemper._core.checks import check_choice, check_count, check_level
+from graphtemper._core.checks import FloatArray, check_choice, check_count, check_level, check_pair
 from graphtemper._core.reproducible import generator
 from graphtemper.errors import InputError
 from graphtemper.metrics.binned import Closed, Scheme, bin_probabilities

@@ -20,8 +20,7 @@ from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled, select_nodes
-from graphtemper.graph.normalised import Operator
-from graphtemper.graph.operators import multiply, operator
+from graphtemper.graph.operators import Operator, multiply, operator
 from graphtemper.models.passes import ProjectedPasses, linear_passes
 from graphtemper.models.predictor import BUNDLED_UNREAD, as_graph, check_one_node_type
 from graphtemper.models.saved import check_fields, finite_array, save

@@ -52,12 +52,10 @@ from typing import NamedTuple, Protocol, Self, get_args, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer
+from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.normalised import Operator
-from graphtemper.graph.operators import gaussian_factor, horner, operator, project
+from graphtemper.graph.operators import Operator, gaussian_factor, horner, operator, project
 from graphtemper.models.predictor import Predictor, check_columns, checked_logits, predict
 
 Float32 = NDArray[np.float32]

@@ -1,4 +1,7 @@
-"""Predictors: any callable ``graph -> logits (N, K)``, called and checked here."""
+"""Predictors: any callable ``graph -> logits (N, K)``, called and checked here.
+
+Recognising a model: its logits on a small fixed graph, and whether it repeats them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import SUM_TOLERANCE, FloatArray, as_array
+from graphtemper._core.checks import SUM_TOLERANCE, FloatArray, as_array
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features, read_only
 from graphtemper.graph.graph import Graph
@@ -17,7 +20,6 @@ from graphtemper.graph.pyg_conversion import is_hetero, is_pyg, pyg_losses
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
-
 
 Predictor = Callable[[Graph], Any]
 BUNDLED_UNREAD = ("edge_features", "edge_type", "node_type")
@@ -229,3 +231,42 @@ def graph_and_logits(
         return graph, None
     agreement = check(source) if classified is None else check(source, target=classified)
     return agreement.graph, agreement.logits
+
+
+# Sums on many threads or a GPU differ by far less than this part of the largest logit.
+_REPEATED = 1e-4
+
+
+def fingerprint(predictor: Predictor, num_features: int) -> FloatArray | None:
+    """Return the logits on `probe_graph`, or None if the model cannot run on it.
+
+    It is enough to recognise a model, and nothing of anybody's data. A model may refuse it, for
+    instance because it looks up known nodes; one that changes its input is refused here, before it
+    has seen any other graph.
+    """
+    try:
+        return np.asarray(predict(predictor, probe_graph(num_features)))
+    except ChangedGraphError:
+        raise
+    except Exception:  # the model may raise anything
+        return None
+
+
+def check_repeatable(predictor: Predictor, graph: Graph) -> None:
+    """Raise `InputError` if the model answers a graph differently when it is called again.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> check_repeatable(lambda graph: rng.standard_normal((6, 2)), probe_graph(3))
+    Traceback (most recent call last):
+    graphtemper.errors.InputError: the model answers the same graph differently when it is ...
+    """
+    first, second = predict(predictor, graph), predict(predictor, graph)
+    size = float(np.abs(first).max())
+    if first.shape != second.shape or not np.allclose(first, second, 0.0, _REPEATED * size):
+        raise InputError(
+            "the model answers the same graph differently when it is called again; switch off "
+            "dropout, as module.eval() does, and whatever else is random or changes with every "
+            "call."
+        )

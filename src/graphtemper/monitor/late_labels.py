@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.card.card import SourceCard
 from graphtemper.card.environments import FEWEST_NODES
 from graphtemper.errors import FileError, InputError

@@ -16,10 +16,8 @@ except ImportError as error:
         "graphtemper.pyg needs torch and torch_geometric; run pip install 'graphtemper[pyg]'."
     ) from error
 
-from graphtemper.pyg.agreement import Agreement
 from graphtemper.pyg.batches import Batches
-from graphtemper.pyg.frozen import frozen
-from graphtemper.pyg.returns import Returns
+from graphtemper.pyg.running import Agreement, Returns, frozen
 from graphtemper.pyg.wrap import Adapter, Predictor, predictor
 
 __all__ = ["Adapter", "Agreement", "Batches", "Predictor", "Returns", "frozen", "predictor"]

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
 from graphtemper.models.passes import ForwardPasses, ProjectedPasses

@@ -16,20 +16,35 @@ from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import adjacency
 from graphtemper.graph.pyg_conversion import is_pyg, pyg_losses
-from graphtemper.pyg.agreement import (
-    Agreement,
-    compare,
-    differs,
-    in_words,
-    inputs_read,
-    tolerance,
-)
 from graphtemper.pyg.batches import Batches
 from graphtemper.pyg.deferred import LinearMaps, MakeInputs, ModulePasses, passes_through_maps
-from graphtemper.pyg.frozen import check_weights, frozen, home, repeatable
-from graphtemper.pyg.inputs import Inputs, from_data, from_graph
-from graphtemper.pyg.returns import Returns, as_logits, check_binary, checked_output
-from graphtemper.pyg.signature import Argument, Needs, arguments, needs, optional_fields, unread
+from graphtemper.pyg.inputs import (
+    Argument,
+    Inputs,
+    Needs,
+    arguments,
+    from_data,
+    from_graph,
+    needs,
+    optional_fields,
+    unread,
+)
+from graphtemper.pyg.running import (
+    Agreement,
+    Returns,
+    as_logits,
+    check_binary,
+    check_weights,
+    checked_output,
+    compare,
+    differs,
+    frozen,
+    home,
+    in_words,
+    inputs_read,
+    repeatable,
+    tolerance,
+)
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data, HeteroData

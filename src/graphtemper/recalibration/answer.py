@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.reading import Prior, Reading

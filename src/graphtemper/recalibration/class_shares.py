@@ -42,7 +42,7 @@ from scipy.optimize import nnls
 from scipy.stats import chi2
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.reading import Prior, Reading

@@ -247,10 +247,9 @@ def _passes(
 ) -> int | None:
     """Return the forward passes that a recalibration takes, or refuse too small a budget."""
     passes = observation.passes if observation.has_model else None
-    allowed = budgets.resolved(budget, passes, budgets.TARGET_BUDGET)
     if passes is None or (budget is None and passes.cheap):
         return None
     needed = math.ceil(num_passes(card.probe.splits) * (1.0 if sample is None else sample.work))
     if budget is not None:
-        budgets.check_target(allowed, needed)
+        budgets.check_target(budget, needed)
     return needed

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer
+from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
 from graphtemper._core.safe_reading import read_lines

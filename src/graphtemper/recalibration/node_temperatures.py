@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
 from graphtemper.errors import MissingExtraError

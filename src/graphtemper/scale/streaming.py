@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.card.reading import Reading
 from graphtemper.errors import FileError, InputError

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from graphtemper.shifts.base import Shift, compose
 from graphtemper.shifts.features import (
+    blend,
     drop_columns,
     heterogeneous,
     mask,
@@ -35,8 +36,8 @@ from graphtemper.shifts.features import (
     offset,
     scale,
     shuffle,
+    smooth,
 )
-from graphtemper.shifts.mixing import blend, smooth
 from graphtemper.shifts.nodes import resample_classes, subpopulation
 from graphtemper.shifts.structure import add, drop, drop_hubs, homophily, rewire
 

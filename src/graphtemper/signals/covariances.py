@@ -40,11 +40,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.normalised import link_matrix
-from graphtemper.graph.operators import adjacency, multiply
+from graphtemper.graph.operators import adjacency, link_matrix, multiply
 
 Rows = NDArray[np.int64] | None
 

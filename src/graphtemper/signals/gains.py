@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.metrics.binned import BinnedStatistics, bin_probabilities
 from graphtemper.signals.covariances import Covariance, centred
 

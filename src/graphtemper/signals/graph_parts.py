@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows, ball
 from graphtemper.graph.operators import adjacency

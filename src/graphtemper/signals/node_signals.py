@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.graph.operators import adjacency, multiply
 from graphtemper.signals import pointwise as signals

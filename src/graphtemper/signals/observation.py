@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.operators import adjacency, column_moments, graph_moments

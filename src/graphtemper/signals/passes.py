@@ -19,8 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import checked_level
+from graphtemper._core.checks import FloatArray, checked_level
 from graphtemper._core.reproducible import Seed, map_blocks, stream
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features

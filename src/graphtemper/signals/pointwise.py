@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, check_matrix
+from graphtemper._core.checks import FloatArray, check_matrix
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.graph.checks import Features

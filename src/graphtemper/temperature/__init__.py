@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from graphtemper.temperature.fitting import TemperatureFit, fit, solve
 from graphtemper.temperature.inverse import RELATIVE_BOUNDS
 from graphtemper.temperature.scaling import (
+    TemperatureFit,
     apply,
+    fit,
     log_probabilities,
     match_confidence,
     mean_confidence,
+    solve,
 )
 
 __all__ = [

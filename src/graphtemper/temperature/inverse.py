@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray, kernel_rows, row_kernels
+from graphtemper._core.checks import FloatArray, kernel_rows, row_kernels
 from graphtemper._core.numerics import Derivatives, bounded_root
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError

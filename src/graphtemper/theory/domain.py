@@ -7,11 +7,11 @@ import warnings
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import finite as finite
-from graphtemper._core.arrays import non_negative as non_negative
-from graphtemper._core.arrays import plain as plain
-from graphtemper._core.arrays import require as require
-from graphtemper._core.arrays import together as together
+from graphtemper._core.checks import finite as finite
+from graphtemper._core.checks import non_negative as non_negative
+from graphtemper._core.checks import plain as plain
+from graphtemper._core.checks import require as require
+from graphtemper._core.checks import together as together
 from graphtemper.errors import IllConditionedWarning, InputError
 
 Floats = NDArray[np.float64]

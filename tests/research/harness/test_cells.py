@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from graphtemper._core.checksum import sealed
+from graphtemper._core.safe_reading import sealed
 from graphtemper.errors import FileError
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
 from graphtemper._core.checks import (
+    FloatArray,
     check_fraction,
     check_integer,
     check_non_negative,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer, check_non_negative, check_positive
+from graphtemper._core.checks import FloatArray, check_integer, check_non_negative, check_positive
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 
 if TYPE_CHECKING:

@@ -11,8 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_fraction, check_integer, check_non_negative
+from graphtemper._core.checks import (
+    FloatArray,
+    check_choice,
+    check_fraction,
+    check_integer,
+    check_non_negative,
+)
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.errors import InputError

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer
+from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator

@@ -8,8 +8,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer, check_non_negative
+from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled, TemperatureCalibrator
 from graphtemper.graph.graph import Graph
 from graphtemper.metrics.proper import nll

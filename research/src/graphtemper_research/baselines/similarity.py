@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer, check_non_negative
+from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.gats import (
     LEAST_TEMPERATURE,

@@ -18,8 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice
+from graphtemper._core.checks import FloatArray, check_choice
 from graphtemper.calibrators import STAC, stac
 from graphtemper.calibrators.base import Inputs
 from graphtemper.signals import pointwise as measure

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.stac import (
     EDGE_SHARE,
     FEATURE_LEVEL,

@@ -8,8 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import ive
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_fraction, check_integer, check_positive
+from graphtemper._core.checks import (
+    FloatArray,
+    check_choice,
+    check_fraction,
+    check_integer,
+    check_positive,
+)
 from graphtemper.calibrators.base import Inputs
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
 from graphtemper.graph.graph import Graph

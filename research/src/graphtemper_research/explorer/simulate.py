@@ -14,8 +14,7 @@ from graphtemper._core.checks import check_integer
 from graphtemper._core.reproducible import stream
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.normalised import Operator
-from graphtemper.graph.operators import multiply, operator
+from graphtemper.graph.operators import Operator, multiply, operator
 from graphtemper.models import SGC
 from graphtemper.theory import csbm
 from graphtemper_research.explorer.readings import State

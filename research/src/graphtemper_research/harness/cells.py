@@ -10,9 +10,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper._core.safe_reading import parse_json, read_bytes
+from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper.errors import FileError, InputError
 from graphtemper_research.harness.code_digest import code_digest
 from graphtemper_research.harness.frame import Row, Rows

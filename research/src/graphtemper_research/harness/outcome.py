@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper._core.checksum import check_seal, sealed
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import printable
-from graphtemper._core.safe_reading import parse_json, read_bytes
+from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper.errors import FileError
 from graphtemper_research.harness.frame import Row
 

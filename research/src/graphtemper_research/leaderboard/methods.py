@@ -13,7 +13,7 @@ import numpy as np
 
 from graphtemper import calibrators, recalibrate, temperature
 from graphtemper import estimators as accuracy
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import Calibrator, stac
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError, NotIdentifiableError

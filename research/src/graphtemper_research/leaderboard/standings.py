@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata, t
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import mean
 from graphtemper_research.leaderboard.methods import KIND

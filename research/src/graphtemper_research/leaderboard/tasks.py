@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper import metrics, temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import Calibrator
 from graphtemper.card.card import SourceCard
 from graphtemper.graph.graph import Graph

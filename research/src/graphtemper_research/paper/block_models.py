@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import metrics, temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import stac
 from graphtemper.graph.graph import Graph
 from graphtemper.models import GCN

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics, temperature
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.normalised import Operator
+from graphtemper.graph.operators import Operator
 from graphtemper.models import SGC
 from graphtemper.signals import pointwise as signals
 from graphtemper.theory import csbm

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import metrics, shifts, temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import num_cores
 from graphtemper.calibrators import stac
 from graphtemper.graph.graph import Graph

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import stac
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator

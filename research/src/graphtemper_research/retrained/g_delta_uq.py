@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_integer
+from graphtemper._core.checks import FloatArray, check_choice, check_integer
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper_research.retrained.base import Context, Retrained, training_nodes

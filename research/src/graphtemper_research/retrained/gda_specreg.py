@@ -8,8 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_choice, check_integer, check_non_negative
+from graphtemper._core.checks import FloatArray, check_choice, check_integer, check_non_negative
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.graph.graph import Graph

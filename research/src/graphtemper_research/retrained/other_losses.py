@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.models import GCN
 from graphtemper_research.retrained.base import Retrained, training_nodes

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_integer, check_positive
+from graphtemper._core.checks import FloatArray, check_integer, check_positive
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper_research.retrained.base import Context, Retrained
 

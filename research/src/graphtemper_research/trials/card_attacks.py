@@ -30,17 +30,17 @@ from scipy.stats import rankdata
 
 from graphtemper import SourceCard, csbm
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas
+from graphtemper.card.atlas import shift_seed
 from graphtemper.card.privacy import secret_seed
-from graphtemper.card.source import shift_seed
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 from graphtemper.signals.covariances import centred
-from graphtemper.signals.share_drift import column_sketch
+from graphtemper.signals.evidence import column_sketch
 from graphtemper_research.trials import graph_names
 
 GRAPHS = ("block model", "county_2012", "twitch_ptbr")

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphtemper import recalibrate
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.card.card import SourceCard
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.errors import InputError

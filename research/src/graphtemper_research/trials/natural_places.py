@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper import SourceCard, temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.reproducible import stream
 from graphtemper.card.environments import Environment

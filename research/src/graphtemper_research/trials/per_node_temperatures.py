@@ -17,7 +17,7 @@ import numpy as np
 
 from graphtemper import metrics, recalibrate
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import stac
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import NotIdentifiableError

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import betabinom
 
 from graphtemper import metrics, recalibrate, shifts, temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators.conformal import ConformalSets
 from graphtemper.calibrators.conformal.sets import Score
 from graphtemper.graph.graph import Graph

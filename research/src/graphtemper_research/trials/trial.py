@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import metrics, recalibrate, temperature
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators import stac
 from graphtemper.card import atlas

@@ -7,8 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import FloatArray, as_array, check_matrix, probability_columns
-from graphtemper._core.checks import check_integer, check_non_negative, check_unit
+from graphtemper._core.checks import (
+    FloatArray,
+    as_array,
+    check_integer,
+    check_matrix,
+    check_non_negative,
+    check_unit,
+    probability_columns,
+)
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.graph.graph import Graph

@@ -8,21 +8,19 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.arrays import (
+from graphtemper._core.checks import (
     FloatArray,
     as_array,
-    check_labels,
-    check_matrix,
-    check_shares,
-    check_vector,
-)
-from graphtemper._core.checks import (
     check_choice,
     check_instance,
     check_integer,
+    check_labels,
     check_level,
+    check_matrix,
     check_non_negative,
+    check_shares,
     check_unit,
+    check_vector,
 )
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import stream

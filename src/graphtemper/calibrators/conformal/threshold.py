@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from graphtemper._core.arrays import FloatArray, as_array, check_vector
-from graphtemper._core.checks import check_level
+from graphtemper._core.checks import FloatArray, as_array, check_level, check_vector
 from graphtemper.errors import InputError
 
 # 0.07 * 100 is 7.000000000000001: rounding must not skip an integer.

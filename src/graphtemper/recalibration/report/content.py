@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from graphtemper import metrics
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.version import __version__
 from graphtemper.errors import InputError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.errors import FileError
 from graphtemper.graph.operators import column_moments
 from graphtemper.scale.engine import Engine

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.scale.evidence.sums import Moments
 from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
 from graphtemper.signals import pointwise as signals

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 
 
 def total(parts: list[Any]) -> Any:

@@ -32,7 +32,7 @@ from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import map_blocks
 from graphtemper.errors import InputError
 from graphtemper.temperature.inverse import gaps

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import open_array, read_npz
 from graphtemper._core.safe_reading import open_regular, parse_json, read_lines
 from graphtemper.errors import FileError, InputError

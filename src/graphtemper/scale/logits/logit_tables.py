@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper.errors import FileError, InputError
 from graphtemper.models.predictor import checked_logits
 from graphtemper.scale.storage.parquet import (

@@ -12,8 +12,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from graphtemper._core.arrays import FloatArray
-from graphtemper._core.checks import check_instance
+from graphtemper._core.checks import FloatArray, check_instance
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read_evidence
 from graphtemper.recalibration.reasons import Reason, ReasonCode

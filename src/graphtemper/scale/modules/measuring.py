@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import Reading, read_evidence, sampling_variance

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.arrays import FloatArray
+from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.errors import FileError, InputError
 from graphtemper.graph.neighbourhoods import Rows

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm
-from graphtemper.graph.normalised import normalised_matrix
+from graphtemper.graph.operators import normalised_matrix
 
 KINDS = ("mean", "symmetric", "self-loop")
 

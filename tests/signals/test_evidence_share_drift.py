@@ -8,7 +8,7 @@ from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments
 from graphtemper.models import SIGN
-from graphtemper.signals.share_drift import (
+from graphtemper.signals.evidence import (
     LARGEST_DRIFT,
     DriftBaseline,
     class_separation,

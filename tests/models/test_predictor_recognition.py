@@ -7,8 +7,7 @@ import pytest
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.errors import GraphTemperError, InputError, ModelError
-from graphtemper.models.predictor import predict
-from graphtemper.models.recognition import fingerprint
+from graphtemper.models.predictor import fingerprint, predict
 
 GRAPH = csbm.sample(200, 6, 0.8, 1.0, num_features=4, seed=1)
 TARGET = csbm.sample(150, 6, 0.7, 1.0, num_features=4, seed=2)
