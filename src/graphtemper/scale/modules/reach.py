@@ -22,8 +22,8 @@ TOO_FAR = (
 )
 # Logits of a field must be those of fields that are this many edges deeper, up to this difference.
 _DEEPER, _TOLERANCE = (1, 2), 1e-4
-# How many nodes are compared, in blocks of how many, unless it takes more than this many passes over
-# the graph; and among how many those with neighbours are looked for.
+# How many nodes are compared, in blocks of how many, unless it takes more than this many passes
+# over the graph; and among how many those with neighbours are looked for.
 _COMPARED, _BLOCK, _MOST_WORK, _DRAWN = 1000, 10, 2.0, 2000
 
 
