@@ -35,7 +35,7 @@ from graphtemper_research.trials.trial import score, scored
 
 NODES = 60
 ENTRY = Entry("a", "0", 10, 0.8, 0.7, 0.9, 0.9, 1.5, 0.7, "trust", ("why",), {"s": 1.0})
-PROBE = Probe(1.0, 0.3, np.ones(3), 0.8, -0.5, seed=0, splits=2, passes=2)
+PROBE = Probe(1.0, 0.3, np.ones(3), 0.8, -0.5, seed=0, splits=2)
 GRAPH = csbm.sample(NODES, 4, 0.8, 1.0, num_features=3, seed=1)
 MODEL = SIGN(hops=1).fit(GRAPH)
 

@@ -58,6 +58,7 @@ def arcs(data):
     return sorted(map(tuple, np.hstack(columns).tolist()))
 
 
+@pytest.mark.cpu(6)  # it may be the first to import torch
 @settings(max_examples=60, deadline=None)
 @given(graph=graphs())
 def test_pyg_data_come_back(graph):

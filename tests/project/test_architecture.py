@@ -35,8 +35,7 @@ UNMIRRORED = {
     "cli/test_hostile.py": "hostile names and outputs that are inputs, at any command",
     "monitor/test_logits.py": "snapshots of logits, through every module",
     "monitor/test_stamps.py": "stamps are in _core; a watch is what they are tested with",
-    "scale/test_disk.py": "a full disk, at any stage",
-    "scale/test_limits.py": "a memory limit set by the operating system",
+    "scale/modules/test_module_reading.py": "any model on shards, against the graph in memory",
 }
 # File names that several packages use, and the role that they share. Modules of `cli` are named
 # after their commands.
@@ -45,11 +44,12 @@ ROLES = {
     "__main__.py": "a package that can be run",
     "base.py": "the class that all members of a family share",
     "checks.py": "checks of inputs",
-    "environments.py": "labelled environments: of a graph, and of a card",
     "format.py": "a file format",
     "page.py": "an HTML page",
+    "passes.py": "perturbed passes: what a model offers, and what is measured with it",
     "prediction_sets.py": "prediction sets: their metrics, and their trial",
     "recalibration.py": "recalibration on shards: of a model, and of its logits",
+    "streaming.py": "data that arrives in parts",
 }
 
 

@@ -35,7 +35,6 @@ BINNING_ELSEWHERE = {
 }
 SPARSE_PRODUCT_ELSEWHERE = {
     "graphtemper/cli/demo_job.py": "features of a sampled graph are dense",
-    "graphtemper/signals/node_signals.py": "features, dense or sparse, times a small matrix",
 }
 SELECTION_ELSEWHERE: dict[str, str] = {}
 

@@ -90,7 +90,7 @@ class Passes(Protocol):
 
     @property
     def cheap(self) -> bool:
-        """Whether passes cost so little that nobody counts them."""
+        """Whether passes cost too little to be counted."""
 
     def run(
         self,

@@ -159,6 +159,7 @@ def test_a_model_that_reads_the_whole_graph_is_refused(source, target, tmp_path)
         recalibrate_shards(mean_subtracted, target.sharded, card, tmp_path / "other")
 
 
+@pytest.mark.cpu(4)
 def test_a_stated_depth_is_used_and_checked(network, target, tmp_path):
     arguments = network.model, target.sharded, network.card
     found = recalibrate_shards(*arguments, tmp_path / "found")
@@ -194,6 +195,7 @@ def on_workers(workers, arguments, out):
         recalibrate_shards(*arguments, out, engine=OnDask(client))
 
 
+@pytest.mark.nightly
 def test_two_workers_write_the_bytes_of_one_process(called, target, tmp_path):
     arguments = called.model.model, target.sharded, called.card
     recalibrate_shards(*arguments, tmp_path / "one")

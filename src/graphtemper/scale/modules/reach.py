@@ -20,10 +20,10 @@ TOO_FAR = (
     "memory; give its number of layers as hops, use graphtemper.recalibrate where the graph fits "
     "into memory, or recalibrate_logits."
 )
-# Logits of a field must be those of fields that are so many edges deeper, up to this difference.
+# Logits of a field must be those of fields that are this many edges deeper, up to this difference.
 _DEEPER, _TOLERANCE = (1, 2), 1e-4
-# How many nodes are compared, in blocks of how many, unless it takes more than so many passes over
-# the graph; and among how many those with neighbours are looked for.
+# How many nodes are compared, in blocks of how many, unless it takes more than this many passes
+# over the graph; and among how many those with neighbours are looked for.
 _COMPARED, _BLOCK, _MOST_WORK, _DRAWN = 1000, 10, 2.0, 2000
 
 

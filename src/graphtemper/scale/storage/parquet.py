@@ -67,7 +67,7 @@ def same_columns(files: list[Path]) -> list[str]:
 
 
 def read_batches(path: Path, columns: list[str], rows: int) -> Iterator[Any]:
-    """Yield some columns of a Parquet file in batches of at most so many rows."""
+    """Yield some columns of a Parquet file in batches of a limited number of rows."""
     file = open_parquet(path)
     try:
         yield from file.iter_batches(batch_size=rows, columns=columns)
