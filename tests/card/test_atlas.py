@@ -286,15 +286,3 @@ def test_noise_in_a_wide_environment_has_the_same_effect_through_projections(wid
     error = np.sqrt((one.var(axis=0, ddof=1) + two.var(axis=0, ddof=1)) / 12)
     gap = np.abs(one.mean(axis=0) - two.mean(axis=0))
     assert (gap < 4.0 * error + 0.01).all(), (gap / (error + 1e-9)).round(1)
-
-
-def test_whole_features_of_a_projected_environment_are_not_given():
-    """Signals of all nodes would need the features of nodes that were never made."""
-    graph = csbm.sample(240, 2, 0.8, 3.0, num_classes=3, num_features=300, seed=1)
-    model = SIGN(hops=1).fit(graph, range(120))
-    card = SourceCard.build(model, graph, np.arange(120, 240), compositions=0, shifts=SMALL)
-    nodes = np.arange(120, 240)
-    source = Source(model, graph, nodes, graph.labels[nodes], card.probe, card.reference, 0)
-    observation = source.observe(shifts.noise(0.5))
-    with pytest.raises(InputError, match="features of these nodes are not known"):
-        observation.features_at(None)

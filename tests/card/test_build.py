@@ -94,12 +94,12 @@ class Counting:
 
     def __init__(self, model, source):
         self.model, self.source, self.calls, self.clean = model, source, 0, 0
-        self.work = 0.0
+        self.work = 0
 
     def __call__(self, graph):
         self.calls += 1
-        # Copies of nodes without edges count as half a pass.
-        self.work += 1.5 if graph.num_nodes > self.source.num_nodes else 1.0
+        # Models are recognised by calls on tiny graphs, which do not count.
+        self.work += graph.num_nodes > 6
         same = graph.num_edges == self.source.num_edges and graph.num_nodes == self.source.num_nodes
         self.clean += same and bool((graph.features == self.source.features).all())
         return self.model(graph)
@@ -112,7 +112,8 @@ def test_the_number_of_passes_is_in_the_card(graph, edges, budget):
     counting = Counting(SIGN(hops=1).fit(source, range(150)), source)
     few = {"noise": (1.0,), "mask": (0.5,), "scale": (0.5,)}  # they leave the edges as they are
     card = SourceCard.build(counting, source, NODES, compositions=2, shifts=few, budget=budget)
-    assert np.ceil(counting.work) == card.passes
+    # Without edges there are none to hold out.
+    assert counting.work == card.passes if edges else counting.work < card.passes
 
 
 def test_the_source_is_passed_once_without_a_change(graph, model):

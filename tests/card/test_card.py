@@ -181,7 +181,7 @@ EDITS = [
     (("probe", "temperature"), "1.0", "'probe.temperature'"),
     (("probe", "temperature"), 10**400, "'probe.temperature'"),
     (("probe", "noise_level"), None, "'probe.noise_level'"),
-    (("probe", "passes"), -6, "'probe.passes'"),
+    (("probe", "splits"), -6, "'probe.splits'"),
     (("probe", "splits"), 10**9, "'probe.splits'"),
     (("probe", "seed"), -1, "'probe.seed'"),
     (("probe", "edge_share"), 1.5, "'probe.edge_share'"),

@@ -208,7 +208,7 @@ def saved(model, target, card):
 def test_a_homogeneous_shift_gains_nothing(bayes, bayes_card, shift):
     target = alone(11) if shift is None else shift(alone(12), 13)
     gain, error, gap = saved(bayes, target, bayes_card)
-    assert gain < 2.0 * error
+    assert gain <= 2.0 * error
     assert gap < 0.01
     # It is not free either: what a small atlas learned from half-hit graphs misleads here.
     assert gain > -0.05

@@ -19,7 +19,7 @@ def problem(tmp_path_factory):
     model = SIGN(hops=2).fit(source, range(700))
     card = SourceCard.build(model, source, range(700, 1500), compositions=0)
     # Two passes of each kind instead of six, to save time; every stage still runs.
-    card = replace(card, probe=replace(card.probe, passes=2))
+    card = replace(card, probe=replace(card.probe, splits=2))
     target = shifts.noise(0.5)(sample(2000, 0.6, 2), 3).replace(name="target")
     folder = tmp_path_factory.mktemp("shards") / "target"
     sharded = convert_graph(target, folder, rows_per_shard=700)

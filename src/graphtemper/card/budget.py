@@ -85,9 +85,9 @@ def plan(
     --------
     >>> planned = [True] * 21 + [False] * 111
     >>> plan(400, planned, compositions=70)
-    Plan(shifts=67, passes=382, splits=3, inside=1)
+    Plan(shifts=70, passes=400, splits=3, inside=1)
     >>> plan(None, planned, compositions=70).passes
-    3076
+    3055
     """
     splits = _THOROUGH if allowed is None else _SPLITS
     fixed = NOISE_STEPS * NOISE_PASSES + (1 + others) * num_passes(splits)

@@ -69,9 +69,9 @@ def test_the_evidence_is_that_of_the_same_sample_in_memory(network, target, tmp_
     monkeypatch.setattr(
         measuring, "draw_nodes", lambda *a: kept.setdefault("drawn", draw_nodes(*a))
     )
-    original = SourceCard.read_evidence
+    original = measuring.read_evidence
     monkeypatch.setattr(
-        SourceCard,
+        measuring,
         "read_evidence",
         lambda card, found, *a, **b: original(card, kept.setdefault("found", found), *a, **b),
     )

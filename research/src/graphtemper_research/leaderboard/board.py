@@ -355,7 +355,7 @@ def bench(
 PROTOCOL = (
     f"Reductions that make a cell cheap: graphs of one to three thousand nodes, of which three "
     f"have 64 components of their sparse features (+svd64); one strength of each of eight "
-    f"families of known shifts; cards of {BUDGET} forward passes for every model (300 in "
+    f"families of known shifts; cards of a budget below the default for every model (300 in "
     f"cells that were measured before copies of nodes counted as passes; the default for a model "
     f"of one's own is {CARD_BUDGET}); networks of calibrators train for at most "
     f"{MOST_EPOCHS} epochs; calibrators that train a network, and methods that retrain the model, "

@@ -38,7 +38,7 @@ from graphtemper_research.trials.shifted_targets import FEWEST_NODES, SHIFTS
 from graphtemper_research.trials.trial import ORACLE, Indices
 
 SCHEMA = "graphtemper.leaderboard_cell/3"
-BUDGET = 350
+BUDGET = 400
 """Forward passes that a card may take, the same for every model: 67 environments."""
 KNOWN, NATURAL = "known shifts", "natural shifts"
 UNSHIFTED = shifted_targets.title(None)
