@@ -39,7 +39,7 @@ def test_noise_on_any_predictor_is_the_shift_of_that_level(graph, level):
 
     list(perturb.feature_noise(predictor, graph, level, 2, np.random.default_rng(3)))
     # The same numbers, in the order of the nodes' keys.
-    rng = perturb.OrderedDraws(np.random.default_rng(3), perturb.node_keys(graph))
+    rng = perturb.OrderedDraws(np.random.default_rng(3), perturb.places(perturb.node_keys(graph)))
     expected = [shifts.noise(level)(graph, rng).features for _ in range(2)]
     np.testing.assert_array_equal(features, expected)
 

@@ -8,6 +8,7 @@ from graphtemper import Graph, csbm
 from graphtemper.models import SIGN
 from graphtemper.signals.passes import (
     OrderedDraws,
+    places,
     edge_dropout,
     feature_noise,
     kept_links,
@@ -83,13 +84,13 @@ def test_draws_follow_their_nodes_through_every_kind_of_pass(graph):
 
 def test_ordered_draws_are_normal_and_only_reorder_rows_of_nodes():
     keys = mixed(np.arange(1000, dtype=np.uint64))
-    draws = OrderedDraws(np.random.default_rng(0), keys).standard_normal(
+    draws = OrderedDraws(np.random.default_rng(0), places(keys)).standard_normal(
         (1000, 3), dtype=np.float32
     )
     plain = np.random.default_rng(0).standard_normal((1000, 3), dtype=np.float32)
     assert draws.dtype == np.float32
     np.testing.assert_array_equal(draws[np.argsort(keys)], plain)
-    other = OrderedDraws(np.random.default_rng(0), keys).standard_normal((7, 3))
+    other = OrderedDraws(np.random.default_rng(0), places(keys)).standard_normal((7, 3))
     np.testing.assert_array_equal(other, np.random.default_rng(0).standard_normal((7, 3)))
 
 

@@ -263,8 +263,12 @@ class ProjectedPasses:
             draw = noise.rng.standard_normal(shape, dtype=np.float32)
             projected = np.asarray(projected + project(draw, factor), dtype=np.float32)
         if alone and self.alone is not None:
-            return checked_logits(self.alone(projected), graph.num_nodes)
-        return checked_logits(self.finish(projected, _links(graph, keep, alone)), graph.num_nodes)
+            logits = self.alone(projected)
+        else:
+            logits = self.finish(projected, _links(graph, keep, alone))
+        # A model is checked when it is called; of its passes, only what could overflow.
+        wide = np.asarray(logits, dtype=np.float64)
+        return wide if np.isfinite(wide.sum()) else checked_logits(wide, graph.num_nodes)
 
     def logits(self, graph: Graph) -> Float32:
         """Return the model's own logits, unchecked."""

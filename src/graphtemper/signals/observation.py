@@ -270,6 +270,11 @@ class Observation:
         return self._subject.node_keys
 
     @property
+    def node_places(self) -> NDArray[np.intp]:
+        """The place of each node in the order of `node_keys`."""
+        return self._subject.node_places
+
+    @property
     def link_keys(self) -> Keys:
         """A number per link by the content of its ends, see `signals.passes.link_keys`."""
         return self._subject.link_keys
@@ -357,6 +362,10 @@ class _Subject:
     @cached_property
     def node_keys(self) -> Keys:
         return perturb.node_keys(self.graph) if self.keys is None else self.keys
+
+    @cached_property
+    def node_places(self) -> NDArray[np.intp]:
+        return perturb.places(self.node_keys)
 
     @cached_property
     def link_keys(self) -> Keys:

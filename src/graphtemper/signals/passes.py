@@ -137,14 +137,26 @@ def _sums(values: Keys, starts: NDArray[np.signedinteger[Any]]) -> Keys:
     return np.asarray(total[starts[1:]] - total[starts[:-1]])
 
 
+def places(keys: Keys) -> NDArray[np.intp]:
+    """Return the place of each key among the sorted keys, (N,).
+
+    Examples
+    --------
+    >>> places(np.array([7, 3, 5], np.uint64)).tolist()
+    [2, 0, 1]
+    """
+    order = np.argsort(keys, kind="stable")
+    found = np.empty_like(order)
+    found[order] = np.arange(order.size)
+    return found
+
+
 class OrderedDraws(np.random.Generator):
     """A generator whose normal numbers for N nodes come in the order of the nodes' keys."""
 
-    def __init__(self, rng: np.random.Generator, keys: Keys) -> None:
+    def __init__(self, rng: np.random.Generator, places: NDArray[np.intp]) -> None:
         super().__init__(rng.bit_generator)
-        order = np.argsort(keys, kind="stable")
-        self._place = np.empty_like(order)
-        self._place[order] = np.arange(order.size)
+        self._place = places
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """Return standard normal numbers; the first axis of ``size`` may be the nodes."""
@@ -240,7 +252,7 @@ def feature_noise(
     """
     _check_count(passes, 1)
     std = checked_level("noise", level, 0.0) * graph_moments(graph)[1]
-    noise = Noise(std, OrderedDraws(stream(seed, "feature_noise"), node_keys(graph)))
+    noise = Noise(std, OrderedDraws(stream(seed, "feature_noise"), places(node_keys(graph))))
     model = passes_of(predictor)
     return (model.run(graph, noise=noise) for _ in range(passes))
 

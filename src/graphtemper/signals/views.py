@@ -199,7 +199,7 @@ def noisy_logits(observation: Observation, level: float, number: int) -> FloatAr
     The same number gives the same draws at every level.
     """
     rng = stream(observation.seed, "feature noise", number)
-    noise = Noise(level * observation.column_moments[1], OrderedDraws(rng, observation.node_keys))
+    noise = Noise(level * observation.column_moments[1], OrderedDraws(rng, observation.node_places))
     return observation.passes.run(observation.graph, noise=noise)
 
 
