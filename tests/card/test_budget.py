@@ -102,7 +102,7 @@ def test_a_thorough_card_takes_a_thorough_target(graph, model):
     )
     assert card.passes == model.calls
     model.calls = 0
-    assert recalibrate(model, graph, card, NODES).passes == model.calls == num_passes(6)
+    assert recalibrate(model, graph, card, NODES).passes == model.calls == num_passes(4)
     with pytest.raises(InputError):
         recalibrate(model, graph, card, NODES, budget=12)
 

@@ -26,7 +26,7 @@ CARD_BUDGET, TARGET_BUDGET = 500, 12
 NOISE_STEPS, NOISE_PASSES = 5, 2
 """Bisection of the noise level at the source: steps, and passes per step."""
 # Splits at the source and at the target, within a budget and without.
-_SPLITS, _THOROUGH = 3, 6
+_SPLITS, _THOROUGH = 3, 4
 
 
 class Plan(NamedTuple):
@@ -87,7 +87,7 @@ def plan(
     >>> plan(400, planned, compositions=70)
     Plan(shifts=70, passes=400, splits=3, inside=1)
     >>> plan(None, planned, compositions=70).passes
-    3055
+    2033
     """
     splits = _THOROUGH if allowed is None else _SPLITS
     fixed = NOISE_STEPS * NOISE_PASSES + (1 + others) * num_passes(splits)
