@@ -31,7 +31,7 @@ from graphtemper.signals import receptive_field
 from graphtemper.signals.observation import Observation
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.memory import peak_gigabytes
-from graphtemper_research.trials.budgets import trained
+from graphtemper_research.trials.trial import MODELS
 
 FILE = ROOT / "docs" / "results" / "modules.json"
 CASES = [(name, kind) for name in ("pubmed", "twitch_de") for kind in ("GCN", "GAT", "SAGE")]
@@ -87,7 +87,7 @@ def measure(name: str, kind: str, **options: Any) -> dict[str, Any]:
     graph = datasets.load(name) if name != "drawn" else _drawn(400, 1)
     order = np.random.default_rng(0).permutation(graph.labelled)
     train, nodes, rest = np.split(order, [int(0.4 * order.size), int(0.7 * order.size)])
-    model = trained(f"PyG-{kind}", graph, train, 0)
+    model = MODELS[f"PyG-{kind}"](0).fit(graph, train)
     target = shifts.noise(0.7)(graph, seed=5).replace(labels=None)
     model(graph)  # what is computed once per graph is computed now
     one = min(seconds(lambda: model(graph))[0] for _ in range(3))
@@ -109,7 +109,7 @@ def on_a_sample(
 ) -> dict[str, Any]:
     """Return the row of a large graph whose logits are given."""
     source, part = _drawn(at_source, 1, degree), at_source // 3
-    model = trained("PyG-SAGE", source, np.arange(part), 0)
+    model = MODELS["PyG-SAGE"](0).fit(source, np.arange(part))
     card = SourceCard.build(model, source, range(part, at_source), progress=False, **options)
     graph = _drawn(num_nodes, 2, degree, homophily=0.5)
     one, logits = seconds(lambda: layer_by_layer(model.module, graph))
@@ -133,7 +133,7 @@ def sample_and_all(
 ) -> dict[str, Any]:
     """Return answers from samples next to those from passes over all nodes, for several targets."""
     source, part = _drawn(at_source, 1, degree), at_source // 3
-    model = trained("PyG-SAGE", source, np.arange(part), 0)
+    model = MODELS["PyG-SAGE"](0).fit(source, np.arange(part))
     card = SourceCard.build(model, source, range(part, at_source), progress=False, **options)
     rows = []
     for seed in range(seeds):
@@ -166,7 +166,7 @@ def on_shards(
 ) -> dict[str, Any]:
     """Return the row of a module on a graph in shards, with logits computed on neighbourhoods."""
     source, part = _drawn(at_source, 1, degree), at_source // 3
-    model = trained(f"PyG-{kind}", source, np.arange(part), 0)
+    model = MODELS[f"PyG-{kind}"](0).fit(source, np.arange(part))
     few = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,)}
     card = SourceCard.build(
         model, source, range(part, at_source), shifts=few, compositions=0, progress=False

@@ -8,13 +8,13 @@ from graphtemper import Graph, csbm
 from graphtemper.models import SIGN
 from graphtemper.signals.passes import (
     OrderedDraws,
-    places,
     edge_dropout,
     feature_noise,
     kept_links,
     link_keys,
     mixed,
     node_keys,
+    places,
 )
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from graphtemper import csbm
 from graphtemper.models.passes import passes_of
-from graphtemper_research.trials import budgets
+from graphtemper_research.trials import budgets, modules
+from graphtemper_research.trials.trial import MODELS
 
 
 def row(budget, known, unknown, coverage=0.9):
@@ -48,9 +49,9 @@ def test_the_page_compares_the_two_budgets_of_a_row(tmp_path):
 @pytest.mark.parametrize("name", ["SIGN", "PyG-GCN"])
 def test_calls_are_those_of_the_model(name, monkeypatch):
     pytest.importorskip("torch_geometric")
-    monkeypatch.setattr(budgets, "_EPOCHS", 2)
+    monkeypatch.setattr(modules, "EPOCHS", 2)
     graph = csbm.sample(80, degree=4, homophily=0.8, snr=1.0, num_features=5, seed=1)
-    counted = budgets.Counted(budgets.trained(name, graph, graph.labelled[:40], 0))
+    counted = budgets.Counted(MODELS[name](0).fit(graph, graph.labelled[:40]))
     counted.calls = 0
     for expected in (1, 2):
         assert counted.used(graph).shape == (80, 2)

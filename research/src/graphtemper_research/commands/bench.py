@@ -62,9 +62,9 @@ class Splits:
     models: Annotated[
         str | None,
         Parameter(
-            help="SIGN, GCN (needs torch), joined by commas; default SIGN. `bench all` also knows "
-            "SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN, GPR-GNN, GraphCON; "
-            "default SIGN,GCN,GraphSAGE,SGC,APPNP."
+            help="SIGN, or with torch GCN, PyG-GCN, PyG-GAT, PyG-SAGE, joined by commas; default "
+            "SIGN. `bench all` also knows SGC, GAT, GraphSAGE, APPNP, FAGCN, A-DGN, GPR-GNN, "
+            "GraphCON; default SIGN,GCN,GraphSAGE,SGC,APPNP."
         ),
     ] = None
     seeds: Annotated[int | None, Parameter(help="Number of splits to average over.")] = None

@@ -31,7 +31,6 @@ from graphtemper_research.leaderboard.methods import (
 from graphtemper_research.leaderboard.models import MODELS, USUAL
 from graphtemper_research.leaderboard.standings import ALL, table
 from graphtemper_research.leaderboard.tasks import (
-    BUDGET,
     KNOWN,
     NATURAL,
     ONE_PER_FAMILY,

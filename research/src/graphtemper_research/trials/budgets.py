@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,10 @@ from graphtemper.models.predictor import Predictor, predict
 from graphtemper_research.harness.made_by import digest
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.trials import graph_names
+from graphtemper_research.trials.modules import LAYERS
 from graphtemper_research.trials.shifted_targets import families, shifted
-from graphtemper_research.trials.trial import MODELS, Indices, hide_labels, split
+from graphtemper_research.trials.trial import MODELS, hide_labels, split
 
-_LAYERS = {"PyG-GCN": "GCN", "PyG-GAT": "GAT", "PyG-SAGE": "GraphSAGE"}
-_EPOCHS = 100
 _KINDS = ("known", "unknown")
 _LARGEST = 10**7
 FILE = Path("docs/results/budgets.json")
@@ -80,28 +78,6 @@ class Counted:
         self.calls += 1
 
 
-def trained(name: str, graph: Graph, train: Indices, seed: int) -> Predictor:
-    """Return a model that was trained on some nodes."""
-    if name in MODELS:
-        return MODELS[name](seed).fit(graph, train)
-    import torch
-    from torch_geometric.nn import models
-
-    from graphtemper.pyg import predictor
-
-    torch.manual_seed(seed)
-    make: Callable[..., torch.nn.Module] = getattr(models, _LAYERS[name])
-    net = make(graph.num_features, 64, 2, graph.num_classes, dropout=0.5)
-    data, rows = graph.to_pyg(), torch.from_numpy(train)
-    optimiser = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=5e-4)
-    for _ in range(_EPOCHS):
-        optimiser.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(data.x, data.edge_index)[rows], data.y[rows])
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-    return predictor(net.eval())
-
-
 def measure(graph: Graph, model: str, seed: int, budget: Budget) -> dict[str, Any]:
     """Return calls, seconds, and ECE over the oracle's with known and with unknown families.
 
@@ -109,8 +85,8 @@ def measure(graph: Graph, model: str, seed: int, budget: Budget) -> dict[str, An
     """
     train, val, test = split(graph, seed)
     hidden = hide_labels(graph, test)
-    counted = Counted(trained(model, hidden, train, seed))
-    fast = budget == "thorough" and model in MODELS  # seconds instead of minutes
+    counted = Counted(MODELS[model](seed).fit(hidden, train))
+    fast = budget == "thorough" and model not in LAYERS  # seconds instead of minutes
     used_model = counted.predictor if fast else counted.used
     predict(used_model, hidden)  # what is computed once per graph is computed now
     start = time.process_time()

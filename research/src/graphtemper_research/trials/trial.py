@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
+from graphtemper_research.trials.modules import LAYERS, Module
 
 Indices = NDArray[np.int64]
 
@@ -41,9 +43,10 @@ TOLERANCE = 0.02
 # The first seed of targets; the atlas draws its seeds from 2^62 others.
 TARGET_SEED = 1_000_000
 
-MODELS: dict[str, Callable[[int], SIGN | GCN]] = {
+MODELS: dict[str, Callable[[int], SIGN | GCN | Module]] = {
     "SIGN": lambda seed: SIGN(hops=2, C=1.0, tol=1e-4),
     "GCN": lambda seed: GCN(hidden=64, epochs=200, dropout=0.5, seed=seed),
+    **{name: partial(Module, name) for name in LAYERS},
 }
 
 
@@ -54,7 +57,7 @@ def check_models(names: Sequence[str], known: Iterable[str] = MODELS) -> Sequenc
     --------
     >>> check_models(("MLP",))
     Traceback (most recent call last):
-    graphtemper.errors.InputError: unknown model 'MLP'; choose from SIGN, GCN.
+    graphtemper.errors.InputError: unknown model 'MLP'; choose from SIGN, GCN, ...
     """
     unknown = [name for name in names if name not in known]
     if unknown or not names:
@@ -205,7 +208,7 @@ class Source:
     @classmethod
     def prepare(
         cls,
-        predictor: SIGN | GCN,
+        predictor: SIGN | GCN | Module,
         graph: Graph,
         train: Indices,
         val: Indices,
