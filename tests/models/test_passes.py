@@ -229,7 +229,7 @@ def test_a_fast_model_of_a_user_answers_like_the_same_model_with_real_passes():
     fast.calls = 0
     own, real, bundled = (recalibrate(model, graph, card) for model in (fast, slow, sign))
     assert fast.calls <= 3
-    assert slow.calls > 20
+    assert slow.calls > 15
     assert own.temperature == pytest.approx(bundled.temperature, rel=1e-4)
     # Real passes draw other noise, so their estimate differs within its error.
     assert own.accuracy.low < real.accuracy.value < own.accuracy.high

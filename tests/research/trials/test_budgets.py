@@ -6,7 +6,7 @@ import pytest
 
 from graphtemper import csbm
 from graphtemper.models.passes import passes_of
-from graphtemper_research.trials import budgets, modules
+from graphtemper_research.trials import budgets, pyg_modules
 from graphtemper_research.trials.trial import MODELS
 
 
@@ -49,7 +49,7 @@ def test_the_page_compares_the_two_budgets_of_a_row(tmp_path):
 @pytest.mark.parametrize("name", ["SIGN", "PyG-GCN"])
 def test_calls_are_those_of_the_model(name, monkeypatch):
     pytest.importorskip("torch_geometric")
-    monkeypatch.setattr(modules, "EPOCHS", 2)
+    monkeypatch.setattr(pyg_modules, "EPOCHS", 2)
     graph = csbm.sample(80, degree=4, homophily=0.8, snr=1.0, num_features=5, seed=1)
     counted = budgets.Counted(MODELS[name](0).fit(graph, graph.labelled[:40]))
     counted.calls = 0

@@ -26,7 +26,7 @@ from graphtemper.models.predictor import Predictor, predict
 from graphtemper_research.harness.made_by import digest
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.trials import graph_names
-from graphtemper_research.trials.modules import LAYERS
+from graphtemper_research.trials.pyg_modules import LAYERS
 from graphtemper_research.trials.shifted_targets import families, shifted
 from graphtemper_research.trials.trial import MODELS, hide_labels, split
 

@@ -30,7 +30,7 @@ from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research.baselines import stac_variants
 from graphtemper_research.harness.cells import Show
 from graphtemper_research.harness.frame import Row, Rows
-from graphtemper_research.trials.modules import LAYERS, Module
+from graphtemper_research.trials.pyg_modules import LAYERS, Module
 
 Indices = NDArray[np.int64]
 
