@@ -15,7 +15,7 @@ import os
 from functools import cache
 from types import ModuleType
 
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, InputError
 
 VARIABLE = "GRAPHTEMPER_ENGINE"
 # The version of the compiled functions that this package calls.
@@ -27,7 +27,7 @@ def kernels() -> ModuleType | None:
     """Return the compiled functions, or None if the reference is to be used."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "compiled", "reference"):
-        raise InputError(f"{VARIABLE} must be compiled or reference, not {wanted!r:.60}.")
+        raise ChoiceError(f"{VARIABLE} must be compiled or reference, not {wanted!r:.60}.")
     if wanted == "reference":
         return None
     try:

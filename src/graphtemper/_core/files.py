@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.file_lock import try_lock
 from graphtemper._core.safe_reading import open_regular
-from graphtemper.errors import FileError, WriteError
+from graphtemper.errors import DamagedError, FileError, OversizeError, WriteError
 
 # A .npy header is a short Python literal; anything longer is an attack or damage.
 _MAX_HEADER = 10_000
@@ -149,7 +149,7 @@ def write_npz(path: str | os.PathLike[str], arrays: dict[str, NDArray[Any]]) -> 
     """Write named arrays as a compressed ``.npz``, atomically and with no object arrays."""
     for key, array in arrays.items():
         if array.dtype.hasobject:
-            raise FileError(f"array {key!r} holds Python objects, which are never written.")
+            raise DamagedError(f"array {key!r} holds Python objects, which are never written.")
     with atomic_write(path) as stream:
         np.savez_compressed(stream, allow_pickle=False, **arrays)
 
@@ -165,7 +165,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     try:
         with open_regular(source) as stream:
             if stream.peek(2)[:2] not in (b"PK", b""):
-                raise FileError(f"{source} is not an .npz file, which NumPy's savez writes.")
+                raise DamagedError(f"{source} is not an .npz file, which NumPy's savez writes.")
             with zipfile.ZipFile(stream) as archive:
                 members = archive.infolist()
                 _check_members(archive, source, os.fstat(stream.fileno()).st_size)
@@ -173,7 +173,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, NDArray[Any]]:
     except FileError:
         raise
     except _DAMAGE as error:
-        raise FileError(f"{source} is damaged or not an .npz: {_one_line(error)}.") from error
+        raise DamagedError(f"{source} is damaged or not an .npz: {_one_line(error)}.") from error
 
 
 def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
@@ -192,7 +192,7 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
     >>> _ = (folder / "x.npy").write_bytes((folder / "x.npy").read_bytes()[:-1])
     >>> open_array(folder / "x.npy", "x")
     Traceback (most recent call last):
-    graphtemper.errors.FileError: x: ...x.npy is 159 bytes but its header claims 160; ...
+    graphtemper.errors.DamagedError: x: ...x.npy is 159 bytes but its header claims 160; ...
     """
     source = Path(path)
     try:
@@ -203,7 +203,7 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
                 raise ValueError(f"an array of {header.dtype}")
             claimed = header.offset + header.nbytes
             if size != claimed:
-                raise FileError(
+                raise DamagedError(
                     f"{source} is {size} bytes but its header claims {claimed}; it is truncated or "
                     "damaged, so write it again."
                 )
@@ -212,9 +212,9 @@ def open_array(path: str | os.PathLike[str], what: str) -> NDArray[Any]:
                 return np.empty(header.shape, header.dtype, order)
             return np.memmap(stream, header.dtype, "r", header.offset, header.shape, order)
     except FileError as error:
-        raise FileError(f"{what}: {error}") from error
+        raise DamagedError(f"{what}: {error}") from error
     except (*_DAMAGE, OverflowError) as error:
-        raise FileError(f"{what}: {source} is damaged or not an .npy of numbers.") from error
+        raise DamagedError(f"{what}: {source} is damaged or not an .npy of numbers.") from error
 
 
 class NpyHeader(NamedTuple):
@@ -266,9 +266,9 @@ def _check_members(archive: zipfile.ZipFile, source: Path, size: int) -> None:
     counts = Counter(member.filename for member in members)
     for member in members:
         if counts[member.filename] > 1:
-            raise FileError(f"{source} holds {member.filename!r} twice; remove one of the two.")
+            raise DamagedError(f"{source} holds {member.filename!r} twice; remove one of the two.")
         if member.compress_type not in _METHODS:
-            raise FileError(
+            raise DamagedError(
                 f"{source}: {member.filename!r} is compressed in a way that NumPy does not write; "
                 "save the file again with numpy.savez_compressed."
             )
@@ -277,7 +277,7 @@ def _check_members(archive: zipfile.ZipFile, source: Path, size: int) -> None:
     if total <= limit:  # headers are in what is unpacked
         total = sum(_unpacked_bytes(archive, member) for member in members)
     if total > limit:
-        raise FileError(
+        raise OversizeError(
             f"{source} would unpack from {size} to {total} bytes, more than any real graph; it is "
             "not read."
         )
@@ -296,10 +296,12 @@ def _read_member(
     with archive.open(member) as stream:
         header = read_npy_header(stream)
         if header.dtype.hasobject:
-            raise FileError(f"{source}: array {key!r} holds Python objects, which are never read.")
+            raise DamagedError(
+                f"{source}: array {key!r} holds Python objects, which are never read."
+            )
         claimed = header.nbytes
         if header.offset + claimed != member.file_size:
-            raise FileError(
+            raise DamagedError(
                 f"{source}: array {key!r} claims {claimed} bytes but the archive holds "
                 f"{max(member.file_size - stream.tell(), 0)}; the file is damaged."
             )
@@ -309,7 +311,7 @@ def _read_member(
             data[filled : filled + len(chunk)] = np.frombuffer(chunk, dtype=np.uint8)
             filled += len(chunk)
         if filled != claimed:
-            raise FileError(f"{source}: array {key!r} ends early; the file is truncated.")
+            raise DamagedError(f"{source}: array {key!r} ends early; the file is truncated.")
     array = data.view(header.dtype) if claimed else np.empty(0, header.dtype)
     return key, array.reshape(header.shape, order="F" if header.fortran else "C")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Self
 
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError
 
 
 class HasParameters:
@@ -49,7 +49,7 @@ class HasParameters:
         for name, value in params.items():
             first, _, rest = name.partition("__")
             if first not in own or (rest and not hasattr(own[first], "set_params")):
-                raise InputError(f"{type(self).__name__} has no parameter {name!r}.")
+                raise ChoiceError(f"{type(self).__name__} has no parameter {name!r}.")
             if rest:
                 own[first].set_params(**{rest: value})
             else:

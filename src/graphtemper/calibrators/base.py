@@ -20,7 +20,15 @@ from graphtemper._core.checks import (
     check_matrix,
 )
 from graphtemper._core.parameters import HasParameters
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.errors import (
+    MissingError,
+    MissingExtraError,
+    NotFittedError,
+    OtherClassesError,
+    ShapeError,
+    TooFewError,
+    WrongTypeError,
+)
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Granularity = Literal["global", "class", "node", "node_class", "set", "model"]
@@ -44,7 +52,7 @@ class Inputs:
     def required_graph(self) -> Graph:
         """The graph, for a calibrator whose ``needs`` include it."""
         if self.graph is None:
-            raise InputError("this calibrator needs graph=...; pass the graph of the logits.")
+            raise MissingError("this calibrator needs graph=...; pass the graph of the logits.")
         return self.graph
 
 
@@ -121,12 +129,12 @@ class Calibrator(HasParameters, ABC):
         inputs = self._checked_inputs(logits, graph, train_nodes)
         truth = as_array(labels, "labels")
         if truth.shape != (len(inputs.logits),):
-            raise InputError(
+            raise ShapeError(
                 f"labels must have shape ({len(inputs.logits)},), one per node of the graph, "
                 f"not {truth.shape}."
             )
         if truth.dtype.kind not in "iu":
-            raise InputError(f"labels must be integer class indices, not {truth.dtype}.")
+            raise WrongTypeError(f"labels must be integer class indices, not {truth.dtype}.")
         rows = select_nodes(truth >= 0 if nodes is None else nodes, len(truth))
         classes = inputs.logits.shape[1]
         train_labels = None
@@ -167,7 +175,7 @@ class Calibrator(HasParameters, ABC):
     ) -> Inputs:
         self._check_extra()
         if not hasattr(self, "num_classes_"):
-            raise InputError(
+            raise NotFittedError(
                 f"this {type(self).__name__} is not fitted; "
                 "call fit(logits, labels, graph, nodes) first."
             )
@@ -175,7 +183,7 @@ class Calibrator(HasParameters, ABC):
             check_instance(graph, Graph, "graph", "transform(logits, graph)")
         inputs = self._checked_inputs(logits, graph, train_nodes)
         if inputs.logits.shape[1] != self.num_classes_:
-            raise InputError(
+            raise OtherClassesError(
                 f"the logits have {inputs.logits.shape[1]} classes but this {type(self).__name__} "
                 f"was fitted on {self.num_classes_}; use the same classes in the same order."
             )
@@ -191,11 +199,11 @@ class Calibrator(HasParameters, ABC):
         check_finite_rows(z, "logits")
         if graph is None:
             if "graph" in self.needs:
-                raise InputError(
+                raise MissingError(
                     f"{type(self).__name__} needs graph=...; pass the graph of the logits."
                 )
         elif graph.num_nodes != len(z):
-            raise InputError(
+            raise TooFewError(
                 f"the logits have {len(z)} rows but the graph has {graph.num_nodes} nodes; "
                 "pass the logits of every node."
             )

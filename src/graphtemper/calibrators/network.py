@@ -17,7 +17,7 @@ from graphtemper._core.checks import (
     check_positive,
 )
 from graphtemper.calibrators.base import Granularity, Inputs, Labelled, Need, TemperatureCalibrator
-from graphtemper.errors import InputError
+from graphtemper.errors import MissingError
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -110,7 +110,7 @@ class NetworkCalibrator(TemperatureCalibrator):
         if stop == "calibration":
             return train_until(problem, schedule, fit, fit, self.seed)
         if labelled.train_nodes is None or labelled.train_labels is None:
-            raise InputError(
+            raise MissingError(
                 'stop="train" needs train_nodes=... with labels; pass them or use stop="folds".'
             )
         until = Part.of(labelled.train_nodes, labelled.train_labels)

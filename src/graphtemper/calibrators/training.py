@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphtemper.calibrators.linear_map import fold_numbers
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 
 Parameters = list[Tensor]
 Rows = NDArray[np.int64]
@@ -80,7 +80,7 @@ def train_until(
         if score < lowest:
             best, best_epoch, lowest = _copied(parameters), epoch, score
         elif not np.isfinite(score):
-            raise InputError(f"the calibration loss is {score} in epoch {epoch}; lower lr.")
+            raise RangeError(f"the calibration loss is {score} in epoch {epoch}; lower lr.")
         elif epoch - best_epoch >= schedule.patience:
             break
     return (_copied(parameters), schedule.epochs) if stop is None else (best, best_epoch)

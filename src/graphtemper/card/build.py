@@ -33,7 +33,7 @@ from graphtemper.card.graph_types import unread_fields
 from graphtemper.card.node_response import NodeResponse, NodeRows
 from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labels, secret_seed
 from graphtemper.card.response import Fitted, fit_atlas
-from graphtemper.errors import InputError
+from graphtemper.errors import ConflictError, MissingError, NotLogitsError, TooFewError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.passes import passes_of
 from graphtemper.models.predictor import Predictor, check_repeatable, fingerprint, probe_graph
@@ -123,18 +123,18 @@ def plan(
     """Check the arguments of `graphtemper.SourceCard.build` and decide what to run."""
     others = checked_environments(environments, graph, unread_fields(predictor))
     if privacy is not None and check_epsilon(privacy) and others:
-        raise InputError(
+        raise ConflictError(
             "a private card is built without environments; let it learn from them afterwards."
         )
     check_integer(seed, "seed", 0, 2**62)
     if not callable(predictor):
-        raise InputError("a card needs the model, to run it on shifted graphs, not its logits.")
+        raise MissingError("a card needs the model, to run it on shifted graphs, not its logits.")
     passes = passes_of(predictor)
     allowed = budgets.resolved(budget, passes, budgets.CARD_BUDGET)
     planned = atlas.plan(seed, exclude, compositions, shifts)
     rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:
-        raise InputError(
+        raise TooFewError(
             f"a source card needs at least {FEWEST_NODES} labelled nodes, but has {rows.size}."
         )
     # A model that changes its input or its answers is refused before it sees the graph.
@@ -170,7 +170,7 @@ def _check_classes(
     """Refuse too many classes for the nodes or the card, and environments with other classes."""
     classes, rows = observation.num_classes, observation.nodes
     if rows.size < classes:
-        raise InputError(
+        raise TooFewError(
             f"the model has {classes} classes but only {rows.size} labelled nodes are given; a "
             "source card needs at least one node per class."
         )
@@ -210,7 +210,7 @@ def measure(plan: Plan) -> Measured:
     labels, graph = plan.labels, plan.graph
     fitted = temperature.solve(plan.observation.logits, labels)
     if fitted.status == "undetermined":
-        raise InputError("every node's logits are equal, so there is nothing to calibrate.")
+        raise NotLogitsError("every node's logits are equal, so there is nothing to calibrate.")
     observation = plan.observation.at(fitted.temperature)
     predictions = observation.predictions
     accuracy = float((predictions == labels).mean())

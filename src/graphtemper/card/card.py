@@ -32,7 +32,15 @@ from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.node_response import NodeResponse
 from graphtemper.card.privacy import effective_nodes
 from graphtemper.card.response import Fitted, Response
-from graphtemper.errors import FileError, GraphTemperError, InputError, ModelError
+from graphtemper.errors import (
+    ChoiceError,
+    DamagedError,
+    GraphTemperError,
+    InputError,
+    ModelError,
+    OtherFeaturesError,
+    OtherModelError,
+)
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, as_graph, predict, probe_graph
 from graphtemper.signals.evidence import SIGNALS, DriftBaseline, Probe, Reference
@@ -289,7 +297,7 @@ class SourceCard:
         """
         if family not in {*self.families, *self.excluded}:
             present = ", ".join(self.families)
-            raise InputError(f"unknown family {family!r}; the atlas has {present}.")
+            raise ChoiceError(f"unknown family {family!r}; the atlas has {present}.")
         atlas = tuple(item for item in self.atlas if family not in item.families)
         fitted = building.fit(atlas, self.reference, self.num_nodes, self.atlas_nodes)
         excluded = tuple(sorted({*self.excluded, family}))
@@ -325,7 +333,7 @@ class SourceCard:
         the number of feature columns is read. The model is not run.
         """
         if graph.num_features != self.num_features:
-            raise InputError(
+            raise OtherFeaturesError(
                 f"the card is for graphs with {self.num_features} feature columns but this one has "
                 f"{graph.num_features}; use the card of this feature space."
             )
@@ -347,10 +355,10 @@ class SourceCard:
                 f"was built: {type(error).__name__}: {error}"
             ) from error
         if logits.shape != self.fingerprint.shape:
-            raise InputError("the card was made for another model; build a card for this one.")
+            raise OtherModelError("the card was made for another model; build a card for this one.")
         size = float(np.abs(self.fingerprint).max()) + 1e-6
         if not np.allclose(logits, self.fingerprint, atol=1e-3 * size, rtol=1e-3):
-            raise InputError(
+            raise OtherModelError(
                 "the model answers a test graph differently from the model the card was made for; "
                 "build a card for this one."
             )
@@ -391,9 +399,9 @@ class SourceCard:
         try:
             return cls.from_json(read_bytes(path, 4 * MAX_BYTES, "the source card").decode())
         except UnicodeDecodeError as error:
-            raise FileError(f"{path} is not JSON, so it is not a source card.") from error
+            raise DamagedError(f"{path} is not JSON, so it is not a source card.") from error
         except InputError as error:
-            raise FileError(f"{path}: {error}") from error
+            raise DamagedError(f"{path}: {error}") from error
 
     def __repr__(self) -> str:
         excluded = f", without {', '.join(self.excluded[:8])}" if self.excluded else ""

@@ -25,7 +25,17 @@ from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.privacy import effective_nodes, private_labels
 from graphtemper.card.random_effects import Environments, distances
 from graphtemper.card.response import Response
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import (
+    ForeignError,
+    GraphTemperWarning,
+    InputError,
+    MissingError,
+    OtherFeaturesError,
+    RangeError,
+    RepeatedError,
+    TooFewError,
+    WrongTypeError,
+)
 from graphtemper.graph.checks import select_nodes
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.models.predictor import Predictor
@@ -111,7 +121,7 @@ def measure(
     randomised first: they may be those of the source.
     """
     if not callable(predictor):
-        raise InputError("an environment is measured with the model; pass it in place of logits.")
+        raise MissingError("an environment is measured with the model; pass it in place of logits.")
     classes = reference.moments.shares.size
     rows, labels = check(classes, graph, nodes, name)
     observation = Observation(predictor, graph, rows, seed=probe.seed)
@@ -144,15 +154,15 @@ def check(
     """
     rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:
-        raise InputError(
+        raise TooFewError(
             f"environment {name!r} has {rows.size} labelled nodes; at least {FEWEST_NODES} are "
             "needed to learn from it."
         )
     if np.unique(rows).size < rows.size:
-        raise InputError(f"environment {name!r} lists a node twice; list each node once.")
+        raise RepeatedError(f"environment {name!r} lists a node twice; list each node once.")
     unknown = labels[labels >= num_classes]
     if unknown.size:
-        raise InputError(
+        raise RangeError(
             f"environment {name!r} has labels of class {unknown[0]} but the card is for "
             f"{num_classes} classes; number its classes as at the source."
         )
@@ -176,12 +186,12 @@ def checked_environments(
     for number, item in enumerate(environments, start=1):
         graph, nodes = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
         if not isinstance(graph, Graph):
-            raise InputError(
+            raise WrongTypeError(
                 f"environment {number} must be a Graph or a pair (graph, nodes), not "
                 f"{type(item).__name__}."
             )
         if graph.num_features != source.num_features:
-            raise InputError(
+            raise OtherFeaturesError(
                 f"environment {number} has {graph.num_features} feature columns but the source has "
                 f"{source.num_features}; use the same feature space."
             )
@@ -201,7 +211,7 @@ def check_disjoint(
         return
     common = np.intersect1d(rows, select_nodes(nodes, graph.num_nodes, graph.classified))
     if common.size:
-        raise InputError(
+        raise ForeignError(
             f"environment {number} contains {common.size} of the nodes that the card itself is "
             "built from; choose other nodes."
         )
@@ -231,18 +241,18 @@ def checked_when(when: object) -> When | None:
         return str(when)
     if isinstance(when, Real) and not isinstance(when, bool) and np.isfinite(float(when)):
         return float(when)
-    raise InputError(f"when must be a date, a number or a short string, not {when!r:.60}.")
+    raise WrongTypeError(f"when must be a date, a number or a short string, not {when!r:.60}.")
 
 
 def added(known: Sequence[Environment], new: Environment) -> tuple[Environment, ...]:
     """Return the environments with one more, in order of time where there is one."""
     for item in known:
         if item.name == new.name:
-            raise InputError(
+            raise RepeatedError(
                 f"the card already has an environment {new.name!r}; give this one another name."
             )
         if _same(item, new):
-            raise InputError(
+            raise RepeatedError(
                 f"environment {new.name!r} has the same nodes and labels as {item.name!r}, which "
                 "the card already has; learn each one once."
             )

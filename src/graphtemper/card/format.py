@@ -22,7 +22,7 @@ from graphtemper.card.class_profile import THIRDS
 from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
-from graphtemper.errors import InputError
+from graphtemper.errors import ContentError, InputError, RangeError
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 
 Card = TypeVar("Card")
@@ -157,13 +157,13 @@ def from_json(text: str, kind: type[Card]) -> Card:
     try:
         content = parse_json(text)
     except InputError as error:
-        raise InputError(f"this is not a source card: {error}") from error
+        raise ContentError(f"this is not a source card: {error}") from error
     root = _Field("", content, {})
     schema = root["schema"].text()
     if not schema.startswith(SCHEMA.rpartition("/")[0]):
-        raise InputError(f"this is a file of {schema!r}, not a source card.")
+        raise ContentError(f"this is a file of {schema!r}, not a source card.")
     if schema != SCHEMA:
-        raise InputError(
+        raise ContentError(
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
         )
     check_seal(content, required=True)
@@ -183,7 +183,7 @@ def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0
     """
     least = 2 * _NUMBER * num_classes**2 + 8 * num_features // 3 + _ROW * num_rows + _OTHER
     if (size or least) > MAX_BYTES:
-        raise InputError(
+        raise RangeError(
             f"the card would have {'' if size else 'at least '}{size or least} bytes with "
             f"{num_classes} classes, {num_features} feature columns and {num_rows} shifts, over "
             f"the {MAX_BYTES} it may have; merge rare classes (50 fit with the default atlas), or "
@@ -237,7 +237,7 @@ class _Field:
             raise self.odd("an object")
         name = f"{self.name}.{key}" if self.name else key
         if key not in self.value:
-            raise InputError(f"field {name!r} is missing; the card is damaged.")
+            raise ContentError(f"field {name!r} is missing; the card is damaged.")
         return _Field(name, self.value[key], self.sizes)
 
     def items(self, count: int | None = None) -> list[_Field]:
@@ -336,4 +336,4 @@ class _Field:
 
     def odd(self, expected: str) -> InputError:
         """Return the error of a value that is not what was expected."""
-        return InputError(f"field {self.name!r} must be {expected}; the card is damaged.")
+        return ContentError(f"field {self.name!r} must be {expected}; the card is damaged.")

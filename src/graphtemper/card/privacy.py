@@ -38,7 +38,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper.card.class_profile import FEWEST as FEWEST
 from graphtemper.card.class_profile import fit_biases
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 from graphtemper.signals.gains import ClassMoments
 
 MOST_EPSILON = 50.0
@@ -94,11 +94,11 @@ def check_epsilon(epsilon: float) -> float:
     --------
     >>> check_epsilon(0)
     Traceback (most recent call last):
-    graphtemper.errors.InputError: privacy must be an epsilon above 0 and at most 50, not 0.
+    graphtemper.errors.RangeError: privacy must be an epsilon above 0 and at most 50, not 0.
     """
     number = isinstance(epsilon, int | float | np.number) and not isinstance(epsilon, bool)
     if not (number and 0.0 < epsilon <= MOST_EPSILON):
-        raise InputError(
+        raise RangeError(
             f"privacy must be an epsilon above 0 and at most {MOST_EPSILON:g}, not {epsilon!r:.60}."
         )
     return float(epsilon)
@@ -169,7 +169,7 @@ def private_labels(
     classes = logits.shape[1]
     known = np.flatnonzero(labels >= 0)
     if int(labels.max()) >= classes:
-        raise InputError(f"the labels must be below {classes}, the number of classes of the model.")
+        raise RangeError(f"the labels must be below {classes}, the number of classes of the model.")
     answers = labels.copy()
     answers[known] = randomised_response(labels[known], classes, epsilon)
     kept = keep_probability(epsilon, classes)

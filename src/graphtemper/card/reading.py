@@ -38,7 +38,7 @@ from graphtemper.card import environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
-from graphtemper.errors import InputError
+from graphtemper.errors import InputError, OtherClassesError
 from graphtemper.signals import evidence
 from graphtemper.signals.evidence import LEAD, Evidence, column_sketch
 from graphtemper.signals.gains import Gains
@@ -352,7 +352,7 @@ def read(card: SourceCard, observation: Observation, sample: Sample | None = Non
     True
     """
     if observation.num_classes != card.num_classes:
-        raise InputError(
+        raise OtherClassesError(
             f"the card is for {card.num_classes} classes but the model gives "
             f"{observation.num_classes}."
         )

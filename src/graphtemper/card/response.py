@@ -26,7 +26,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, normal_quantile
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card.atlas import AtlasPoint
-from graphtemper.errors import InputError
+from graphtemper.errors import MissingError, TooFewError
 from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Reference
 
 # A signal that varies less than this in the atlas, in log-odds, is constant up to rounding.
@@ -88,7 +88,7 @@ class Response:
         """Return the signals' position relative to the source, in atlas standard deviations."""
         missing = [name for name in self.names if name not in signals]
         if missing:
-            raise InputError(f"signal {missing[0]!r} is missing; measure it first.")
+            raise MissingError(f"signal {missing[0]!r} is missing; measure it first.")
         raw = np.array([signals[name] for name in self.names])
         return np.asarray((raw - self.origin) / self.scale)
 
@@ -228,7 +228,7 @@ def fit(
     response = Response(tuple(names), points, values, noise, start, scale, prior, kernel)
     left_out = _left_out(kernel, points, missed, noise, families)
     if not left_out.rows.size:
-        raise InputError("a response needs at least two families of shifts, to leave one out.")
+        raise TooFewError("a response needs at least two families of shifts, to leave one out.")
     # Intervals are widened until they cover left-out families as often as they claim.
     widening = max(1.0, float(np.quantile(left_out.standardised, level)) / normal_quantile(level))
     response = replace(response, widening=widening, reach=reach(points, families))
@@ -264,7 +264,7 @@ def standardise(
     """Return the environments' coordinates, the source's signals and the unit of each signal."""
     missing = [name for name in names for row in (origin, *signals) if name not in row]
     if missing:
-        raise InputError(f"signal {missing[0]!r} is missing; measure it first.")
+        raise MissingError(f"signal {missing[0]!r} is missing; measure it first.")
     start = np.array([origin[name] for name in names])
     raw = np.array([[row[name] for name in names] for row in signals]) - start
     size = np.sqrt((raw**2).mean(axis=0))

@@ -89,7 +89,8 @@ def main() -> None:
         )
         sys.stdout.flush()
     except (GraphTemperError, CycloptsError) as error:
-        _fail(str(error), BAD_INPUT)
+        code = f" [{getattr(error, 'code', 'usage')}]" if "--json" in sys.argv else ""
+        _fail(f"{error}{code}", BAD_INPUT)
     except KeyboardInterrupt as error:
         print(f"graphtemper: {printable(str(error)) or STOPPED}", file=sys.stderr)
         if threading.active_count() > 1:

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from graphtemper import models
 from graphtemper._core.safe_reading import read_lines
-from graphtemper.errors import FileError, GraphTemperError, InputError
+from graphtemper.errors import (
+    ChoiceError,
+    ConflictError,
+    GraphTemperError,
+    PredictorError,
+    TableError,
+)
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 
@@ -38,13 +44,13 @@ def resolve(spec: str) -> Predictor:
     --------
     >>> resolve("math:no_such_name")
     Traceback (most recent call last):
-    graphtemper.errors.InputError: the module 'math' has no 'no_such_name'.
+    graphtemper.errors.PredictorError: the module 'math' has no 'no_such_name'.
     """
     if spec.endswith(".npz") or (":" not in spec and os.path.isfile(spec)):
         return models.load(spec)
     module, colon, name = spec.partition(":")
     if not (colon and module and name):
-        raise InputError(
+        raise PredictorError(
             f"cannot read the predictor {spec!r}; write package.module:callable, or the path of a "
             "saved model (.npz)."
         )
@@ -76,12 +82,12 @@ def _import(module: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module + ".").startswith(error.name + "."):
-            raise InputError(
+            raise PredictorError(
                 f"there is no module {module!r}; run from the folder that holds it, or install it."
             ) from error
-        raise InputError(f"importing {module!r} needs {error.name!r}; install it.") from error
+        raise PredictorError(f"importing {module!r} needs {error.name!r}; install it.") from error
     except (Exception, SystemExit) as error:
-        raise InputError(f"importing {module!r} failed: {_one_line(error)}.") from error
+        raise PredictorError(f"importing {module!r} failed: {_one_line(error)}.") from error
     finally:
         if added:
             sys.path.remove(folder)
@@ -92,25 +98,27 @@ def _attribute(value: Any, module: str, name: str) -> Any:
         try:
             value = getattr(value, part)
         except AttributeError as error:
-            raise InputError(f"the module {module!r} has no {name!r}.") from error
+            raise PredictorError(f"the module {module!r} has no {name!r}.") from error
     return value
 
 
 def _check_callable(value: Any, spec: str) -> None:
     if isinstance(value, type):
-        raise InputError(f"{spec} is a class; name a trained instance, a callable graph -> logits.")
+        raise PredictorError(
+            f"{spec} is a class; name a trained instance, a callable graph -> logits."
+        )
     if not callable(value):
-        raise InputError(
+        raise PredictorError(
             f"{spec} is a {type(value).__name__}, which cannot be called; name a callable "
             "graph -> logits."
         )
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.nn.Module):
-        raise InputError(f"{spec} is a torch module; wrap it with graphtemper.pyg.predictor.")
+        raise PredictorError(f"{spec} is a torch module; wrap it with graphtemper.pyg.predictor.")
     try:
         inspect.signature(value).bind(None)
     except TypeError as error:
-        raise InputError(
+        raise PredictorError(
             f"{spec} does not take one graph; name the predictor itself, a callable "
             "graph -> logits, not a function that returns one."
         ) from error
@@ -129,7 +137,7 @@ def _guarded(predictor: Any, spec: str) -> Predictor:
         except Exception as error:
             if os.environ.get("GRAPHTEMPER_DEBUG"):
                 raise
-            raise InputError(
+            raise PredictorError(
                 f"the predictor {spec} failed: {_one_line(error)} (set GRAPHTEMPER_DEBUG=1 to see "
                 "where)."
             ) from error
@@ -164,20 +172,20 @@ def choose_nodes(
         Keep only the nodes of the split that have a label.
     """
     if nodes is not None and split is not None:
-        raise InputError("choose the nodes by a file or by a split, not by both.")
+        raise ConflictError("choose the nodes by a file or by a split, not by both.")
     if nodes is not None:
         return _read_nodes(Path(nodes), graph.num_nodes)
     if split is None:
         return None
     part, _, number = split.partition(":")
     if part not in SPLITS or not (number or "0").isdecimal():
-        raise InputError(
+        raise ChoiceError(
             f"cannot read the split {split!r}; write train, val or test, such as val:0."
         )
     masks = getattr(graph, f"{part}_masks")
     count, index = 0 if masks is None else len(masks), int(number or "0")
     if index >= count:
-        raise InputError(f"the graph has {count} {part} splits, so there is no {part}:{index}.")
+        raise ChoiceError(f"the graph has {count} {part} splits, so there is no {part}:{index}.")
     mask = masks[index]
     if labelled and graph.labels is not None:
         mask = mask & (graph.labels >= 0)
@@ -192,18 +200,18 @@ def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
         if not text:
             continue
         if not (text.isascii() and text.isdecimal()) or len(text) > 18:
-            raise FileError(
+            raise TableError(
                 f"{path}, line {number}: {text[:40]!r} is not a node; write one index per line."
             )
         node = int(text)
         if node >= num_nodes:
-            raise FileError(f"{path}, line {number}: node {node} is outside 0..{num_nodes - 1}.")
+            raise TableError(f"{path}, line {number}: node {node} is outside 0..{num_nodes - 1}.")
         if line_of[node]:
-            raise FileError(
+            raise TableError(
                 f"{path}, line {number}: node {node} is already on line {line_of[node]}."
             )
         line_of[node] = number
         nodes.append(node)
     if not nodes:
-        raise FileError(f"{path} names no node; write one index per line.")
+        raise TableError(f"{path} names no node; write one index per line.")
     return np.array(nodes, dtype=np.int64)

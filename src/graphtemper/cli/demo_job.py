@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from graphtemper import SourceCard, metrics, recalibrate, shifts, temperature
 from graphtemper._core.reproducible import stream
 from graphtemper.card.atlas import Progress
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.recalibration import Recalibration
@@ -70,7 +70,7 @@ def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
         Called with the numbers of finished and of all environments of the card.
     """
     if seed < 0:
-        raise InputError(f"seed must be 0 or more, not {seed}.")
+        raise RangeError(f"seed must be 0 or more, not {seed}.")
     graph = source_graph(seed)
     order = stream(seed, "demo split").permutation(NUM_NODES)
     train, val, test = np.split(order, [NUM_NODES // 2, 3 * NUM_NODES // 4])

@@ -24,7 +24,7 @@ from graphtemper.cli.options import (
     read_budget,
 )
 from graphtemper.cli.output import print_json, print_line, print_rows, print_sentence, working
-from graphtemper.errors import InputError
+from graphtemper.errors import ConflictError, MissingError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -129,7 +129,7 @@ def suggest_labels(
     from graphtemper.recalibration.labelling import write_plan
 
     if out.exists():
-        raise InputError(f"{out} exists and may hold labels; choose another --out.")
+        raise ConflictError(f"{out} exists and may hold labels; choose another --out.")
     _check_outputs({"--out": out}, graph, deployed)
     result, _ = _run(graph, deployed)
     plan = choose(result, count, deployed.seed)
@@ -160,7 +160,7 @@ def _run(
     from graphtemper.scale.logits.logit_files import read_logits
 
     if deployed.predict is None and deployed.logits is None:
-        raise InputError("give the model with --predict, its logits with --logits, or both.")
+        raise MissingError("give the model with --predict, its logits with --logits, or both.")
     source = SourceCard.load(deployed.card)
     target = Graph.load(graph)
     nodes = choose_nodes(target, deployed.nodes, deployed.split)

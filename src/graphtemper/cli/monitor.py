@@ -16,7 +16,7 @@ from cyclopts import App, Parameter
 from graphtemper.cli import monitor_output, result_file
 from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Repeated
 from graphtemper.cli.output import discard_output, progress
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import ConflictError, ContentError, FileError, WrongTypeError
 
 if TYPE_CHECKING:
     from graphtemper import SourceCard
@@ -96,7 +96,9 @@ class Outputs:
         check_rate(self.false_drops, "--false-drops")
         check_rate(self.false_alarms, "--false-alarms")
         if not self.label.strip():
-            raise InputError("--name must not be empty; it distinguishes this watch from others.")
+            raise WrongTypeError(
+                "--name must not be empty; it distinguishes this watch from others."
+            )
         written = {"--log": self.log, "--page": self.page, "--prometheus": self.prometheus}
         written["--out"] = out
         # SQLite's own files next to the log must not be written either.
@@ -144,7 +146,9 @@ def follow_snapshots(
     if outputs.windows is not None and {entry.name for entry in book.entries()} - {
         snapshot.name for snapshot in found
     }:
-        raise InputError("the log holds other spans than this graph's; begin a new log for these.")
+        raise ContentError(
+            "the log holds other spans than this graph's; begin a new log for these."
+        )
     missed: list[Missed] = []
     run = monitor_output.Run([], missed)
     try:
@@ -200,7 +204,9 @@ def add_late_labels(
     plan: LabelPlan | None = None
     if labels is not None:
         if outputs.windows is not None:
-            raise InputError("with --windows, the labels are those in the graph; leave --labels.")
+            raise ConflictError(
+                "with --windows, the labels are those in the graph; leave --labels."
+            )
         # Whether the snapshot has these nodes is checked with its content.
         given, plan = read_label_file(labels, 10**18, source.num_classes)
     limits = limits_of(source.reference.accuracy, gates)
@@ -226,7 +232,7 @@ def _opened(
     source = SourceCard.load(card)
     if outputs.windows is not None:
         if predict is None or len(names) != 1:
-            raise InputError("--windows cuts one graph and needs its model; give --predict.")
+            raise ConflictError("--windows cuts one graph and needs its model; give --predict.")
         found = list(windows(Graph.load(names[0]), outputs.windows))
     else:
         found = find_snapshots(names) if predict else find_logits(names, source.num_classes)

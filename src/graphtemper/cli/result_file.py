@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.errors import ConflictError, MissingExtraError
 
 if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
@@ -18,7 +18,7 @@ _SNAPSHOTS = (".npz", ".npy", ".parquet", ".csv", ".safetensors")
 def check_path(out: Path) -> None:
     """Raise an error if no result can be written to ``out``, before anything is measured."""
     if out.suffix not in (".npz", ".parquet", ".csv"):
-        raise InputError(f"cannot write {out}; the result is an .npz, .parquet or .csv file.")
+        raise ConflictError(f"cannot write {out}; the result is an .npz, .parquet or .csv file.")
     if out.suffix == ".parquet":
         _pyarrow()
 
@@ -40,10 +40,10 @@ def check_outputs(
         if path is None:
             continue
         if any(source is not None and _is_read(path, _located(source)) for source in inputs):
-            raise InputError(f"{option} {path} is a file that is read; choose another path.")
+            raise ConflictError(f"{option} {path} is a file that is read; choose another path.")
         other = written.setdefault(path.resolve(), option)
         if other != option:
-            raise InputError(f"{option} and {other} name the same file; choose two.")
+            raise ConflictError(f"{option} and {other} name the same file; choose two.")
 
 
 def _located(source: str | os.PathLike[str]) -> Path:

@@ -12,7 +12,7 @@ from cyclopts import App
 from graphtemper.cli.answers import print_answer
 from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Scheduler
 from graphtemper.cli.output import print_json, print_line, print_rows, progress, working
-from graphtemper.errors import InputError
+from graphtemper.errors import ConflictError, MissingError
 
 if TYPE_CHECKING:
     from graphtemper.scale import ShardedGraph, ShardedRecalibration
@@ -53,9 +53,9 @@ def convert(
     rows = ROWS_PER_SHARD if rows_per_shard is None else rows_per_shard
     suffix = Path(source).suffix
     if features is None and suffix in (".csv", ".tsv", ".txt", ".parquet"):
-        raise InputError(f"{source} is a table of edges; give its features with --features.")
+        raise MissingError(f"{source} is a table of edges; give its features with --features.")
     if features is not None and suffix == ".npz":
-        raise InputError(f"{source} contains features; omit --features.")
+        raise ConflictError(f"{source} contains features; omit --features.")
     with _starting_over(out), working("converting", as_json):
         if features is None:
             graph = convert_graph(Graph.load(source), out, rows_per_shard=rows)

@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import as_array
-from graphtemper.errors import InputError
+from graphtemper.errors import (
+    MissingError,
+    NotFiniteError,
+    OtherTypesError,
+    RangeError,
+    RepeatedError,
+    ShapeError,
+    WrongTypeError,
+)
 from graphtemper.graph.checks import checked_integers, read_only
 
 EDGE_FIELDS = ("edge_weight", "edge_features", "edge_type")
@@ -41,15 +49,15 @@ def checked_edge_values(values: Any, key: str, num_edges: int) -> NDArray[Any]:
     --------
     >>> checked_edge_values([0.5, float("nan")], "edge_weight", 2)
     Traceback (most recent call last):
-    graphtemper.errors.InputError: edge_weight[1] is nan; replace non-finite entries.
+    graphtemper.errors.NotFiniteError: edge_weight[1] is nan; replace non-finite entries.
     """
     array = as_array(values, key)
     dimensions = (1,) if key == "edge_weight" else (1, 2)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{key} must hold real numbers, not {array.dtype}.")
+        raise WrongTypeError(f"{key} must hold real numbers, not {array.dtype}.")
     if array.ndim not in dimensions or array.shape[0] != num_edges or 0 in array.shape[1:]:
         shape = f"({num_edges},)" + ("" if key == "edge_weight" else f" or ({num_edges}, D)")
-        raise InputError(
+        raise ShapeError(
             f"{key} must have shape {shape}, one row per edge, but has shape {array.shape}."
         )
     if key == "edge_features" and array.dtype.kind in "iu":
@@ -59,7 +67,9 @@ def checked_edge_values(values: Any, key: str, num_edges: int) -> NDArray[Any]:
     bad = np.argwhere(~np.isfinite(real))
     if bad.size:
         place = ", ".join(map(str, bad[0]))
-        raise InputError(f"{key}[{place}] is {array[tuple(bad[0])]}; replace non-finite entries.")
+        raise NotFiniteError(
+            f"{key}[{place}] is {array[tuple(bad[0])]}; replace non-finite entries."
+        )
     return read_only(real)
 
 
@@ -70,12 +80,12 @@ def checked_types(values: Any, key: str, size: int) -> NDArray[np.int64]:
     --------
     >>> checked_types([0, -1], "edge_type", 2)
     Traceback (most recent call last):
-    graphtemper.errors.InputError: edge_type[1] is -1; types are numbered from 0.
+    graphtemper.errors.RangeError: edge_type[1] is -1; types are numbered from 0.
     """
     array = checked_integers(values, key, (size,))
     bad = np.flatnonzero(array < 0)
     if bad.size:
-        raise InputError(f"{key}[{bad[0]}] is {array[bad[0]]}; types are numbered from 0.")
+        raise RangeError(f"{key}[{bad[0]}] is {array[bad[0]]}; types are numbered from 0.")
     return read_only(array)
 
 
@@ -91,19 +101,19 @@ def checked_columns(values: Any, num_features: int) -> NDArray[np.int64]:
     """
     array = as_array(values, "type_columns")
     if array.ndim != 2 or array.shape[1] != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"type_columns must be integers of shape (T, 2), not {array.shape}.")
+        raise WrongTypeError(f"type_columns must be integers of shape (T, 2), not {array.shape}.")
     array = array.astype(np.int64)
     bad = np.flatnonzero(
         (array[:, 0] < 0) | (array[:, 1] <= array[:, 0]) | (array[:, 1] > num_features)
     )
     if bad.size:
-        raise InputError(
+        raise RangeError(
             f"type_columns[{bad[0]}] is {array[bad[0]].tolist()}, no range within the "
             f"{num_features} columns."
         )
     ranges = np.unique(array, axis=0)
     if (ranges[1:, 0] < ranges[:-1, 1]).any():
-        raise InputError("type_columns overlap; ranges must be equal or have no common column.")
+        raise RangeError("type_columns overlap; ranges must be equal or have no common column.")
     return read_only(array)
 
 
@@ -114,29 +124,29 @@ def check_types(fields: Mapping[str, Any]) -> None:
     --------
     >>> check_types({"node_type": np.array([0, 1]), "node_type_names": ("user",)})
     Traceback (most recent call last):
-    graphtemper.errors.InputError: node_type reaches 1 but node_type_names has 1 entries; name ...
+    graphtemper.errors.RangeError: node_type reaches 1 but node_type_names has 1 entries; name ...
     """
     node_type: Any = fields.get("node_type")
     columns = fields.get("type_columns")
     for key, of in TYPE_NAMES.items():
         names, types = fields.get(key), cast("Any", fields.get(of))
         if names is not None and types is None:
-            raise InputError(f"{key} needs {of}.")
+            raise MissingError(f"{key} needs {of}.")
         if names is not None and types.max(initial=-1) >= len(names):
-            raise InputError(
+            raise RangeError(
                 f"{of} reaches {types.max()} but {key} has {len(names)} entries; name every type."
             )
     for key in ("type_columns", "target_type"):
         if fields.get(key) is not None and node_type is None:
-            raise InputError(f"{key} needs node_type.")
+            raise MissingError(f"{key} needs node_type.")
     if columns is not None and node_type.max(initial=-1) >= len(columns):
-        raise InputError(
+        raise RangeError(
             f"node_type reaches {node_type.max()} but type_columns has {len(columns)} rows; give "
             "every type its columns."
         )
     target = fields.get("target_type")
     if target is not None and not (node_type == target).any():
-        raise InputError(f"no node has the target type {target}; choose a type that occurs.")
+        raise RangeError(f"no node has the target type {target}; choose a type that occurs.")
 
 
 def link_numbers(edges: NDArray[Any], num_nodes: int) -> tuple[Pairs, NDArray[np.int64]]:
@@ -251,7 +261,7 @@ def merged_edges(
         bad = inner[differs if differs.ndim == 1 else differs.any(axis=1)]
         if bad.size:
             low, high = links[number[bad[0]]]
-            raise InputError(
+            raise OtherTypesError(
                 f"the edges between {low} and {high} differ in {key}; pass directed=True to keep "
                 "all of them, or make the two directions equal."
             )
@@ -261,8 +271,8 @@ def merged_edges(
 def checked_type_names(values: Sequence[str] | None, key: str) -> tuple[str, ...]:
     """Check the names of types: different strings."""
     if isinstance(values, str) or not np.iterable(values):
-        raise InputError(f"{key} must be a list of names, not {type(values).__name__}.")
+        raise WrongTypeError(f"{key} must be a list of names, not {type(values).__name__}.")
     names = tuple(str(value) for value in values)
     if len(set(names)) < len(names):
-        raise InputError(f"{key} repeats a name; name every type differently.")
+        raise RepeatedError(f"{key} repeats a name; name every type differently.")
     return names

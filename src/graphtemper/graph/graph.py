@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, NoLabelsError, OtherFeaturesError, TooFewError
 from graphtemper.graph.attributes import (
     EDGE_FIELDS,
     NODE_FIELDS,
@@ -289,7 +289,7 @@ class Graph(Conversions):
         """
         unknown = set(changes) - {field.name for field in fields(self)}
         if unknown:
-            raise InputError(f"a Graph has no field {sorted(unknown)[0]!r}.")
+            raise ChoiceError(f"a Graph has no field {sorted(unknown)[0]!r}.")
         if "features" in changes:
             changes["features"] = self._checked_columns(changes)
         new = Graph._from_valid(**self._fields() | changes)
@@ -311,13 +311,13 @@ class Graph(Conversions):
         features = checked_features(changes["features"])
         rows, columns = (int(size) for size in features.shape)
         if rows != self.num_nodes:
-            raise InputError(
+            raise TooFewError(
                 f"features has {rows} rows but the graph has {self.num_nodes} nodes; build a new "
                 "Graph to change the nodes."
             )
         named = self.feature_names is not None and "feature_names" not in changes
         if named and columns != self.num_features:
-            raise InputError(
+            raise OtherFeaturesError(
                 f"features has {columns} columns but the graph names {self.num_features}; "
                 "replace feature_names too, or set it to None."
             )
@@ -405,7 +405,7 @@ def select_labelled(
     ([1], [1])
     """
     if graph.labels is None or graph.labelled.size == 0:
-        raise InputError("the graph has no labels; this needs labelled nodes.")
+        raise NoLabelsError("the graph has no labels; this needs labelled nodes.")
     if nodes is None:
         return graph.labelled, graph.labels[graph.labelled]
     rows = select_nodes(nodes, graph.num_nodes, graph.classified)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.errors import MissingExtraError, OtherTypesError, PredictorError
 from graphtemper.graph.attributes import both_directions
 from graphtemper.graph.pyg_conversion import EDGE_ATTRIBUTES, SPLITS
 
@@ -74,7 +74,7 @@ def hetero_data(graph: Any, *, targets: bool = False) -> HeteroData:
     from torch_geometric.data import HeteroData
 
     if graph.node_type is None:
-        raise InputError("the model reads node types (x_dict), but the graph has no node_type.")
+        raise PredictorError("the model reads node types (x_dict), but the graph has no node_type.")
     data, node_type = HeteroData(), graph.node_type
     names = graph.node_type_names or tuple(map(str, range(int(node_type.max()) + 1)))
     place = np.empty(graph.num_nodes, dtype=np.int64)
@@ -104,7 +104,7 @@ def _edge_kinds(
         for number, name in enumerate(graph.edge_type_names):
             kind = tuple(name.split("__"))
             if len(kind) != 3:
-                raise InputError(
+                raise OtherTypesError(
                     f"the edge type {name!r} must be named as in 'author__writes__paper'."
                 )
             yield (kind[0], kind[1], kind[2]), np.flatnonzero(types == number)

@@ -33,7 +33,7 @@ from graphtemper._core.checks import (
     row_kernels,
 )
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import InputError
+from graphtemper.errors import ConflictError, EmptyError, RangeError, WrongTypeError
 from graphtemper.metrics.top_label import confidence_and_correct, top_label
 
 Closed = Literal["right", "left"]
@@ -81,7 +81,7 @@ class BinnedStatistics:
         if not isinstance(other, BinnedStatistics):
             return NotImplemented
         if self.closed != other.closed or not np.array_equal(self.edges, other.edges):
-            raise InputError("binned statistics with different bins cannot be added up.")
+            raise ConflictError("binned statistics with different bins cannot be added up.")
         return BinnedStatistics(
             self.edges,
             self.closed,
@@ -132,7 +132,7 @@ class BinnedStatistics:
 
     def _nodes(self) -> int:
         if self.total == 0:
-            raise InputError("binned statistics hold no nodes; add some before computing a metric.")
+            raise EmptyError("binned statistics hold no nodes; add some before computing a metric.")
         return self.total
 
 
@@ -275,10 +275,10 @@ def _equal_mass_edges(confidence: FloatArray, bins: int) -> FloatArray:
 def _check_edges(edges: ArrayLike) -> FloatArray:
     array = as_array(edges, "edges")
     if array.dtype.kind not in "fiu":
-        raise InputError(f"edges must hold real numbers, but their type is {array.dtype}.")
+        raise WrongTypeError(f"edges must hold real numbers, but their type is {array.dtype}.")
     grid = array.astype(np.float64)
     if grid.ndim != 1 or len(grid) < 2 or grid[0] != 0.0 or grid[-1] != 1.0:
-        raise InputError("edges must be a list of numbers that starts at 0 and ends at 1.")
+        raise WrongTypeError("edges must be a list of numbers that starts at 0 and ends at 1.")
     if not (np.diff(grid) > 0.0).all():
-        raise InputError("edges must increase strictly from 0 to 1.")
+        raise RangeError("edges must increase strictly from 0 to 1.")
     return grid

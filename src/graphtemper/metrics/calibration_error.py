@@ -17,7 +17,7 @@ from graphtemper._core.checks import (
     probability_columns,
 )
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import InputError
+from graphtemper.errors import NotFiniteError, ShapeError
 from graphtemper.metrics.binned import (
     BinnedStatistics,
     Closed,
@@ -232,12 +232,12 @@ def degree_ece(
     confidence, correct = top_label(probabilities, labels)
     values = as_array(degree, "degree")
     if values.shape != confidence.shape or values.dtype.kind not in "iuf":
-        raise InputError(
+        raise ShapeError(
             f"degree must hold {len(confidence)} numbers, one per node, "
             f"not an array of shape {values.shape} and type {values.dtype}."
         )
     if not np.isfinite(values).all():
-        raise InputError(f"degree[{int(np.argmax(~np.isfinite(values)))}] is not finite.")
+        raise NotFiniteError(f"degree[{int(np.argmax(~np.isfinite(values)))}] is not finite.")
     order = np.argsort(values, kind="stable")
     residual = (confidence - correct)[order]
     parts = np.array_split(residual, check_count(groups, "groups"))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.checks import FloatArray, as_array, check_labels
-from graphtemper.errors import InputError
+from graphtemper.errors import ShapeError, TooFewError
 
 
 def coverage(sets: ArrayLike, labels: ArrayLike) -> float:
@@ -73,7 +73,7 @@ def _covered(sets: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.bool_], NDA
 def _checked(sets: ArrayLike) -> NDArray[np.bool_]:
     array = as_array(sets, "sets")
     if array.dtype != bool:
-        raise InputError(f"sets must be boolean, one column per class, but is {array.dtype}.")
+        raise TooFewError(f"sets must be boolean, one column per class, but is {array.dtype}.")
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] < 2:
-        raise InputError(f"sets must have shape (n, K) with n >= 1, K >= 2, not {array.shape}.")
+        raise ShapeError(f"sets must have shape (n, K) with n >= 1, K >= 2, not {array.shape}.")
     return array

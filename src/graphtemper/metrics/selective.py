@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.checks import FloatArray, check_number
-from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.errors import NotIdentifiableError, RangeError
 from graphtemper.metrics.top_label import top_label
 
 
@@ -98,7 +98,7 @@ def risk_at_coverage(probabilities: ArrayLike, labels: ArrayLike, coverage: floa
     """
     fraction = check_number(coverage, "coverage")
     if not 0.0 < fraction <= 1.0:
-        raise InputError(f"coverage must lie in (0, 1], not {coverage!r}.")
+        raise RangeError(f"coverage must lie in (0, 1], not {coverage!r}.")
     ties = _ties(probabilities, labels)
     # Rounding first: 0.07 * 100 is 7.000000000000001, and selecting 8 nodes would be wrong.
     selected = max(int(np.ceil(np.round(fraction * ties.size.sum(), 9))), 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from numpy.typing import ArrayLike
 
-from graphtemper.errors import InputError
+from graphtemper.errors import EmptyError
 from graphtemper.metrics.binned import BinnedStatistics, Closed, bin_probabilities
 
 
@@ -44,5 +44,5 @@ def accumulate(
         part = bin_probabilities(probabilities, labels, bins, closed=closed, edges=edges)
         total = part if total is None else total + part
     if total is None:
-        raise InputError("chunks is empty; pass at least one (probabilities, labels) pair.")
+        raise EmptyError("chunks is empty; pass at least one (probabilities, labels) pair.")
     return total

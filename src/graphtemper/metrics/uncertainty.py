@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.checks import FloatArray, check_choice, check_count, check_level, check_pair
 from graphtemper._core.reproducible import generator
-from graphtemper.errors import InputError
+from graphtemper.errors import NotFiniteError
 from graphtemper.metrics.binned import Closed, Scheme, bin_probabilities
 
 
@@ -163,7 +163,7 @@ def bootstrap(
 def _finite(value: float, where: str) -> float:
     number = float(value)
     if not np.isfinite(number):
-        raise InputError(
+        raise NotFiniteError(
             f"the metric is {number} on {where}, so it has no bootstrap interval; "
             "use a metric that is finite there."
         )

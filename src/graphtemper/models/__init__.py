@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import DamagedError, InputError, VersionError
 from graphtemper.models import gcn, linear, saved
 from graphtemper.models.gcn import GCN
 from graphtemper.models.linear import SGC, SIGN, LinearGNN
@@ -39,10 +39,10 @@ def load(path: str | os.PathLike[str]) -> LinearGNN | GCN:
     """
     form, header, arrays = saved.read(path)
     if form not in _READERS:
-        raise FileError(f"{path}: unknown format {form!r}; expected {' or '.join(_READERS)}.")
+        raise VersionError(f"{path}: unknown format {form!r}; expected {' or '.join(_READERS)}.")
     try:
         return _READERS[form](header, arrays)
     except InputError as error:
-        raise FileError(f"{path}: {error}") from error
+        raise DamagedError(f"{path}: {error}") from error
     except (KeyError, TypeError) as error:
-        raise FileError(f"{path}: the header is not that of a saved model.") from error
+        raise DamagedError(f"{path}: the header is not that of a saved model.") from error

@@ -13,7 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.checks import SUM_TOLERANCE, FloatArray, as_array
-from graphtemper.errors import InputError
+from graphtemper.errors import (
+    InputError,
+    NotFiniteError,
+    NotLogitsError,
+    OtherFeaturesError,
+    OtherModelError,
+    OtherTypesError,
+    PredictorError,
+    WrongTypeError,
+)
 from graphtemper.graph.checks import Features, read_only
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.pyg_conversion import is_hetero, is_pyg, pyg_losses
@@ -50,7 +59,7 @@ def predict(predictor: Predictor, graph: Graph) -> FloatArray:
     except AttributeError as error:
         if error.obj is not graph:
             raise
-        raise InputError(
+        raise PredictorError(
             f"the model gets a graphtemper.Graph, which has no {error.name!r}; for a PyG module, "
             "pass graphtemper.pyg.predictor(net) or predictor(net, adapter=...)."
         ) from error
@@ -67,7 +76,7 @@ def predict(predictor: Predictor, graph: Graph) -> FloatArray:
             "torch.tensor(graph.features) or ReLU(inplace=False) do, and load the graph again."
         )
     if isinstance(output, tuple | dict) or output is None:
-        raise InputError(
+        raise NotLogitsError(
             f"the predictor returned a {type(output).__name__}; return the logits alone, one array "
             "or tensor of shape (N, K)."
         )
@@ -81,13 +90,13 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
     --------
     >>> checked_logits([[0.0, float("nan")]], 1)
     Traceback (most recent call last):
-    graphtemper.errors.InputError: the logits of node 0 hold nan; every logit must be finite.
+    graphtemper.errors.NotFiniteError: the logits of node 0 hold nan; every logit must be finite.
     """
     array = _detached(output)
     if array.dtype.kind not in "fiu":
-        raise InputError(f"the logits must be real numbers, but their type is {array.dtype}.")
+        raise NotLogitsError(f"the logits must be real numbers, but their type is {array.dtype}.")
     if array.ndim != 2 or array.shape[0] != num_nodes or array.shape[1] < 2:
-        raise InputError(
+        raise NotLogitsError(
             f"the logits must have shape ({num_nodes}, K), one row per node and K >= 2 columns, "
             f"not {array.shape}; write a binary score g as [0, g]."
         )
@@ -97,14 +106,14 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
     if not finite.all():
         node = int(np.argmin(finite.all(axis=1)))
         value = logits[node][~np.isfinite(logits[node])][0]
-        raise InputError(f"the logits of node {node} hold {value}; every logit must be finite.")
+        raise NotFiniteError(f"the logits of node {node} hold {value}; every logit must be finite.")
     # Equal rows say nothing: a model may give them where its input was taken away.
     if (
         logits.min() >= 0.0
         and (logits != logits[0]).any()
         and bool((np.abs(logits.sum(axis=1) - 1.0) < SUM_TOLERANCE).all())
     ):
-        raise InputError(
+        raise NotLogitsError(
             "these are probabilities (every row is non-negative and sums to 1), not logits; give "
             "logits, or the logarithm of the probabilities."
         )
@@ -114,7 +123,7 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
 def check_columns(features: Features, width: int) -> None:
     """Raise `InputError` if the features do not have the columns that a model was fitted on."""
     if features.shape[1] != width:
-        raise InputError(
+        raise OtherFeaturesError(
             f"the model was fitted on {width} feature columns but the graph has "
             f"{features.shape[1]}; use the same feature space."
         )
@@ -136,7 +145,7 @@ def check_one_node_type(graph: Graph, model: str) -> None:
     >>> check_one_node_type(Graph(features=[[1.0], [0.0]], edges=[[0, 1]]), "SIGN")
     """
     if graph.target_type is not None:
-        raise InputError(
+        raise OtherTypesError(
             f"{model} is for graphs with one type of nodes; use a PyTorch Geometric module for "
             "several, wrapped with graphtemper.pyg.predictor."
         )
@@ -184,7 +193,7 @@ def as_graph(
     50
     >>> as_graph("cora.npz")
     Traceback (most recent call last):
-    graphtemper.errors.InputError: the graph must be a Graph or a PyG Data, not str; ...
+    graphtemper.errors.WrongTypeError: the graph must be a Graph or a PyG Data, not str; ...
     """
     return graph_and_logits(source, predictor, accept, target)[0]
 
@@ -207,12 +216,14 @@ def graph_and_logits(
     is classified in a ``HeteroData`` without labels.
     """
     if any(base.__module__.startswith("torch.nn.") for base in type(predictor).__mro__):
-        raise InputError(
+        raise PredictorError(
             f"{type(predictor).__name__} is a torch module; wrap it with "
             "graphtemper.pyg.predictor(module)."
         )
     if isinstance(predictor, str | os.PathLike):
-        raise InputError("the model is a path; graphtemper.models.load(path) reads a saved one.")
+        raise PredictorError(
+            "the model is a path; graphtemper.models.load(path) reads a saved one."
+        )
     accept = accept or (lambda graph: None)
     if isinstance(source, Graph):
         accept(source)
@@ -221,7 +232,7 @@ def graph_and_logits(
         path = isinstance(source, str | os.PathLike)
         advice = "Graph.load(path) reads a file" if path else "the model comes before the graph"
         kind = type(source).__name__
-        raise InputError(f"the graph must be a Graph or a PyG Data, not {kind}; {advice}.")
+        raise WrongTypeError(f"the graph must be a Graph or a PyG Data, not {kind}; {advice}.")
     check = getattr(predictor, "check", None)
     dropped = pyg_losses(source) if callable(check) else ()
     classified = target if is_hetero(source) else None
@@ -260,12 +271,12 @@ def check_repeatable(predictor: Predictor, graph: Graph) -> None:
     >>> rng = np.random.default_rng(0)
     >>> check_repeatable(lambda graph: rng.standard_normal((6, 2)), probe_graph(3))
     Traceback (most recent call last):
-    graphtemper.errors.InputError: the model answers the same graph differently when it is ...
+    graphtemper.errors.OtherModelError: the model answers the same graph differently when it is ...
     """
     first, second = predict(predictor, graph), predict(predictor, graph)
     size = float(np.abs(first).max())
     if first.shape != second.shape or not np.allclose(first, second, 0.0, _REPEATED * size):
-        raise InputError(
+        raise OtherModelError(
             "the model answers the same graph differently when it is called again; switch off "
             "dropout, as module.eval() does, and whatever else is random or changes with every "
             "call."

@@ -7,7 +7,7 @@ import operator
 import re
 from dataclasses import dataclass
 
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError
 from graphtemper.monitor.log import Entry
 
 _NUMBERS = ("accuracy", "low", "high", "temperature", "slope", "confidence")
@@ -35,7 +35,7 @@ class Gate:
     Gate(text='accuracy<0.8', field='accuracy', sign='<', limit=0.8)
     >>> Gate.parse("accuracy=1")
     Traceback (most recent call last):
-    graphtemper.errors.InputError: cannot read the gate 'accuracy=1'; write abstain, caution, \
+    graphtemper.errors.ChoiceError: cannot read the gate 'accuracy=1'; write abstain, caution, \
 drop, change, or a comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope or \
 confidence by <, <=, > or >= with a plain number (0.8, not 80%).
     """
@@ -53,7 +53,7 @@ confidence by <, <=, > or >= with a plain number (0.8, not 80%).
             return cls(word, word)
         match = _COMPARISON.fullmatch(word)
         if match is None or not math.isfinite(float(match[3])):
-            raise InputError(
+            raise ChoiceError(
                 f"cannot read the gate {text!r}; write abstain, caution, drop, change, or a "
                 'comparison such as "accuracy<0.8" of accuracy, low, high, temperature, slope or '
                 "confidence by <, <=, > or >= with a plain number (0.8, not 80%)."

@@ -14,7 +14,15 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper.card.card import SourceCard
 from graphtemper.card.environments import FEWEST_NODES
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import (
+    InputError,
+    MissingError,
+    NoFileError,
+    NoLabelsError,
+    OtherLogError,
+    OtherModelError,
+    TooFewError,
+)
 from graphtemper.graph.graph import Graph, select_nodes
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.monitor.log import Entry, Labelled, Log, Missed
@@ -117,7 +125,7 @@ def add_labels(
     known = {row.name for row in log.labelled()}
     if name not in entries or name not in by_name:
         newest = f"; its newest is {list(entries)[-1]}" if entries else ""
-        raise InputError(
+        raise MissingError(
             f"labels belong to a snapshot that was measured and whose file is given: {name!r} is "
             f"not one of the log {log.path}{newest}, or it was not given."
         )
@@ -135,7 +143,7 @@ def add_labels(
         if labels is None and graph.labels is not None:
             labels = {int(k): int(graph.labels[k]) for k in found if graph.labels[k] >= 0}
     if labels is None:
-        raise InputError(f"{name} holds no labels; give them as a table of node,class.")
+        raise NoLabelsError(f"{name} holds no labels; give them as a table of node,class.")
     read = read_labels(labels, plan, found, num_nodes, card.num_classes)
     learns = predictor is not None
     scored = _score(logits[read.rows], read, entry, card.temperature, revision + learns)
@@ -151,7 +159,7 @@ def add_labels(
         for number, other in enumerate(later, start=1):
             try:
                 if other not in by_name:
-                    raise FileError("it is not among the given snapshots.")
+                    raise NoFileError("it is not among the given snapshots.")
                 answer = measure(predictor, by_name[other], learned, log.seed, scored.revision)
                 _check_digest(answer.digest, entries[other])
                 answered.append(replace(answer, when=entries[other].when))
@@ -183,7 +191,7 @@ def _chosen_logits(
 
 def _check_digest(digest: str, entry: Entry) -> None:
     if digest != entry.digest:
-        raise InputError(
+        raise OtherModelError(
             f"the snapshot {entry.name} is not the one that was measured: its content differs, or "
             "its logits come from another model; give the original."
         )
@@ -194,12 +202,12 @@ def _score(
 ) -> Labelled:
     count = labels.classes.size
     if count < FEWEST_NODES:
-        raise InputError(
+        raise TooFewError(
             f"there are labels of {count} nodes of {entry.name}; at least {FEWEST_NODES} are "
             "needed to score an answer."
         )
     if labels.weights.max() > _EVEN_WEIGHTS * labels.weights.min():
-        raise InputError(
+        raise OtherLogError(
             f"the weights of the labels of {entry.name} differ by more than a factor of two; a "
             "card learns from all nodes or from a random sample."
         )

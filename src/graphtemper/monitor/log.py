@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from graphtemper._core.safe_reading import open_regular, parse_json
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import (
+    DamagedError,
+    NotFiniteError,
+    OtherLogError,
+    UnreadableError,
+    WriteError,
+)
 
 Kind = Literal["graphs", "logits"]
 """What the snapshots of a log are."""
@@ -244,7 +250,7 @@ class Log:
         try:
             return [make(parse_json(text)) for (text,) in texts]
         except (TypeError, KeyError, ValueError) as error:
-            raise FileError(f"{self.path} holds a damaged row; begin a new log.") from error
+            raise DamagedError(f"{self.path} holds a damaged row; begin a new log.") from error
 
     @contextmanager
     def _writing(self, revision: int | None = None) -> Iterator[sqlite3.Connection]:
@@ -252,7 +258,7 @@ class Log:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise FileError(f"the log {self.path} cannot be created: {error.strerror}.") from error
+            raise WriteError(f"the log {self.path} cannot be created: {error.strerror}.") from error
         with _opened(self.path) as base:
             base.execute("BEGIN IMMEDIATE")  # closing without a commit undoes it
             if not _has_rows(base, self.path):
@@ -264,7 +270,7 @@ class Log:
             self._check_settings([parse_json(text) for (text,) in base.execute(query)])
             cards = base.execute("SELECT count(*) FROM log WHERE kind = 'card'").fetchone()[0]
             if revision not in (None, cards):
-                raise InputError(
+                raise OtherLogError(
                     f"labels were added to the log {self.path} after this run began; run it again."
                 )
             yield base
@@ -275,7 +281,7 @@ class Log:
         for row in rows:
             for name, value in self._settings.items():
                 if row.get(name) != value:
-                    raise InputError(
+                    raise OtherLogError(
                         f"the log {self.path} was begun with another {name} ({row.get(name)}, not "
                         f"{value}); use one log for each card, kind of snapshots and seed."
                     )
@@ -285,7 +291,7 @@ def _insert(base: sqlite3.Connection, kind: str, content: dict[str, Any]) -> Non
     try:
         text = json.dumps(content, allow_nan=False)
     except ValueError as error:
-        raise InputError(f"{content['name']} has a value that is not finite.") from error
+        raise NotFiniteError(f"{content['name']} has a value that is not finite.") from error
     base.execute(
         "INSERT INTO log (kind, name, content) VALUES (?, ?, ?)", [kind, content["name"], text]
     )
@@ -299,7 +305,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(path, _WRITE_TIMEOUT, isolation_level=None)) as base:
             yield base
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise FileError(
+        raise UnreadableError(
             f"the log {path} cannot be used: {' '.join(str(error).split())}; check the folder and "
             "the disk, or choose another file."
         ) from error
@@ -310,7 +316,7 @@ def _has_rows(base: sqlite3.Connection, path: Path) -> bool:
     if not base.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         return False
     if any(base.execute(f"PRAGMA {mark}").fetchone()[0] != _MARKS[mark] for mark in _MARKS):
-        raise FileError(
+        raise DamagedError(
             f"{path} is not a log of graphtemper monitor, or one of another version; choose "
             "another file."
         )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import check_integer
 from graphtemper._core.printable import natural_key
 from graphtemper._core.stamps import stamp
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import EmptyError, FileError, NoFileError, RepeatedError, UnreadableError
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
 from graphtemper.scale.logits.logit_files import ARRAYS, EXPECTED, open_logits
@@ -177,10 +177,10 @@ def _find(
             raise FileError(f"{path} holds a sharded graph; watch the logits of its model instead.")
         found = inside(path) if folders else [path] * path.is_file()
         if not found:
-            raise FileError(f"there is no snapshot at {path}; name {expected}.")
+            raise NoFileError(f"there is no snapshot at {path}; name {expected}.")
         places += found
     if not places:
-        raise InputError(f"there are no snapshots to watch; name {expected}.")
+        raise EmptyError(f"there are no snapshots to watch; name {expected}.")
     # Bytes of a name that are not UTF-8 are written as in day\xff.npz.
     named = [
         (os.fsencode(place.name or place.resolve().name).decode("utf-8", "backslashreplace"), place)
@@ -188,7 +188,7 @@ def _find(
     ]
     name, count = Counter(name for name, _ in named).most_common(1)[0]
     if count > 1:
-        raise InputError(
+        raise RepeatedError(
             f"two snapshots are called {name}; the log identifies snapshots by name, so rename "
             "one of them."
         )
@@ -209,7 +209,7 @@ def _items(folder: Path) -> list[Path]:
     try:
         return [item for item in folder.iterdir() if item.name[0] not in "._"]
     except OSError as error:
-        raise FileError(f"the folder {folder} cannot be read: {error.strerror}.") from error
+        raise UnreadableError(f"the folder {folder} cannot be read: {error.strerror}.") from error
 
 
 def _holds_shards(place: Path) -> bool:
@@ -254,7 +254,7 @@ def windows(graph: Graph, count: int) -> Iterator[Snapshot]:
     """
     check_integer(count, "count", 1)
     if graph.time is None or not graph.time.any():
-        raise InputError("the graph has no times; name a folder of snapshots instead.")
+        raise EmptyError("the graph has no times; name a folder of snapshots instead.")
     content = content_digest(graph, _NOT_READ)
     known_times = graph.time[graph.time != 0]
     quantiles = np.arange(1, count + 1) / count

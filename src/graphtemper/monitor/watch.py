@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from graphtemper._core.checks import check_instance
 from graphtemper._core.printable import printable
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import FileError, GraphTemperError, InputError, MissingExtraError
+from graphtemper.errors import (
+    ContentError,
+    DamagedError,
+    GraphTemperError,
+    InputError,
+    MissingExtraError,
+    NotFittedError,
+    OtherLogError,
+)
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
 from graphtemper.monitor.log import Entry, Log, Missed
@@ -132,10 +140,12 @@ def _new(
             if entry := logged.get(snapshot.name):
                 same = entry.stamp is not None and snapshot.stamp() == entry.stamp
                 if not same and snapshot.checksum() != entry.digest:
-                    raise InputError("it is in the log with another content; give it a new name.")
+                    raise OtherLogError(
+                        "it is in the log with another content; give it a new name."
+                    )
             elif snapshot.name not in missed:
                 if place < after or (newest and snapshot.is_older_than(newest.name, newest.when)):
-                    raise InputError(
+                    raise ContentError(
                         "it is older than the newest of the log; a log is filled in order, so "
                         "give it a later name, or begin a new log."
                     )
@@ -186,7 +196,7 @@ def check_arguments(predictor: Predictor | None, card: SourceCard, log: Log, cal
     check_instance(log, Log, "log", call)
     kind = "logits" if predictor is None else "graphs"
     if log.kind != kind:
-        raise InputError(
+        raise NotFittedError(
             f"the log {log.path} is opened for {log.kind}; open it with kind={kind!r}."
         )
     if predictor is not None:
@@ -207,7 +217,7 @@ def current_card(card: SourceCard, log: Log) -> tuple[SourceCard, int]:
     try:
         return card if text is None else SourceCard.from_json(text), revision
     except InputError as error:
-        raise FileError(f"{log.path} holds a damaged card: {error}") from error
+        raise DamagedError(f"{log.path} holds a damaged card: {error}") from error
 
 
 def fingerprint(card: SourceCard) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.errors import MissingExtraError, PredictorError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import adjacency
@@ -54,7 +54,9 @@ class Inputs:
         if self.tensors.get(role) is None:
             filled_by = _FIELDS.get(role)
             lacks = f"the graph has no {filled_by}" if filled_by else "the graph has no such input"
-            raise InputError(f"the model reads {name!r}, but {lacks}; set it, or pass an adapter.")
+            raise PredictorError(
+                f"the model reads {name!r}, but {lacks}; set it, or pass an adapter."
+            )
         return self.tensors[role]
 
     def optional(self, names: Collection[str]) -> dict[str, Any]:
@@ -109,7 +111,7 @@ def from_graph(
     sorted. Attributes and types go into a ``Data`` or ``HeteroData``.
     """
     if needs.attributes is not None and not needs.types and graph.edge_features is None:
-        raise InputError(
+        raise PredictorError(
             f"the model reads edge attributes in {needs.attributes}, but the graph has no "
             "edge_features; set them, or pass an adapter if the model works without."
         )
@@ -244,7 +246,7 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
     try:
         parameters = inspect.signature(module.forward).parameters.values()
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name}.forward does not show its arguments; {ADVICE}.") from error
+        raise PredictorError(f"{name}.forward does not show its arguments; {ADVICE}.") from error
     passed: list[Argument] = []
     for parameter in parameters:
         role = _role(parameter)
@@ -256,7 +258,7 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
                 passed.append(Argument(parameter.name, role, True))
             continue
         if role is None:
-            raise InputError(
+            raise PredictorError(
                 f"{name}.forward needs {parameter.name!r}, which is not one of "
                 f"{', '.join(_ROLES)}; {ADVICE}."
             )
@@ -266,12 +268,12 @@ def arguments(module: torch.nn.Module) -> tuple[Argument, ...]:
         passed = [passed[0]._replace(role="data")]
     roles = [argument.role for argument in passed]
     if not {"x", "x_dict", "data"} & set(roles):
-        raise InputError(
+        raise PredictorError(
             f"{name}.forward names none of x, x_dict and data among its arguments; {ADVICE}."
         )
     if len(set(roles)) < len(roles) or ("data" in roles and len(roles) > 1):
         listed = ", ".join(argument.name for argument in passed)
-        raise InputError(f"{name}.forward({listed}) is ambiguous; {ADVICE}.")
+        raise PredictorError(f"{name}.forward({listed}) is ambiguous; {ADVICE}.")
     return tuple(passed)
 
 

@@ -21,7 +21,7 @@ from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import ChoiceError, ConflictError, GraphTemperWarning, RangeError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, graph_and_logits
 from graphtemper.recalibration import node_temperatures
@@ -158,15 +158,15 @@ def _check_options(
     per_node: bool,
 ) -> None:
     if class_shares not in (None, "estimate"):
-        raise InputError(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
+        raise RangeError(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
     if per_node and class_shares is not None:
-        raise InputError(
+        raise ConflictError(
             "class_shares='estimate' changes predictions, for which no node temperatures were "
             "learned; use it without per_node."
         )
     if objective not in get_args(Objective):
         known = " or ".join(map(repr, get_args(Objective)))
-        raise InputError(f"objective must be {known}, not {objective!r:.60}.")
+        raise ChoiceError(f"objective must be {known}, not {objective!r:.60}.")
     if (labels is None or not len(labels)) and (plan is not None or objective != "balanced"):
         text = "plan and objective have no effect without labels; pass labels={node: class}."
         warnings.warn(text, GraphTemperWarning, stacklevel=4)  # one more for the decorator
@@ -191,7 +191,7 @@ def _observe(
     )
     card.check_model(predictor)
     if logits is not None and not callable(predictor):
-        raise InputError("logits are given twice; pass the model first, or the logits alone.")
+        raise ConflictError("logits are given twice; pass the model first, or the logits alone.")
     given = made if logits is None else logits
     return Observation(predictor, graph, nodes, seed=seed, logits=given).at(card.temperature)
 

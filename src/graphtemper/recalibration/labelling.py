@@ -20,7 +20,14 @@ from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
 from graphtemper._core.safe_reading import read_lines
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import (
+    ForeignError,
+    RangeError,
+    RepeatedError,
+    ShapeError,
+    TableError,
+    WrongTypeError,
+)
 from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.result import Recalibration
 
@@ -112,7 +119,7 @@ def suggest_labels(
     (6, 3, 10.0)
     """
     if not hasattr(result, "probabilities"):
-        raise InputError(
+        raise WrongTypeError(
             f"suggest_labels takes the result of recalibrate, not a {type(result).__name__}."
         )
     nodes, rows = np.asarray(result.nodes), np.arange(len(result.probabilities))
@@ -122,7 +129,7 @@ def suggest_labels(
         before = len(taken)
         absent = sorted(taken.keys() - set(nodes.tolist()))
         if absent:
-            raise InputError(
+            raise ForeignError(
                 f"the previous plan has node {absent[0]}, which is not among the nodes of the "
                 "result; plan the rounds of one set of nodes together."
             )
@@ -169,7 +176,7 @@ def read_labels(
     [1]
     >>> read_labels({6: 1}, None, np.array([5, 7]), 10, 2)
     Traceback (most recent call last):
-    graphtemper.errors.InputError: labels name node 6, which is not among the chosen nodes; ...
+    graphtemper.errors.ForeignError: labels name node 6, which is not among the chosen nodes; ...
     """
     if labels is None:
         labels = {}
@@ -180,12 +187,12 @@ def read_labels(
     for key, value in pairs:
         node = check_integer(key, "a node in labels", 0, num_nodes - 1)
         if node not in row:
-            raise InputError(
+            raise ForeignError(
                 f"labels name node {node}, which is not among the chosen nodes; choose it with "
                 "`nodes`, or leave its label out."
             )
         if weight is not None and node not in weight:
-            raise InputError(
+            raise ForeignError(
                 f"labels name node {node}, which is not in the plan; leave its label out, or pass "
                 "the labels without a plan if their nodes were drawn at random."
             )
@@ -206,33 +213,33 @@ def _pairs(labels: Any) -> list[tuple[int, int]]:
     if isinstance(labels, Mapping):
         return list(labels.items())
     if not (hasattr(labels, "index") and callable(getattr(labels, "items", None))):
-        raise InputError(
+        raise WrongTypeError(
             "labels must map nodes to classes, as in {17: 2} or a Series indexed by node, not a "
             f"{type(labels).__name__}."
         )
     if getattr(labels, "ndim", 1) != 1:
-        raise InputError("labels is a table; pass its column of classes, indexed by node.")
+        raise ShapeError("labels is a table; pass its column of classes, indexed by node.")
     pairs = list(labels.items())
     if len({key for key, _ in pairs}) < len(pairs):
-        raise InputError("labels name a node twice; keep one label per node.")
+        raise RepeatedError("labels name a node twice; keep one label per node.")
     return pairs
 
 
 def _weights(plan: LabelPlan) -> dict[int, float]:
     if not isinstance(plan, LabelPlan):
-        raise InputError(
+        raise WrongTypeError(
             f"plan must be a LabelPlan, as suggest_labels gives it, not a {type(plan).__name__}."
         )
     nodes, weights = np.asarray(plan.nodes), np.asarray(plan.weights, dtype=np.float64)
     if nodes.ndim != 1 or nodes.shape != weights.shape:
-        raise InputError(
+        raise ShapeError(
             f"the plan has nodes of shape {nodes.shape} and weights of shape {weights.shape}; "
             "it needs one weight per node."
         )
     least, most = WEIGHTS
     bad = np.flatnonzero(~((weights >= least) & (weights <= most)))
     if bad.size:
-        raise InputError(
+        raise RangeError(
             f"the plan's weight of node {nodes[bad[0]]} is {weights[bad[0]]}; it must be positive "
             f"and at most {most:g}, the number of nodes that a label represents."
         )
@@ -274,29 +281,29 @@ def read_label_file(
     ({17: 2, 4711: 0}, None)
     >>> read_label_file(table, 5000, 2)
     Traceback (most recent call last):
-    graphtemper.errors.FileError: ..., line 2: class '2' is not an integer from 0 to 1.
+    graphtemper.errors.TableError: ..., line 2: class '2' is not an integer from 0 to 1.
     """
     source = Path(path)
     lines = _lines(source)
     _, header = next(lines, (0, []))
     if header not in HEADERS:
-        raise FileError(f"{source}: the first line must be node,class or node,class,weight.")
+        raise TableError(f"{source}: the first line must be node,class or node,class,weight.")
     width = len(header)
     rows: dict[int, tuple[int, float]] = {}
     line_of: dict[int, int] = {}
     for number, cells in lines:
         place = f"{source}, line {number}"
         if len(cells) != width:
-            raise FileError(f"{place}: there are {len(cells)} columns instead of {width}.")
+            raise TableError(f"{place}: there are {len(cells)} columns instead of {width}.")
         node = _integer(cells[0], "node", num_nodes, place)
         if not cells[1]:
-            raise FileError(
+            raise TableError(
                 f"{place}: the class of node {node} is missing; fill it in or delete the line."
             )
         weight = 1.0 if width == 2 else _weight(cells[2], place)
         row = _integer(cells[1], "class", num_classes, place), weight
         if rows.setdefault(node, row) != row:
-            raise FileError(
+            raise TableError(
                 f"{place}: node {node} has another class or weight on line {line_of[node]}."
             )
         line_of.setdefault(node, number)
@@ -316,13 +323,13 @@ def _lines(source: Path) -> Iterator[tuple[int, list[str]]]:
             if any(cells):
                 yield reader.line_num, cells
     except csv.Error as error:
-        raise FileError(f"{source}, line {reader.line_num}: {error}.") from error
+        raise TableError(f"{source}, line {reader.line_num}: {error}.") from error
 
 
 def _integer(text: str, name: str, end: int, place: str) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= 18 and int(text) < end:
         return int(text)
-    raise FileError(f"{place}: {name} {text[:40]!r} is not an integer from 0 to {end - 1}.")
+    raise TableError(f"{place}: {name} {text[:40]!r} is not an integer from 0 to {end - 1}.")
 
 
 def _weight(text: str, place: str) -> float:
@@ -332,7 +339,7 @@ def _weight(text: str, place: str) -> float:
         weight = math.nan
     if WEIGHTS[0] <= weight <= WEIGHTS[1]:
         return weight
-    raise FileError(
+    raise TableError(
         f"{place}: weight {text[:40]!r} is not a positive number of at most {WEIGHTS[1]:g}; a "
         "weight is the number of nodes that a label represents."
     )

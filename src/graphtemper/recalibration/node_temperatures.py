@@ -14,7 +14,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import InputError
+from graphtemper.errors import MissingError
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.signals import node_signals
 from graphtemper.signals.observation import Observation
@@ -59,7 +59,7 @@ def spread(
     True
     """
     if card.node_responses is None:
-        raise InputError(
+        raise MissingError(
             "this card holds no node responses, because it is from an earlier version or a family "
             "of shifts was removed after loading; build it again, or leave out per_node."
         )

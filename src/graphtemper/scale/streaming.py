@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write_in_place
 from graphtemper.card.reading import Reading
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import RangeError, TableError
 from graphtemper.recalibration.answer import from_atlas
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.scale.engine import Engine
@@ -38,7 +38,7 @@ def sum_logits(engine: Engine, parts: LogitParts, probe: Probe) -> tuple[LogitSu
     by_part = engine.map(partial(_sums, parts=parts, probe=probe), range(len(parts)))
     found = [part for part in by_part if part is not None]
     if not found:
-        raise FileError("there are no rows of logits; every file is empty.")
+        raise TableError("there are no rows of logits; every file is empty.")
     return total(found), [0 if part is None else part.count for part in by_part]
 
 
@@ -92,7 +92,7 @@ def _match(
         work = partial(_sketch, parts=parts, temperature=unit * centre)
         sketches = engine.map(work, range(len(parts)))
         sketch = total([item for item in sketches if item is not None])
-    raise InputError("the logits differ by too small or too large amounts; rescale the logits.")
+    raise RangeError("the logits differ by too small or too large amounts; rescale the logits.")
 
 
 def mean_confidence(

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.reproducible import Seed, stream
-from graphtemper.errors import InputError
+from graphtemper.errors import EmptyError, NoLabelsError, NotFiniteError, RangeError, ShapeError
 from graphtemper.graph.graph import Nodes, select_nodes
 
 
@@ -39,18 +39,18 @@ def resample_classes(
     rows = rows[y[rows] >= 0]
     target = np.asarray(shares, dtype=np.float64)
     if target.ndim != 1 or not np.isfinite(target).all() or target.min(initial=0.0) < 0.0:
-        raise InputError("shares must be one-dimensional, finite and non-negative.")
+        raise ShapeError("shares must be one-dimensional, finite and non-negative.")
     if not target.sum() > 0.0:
-        raise InputError("shares are all zero; at least one class must stay.")
+        raise EmptyError("shares are all zero; at least one class must stay.")
     if rows.size and y[rows].max() >= target.size:
-        raise InputError(f"shares has {target.size} entries but class {y[rows].max()} occurs.")
+        raise RangeError(f"shares has {target.size} entries but class {y[rows].max()} occurs.")
     target = target / target.sum()
     counts = np.bincount(y[rows], minlength=target.size)
     needed = target > 0
     total = float((counts[needed] / target[needed]).min())
     keep = np.minimum(np.round(total * target).astype(np.int64), counts)
     if keep.sum() == 0:
-        raise InputError(
+        raise NoLabelsError(
             f"class {int(np.flatnonzero(needed & (counts == 0))[0])} has no labelled node among "
             "the nodes; set its share to zero."
         )
@@ -79,9 +79,9 @@ def subpopulation(
     """
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or not np.isfinite(x).all():
-        raise InputError("values must be one finite number per node.")
+        raise NotFiniteError("values must be one finite number per node.")
     if not 0.0 < share <= 1.0:
-        raise InputError(f"share must be above 0 and at most 1, not {share!r}.")
+        raise RangeError(f"share must be above 0 and at most 1, not {share!r}.")
     rows = select_nodes(nodes, x.size)
     key = -x[rows] if largest else x[rows]
     order = np.lexsort((stream(seed, "subpopulation").random(rows.size), key))

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import checked_level
-from graphtemper.errors import InputError
+from graphtemper.errors import NoLabelsError
 from graphtemper.graph.attributes import EDGE_FIELDS, link_numbers, merged_edges
 from graphtemper.graph.checks import tidy_edges
 from graphtemper.graph.graph import Graph
@@ -163,7 +163,9 @@ def _drop_hubs(graph: Graph, level: float, rng: Generator) -> Graph:
 
 def _homophily(graph: Graph, level: float, rng: Generator) -> Graph:
     if graph.labels is None:
-        raise InputError("the homophily shift needs labels; apply it to the labelled source graph.")
+        raise NoLabelsError(
+            "the homophily shift needs labels; apply it to the labelled source graph."
+        )
     links = Links.of(graph)
     pairs = links.pairs.copy()
     chosen = _chosen(links, abs(level), rng)

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds
-from graphtemper.errors import InputError
+from graphtemper.errors import InputError, RangeError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import column_moments, multiply
@@ -229,7 +229,7 @@ def check_logit_size(logits: FloatArray, nodes: Sequence[int] | NDArray[np.int64
         largest = np.abs(logits).max(axis=1)
     if not (largest < _LARGEST_LOGIT).all():
         row = int(np.argmax(~(largest < _LARGEST_LOGIT)))
-        raise InputError(
+        raise RangeError(
             f"the logits of node {nodes[row]} reach {largest[row]:.3g} times the "
             "source temperature, too large to measure; check the model's scale."
         )

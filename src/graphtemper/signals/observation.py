@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import InputError
+from graphtemper.errors import MissingError, RangeError, RepeatedError
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 from graphtemper.graph.operators import adjacency, column_moments, graph_moments
 from graphtemper.models.passes import Passes, passes_of
@@ -122,7 +122,7 @@ class Observation:
         selected = select_nodes(nodes, graph.num_nodes, graph.classified)
         counts = np.bincount(selected)
         if counts.max() > 1:
-            raise InputError(
+            raise RepeatedError(
                 f"node {counts.argmax()} is selected {counts.max()} times; select every node once, "
                 "since repeated ones would count as evidence."
             )
@@ -133,7 +133,7 @@ class Observation:
 
     def _set(self, subject: _Subject, temperature: float) -> None:
         if not (np.isfinite(temperature) and temperature > 0):
-            raise InputError(f"temperature must be positive and finite, not {temperature!r}.")
+            raise RangeError(f"temperature must be positive and finite, not {temperature!r}.")
         self._subject = subject
         self.temperature = float(temperature)
 
@@ -186,7 +186,7 @@ class Observation:
         """The model itself; an error if the observation was made from logits."""
         predictor = self._subject.predictor
         if not callable(predictor):
-            raise InputError(
+            raise MissingError(
                 "this needs the model, but the observation was made from logits alone; pass a "
                 "predictor."
             )

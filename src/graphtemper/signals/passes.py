@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray, checked_level
 from graphtemper._core.reproducible import Seed, map_blocks, stream
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, EmptyError, RangeError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, graph_moments, row_blocks
@@ -225,7 +225,7 @@ def passes(
     edge dropout.
     """
     if kind not in get_args(Kind):
-        raise InputError(f"unknown perturbation {kind!r}; use one of {', '.join(get_args(Kind))}.")
+        raise ChoiceError(f"unknown perturbation {kind!r}; use one of {', '.join(get_args(Kind))}.")
     if kind == "feature":
         return feature_noise(predictor, graph, level, count, seed)
     if kind == "edge":
@@ -298,10 +298,10 @@ def count_votes(passes: Iterable[FloatArray]) -> NDArray[np.int64]:
             rows = np.arange(logits.shape[0])
         votes[rows, logits.argmax(axis=1)] += 1
     if votes is None:
-        raise InputError("there are no passes to count votes from; run at least one pass.")
+        raise EmptyError("there are no passes to count votes from; run at least one pass.")
     return votes
 
 
 def _check_count(count: int, fewest: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < fewest:
-        raise InputError(f"passes must be an integer of at least {fewest}, not {count!r}.")
+        raise RangeError(f"passes must be an integer of at least {fewest}, not {count!r}.")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.checks import FloatArray, check_matrix
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import InputError
+from graphtemper.errors import EmptyError, NotFiniteError, RangeError, ShapeError, TooFewError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.operators import multiply
 
@@ -107,9 +107,9 @@ def atc_threshold(scores: ArrayLike, accuracy: float) -> float:
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
-        raise InputError("scores must be one finite number per node, for at least one node.")
+        raise NotFiniteError("scores must be one finite number per node, for at least one node.")
     if not 0.0 <= accuracy <= 1.0:
-        raise InputError(f"accuracy must be in [0, 1], not {accuracy!r}.")
+        raise RangeError(f"accuracy must be in [0, 1], not {accuracy!r}.")
     at = float(np.quantile(values, 1.0 - accuracy))
     reached = values[values >= at].min()
     above = float(np.nextafter(reached, np.inf))
@@ -141,11 +141,11 @@ def instability(votes: ArrayLike) -> FloatArray:
     """
     v = np.asarray(votes)
     if v.ndim != 2 or v.size == 0 or v.dtype.kind not in "iu" or v.min() < 0:
-        raise InputError("votes must be an (n, K) array of counts.")
+        raise ShapeError("votes must be an (n, K) array of counts.")
     total = v.sum(axis=1)
     count = int(total[0])
     if (total != count).any() or count < 2:
-        raise InputError("every node needs the same number of votes, from at least two passes.")
+        raise ShapeError("every node needs the same number of votes, from at least two passes.")
     agreeing = (v * (v - 1)).sum(axis=1)
     return np.asarray(1.0 - agreeing / (count * (count - 1)), dtype=np.float64)
 
@@ -165,7 +165,7 @@ def flip_rate(votes: ArrayLike, predictions: ArrayLike) -> FloatArray:
     """
     counts, classes = np.asarray(votes), np.asarray(predictions)
     if counts.ndim != 2 or classes.shape != counts.shape[:1]:
-        raise InputError(
+        raise ShapeError(
             f"votes {counts.shape} and predictions {classes.shape} differ in the number of nodes."
         )
     return np.asarray(1.0 - counts[np.arange(classes.size), classes] / counts.sum(axis=1))
@@ -240,7 +240,7 @@ def predicted_homophily(predictions: ArrayLike, edges: Edges) -> float:
     0.5
     """
     if len(edges) == 0:
-        raise InputError("the graph has no edges, so its homophily is undefined.")
+        raise EmptyError("the graph has no edges, so its homophily is undefined.")
     values = np.asarray(predictions)
     first, second = edges[:, 0], edges[:, 1]
     if values.ndim == 1 and values.dtype.kind in "iu" and values.size and values.min() >= 0:
@@ -293,7 +293,7 @@ def snr_estimate(features: Features, predictions: ArrayLike) -> float:
     classes = np.unique(np.asarray(predictions), return_inverse=True)[1]
     count = features.shape[0]
     if classes.shape != (count,):
-        raise InputError(f"predictions must have shape ({count},), one per row of the features.")
+        raise ShapeError(f"predictions must have shape ({count},), one per row of the features.")
     sizes = np.bincount(classes)
     # In float64 around the overall mean: large features may have small deviations from it.
     return snr_from_sums(sizes, *_class_deviations(features, classes, sizes))
@@ -307,12 +307,12 @@ def snr_from_sums(sizes: NDArray[np.integer[Any]], sums: FloatArray, square: flo
     """
     count, width = int(sizes.sum()), sums.shape[1]
     if sizes.size < 2 or count <= sizes.size:
-        raise InputError("the SNR needs at least two predicted classes and more nodes than that.")
+        raise TooFewError("the SNR needs at least two predicted classes and more nodes than that.")
     means = sums / sizes[:, None]
     between = float((sizes * (means**2).sum(axis=1)).sum())
     noise = (square - between) / (width * (count - sizes.size))
     if not noise > 0.0:
-        raise InputError("the features do not vary within the predicted classes; no SNR exists.")
+        raise EmptyError("the features do not vary within the predicted classes; no SNR exists.")
     return float(between / (count * noise) - (sizes.size - 1) * width / count)
 
 

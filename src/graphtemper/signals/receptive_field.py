@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import stream
-from graphtemper.errors import InputError
+from graphtemper.errors import OtherModelError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.signals import sampling
@@ -152,7 +152,7 @@ def check_whole(observation: Observation, predictor: Predictor) -> None:
     size = float(np.sqrt((found**2).mean()))
     if float(np.sqrt(((found - logits) ** 2).mean())) > _OTHER * size:
         node = int(np.abs(found - logits).max(axis=1).argmax())
-        raise InputError(
+        raise OtherModelError(
             f"the given logits are not those of the model on this graph, for instance at node "
             f"{node}; check the order of the rows, and that the model is the same."
         )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 from graphtemper.temperature.scaling import ece_bound
 from graphtemper.theory import domain
 from graphtemper.theory.finite_degree import finite_degree_temperature
@@ -358,7 +358,7 @@ def optimal_temperature(slope: ArrayLike) -> float | Floats:
             if bad == 0.0
             else "the predictions are anti-correlated with the classes"
         )
-        raise InputError(
+        raise RangeError(
             f"slope must be greater than 0 for a temperature to exist; at {bad:g} {reason}."
         )
     return domain.plain(1.0 / slope_)

@@ -20,7 +20,7 @@ from graphtemper._core.checks import (
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
 from graphtemper.calibrators.conformal import ConformalSets
-from graphtemper.errors import InputError
+from graphtemper.errors import TooFewError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.graph.operators import multiply, operator
 
@@ -137,7 +137,7 @@ class CFGNN(Calibrator):
         from graphtemper.models.torch_sparse import threads_for
 
         if labelled.nodes.size < 8:
-            raise InputError(
+            raise TooFewError(
                 f"CF-GNN splits its {labelled.nodes.size} calibration nodes into four; "
                 "pass at least eight."
             )

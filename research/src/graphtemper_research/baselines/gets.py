@@ -20,7 +20,7 @@ from graphtemper._core.checks import (
 )
 from graphtemper.calibrators.base import Inputs, Labelled
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.errors import InputError
+from graphtemper.errors import ConflictError, OtherFeaturesError
 from graphtemper.graph.operators import operator
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class GETS(NetworkCalibrator):
 
         graph = inputs.required_graph
         if graph.num_features != self.num_features_:
-            raise InputError(
+            raise OtherFeaturesError(
                 f"this GETS was fitted on {self.num_features_} feature columns but the graph has "
                 f"{graph.num_features}; use the same feature space."
             )
@@ -293,7 +293,7 @@ class GETS(NetworkCalibrator):
 
     def _temperatures(self, inputs: Inputs) -> FloatArray:
         if self.scale == "node_class":
-            raise InputError('GETS(scale="node_class") has one scale per class; use transform.')
+            raise ConflictError('GETS(scale="node_class") has one scale per class; use transform.')
         return super()._temperatures(inputs)
 
     def _transform(self, inputs: Inputs) -> FloatArray:

@@ -20,7 +20,7 @@ from graphtemper.calibrators.gats import (
     unit_sorted,
 )
 from graphtemper.calibrators.network import NetworkCalibrator, Stop, Training
-from graphtemper.errors import InputError
+from graphtemper.errors import ShapeError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator
 
@@ -114,7 +114,7 @@ class SimilarityCalibrator(NetworkCalibrator):
     def _distances(self, inputs: Inputs) -> FloatArray:
         hidden = self._representation(inputs)
         if hidden.shape[1] != self.prototypes_.shape[1]:
-            raise InputError(
+            raise ShapeError(
                 f"representations have {hidden.shape[1]} columns but this calibrator was fitted on "
                 f"{self.prototypes_.shape[1]}; pass those of the same layer."
             )

@@ -18,7 +18,7 @@ from threading import Lock, Timer
 from typing import Any
 
 from graphtemper._core.checks import check_integer
-from graphtemper.errors import FileError, GraphTemperError, InputError
+from graphtemper.errors import FileError, GraphTemperError, WrongTypeError
 from graphtemper_research.explorer.readings import State, readings
 from graphtemper_research.explorer.simulate import simulate
 
@@ -183,7 +183,7 @@ def _question(body: bytes) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> float:
-    raise InputError(f"{name} is not a number.")
+    raise WrongTypeError(f"{name} is not a number.")
 
 
 def _json(value: Any) -> bytes:

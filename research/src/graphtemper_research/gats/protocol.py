@@ -32,7 +32,7 @@ from graphtemper.calibrators import (
     TemperatureScaling,
     VectorScaling,
 )
-from graphtemper.errors import InputError
+from graphtemper.errors import NoLabelsError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import multiply, operator, project
 from graphtemper.models import GCN
@@ -235,7 +235,7 @@ def run_split(
 ) -> Iterator[Row]:
     """Train the base model of one split and score every method on its test nodes."""
     if graph.labels is None:
-        raise InputError("the graph has no labels; the protocol needs them.")
+        raise NoLabelsError("the graph has no labels; the protocol needs them.")
     parts = split(graph.labels, seed)
     model = GCN(hidden=64, epochs=epochs, lr=0.01, weight_decay=5e-4, dropout=0.5, seed=seed)
     model.fit(graph, parts.train, parts.calibration, patience=100)

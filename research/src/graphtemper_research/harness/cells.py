@@ -12,7 +12,7 @@ from typing import Any
 
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import DamagedError, EmptyError
 from graphtemper_research.harness.code_digest import code_digest
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import Comparison, reported, write_text
@@ -68,7 +68,7 @@ def finished(out: Path, schema: str) -> list[Cell]:
     paths = sorted((out / "cells").glob("*.json"))
     found = [cell for cell in map(_read, paths) if cell.get("schema") == schema]
     if not found:
-        raise InputError(f"{out / 'cells'} holds no finished cell; run the bench first.")
+        raise EmptyError(f"{out / 'cells'} holds no finished cell; run the bench first.")
     return found
 
 
@@ -80,7 +80,7 @@ def _read(path: Path) -> Cell:
             raise TypeError("a cell is an object")
         check_seal(cell, required=False)  # cells of earlier protocols have none
     except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise FileError(f"{path} is not a whole cell of a bench; delete it.") from error
+        raise DamagedError(f"{path} is not a whole cell of a bench; delete it.") from error
     return cell
 
 

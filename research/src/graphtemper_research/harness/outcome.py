@@ -14,7 +14,7 @@ import numpy as np
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import printable
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
-from graphtemper.errors import FileError
+from graphtemper.errors import DamagedError, FileError
 from graphtemper_research.harness.frame import Row
 
 if TYPE_CHECKING:
@@ -160,7 +160,9 @@ def read_outcome(path: Path) -> dict[str, Any]:
 
 
 def _foreign(path: Path) -> FileError:
-    return FileError(f"{path} is not an outcome of `graphtemper paper`; delete it and run again.")
+    return DamagedError(
+        f"{path} is not an outcome of `graphtemper paper`; delete it and run again."
+    )
 
 
 def write_text(path: Path, text: str) -> None:

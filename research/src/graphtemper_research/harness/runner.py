@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphtemper.card import atlas
-from graphtemper.errors import InputError
+from graphtemper.errors import EmptyError, RangeError, RepeatedError
 from graphtemper_research.harness.cells import Case, Cell, Progress, finish, outdated
 from graphtemper_research.harness.frame import Row, Rows, distinct, grouped
 from graphtemper_research.harness.layout import (
@@ -83,7 +83,7 @@ class Request:
         """
         count = self.seeds if self.seeds is not None else (1 if self.quick else usual)
         if count < 1:
-            raise InputError(f"seeds must be at least 1, not {count}.")
+            raise RangeError(f"seeds must be at least 1, not {count}.")
         return range(1, count + 1)
 
 
@@ -221,13 +221,13 @@ def run(
         Measure cells of another version of the code again.
     """
     if jobs < 1:
-        raise InputError(f"jobs must be at least 1, not {jobs}.")
+        raise RangeError(f"jobs must be at least 1, not {jobs}.")
     cases, missing = bench.cases(request)
     if not cases:
-        raise InputError("no graph to measure; `graphtemper data list` shows what is here.")
+        raise EmptyError("no graph to measure; `graphtemper data list` shows what is here.")
     title, count = Counter(case.title for case in cases).most_common(1)[0]
     if count > 1:
-        raise InputError(
+        raise RepeatedError(
             f"two measurements are called {title}; graphs are known by the names of their files, "
             "so rename one."
         )

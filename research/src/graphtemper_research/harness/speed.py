@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphtemper._core.safe_reading import parse_json, read_bytes
-from graphtemper.errors import FileError
+from graphtemper.errors import DamagedError
 
 FILE = "benchmarks.json"
 
@@ -27,7 +27,7 @@ def section(folder: Path) -> str:
     try:
         rows = table(row for row in parse_json(read_bytes(path, 64_000_000)) if row["bar"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FileError(f"{path} was not written by `make bench`; delete it.") from error
+        raise DamagedError(f"{path} was not written by `make bench`; delete it.") from error
     return f"\n## Speed\n\n{text}[benchmarks.md](benchmarks.md).\n\n{rows}"
 
 

@@ -16,7 +16,7 @@ from graphtemper import estimators as accuracy
 from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import Calibrator, stac
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.errors import ChoiceError, NotIdentifiableError
 from graphtemper.estimators import Estimator
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
@@ -83,11 +83,11 @@ def competitors(model: str, chosen: Sequence[str] = SOURCE_FITTED) -> tuple[str,
     (True, False)
     >>> competitors("SIGN", ["GAST"])
     Traceback (most recent call last):
-    graphtemper.errors.InputError: unknown calibrator 'GAST'; choose from VectorScaling, ...
+    graphtemper.errors.ChoiceError: unknown calibrator 'GAST'; choose from VectorScaling, ...
     """
     unknown = [name for name in chosen if name not in CALIBRATORS]
     if unknown:
-        raise InputError(
+        raise ChoiceError(
             f"unknown calibrator {unknown[0]!r}; choose from {', '.join(CALIBRATORS)}."
         )
     own = RETRAINED if model != RETRAINED_MODEL else ()

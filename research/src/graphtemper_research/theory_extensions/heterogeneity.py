@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, roots_jacobi, xlog1py, xlogy
 
 from graphtemper._core.numerics import binary_scale
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError, ShapeError
 from graphtemper.theory import domain
 from graphtemper.theory.aggregated_law import Degrees, read_degrees
 from graphtemper.theory.finite_degree import optimal_scale
@@ -164,7 +164,7 @@ def mixed_homophily_temperature(
     _, tables, shares = _mixture(h_target, weights, snr, degree)
     scale = _best(_joined(tables, shares))
     if scale * reference <= 0.0:
-        raise InputError(
+        raise RangeError(
             "h_target must have more weight on the source's side of 1/2: on this mixture no "
             "positive temperature is better than an infinite one."
         )
@@ -220,7 +220,7 @@ def _mixture(
     values = np.atleast_1d(domain.homophily("h_target", h))
     shares = domain.non_negative("weights", np.ones(values.shape) if weights is None else weights)
     if values.ndim != 1 or shares.shape != values.shape or shares.sum() <= 0.0:
-        raise InputError(
+        raise ShapeError(
             "h_target and weights must be one-dimensional, equally long and not all zero; "
             f"got {values.shape} and {shares.shape}."
         )
@@ -242,12 +242,12 @@ def _present(name: str, degree: ArrayLike) -> Degrees:
     degrees = read_degrees(name, degree)
     largest = int(np.flatnonzero(degrees.histogram > _NEGLIGIBLE)[-1])
     if largest > _LARGEST_DEGREE:
-        raise InputError(
+        raise RangeError(
             f"{name} must not reach beyond {_LARGEST_DEGREE} neighbours for an exact loss; got "
             f"{largest}; use a smaller mean or histogram."
         )
     if largest == 0:
-        raise InputError(
+        raise RangeError(
             f"{name} describes only isolated nodes, which carry no signal; "
             "give a histogram with some degrees above 0."
         )

@@ -24,7 +24,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.special import gammaln, xlogy
 
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 from graphtemper.theory import domain
 from graphtemper.theory.aggregated_law import Degrees, read_degrees
 
@@ -145,7 +145,7 @@ def _scale(h: float, snr: float, degrees: Degrees, classes: int) -> float:
             if not moved:
                 break
     if loss(centre) < _LEAST_LOSS:
-        raise InputError(
+        raise RangeError(
             "degree or snr is so large that practically no prediction is wrong; use a smaller "
             "one, or theory.slope_multiclass, the closed form."
         )
@@ -158,13 +158,13 @@ def _degrees(degrees: Degrees) -> tuple[Floats, Floats]:
     histogram = degrees.histogram.copy()
     histogram[0] = 0.0
     if not np.any(histogram > 0.0):
-        raise InputError(
+        raise RangeError(
             "degree describes only isolated nodes, which carry no signal; "
             "give a histogram with some degrees above 0."
         )
     count = np.flatnonzero(histogram > _NEGLIGIBLE * histogram.max())
     if count[-1] > _LARGEST_DEGREE:
-        raise InputError(
+        raise RangeError(
             f"degree must not exceed {_LARGEST_DEGREE} for an exact sum over K classes; got "
             f"{count[-1]}; use theory.slope_multiclass, the closed form for large degrees."
         )

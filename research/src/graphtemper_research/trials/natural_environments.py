@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, EmptyError
 from graphtemper.recalibration.report import style
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Case, Cell
@@ -65,7 +65,7 @@ def cases(families: Sequence[Family], request: Request) -> Selection:
         names = [name for name in known if name in QUICK_FAMILIES] or known
     unknown = [name for name in names or () if name not in known]
     if unknown:
-        raise InputError(f"unknown family {unknown[0]!r}; choose from {', '.join(known)}.")
+        raise ChoiceError(f"unknown family {unknown[0]!r}; choose from {', '.join(known)}.")
     found, missing, size = [], [], request.compositions
     for family in families:
         if names is not None and family.name not in names:
@@ -118,7 +118,7 @@ def summarise(cells: Sequence[Cell]) -> Rows:
             row |= _quality(found[method], method)
         rows.append(row)
     if not rows:
-        raise InputError(
+        raise EmptyError(
             "no page on environments: it needs a family of at least three graphs, a source, a "
             "target and one to learn from."
         )

@@ -26,7 +26,14 @@ from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import stream
 from graphtemper.calibrators.conformal.scores import aps, diffuse, raps
 from graphtemper.calibrators.conformal.threshold import ladder, threshold
-from graphtemper.errors import InputError
+from graphtemper.errors import (
+    ContentError,
+    MissingError,
+    NotFittedError,
+    OtherClassesError,
+    RangeError,
+    ShapeError,
+)
 from graphtemper.graph.graph import Graph, Nodes, select_nodes
 
 Score = Literal["aps", "raps", "daps"]
@@ -125,7 +132,7 @@ class ConformalSets(HasParameters):
         if self.score == "aps":
             return aps(p, u)
         if graph is None:
-            raise InputError('score "daps" averages over neighbours; pass the graph.')
+            raise MissingError('score "daps" averages over neighbours; pass the graph.')
         return diffuse(aps(p, u), graph, self.delta)
 
     def fit(
@@ -202,9 +209,11 @@ class ConformalSets(HasParameters):
         weight = np.where(shares > 0.0, np.inf, 0.0)
         weight[here] = shares[here] * self.counts_.sum() / self.counts_[here]
         if np.isnan(self.ladder_[here]).any():
-            raise InputError("these sets have no ladder of quantiles; fit them again to reweight.")
+            raise NotFittedError(
+                "these sets have no ladder of quantiles; fit them again to reweight."
+            )
         if not (weight[here] > 0.0).any():
-            raise InputError("target_shares are zero for every class with labelled nodes.")
+            raise RangeError("target_shares are zero for every class with labelled nodes.")
         mass = np.repeat(self.counts_[here] * weight[here] / STEPS, STEPS)
         sets = type(self)(**self.get_params())
         sets.counts_, sets.ladder_ = self.counts_, self.ladder_
@@ -218,7 +227,7 @@ class ConformalSets(HasParameters):
         self._check_fitted()
         p = check_matrix(probabilities, "probabilities")
         if p.shape[1] != self.threshold_.size:
-            raise InputError(
+            raise OtherClassesError(
                 f"the threshold is for {self.threshold_.size} classes, but probabilities has "
                 f"{p.shape[1]} columns."
             )
@@ -253,7 +262,7 @@ class ConformalSets(HasParameters):
     def from_dict(cls, content: Mapping[str, Any]) -> ConformalSets:
         """Rebuild sets from `to_dict`; raise if the record is damaged or of another version."""
         if not isinstance(content, Mapping) or content.get("schema") != SCHEMA:
-            raise InputError(f"this is not a {SCHEMA} record; write one with to_dict.")
+            raise ContentError(f"this is not a {SCHEMA} record; write one with to_dict.")
         try:
             sets = cls(**{name: content[name] for name in cls().get_params()})
             sets.threshold_ = _limits(content["threshold"])
@@ -268,28 +277,30 @@ class ConformalSets(HasParameters):
             )
         except (KeyError, TypeError, ValueError) as error:
             reason = str(error).rstrip(".")
-            raise InputError(f"the record of prediction sets is damaged: {reason}.") from error
+            raise ContentError(f"the record of prediction sets is damaged: {reason}.") from error
         if sets.counts_.shape != (size,) or sets.ladder_.shape != (size, STEPS):
-            raise InputError("the record of prediction sets is damaged: its sizes disagree.")
+            raise ContentError("the record of prediction sets is damaged: its sizes disagree.")
         present = ~np.isnan(sets.ladder_).all(axis=1)
         if not (np.diff(sets.ladder_[present], axis=1) >= 0.0).all():
-            raise InputError("the record of prediction sets is damaged: its ladder does not rise.")
+            raise ContentError(
+                "the record of prediction sets is damaged: its ladder does not rise."
+            )
         return sets
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "threshold_"):
-            raise InputError("these prediction sets have no threshold yet; call fit first.")
+            raise NotFittedError("these prediction sets have no threshold yet; call fit first.")
 
 
 def _select(values: ArrayLike, rows: NDArray[np.int64], count: int, name: str) -> NDArray[Any]:
     array = as_array(values, name)
     if array.shape != (count,):
-        raise InputError(f"{name} must have shape ({count},), one per row, not {array.shape}.")
+        raise ShapeError(f"{name} must have shape ({count},), one per row, not {array.shape}.")
     return np.asarray(array[rows])
 
 
 def _limits(values: Any) -> FloatArray:
     limits = np.array([np.inf if value is None else value for value in values], dtype=np.float64)
     if limits.size < 2 or np.isnan(limits).any() or np.isneginf(limits).any():
-        raise InputError("threshold must hold a number or null for each of at least two classes")
+        raise RangeError("threshold must hold a number or null for each of at least two classes")
     return limits

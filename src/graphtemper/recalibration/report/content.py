@@ -18,7 +18,7 @@ from graphtemper import metrics
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.version import __version__
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, InputError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.diagnosis import diagnosis
 from graphtemper.recalibration.report import words
@@ -126,7 +126,7 @@ def schema(of: SchemaName = "report") -> Row:
     ['over-confident', 'under-confident', 'calibrated', 'unknown']
     """
     if of not in get_args(SchemaName):
-        raise InputError(f"there is no schema of {of!r:.40}; choose report or recalibration.")
+        raise ChoiceError(f"there is no schema of {of!r:.40}; choose report or recalibration.")
     file = resources.files("graphtemper.recalibration.report").joinpath(f"{of}_schema.json")
     parsed: Row = json.loads(file.read_text("utf-8"))
     return parsed

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from graphtemper._core.printable import printable
-from graphtemper.errors import InputError, MissingExtraError
+from graphtemper.errors import ConflictError, MissingExtraError
 
 
 def render_page(
@@ -90,7 +90,7 @@ def _printable(value: Any) -> Any:
 def check_name(path: str | os.PathLike[str]) -> None:
     """Refuse a file whose name does not end as that of a page."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"cannot write {path}; the report is an .html file.")
+        raise ConflictError(f"cannot write {path}; the report is an .html file.")
 
 
 def check_extra() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from graphtemper.errors import InputError
+from graphtemper.errors import OtherTypesError
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency
 from graphtemper.scale.conversion.edge_buckets import EdgeBuckets
@@ -42,7 +42,7 @@ def convert_graph(
     True
     """
     if not graph.is_plain:
-        raise InputError(
+        raise OtherTypesError(
             "shards do not hold directions, weights, features or types of edges, nor types of "
             "nodes; if your model does not read them, pass Graph(features=graph.features, "
             "edges=graph.links)."

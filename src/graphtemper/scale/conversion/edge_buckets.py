@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import InputError
+from graphtemper.errors import EdgesError
 from graphtemper.scale.storage.shard_writer import index_dtype
 
 Pairs = NDArray[np.integer[Any]]
@@ -43,7 +43,7 @@ class EdgeBuckets:
         outside = np.flatnonzero(((pairs < 0) | (pairs >= self._num_nodes)).any(axis=1))
         if outside.size:
             row = int(outside[0])
-            raise InputError(
+            raise EdgesError(
                 f"edge {self._num_read + row} joins {pairs[row, 0]} and {pairs[row, 1]}, but the "
                 f"nodes are 0..{self._num_nodes - 1}; number them by their row in the features."
             )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
 from graphtemper._core.safe_reading import read_lines
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import ContentError, DamagedError, FileError, TableError
 from graphtemper.scale.storage.parquet import (
     arrow,
     open_parquet,
@@ -67,7 +67,7 @@ def _end_columns(names: Sequence[str], path: Path) -> tuple[int, int]:
     lower = [name.strip().lower() for name in names]
     lost = [name for name in lower if name in _ATTRIBUTES]
     if lost:
-        raise FileError(
+        raise TableError(
             f"{path} has a column {lost[0]!r}, and shards do not hold attributes of edges; remove "
             "the column if your model does not read it."
         )
@@ -75,7 +75,7 @@ def _end_columns(names: Sequence[str], path: Path) -> tuple[int, int]:
         if lower.count(first) == 1 and lower.count(second) == 1:
             return lower.index(first), lower.index(second)
     if len(names) != 2:
-        raise FileError(
+        raise TableError(
             f"{path} has the columns {', '.join(names)!r:.60}; name the two ends of an edge source "
             "and target, or keep only these columns."
         )
@@ -107,14 +107,14 @@ def _text_edges(path: Path) -> Iterator[NDArray[np.int64]]:
         raise
     except (OSError, ValueError, LookupError, arrow().ArrowException) as error:
         message = " ".join(str(error).split())[:200].rstrip(".")
-        raise FileError(f"{path} cannot be read as a list of edges: {message}.") from error
+        raise TableError(f"{path} cannot be read as a list of edges: {message}.") from error
 
 
 def _to_pairs(columns: list[Any], path: Path) -> NDArray[np.int64]:
     types = arrow("pyarrow.types")
     for column in columns:
         if not types.is_integer(column.type) or column.null_count:
-            raise FileError(
+            raise DamagedError(
                 f"{path}: the ends of edges must be integers without gaps, not {column.type}; "
                 "separate them by a comma, a tab or one space."
             )
@@ -148,18 +148,18 @@ def read_features(path: Path) -> FeatureTable:
     if path.suffix == ".npy":
         array = open_array(path, "features")
         if array.ndim != 2 or array.dtype.kind not in "fiub":
-            raise FileError(f"{path} must hold an (N, F) array of real numbers.")
+            raise TableError(f"{path} must hold an (N, F) array of real numbers.")
         rows, width = array.shape
         step = max(ROWS_AT_ONCE // max(width, 1), 1)
         starts = range(0, rows, step)
         return FeatureTable(rows, width, lambda: (array[start:][:step] for start in starts))
     if not path.is_dir() and path.suffix != ".parquet":
-        raise InputError(f"{path} is not a feature table; use an .npy, or Parquet.")
+        raise ContentError(f"{path} is not a feature table; use an .npy, or Parquet.")
     files = parquet_files(path)
     columns = same_columns(files)
     names = [name for name in columns if name != _NODE]
     if not names:
-        raise FileError(f"{files[0]} has no column of features.")
+        raise TableError(f"{files[0]} has no column of features.")
     rows = sum(open_parquet(file).metadata.num_rows for file in files)
     return FeatureTable(rows, len(names), lambda: _parquet_features(files, columns, names))
 
@@ -173,7 +173,7 @@ def _parquet_features(
             if _NODE in columns:
                 nodes = batch.column(_NODE).to_numpy(zero_copy_only=False)
                 if not np.array_equal(nodes, np.arange(row, row + len(nodes))):
-                    raise FileError(f"{path}: the column node must number the rows; sort by it.")
+                    raise TableError(f"{path}: the column node must number the rows; sort by it.")
             yield to_floats(batch, names, path)
             row += batch.num_rows
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import FileError
+from graphtemper.errors import DamagedError
 from graphtemper.graph.operators import column_moments
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.evidence.sums import Moments, total
@@ -37,5 +37,5 @@ def _moments(shard: int, *, graph: ShardedGraph) -> Moments:
     features = graph.features(shard)
     mean, std = column_moments(features)
     if not (np.isfinite(mean).all() and np.isfinite(std).all()):
-        raise FileError(f"shard-{shard:05d}: its features are not all finite; convert again.")
+        raise DamagedError(f"shard-{shard:05d}: its features are not all finite; convert again.")
     return Moments(features.shape[0], mean, std**2 * features.shape[0])

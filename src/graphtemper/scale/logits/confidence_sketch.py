@@ -34,7 +34,7 @@ from scipy.optimize import brentq
 
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import InputError
+from graphtemper.errors import ConflictError
 from graphtemper.temperature.inverse import gaps
 
 REACH = 2.0
@@ -89,7 +89,7 @@ class ConfidenceSketch:
 
     def __add__(self, other: ConfidenceSketch) -> ConfidenceSketch:
         if self.num_classes != other.num_classes:
-            raise InputError("sketches with different numbers of classes cannot be added.")
+            raise ConflictError("sketches with different numbers of classes cannot be added.")
         return ConfidenceSketch(self.count + other.count, self.num_classes, self.sums + other.sums)
 
     def mean_confidence(self, temperature: float) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import open_array, read_npz
 from graphtemper._core.safe_reading import open_regular, parse_json, read_lines
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import DamagedError, FileError, InputError, TableError
 from graphtemper.models.predictor import checked_logits
 from graphtemper.scale.logits.logit_tables import (
     LIST,
@@ -68,7 +68,7 @@ class LogitArray:
         elif path.suffix == ".npz":
             arrays = read_npz(path)
             if LIST not in arrays:
-                raise FileError(
+                raise DamagedError(
                     f"{path}: key 'logits' is missing; save the array under that name. To read a "
                     "graph, name its model with --predict."
                 )
@@ -76,7 +76,7 @@ class LogitArray:
         else:
             values = open_array(path, LIST)
         if values.ndim != 2 or values.shape[1] != num_classes:
-            raise FileError(
+            raise DamagedError(
                 f"{path}: the logits must have shape (N, {num_classes}), as the card has "
                 f"{num_classes} classes, not {values.shape}."
             )
@@ -102,7 +102,7 @@ class LogitArray:
         try:
             yield nodes, checked_logits(values, len(values)) if len(values) else values
         except InputError as error:
-            raise FileError(f"{self.name}, from row {start} on: {error}") from error
+            raise DamagedError(f"{self.name}, from row {start} on: {error}") from error
 
 
 def open_logits(path: str | os.PathLike[str], num_classes: int) -> LogitArray | LogitTables:
@@ -112,13 +112,13 @@ def open_logits(path: str | os.PathLike[str], num_classes: int) -> LogitArray | 
     --------
     >>> open_logits("logits.xlsx", 2)
     Traceback (most recent call last):
-    graphtemper.errors.FileError: cannot read logits from logits.xlsx; save them as .npy, ...
+    graphtemper.errors.TableError: cannot read logits from logits.xlsx; save them as .npy, ...
     """
     place = Path(path)
     if place.is_dir() or place.suffix in ("", ".parquet"):
         return LogitTables.open(place, num_classes)
     if place.suffix not in ARRAYS:
-        raise FileError(f"cannot read logits from {place}; save them as {EXPECTED}.")
+        raise TableError(f"cannot read logits from {place}; save them as {EXPECTED}.")
     return LogitArray.open(place, num_classes)
 
 
@@ -139,7 +139,7 @@ def read_logits(path: str | os.PathLike[str], num_nodes: int, num_classes: int) 
     try:
         logits = checked_logits(logits, num_nodes)
     except InputError as error:
-        raise FileError(f"{path}: {error}") from error
+        raise DamagedError(f"{path}: {error}") from error
     if any(names is not None for names, _ in blocks):
         logits = logits[_order(np.concatenate([as_numbers(n) for n, _ in blocks]), path)]
     return logits
@@ -153,14 +153,14 @@ def as_numbers(names: Any) -> NDArray[Any]:
 def _order(nodes: NDArray[Any], path: str | os.PathLike[str]) -> NDArray[np.intp]:
     """Return where each node's row is; the nodes must be 0 to N - 1, each once."""
     if nodes.dtype.kind not in "iu":
-        raise FileError(
+        raise TableError(
             f"{path}: the column node must hold indices of the graph's nodes; rename it if it "
             "holds other names, and sort the rows by node."
         )
     order = np.argsort(nodes, kind="stable")
     wrong = np.flatnonzero(nodes[order] != np.arange(nodes.size))
     if wrong.size:
-        raise FileError(
+        raise TableError(
             f"{path}: the column node must hold 0 to {nodes.size - 1}, each once, but node "
             f"{wrong[0]} is missing."
         )
@@ -190,7 +190,7 @@ def _read_csv(path: Path) -> tuple[NDArray[np.int64] | None, FloatArray]:
         return None, table
     nodes = table[:, 0]
     if not ((nodes >= 0) & (nodes < 2**53) & (nodes == np.floor(nodes))).all():
-        raise FileError(f"{path}: the column node must hold indices of nodes.")
+        raise TableError(f"{path}: the column node must hold indices of nodes.")
     return nodes.astype(np.int64), table[:, 1:]
 
 
@@ -202,7 +202,7 @@ def _is_header(names: list[str], path: Path) -> bool:
     try:
         list(map(float, names))
     except ValueError as error:
-        raise FileError(
+        raise TableError(
             f"{path}, line 1: the columns must be logit_0, logit_1, ... after an optional node, or "
             "numbers without a header."
         ) from error
@@ -225,9 +225,9 @@ def _read_safetensors(path: Path) -> NDArray[Any]:
         raise
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, InputError) as error:
         why = str(error).rstrip(".") if isinstance(error, ValueError | InputError) else "its header"
-        raise FileError(f"{path} is damaged or not a safetensors file: {why}.") from error
+        raise DamagedError(f"{path} is damaged or not a safetensors file: {why}.") from error
     if len(content) != nbytes:
-        raise FileError(f"{path} ends early; it is truncated, so write it again.")
+        raise DamagedError(f"{path} ends early; it is truncated, so write it again.")
     values = np.frombuffer(content, dtype=_TYPES[kind]).reshape(shape)
     if kind == "BF16":  # the upper half of a float32
         return (values.astype(np.uint32) << 16).view(np.float32)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import DamagedError, InputError, TableError
 from graphtemper.models.predictor import checked_logits
 from graphtemper.scale.storage.parquet import (
     arrow,
@@ -75,12 +75,12 @@ class LogitTables:
             return [LIST]
         present = [name for name in names if re.fullmatch(r"logit_\d+", name)]
         if not present:
-            raise FileError(
+            raise TableError(
                 f"{self.files[0].name} has neither columns logit_0, logit_1, ... nor a list logits."
             )
         expected = [f"logit_{k}" for k in range(self.num_classes)]
         if sorted(present) != sorted(expected):
-            raise FileError(
+            raise TableError(
                 f"{self.files[0].name} has {len(present)} columns of logits, but the card is for "
                 f"{self.num_classes} classes: name them logit_0 to {expected[-1]}, without others."
             )
@@ -117,7 +117,7 @@ class LogitTables:
         try:
             return checked_logits(values, batch.num_rows)
         except InputError as error:
-            raise FileError(f"{path}, from row {start} on: {error}") from error
+            raise DamagedError(f"{path}, from row {start} on: {error}") from error
 
     def _from_lists(self, column: Any, path: Path) -> NDArray[Any]:
         types, kind = arrow("pyarrow.types"), column.type
@@ -129,7 +129,7 @@ class LogitTables:
             lengths = arrow("pyarrow.compute").list_value_length(column).to_numpy(False)
             numbers = not column.null_count and bool((lengths == self.num_classes).all())
         if not numbers:
-            raise FileError(
+            raise TableError(
                 f"{path}: the column logits must hold one list of {self.num_classes} numbers per "
                 f"row, and holds {kind}."
             )

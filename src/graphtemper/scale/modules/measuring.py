@@ -14,7 +14,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import Reading, read_evidence, sampling_variance
-from graphtemper.errors import InputError
+from graphtemper.errors import InputError, OtherModelError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.recalibration.reasons import Reason, sample_run
 from graphtemper.scale.engine import Engine
@@ -131,7 +131,7 @@ def measure_sample(
         found, known = centred(sample.observation.logits), centred(stored.at(sample.nodes))
         if not receptive_field.agree(found, known):
             node = int(sample.nodes[np.abs(found - known).max(axis=1).argmax()])
-            raise InputError(
+            raise OtherModelError(
                 f"the logits of node {node} are not those of the model within {reach.depth} edges; "
                 "give the number of edges as hops, or check the order of given logits."
             )

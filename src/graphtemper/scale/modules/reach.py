@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphtemper._core.reproducible import one_blas_thread, stream
-from graphtemper.errors import InputError
+from graphtemper.errors import InputError, PredictorError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.predictor import Predictor
 from graphtemper.scale.modules.sharded_fields import ShardedWhole
@@ -64,7 +64,7 @@ def find_reach(module: Module, hops: int | None) -> Reach:
                 break
         else:
             if hops is not None:
-                raise InputError(
+                raise PredictorError(
                     f"the model gives other logits with nodes farther than hops={hops} edges away; "
                     "give a larger number, or leave it out to find it."
                 )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import one_blas_thread
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import DamagedError, OtherClassesError, PredictorError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.predictor import predict
 from graphtemper.scale.conversion.tables import RowReader
@@ -47,7 +47,7 @@ class StoredLogits:
     def save(self, shard: int, logits: FloatArray) -> None:
         """Write the logits of a shard and the classes that they predict."""
         if logits.shape[1] != self.num_classes:
-            raise InputError(
+            raise OtherClassesError(
                 f"the card is for {self.num_classes} classes but the model gives {logits.shape[1]}."
             )
         np.save(self.folder / f"logits-{shard}.npy", logits)
@@ -86,14 +86,16 @@ def _in_order(given: LogitParts, total: int) -> Iterator[FloatArray]:
         for names, logits in given.batches(part):
             expected = np.arange(count, count + len(logits))
             if names is not None and not np.array_equal(as_numbers(names), expected):
-                raise FileError(
+                raise DamagedError(
                     f"the column node of the logits must hold 0 to {total - 1} in this order; sort "
                     "the rows by node."
                 )
             count += len(logits)
             yield logits
     if count != total:
-        raise FileError(f"there are {count:,} rows of logits, but the graph has {total:,} nodes.")
+        raise DamagedError(
+            f"there are {count:,} rows of logits, but the graph has {total:,} nodes."
+        )
 
 
 def compute_shard(shard: int, *, module: Module, reach: Reach, stored: StoredLogits) -> None:
@@ -109,7 +111,7 @@ def compute_shard(shard: int, *, module: Module, reach: Reach, stored: StoredLog
                 (0, 0) if field is None else (field.graph.num_nodes, field.graph.num_edges)
             )
             if field is None and nodes.size == 1:
-                raise InputError(
+                raise PredictorError(
                     f"what the model reads around node {start} is too large for memory; make the "
                     "logits of all nodes layer by layer, and give them as logits."
                 )

@@ -32,7 +32,7 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path).absolute()
     exists = f"{target} exists already; choose another path, or remove it."
     if target.exists():
-        raise FileError(exists)
+        raise WriteError(exists)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         draft.mkdir(parents=True)
@@ -44,7 +44,7 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
             flush(item)
         flush(draft)
         if target.exists():
-            raise FileError(exists)
+            raise WriteError(exists)
         os.rename(draft, target)
         flush(target.parent)
     except FileError:

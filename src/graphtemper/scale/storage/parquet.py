@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.safe_reading import open_regular
-from graphtemper.errors import FileError, MissingExtraError
+from graphtemper.errors import DamagedError, MissingExtraError, TableError
 
 
 def arrow(module: str = "pyarrow") -> Any:
@@ -35,7 +35,7 @@ def parquet_files(path: Path) -> list[Path]:
     candidates = (p for p in path.glob("*.parquet") if p.name[0] not in "._")
     files = sorted(p for p in candidates if not os.path.isdir(p))
     if not files:
-        raise FileError(f"{path} is neither a Parquet file nor a directory of them.")
+        raise DamagedError(f"{path} is neither a Parquet file nor a directory of them.")
     return files
 
 
@@ -49,7 +49,7 @@ def open_parquet(path: Path) -> Any:
         _ = file.schema_arrow.names  # they may not be UTF-8
         return file
     except (OSError, ValueError, arrow().ArrowException) as error:
-        raise FileError(f"{path} is truncated, damaged or not Parquet.") from error
+        raise DamagedError(f"{path} is truncated, damaged or not Parquet.") from error
 
 
 def same_columns(files: list[Path]) -> list[str]:
@@ -59,7 +59,7 @@ def same_columns(files: list[Path]) -> list[str]:
         other_names = open_parquet(file).schema_arrow.names
         if other_names != names:
             differing = sorted(set(other_names) ^ set(names)) or ["another order"]
-            raise FileError(
+            raise TableError(
                 f"{file.name} does not have the columns of {files[0].name} ({differing[0]}); do "
                 "not mix tables of different schema."
             )
@@ -72,7 +72,7 @@ def read_batches(path: Path, columns: list[str], rows: int) -> Iterator[Any]:
     try:
         yield from file.iter_batches(batch_size=rows, columns=columns)
     except (OSError, ValueError, arrow().ArrowException) as error:
-        raise FileError(f"{path} is truncated or damaged.") from error
+        raise DamagedError(f"{path} is truncated or damaged.") from error
 
 
 def to_floats(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
@@ -83,7 +83,7 @@ def to_floats(batch: Any, names: list[str], path: Path) -> NDArray[np.float64]:
         column = batch.column(name)
         real = types.is_floating(column.type) or types.is_integer(column.type)
         if not (real or types.is_boolean(column.type)) or column.null_count:
-            raise FileError(
+            raise TableError(
                 f"{path}: column {name!r} must hold real numbers without gaps, not {column.type}."
             )
         with np.errstate(invalid="ignore"):  # a signalling NaN warns; the caller refuses any NaN

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
-from graphtemper.errors import InputError
+from graphtemper.errors import EmptyError, NotFiniteError
 from graphtemper.graph.checks import Features
 from graphtemper.scale.storage.shards import DENSE, MANIFEST, NEIGHBOURS, SCHEMA, SPARSE, checksum
 
@@ -35,7 +35,7 @@ class ShardWriter:
     def __init__(self, folder: Path, num_nodes: int, num_features: int, rows: int) -> None:
         check_integer(rows, "rows_per_shard", 1)
         if num_nodes < 1 or num_features < 1:
-            raise InputError("a graph needs at least one node and one feature column.")
+            raise EmptyError("a graph needs at least one node and one feature column.")
         self._folder, self._num_features = folder, num_features
         self.bounds = [(first, min(first + rows, num_nodes)) for first in range(0, num_nodes, rows)]
         self._num_nodes, self._shards = num_nodes, list[dict[str, Any]]()
@@ -84,7 +84,7 @@ def _finite(features: NDArray[Any], first: int) -> NDArray[np.float32]:
     finite = np.isfinite(values)
     if not finite.all():
         row, column = (int(place) for place in np.argwhere(~finite)[0])
-        raise InputError(
+        raise NotFiniteError(
             f"features[{first + row}, {column}] is {values[row, column]}; replace non-finite "
             "entries."
         )

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from graphtemper._core.files import open_array
 from graphtemper._core.safe_reading import open_regular, parse_json, read_bytes
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import DamagedError, FileError, InputError, NoFileError, VersionError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 
@@ -105,7 +105,7 @@ class ShardedGraph:
         expected = {*NEIGHBOURS, *(SPARSE if graph.sparse else DENSE)}
         for number, shard in enumerate(graph.shards):
             if set(shard.files) != expected:
-                raise FileError(
+                raise DamagedError(
                     f"shard-{number:05d}: {MANIFEST} lists {', '.join(sorted(shard.files))}, but a "
                     f"shard has {', '.join(sorted(expected))}; convert the graph again."
                 )
@@ -136,7 +136,7 @@ class ShardedGraph:
         if not self.sparse:
             dense = self._map(shard, DENSE[0], "f")
             if dense.shape != shape:
-                raise FileError(f"{what} have shape {dense.shape}, not {shape}; convert again.")
+                raise DamagedError(f"{what} have shape {dense.shape}, not {shape}; convert again.")
             return dense
         data, indices, indptr = (
             self._map(shard, name, kind)
@@ -145,7 +145,7 @@ class ShardedGraph:
         _check_rows(indptr, indices, shape[0], what)
         check_numbers(indices, self.num_features, what)
         if data.shape != indices.shape:
-            raise FileError(f"{what} are not valid CSR; convert the graph again.")
+            raise DamagedError(f"{what} are not valid CSR; convert the graph again.")
         return sp.csr_matrix((data, indices, indptr), shape=shape)
 
     def blocks(self, shard: int) -> Iterator[Rows]:
@@ -170,7 +170,7 @@ class ShardedGraph:
         for number, shard in enumerate(self.shards):
             for name, (_, expected) in shard.files.items():
                 if checksum(self.folder(number) / name) != expected:
-                    raise FileError(
+                    raise DamagedError(
                         f"shard-{number:05d}: {name} has changed since it was written; convert the "
                         "graph again."
                     )
@@ -188,33 +188,33 @@ class ShardedGraph:
     def _map(self, shard: int, name: str, kinds: str) -> NDArray[Any]:
         array = open_array(self.folder(shard) / name, f"shard-{shard:05d}")
         if array.dtype.kind not in kinds:
-            raise FileError(f"shard-{shard:05d}: {name} holds {array.dtype}; convert again.")
+            raise DamagedError(f"shard-{shard:05d}: {name} holds {array.dtype}; convert again.")
         return array
 
 
 def _check_rows(indptr: NDArray[Any], indices: NDArray[Any], rows: int, what: str) -> None:
     fits = indptr.shape == (rows + 1,) and indices.ndim == 1
     if not fits or indptr[0] or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise FileError(f"{what} are not valid CSR; convert the graph again.")
+        raise DamagedError(f"{what} are not valid CSR; convert the graph again.")
 
 
 def check_numbers(indices: NDArray[Any], count: int, what: str) -> None:
     """Refuse numbers beyond 0 ... count - 1, at which a product would read beyond the array."""
     if indices.size and (indices.min() < 0 or indices.max() >= count):
-        raise FileError(f"{what} hold a number outside 0..{count - 1}; convert the graph again.")
+        raise DamagedError(f"{what} hold a number outside 0..{count - 1}; convert the graph again.")
 
 
 def _read_manifest(folder: Path) -> ShardedGraph:
     path = folder / MANIFEST
     if not os.path.lexists(path):
-        raise FileError(
+        raise NoFileError(
             f"{path} is missing, so {folder} is not a complete sharded graph; create one with "
             "`graphtemper scale convert`."
         )
     try:
         facts = parse_json(read_bytes(path, _MAX_MANIFEST))
         if facts["schema"] != SCHEMA:
-            raise FileError(f"{path} has the schema {facts['schema']!r:.40}, not {SCHEMA!r}.")
+            raise VersionError(f"{path} has the schema {facts['schema']!r:.40}, not {SCHEMA!r}.")
         shards = tuple(_shard(item) for item in facts["shards"])
         nodes, edges, width = (facts[key] for key in ("num_nodes", "num_edges", "num_features"))
         if not all(type(count) is int and count >= 0 for count in (nodes, edges, width)):
@@ -224,10 +224,10 @@ def _read_manifest(folder: Path) -> ShardedGraph:
     except FileError:
         raise
     except (OSError, ValueError, LookupError, TypeError, AttributeError, InputError) as error:
-        raise FileError(f"{path} is damaged or not the manifest of a sharded graph.") from error
+        raise DamagedError(f"{path} is damaged or not the manifest of a sharded graph.") from error
     ends = [0, *(shard.last for shard in shards)]
     if [*(shard.first for shard in shards), nodes] != ends or not shards:
-        raise FileError(f"{path}: the shards do not cover the nodes 0..{nodes - 1}.")
+        raise DamagedError(f"{path}: the shards do not cover the nodes 0..{nodes - 1}.")
     return ShardedGraph(folder, name, nodes, edges, width, sparse, shards)
 
 

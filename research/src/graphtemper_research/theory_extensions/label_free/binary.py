@@ -17,7 +17,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.errors import (
+    ChoiceError,
+    ConflictError,
+    EmptyError,
+    NotIdentifiableError,
+    RangeError,
+    ShapeError,
+    TooFewError,
+)
 from graphtemper.theory import domain
 from graphtemper_research.theory_extensions.label_free.binary_fits import (
     ScaledFit,
@@ -165,9 +173,9 @@ def fit_binary(
     True
     """
     if method not in ("likelihood", "moments"):
-        raise InputError(f'method must be "likelihood" or "moments"; got {method!r}.')
+        raise ChoiceError(f'method must be "likelihood" or "moments"; got {method!r}.')
     if method == "moments" and degrees is not None:
-        raise InputError(
+        raise ConflictError(
             'degrees are used by method="likelihood" only; leave them out for "moments".'
         )
     ratio = domain.one("snr", domain.positive("snr", snr))
@@ -249,16 +257,16 @@ def _standardised(delta: ArrayLike) -> tuple[Floats, float]:
     """Values in units of their standard deviation, and that unit."""
     values = domain.finite("delta", delta)
     if values.ndim != 1 or values.size < _FEWEST_NODES:
-        raise InputError(
+        raise ShapeError(
             f"delta must be a one-dimensional array of at least {_FEWEST_NODES} decision values; "
             f"got shape {values.shape}."
         )
     largest = float(np.max(np.abs(values)))
     spread = float((values / largest).std()) if largest > 0.0 else 0.0
     if spread <= 1e-12:
-        raise InputError("delta is constant, so it holds no information about the classes.")
+        raise EmptyError("delta is constant, so it holds no information about the classes.")
     if not _SPREADS[0] <= largest * spread <= _SPREADS[1]:
-        raise InputError(
+        raise RangeError(
             f"delta has values of up to {largest:g}, outside what double precision can square; "
             "change its unit, or remove outliers."
         )
@@ -269,7 +277,7 @@ def _linked(values: Floats, degrees: Floats) -> Nodes:
     """Nodes with neighbours; large inputs are rounded finely and counted."""
     linked = degrees > 0
     if int(linked.sum()) < _FEWEST_NODES:
-        raise InputError(
+        raise TooFewError(
             f"degrees leave only {int(linked.sum())} nodes with neighbours; at least "
             f"{_FEWEST_NODES} are needed for a fit."
         )
@@ -286,7 +294,7 @@ def _degree_values(degrees: ArrayLike, size: int) -> Floats:
     values = domain.non_negative("degrees", degrees)
     domain.require("degrees", values, values == np.floor(values), "integers")
     if values.shape != (size,):
-        raise InputError(
+        raise ShapeError(
             f"degrees must have one entry per decision value ({size}); got {values.shape}."
         )
     return values
@@ -307,7 +315,7 @@ def _snr_factor(value: float) -> float:
 def _accuracy_range(bounds: tuple[float, float]) -> tuple[float, float]:
     pair = domain.finite("accuracy_range", bounds)
     if pair.shape != (2,) or not 0.5 <= pair[0] < pair[1] <= 1.0:
-        raise InputError(
+        raise RangeError(
             f"accuracy_range must be two increasing numbers in [0.5, 1]; got {bounds!r}."
         )
     return float(pair[0]), float(pair[1])

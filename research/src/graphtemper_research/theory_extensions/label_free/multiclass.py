@@ -18,7 +18,13 @@ from scipy.special import ndtri
 
 from graphtemper import temperature
 from graphtemper._core.numerics import increasing_root
-from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.errors import (
+    NotIdentifiableError,
+    RangeError,
+    ShapeError,
+    TooFewError,
+    WrongTypeError,
+)
 from graphtemper.theory import domain
 
 Floats = NDArray[np.float64]
@@ -81,7 +87,7 @@ def fit_multiclass(logits: ArrayLike, *, max_iterations: int = 500) -> ClassMixt
     """
     iterations = domain.one("max_iterations", domain.positive("max_iterations", max_iterations))
     if iterations != np.floor(iterations):
-        raise InputError(f"max_iterations must be an integer; got {max_iterations!r}.")
+        raise WrongTypeError(f"max_iterations must be an integer; got {max_iterations!r}.")
     values, unit, predicted = _logits(logits)
     num_classes = values.shape[1]
     # The centred logits span K - 1 dimensions; an orthonormal basis makes the covariance full.
@@ -196,13 +202,13 @@ def _logits(logits: ArrayLike) -> tuple[Floats, float, NDArray[np.intp]]:
     """Centred logits in units of their standard deviation, that unit, and the predictions."""
     values = domain.finite("logits", logits)
     if values.ndim != 2 or values.shape[1] < 3:
-        raise InputError(
+        raise ShapeError(
             "logits must be an (N, K) array with K of at least 3 classes; for two classes use "
             f"mixture.fit_binary on z_1 - z_0; got shape {values.shape}."
         )
     fewest = _FEWEST_NODES_PER_CLASS * values.shape[1]
     if values.shape[0] < fewest:
-        raise InputError(
+        raise TooFewError(
             f"logits must have at least {fewest} rows ({_FEWEST_NODES_PER_CLASS} per class); "
             f"got {values.shape[0]}."
         )
@@ -211,11 +217,11 @@ def _logits(logits: ArrayLike) -> tuple[Floats, float, NDArray[np.intp]]:
     values = values - values.mean(axis=1, keepdims=True)
     spread = float(values.std())
     if spread <= 1e-12 or np.linalg.matrix_rank(values) < values.shape[1] - 1:
-        raise InputError(
+        raise ShapeError(
             "logits vary in fewer than K - 1 directions, so the classes cannot be separated."
         )
     if not 1e-300 <= largest * spread <= 1e300:
-        raise InputError(
+        raise RangeError(
             f"logits of up to {largest:g} are outside double precision; change their unit."
         )
     return values / spread, largest * spread, values.argmax(axis=1)
