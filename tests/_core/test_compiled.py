@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphtemper import csbm, metrics, temperature
 from graphtemper._core import compiled
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, InputError, NotFiniteError
 from graphtemper.graph import operators
 from graphtemper.graph.operators import link_rows, normalised_matrix
 from graphtemper.metrics.binned import bin_probabilities
@@ -213,7 +213,7 @@ def test_both_engines_refuse_bad_numbers(value):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv(compiled.VARIABLE, name)
                 compiled.kernels.cache_clear()
-                with pytest.raises(InputError, match="130") as refused:
+                with pytest.raises(NotFiniteError) as refused:
                     function()
                 messages.append(str(refused.value))
         compiled.kernels.cache_clear()
@@ -231,7 +231,7 @@ def test_the_variable_chooses_the_engine(monkeypatch):
     for name in ("compiled", "reference"):
         assert run(code, GRAPHTEMPER_ENGINE=name).stdout.strip() == name
     monkeypatch.setenv(compiled.VARIABLE, "fast")
-    with pytest.raises(InputError, match="must be compiled or reference"):
+    with pytest.raises(ChoiceError):
         compiled.kernels.__wrapped__()
 
 
@@ -240,5 +240,5 @@ def test_an_older_build_is_not_used(monkeypatch):
     monkeypatch.delenv(compiled.VARIABLE, raising=False)
     assert compiled.kernels.__wrapped__() is None
     monkeypatch.setenv(compiled.VARIABLE, "compiled")
-    with pytest.raises(InputError, match="are not there"):
+    with pytest.raises(InputError):
         compiled.kernels.__wrapped__()

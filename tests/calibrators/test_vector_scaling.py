@@ -6,7 +6,7 @@ import pytest
 from graphtemper import temperature
 from graphtemper.calibrators import VectorScaling
 from graphtemper.calibrators.vector_scaling import vector_loss
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 
 
 def test_the_gradient_is_that_of_finite_differences(sample, finite_differences):
@@ -39,5 +39,5 @@ def test_vector_scaling_recovers_the_scale_and_shift_of_each_class(sample):
 
 
 def test_bad_arguments_are_named():
-    with pytest.raises(InputError, match="penalty must be finite and at least 0"):
+    with pytest.raises(RangeError):
         VectorScaling(penalty=-1.0)

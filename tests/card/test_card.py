@@ -8,7 +8,19 @@ from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.safe_reading import sealed
 from graphtemper.card.card import MAX_BYTES
 from graphtemper.card.reading import read
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import (
+    ChoiceError,
+    DamagedError,
+    FileError,
+    InputError,
+    MissingError,
+    NoLabelsError,
+    NotLogitsError,
+    OtherFeaturesError,
+    OtherModelError,
+    OversizeError,
+    RangeError,
+)
 from graphtemper.models import SGC, SIGN
 from graphtemper.models.predictor import fingerprint
 from graphtemper.signals import node_signals
@@ -158,84 +170,84 @@ def test_labels_outside_the_chosen_nodes_are_never_read(card, graph, model):
 
 
 EDITS = [
-    (("schema",), ..., "'schema' is missing"),
-    (("schema",), "graphtemper.card/9", "'schema' is 'graphtemper.card/9'"),
-    (("schema",), 1, "'schema'"),
-    (("predictor",), 5, "'predictor'"),
-    (("num_classes",), ..., "'num_classes' is missing"),
-    (("num_classes",), 3.0, "'num_classes'"),
-    (("num_classes",), True, "'num_classes'"),
-    (("num_classes",), 4, "4"),
-    (("num_features",), 7, "column_std"),
-    (("num_features",), -6, "'num_features'"),
-    (("num_nodes",), -1, "'num_nodes'"),
-    (("num_nodes",), 10**400, "'num_nodes'"),
-    (("fingerprint",), [[1.0, 2.0]], "'fingerprint'"),
-    (("fingerprint",), "none", "'fingerprint'"),
-    (("excluded",), "noise", "'excluded'"),
-    (("excluded",), [3], r"'excluded\[0\]'"),
-    (("probe",), [], "'probe'"),
-    (("probe", "temperature"), 0.0, "'probe.temperature'"),
-    (("probe", "temperature"), -1.0, "'probe.temperature'"),
-    (("probe", "temperature"), 1e-300, "'probe.temperature'"),
-    (("probe", "temperature"), "1.0", "'probe.temperature'"),
-    (("probe", "temperature"), 10**400, "'probe.temperature'"),
-    (("probe", "noise_level"), None, "'probe.noise_level'"),
-    (("probe", "splits"), -6, "'probe.splits'"),
-    (("probe", "splits"), 10**9, "'probe.splits'"),
-    (("probe", "seed"), -1, "'probe.seed'"),
-    (("probe", "edge_share"), 1.5, "'probe.edge_share'"),
-    (("probe", "column_std"), "AAAA", "'probe.column_std'"),
-    (("probe", "column_std"), "AA*A", "'probe.column_std'"),
-    (("probe", "column_std"), "AAAAA", "'probe.column_std'"),
-    (("probe", "column_std"), "ÄÖ==", "'probe.column_std'"),
-    (("probe", "column_std"), "AAAA", "'probe.column_std'"),
-    (("probe", "column_std"), 7, "'probe.column_std'"),
-    (("reference", "accuracy"), 1.1, "'reference.accuracy'"),
-    (("reference", "moments", "shares"), [-1.0, 1.0, 1.0], "'reference.moments.shares'"),
-    (("reference", "moments", "shares"), [1e9, 1.0, 1.0], "'reference.moments.shares'"),
-    (("reference", "moments", "shares"), ["0.5", "0.3", "0.2"], "'reference.moments.shares'"),
-    (("reference", "moments", "shares"), [True, False, False], "'reference.moments.shares'"),
-    (("reference", "moments", "offsets"), [[0.0] * 3] * 2, "'reference.moments.offsets'"),
-    (("reference", "moments", "offsets"), [[0.0] * 3, [0.0]], "'reference.moments.offsets'"),
-    (("reference", "moments", "offsets", 0, 0), 10**400, "'reference.moments.offsets'"),
-    (("reference", "moments", "offsets", 0, 0), None, "'reference.moments.offsets'"),
-    (("reference", "moments", "offsets", 0, 0), [1.0], "'reference.moments.offsets'"),
-    (("reference", "evidence", "held"), [1.0, -1.0], "evidence.held'"),
-    (("reference", "evidence", "covariance", 0, 0), -1.0, "evidence.covariance'"),
-    (("population", "recalls"), [5.0, 0.0, 0.0], "population.recalls'"),
-    (("signals",), ["confidence"], "'signals'"),
-    (("reference", "evidence", "covariance", 0, 0), 1e300, "'reference.evidence.covariance'"),
-    (("reference", "evidence", "feature"), None, "evidence.feature'"),
-    (("reference", "evidence", "held"), [1.0], "evidence.held'"),
-    (("population", "sketch"), [], "population.sketch'"),
-    (("population", "separation"), 0.0, "population.separation'"),
-    (("population", "recalls"), ..., "population.recalls'"),
-    (("reference", "evidence", "edge_agreement"), ..., "edge_agreement' is missing"),
-    (("reference", "evidence", "predicted_shares"), [0.5, 0.5], "predicted_shares'"),
-    (("responses", "model", "names"), [], "'responses'"),
-    (("responses", "model", "names"), ["telepathy"], "'responses'"),
-    (("responses", "logits", "names"), ["noise agreement"], "'responses'"),
-    (("responses", "logits", "names"), ["confidence", "confidence"], "'responses'"),
-    (("responses", "model"), ..., "'responses.model' is missing"),
-    (("responses", "model", "kernel", "noise"), 0.0, "'responses.model.kernel.noise'"),
-    (("responses", "logits", "kernel", "linear"), 1e300, "'responses.logits.kernel.linear'"),
-    (("responses", "model", "widening"), 0.5, "'responses.model.widening'"),
-    (("responses", "logits", "widening"), [], "'responses.logits.widening'"),
-    (("atlas",), [], "'atlas'"),
-    (("atlas",), {}, "'atlas'"),
-    (("atlas", 2), None, r"'atlas\[2\]'"),
-    (("atlas", 2, "accuracy"), -0.1, r"'atlas\[2\].accuracy'"),
-    (("atlas", 2, "families"), "noise", r"'atlas\[2\].families'"),
-    (("atlas", 2, "signals"), [0.5], r"'atlas\[2\].signals' must be a list"),
-    (("atlas", 2, "signals", 3), 1e9, r"'atlas\[2\].signals\[3\]'"),
+    (("schema",), ..., DamagedError),
+    (("schema",), "graphtemper.card/9", DamagedError),
+    (("schema",), 1, DamagedError),
+    (("predictor",), 5, DamagedError),
+    (("num_classes",), ..., DamagedError),
+    (("num_classes",), 3.0, DamagedError),
+    (("num_classes",), True, DamagedError),
+    (("num_classes",), 4, DamagedError),
+    (("num_features",), 7, DamagedError),
+    (("num_features",), -6, DamagedError),
+    (("num_nodes",), -1, DamagedError),
+    (("num_nodes",), 10**400, DamagedError),
+    (("fingerprint",), [[1.0, 2.0]], DamagedError),
+    (("fingerprint",), "none", DamagedError),
+    (("excluded",), "noise", DamagedError),
+    (("excluded",), [3], DamagedError),
+    (("probe",), [], DamagedError),
+    (("probe", "temperature"), 0.0, DamagedError),
+    (("probe", "temperature"), -1.0, DamagedError),
+    (("probe", "temperature"), 1e-300, DamagedError),
+    (("probe", "temperature"), "1.0", DamagedError),
+    (("probe", "temperature"), 10**400, DamagedError),
+    (("probe", "noise_level"), None, DamagedError),
+    (("probe", "splits"), -6, DamagedError),
+    (("probe", "splits"), 10**9, DamagedError),
+    (("probe", "seed"), -1, DamagedError),
+    (("probe", "edge_share"), 1.5, DamagedError),
+    (("probe", DamagedError), "AAAA", DamagedError),
+    (("probe", DamagedError), "AA*A", DamagedError),
+    (("probe", DamagedError), "AAAAA", DamagedError),
+    (("probe", DamagedError), "ÄÖ==", DamagedError),
+    (("probe", DamagedError), "AAAA", DamagedError),
+    (("probe", DamagedError), 7, DamagedError),
+    (("reference", "accuracy"), 1.1, DamagedError),
+    (("reference", "moments", "shares"), [-1.0, 1.0, 1.0], DamagedError),
+    (("reference", "moments", "shares"), [1e9, 1.0, 1.0], DamagedError),
+    (("reference", "moments", "shares"), ["0.5", "0.3", "0.2"], DamagedError),
+    (("reference", "moments", "shares"), [True, False, False], DamagedError),
+    (("reference", "moments", "offsets"), [[0.0] * 3] * 2, DamagedError),
+    (("reference", "moments", "offsets"), [[0.0] * 3, [0.0]], DamagedError),
+    (("reference", "moments", "offsets", 0, 0), 10**400, DamagedError),
+    (("reference", "moments", "offsets", 0, 0), None, DamagedError),
+    (("reference", "moments", "offsets", 0, 0), [1.0], DamagedError),
+    (("reference", "evidence", "held"), [1.0, -1.0], DamagedError),
+    (("reference", "evidence", "covariance", 0, 0), -1.0, DamagedError),
+    (("population", "recalls"), [5.0, 0.0, 0.0], DamagedError),
+    (("signals",), ["confidence"], DamagedError),
+    (("reference", "evidence", "covariance", 0, 0), 1e300, DamagedError),
+    (("reference", "evidence", "feature"), None, DamagedError),
+    (("reference", "evidence", "held"), [1.0], DamagedError),
+    (("population", "sketch"), [], DamagedError),
+    (("population", "separation"), 0.0, DamagedError),
+    (("population", "recalls"), ..., DamagedError),
+    (("reference", "evidence", "edge_agreement"), ..., DamagedError),
+    (("reference", "evidence", "predicted_shares"), [0.5, 0.5], DamagedError),
+    (("responses", "model", "names"), [], DamagedError),
+    (("responses", "model", "names"), ["telepathy"], DamagedError),
+    (("responses", "logits", "names"), ["noise agreement"], DamagedError),
+    (("responses", "logits", "names"), ["confidence", "confidence"], DamagedError),
+    (("responses", "model"), ..., DamagedError),
+    (("responses", "model", "kernel", "noise"), 0.0, DamagedError),
+    (("responses", "logits", "kernel", "linear"), 1e300, DamagedError),
+    (("responses", "model", "widening"), 0.5, DamagedError),
+    (("responses", "logits", "widening"), [], DamagedError),
+    (("atlas",), [], DamagedError),
+    (("atlas",), {}, DamagedError),
+    (("atlas", 2), None, DamagedError),
+    (("atlas", 2, "accuracy"), -0.1, DamagedError),
+    (("atlas", 2, "families"), "noise", DamagedError),
+    (("atlas", 2, "signals"), [0.5], DamagedError),
+    (("atlas", 2, "signals", 3), 1e9, DamagedError),
 ]
 
 
-@pytest.mark.parametrize(("where", "value", "named"), EDITS)
-def test_an_edited_card_is_refused_by_field(text, tmp_path, where, value, named):
+@pytest.mark.parametrize(("where", "value", "error"), EDITS)
+def test_an_edited_card_is_refused_by_field(text, tmp_path, where, value, error):
     path = _write(tmp_path, _edit(json.loads(text), where, value))
-    with pytest.raises(FileError, match=named) as caught:
+    with pytest.raises(error) as caught:
         SourceCard.load(path)
     assert "\n" not in str(caught.value)
 
@@ -253,7 +265,7 @@ def test_every_field_is_needed(text, tmp_path):
 
     for where in set(keys(json.loads(text))) - {("crc32",)}:
         path = _write(tmp_path, _edit(json.loads(text), where, ...))
-        with pytest.raises(FileError, match=f"{where[-1]}' is missing"):
+        with pytest.raises(DamagedError):
             SourceCard.load(path)
 
 
@@ -287,7 +299,7 @@ def test_unknown_fields_are_ignored(card, text, tmp_path):
     ],
 )
 def test_a_damaged_file_is_refused_in_one_sentence(text, tmp_path, damage):
-    with pytest.raises(FileError, match=r"edited\.json") as caught:
+    with pytest.raises((DamagedError, OversizeError)) as caught:
         SourceCard.load(_write(tmp_path, damage(text)))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -296,7 +308,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(text, tmp_path, damage):
 def test_blanks_are_forgiven_up_to_the_largest_file(card, text, tmp_path):
     padded = text + " " * (4 * MAX_BYTES - len(text))
     assert SourceCard.load(_write(tmp_path, padded)).to_json() == card.to_json()
-    with pytest.raises(FileError, match="larger than the 400,000 bytes"):
+    with pytest.raises(OversizeError):
         SourceCard.load(_write(tmp_path, padded + " "))
 
 
@@ -311,7 +323,7 @@ def test_another_model_is_refused(card, graph, model):
     card.check(model, graph)
     card.check(lambda g: model(g), graph)
     card.check(model(graph), graph)
-    with pytest.raises(InputError, match="6 feature columns but this one has 5"):
+    with pytest.raises(OtherFeaturesError):
         card.check(model, _sample(num_features=5))
     other = SIGN(hops=1).fit(_sample(num_features=5))
     narrow = _sample(num_classes=2)
@@ -323,9 +335,9 @@ def test_another_model_is_refused(card, graph, model):
         lambda g: 1.05 * model(g),
         lambda g: model(g)[:, [1, 0, 2]],
     ):
-        with pytest.raises(InputError, match="card"):
+        with pytest.raises(OtherModelError):
             card.check(wrong, graph)
-    with pytest.raises(InputError, match="fitted on 5 feature columns"):
+    with pytest.raises(OtherFeaturesError):
         card.check(other, graph)  # cannot even run on this many columns
 
 
@@ -360,16 +372,16 @@ def test_odd_arguments_are_refused_before_any_work(graph, model):
     ):
         with pytest.raises(InputError):
             build(never, graph, **({"nodes": NODES} | arguments))
-    with pytest.raises(InputError, match="label"):
+    with pytest.raises(NoLabelsError):
         build(never, graph.replace(labels=None), NODES)
-    with pytest.raises(InputError, match="logits are equal"):
+    with pytest.raises(NotLogitsError):
         build(lambda g: np.ones((g.num_nodes, 3)), graph, NODES)
-    with pytest.raises(InputError, match="model"):
+    with pytest.raises(MissingError):
         build(model(graph), graph, NODES)
 
 
 def test_a_card_that_would_be_too_large_is_not_written(card, tmp_path):
-    with pytest.raises(InputError, match="atlas"):
+    with pytest.raises(RangeError):
         replace(card, atlas=card.atlas * 90).save(tmp_path / "large.json")
     assert not list(tmp_path.iterdir())
 
@@ -389,7 +401,7 @@ def test_the_atlas_is_what_the_caller_chose(card):
 
 
 def test_a_family_that_the_atlas_does_not_have_cannot_be_left_out(card):
-    with pytest.raises(InputError, match="the atlas has drop, homophily, mask, noise, rewire"):
+    with pytest.raises(ChoiceError):
         card.without("scale")
     thinner = card.without("noise")
     assert "noise" not in thinner.families
@@ -430,7 +442,7 @@ def test_white_space_and_order_do_not_matter_to_the_checksum(text, tmp_path):
 
 
 def test_a_key_twice_in_a_card_is_refused(text, tmp_path):
-    with pytest.raises(FileError, match="'predictor' occurs twice"):
+    with pytest.raises(DamagedError):
         SourceCard.load(_write(tmp_path, text[:-1] + ',"predictor":"other"}'))
 
 
@@ -453,7 +465,7 @@ def test_notebooks_show_the_summary(card):
 def test_an_observation_is_read_at_the_source_temperature_only(card, graph, model):
     observation = Observation(model, graph, NODES)
     assert read(card, observation.at(card.temperature)).num_nodes == NODES.size
-    with pytest.raises(InputError, match=r"at\(card.temperature\)"):
+    with pytest.raises(InputError):
         read(card, observation)
 
 

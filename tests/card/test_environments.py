@@ -10,7 +10,19 @@ from graphtemper import SourceCard, csbm, recalibrate, temperature
 from graphtemper._core.safe_reading import sealed
 from graphtemper.card import environments
 from graphtemper.card.format import MAX_BYTES
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import (
+    ContentError,
+    ForeignError,
+    GraphTemperWarning,
+    InputError,
+    MissingError,
+    NoLabelsError,
+    OtherFeaturesError,
+    RangeError,
+    RepeatedError,
+    TooFewError,
+    WrongTypeError,
+)
 from graphtemper.models import SIGN
 from graphtemper.signals.evidence import column_sketch
 
@@ -111,7 +123,7 @@ def test_a_damaged_environment_is_named(card, model, key, value):
     content = json.loads(card.learn(model, sample(2)).to_json())
     del content["crc32"]
     content["environments"][0][key] = value
-    with pytest.raises(InputError, match=r"environments\[0\]\." + key):
+    with pytest.raises(ContentError):
         SourceCard.from_json(sealed(content))
 
 
@@ -151,37 +163,37 @@ def test_a_large_card_forgets_down_to_its_size_limit(card, model):
 def test_nodes_of_the_training_mask_are_pointed_out(card, model):
     other = sample(2)
     other = other.replace(train_masks=np.arange(300) < 20)
-    with pytest.warns(GraphTemperWarning, match="20 nodes of its graph's training mask"):
+    with pytest.warns(GraphTemperWarning):
         card.learn(model, other)
     card.learn(model, other, range(20, 300))  # no warning, which would be an error
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "error"),
     [
-        ({"nodes": range(9)}, "has 9 labelled nodes; at least 10"),
-        ({"nodes": [0] * 60}, "lists a node twice"),
-        ({"when": True}, "when must be"),
-        ({"when": float("nan")}, "when must be"),
-        ({"graph": sample(2, num_features=7)}, "feature columns"),
-        ({"graph": sample(2, num_classes=3)}, "labels of class 2 but the card is for 2 classes"),
-        ({"graph": sample(2).replace(labels=None)}, "label"),
-        ({"predictor": np.zeros((300, 2))}, "pass it in place of logits"),
+        ({"nodes": range(9)}, TooFewError),
+        ({"nodes": [0] * 60}, RepeatedError),
+        ({"when": True}, WrongTypeError),
+        ({"when": float("nan")}, WrongTypeError),
+        ({"graph": sample(2, num_features=7)}, OtherFeaturesError),
+        ({"graph": sample(2, num_classes=3)}, RangeError),
+        ({"graph": sample(2).replace(labels=None)}, NoLabelsError),
+        ({"predictor": np.zeros((300, 2))}, MissingError),
     ],
 )
-def test_bad_environments_are_refused(card, model, change, message):
+def test_bad_environments_are_refused(card, model, change, error):
     values = {"predictor": model, "graph": sample(2), "nodes": None} | change
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(error):
         card.learn(values.pop("predictor"), values.pop("graph"), values.pop("nodes"), **values)
 
 
 def test_the_same_environment_is_not_learned_twice(card, model):
     learned = card.learn(model, sample(2), name="May", when=1)
-    with pytest.raises(InputError, match="already has an environment 'May'"):
+    with pytest.raises(RepeatedError):
         learned.learn(model, sample(3), name="May", when=2)
-    with pytest.raises(InputError, match="same nodes and labels as 'May'"):
+    with pytest.raises(RepeatedError):
         learned.learn(model, sample(2), name="June", when=2)
-    with pytest.raises(InputError, match="same kind of time"):
+    with pytest.raises(InputError):
         learned.learn(model, sample(3), name="June", when="2026-06")
 
 
@@ -193,9 +205,9 @@ def test_environments_without_a_time_are_the_oldest(card, model):
 
 def test_the_card_s_own_nodes_are_not_an_environment(source, model):
     options = {"compositions": 0, "shifts": LEVELS}
-    with pytest.raises(InputError, match="environment 1 contains 50 of the nodes"):
+    with pytest.raises(ForeignError):
         SourceCard.build(
             model, source, range(150, 300), environments=[(source, range(200, 250))], **options
         )
-    with pytest.raises(InputError, match="must be a Graph or a pair"):
+    with pytest.raises(WrongTypeError):
         SourceCard.build(model, source, range(150, 300), environments=["May"], **options)

@@ -9,7 +9,7 @@ from tests.helpers import FEW_SHIFTS
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
 from graphtemper.card.graph_types import GraphTypes
-from graphtemper.errors import FileError, GraphTemperWarning, InputError
+from graphtemper.errors import DamagedError, GraphTemperWarning, OtherTypesError
 from graphtemper.models import SIGN
 
 
@@ -27,16 +27,16 @@ def test_a_type_that_the_source_does_not_have_is_refused(typed, tmp_path):
     loaded = SourceCard.load(path)
     assert loaded.types.edge == (0, 1)
     assert recalibrate(model, typed, loaded, range(50)).probabilities.shape == (50, 2)
-    with pytest.raises(InputError, match="edges of type 7, which the source graph had not"):
+    with pytest.raises(OtherTypesError):
         recalibrate(model, typed.replace(edge_type=np.full(typed.num_edges, 7)), loaded)
     path.write_text(path.read_text().replace('"edge":[0,1]', '"edge":[0,-1]'))
-    with pytest.raises(FileError, match=r"types|checksum"):
+    with pytest.raises(DamagedError):
         SourceCard.load(path)
 
 
 def test_bundled_models_refuse_a_target_type(typed):
     several = typed.replace(node_type=np.arange(200) % 2, target_type=0)
-    with pytest.raises(InputError, match="SIGN is for graphs with one type of nodes"):
+    with pytest.raises(OtherTypesError):
         SIGN().fit(several)
 
 
@@ -58,25 +58,23 @@ def test_a_target_must_have_what_the_source_had_unless_it_is_not_read(name):
     types = GraphTypes.of(source)
     types.check(source)
     without = source.replace(**{name: None})
-    with pytest.raises(InputError, match=f"the source graph had {name}.* but this graph has none"):
+    with pytest.raises(OtherTypesError):
         types.check(without)
     types.check(without, unread=(name,))
-    with pytest.warns(
-        GraphTemperWarning, match=f"the graph has {name}.* but the source graph had not"
-    ):
+    with pytest.warns(GraphTemperWarning):
         GraphTypes.of(without).check(source)
     GraphTypes.of(without).check(source, unread=(name,))
     with pytest.warns(GraphTemperWarning) as told:
         GraphTypes.of(plain).check(source)
     assert len(told) == len(HELD)
-    with pytest.raises(InputError, match="but this graph has none"):
+    with pytest.raises(OtherTypesError):
         types.check(object())  # a graph on disk holds features and edges only
 
 
 def test_attributes_of_another_shape_are_refused():
     types = GraphTypes.of(small(edge_features=np.ones((2, 3))))
     for other in (np.ones((2, 4)), np.ones(2)):
-        with pytest.raises(InputError, match=r"but had \(3,\) at the source"):
+        with pytest.raises(OtherTypesError):
             types.check(small(edge_features=other))
         types.check(small(edge_features=other), unread=("edge_features",))
 
@@ -89,7 +87,7 @@ def test_named_types_are_compared_by_name():
     types = GraphTypes.of(source)
     turned = source.replace(edge_type_names=names[::-1], edges=[[1, 0], [0, 1]])
     types.check(turned, unread=("edge_type",))
-    with pytest.raises(InputError, match="edges of type b__by__a, which the source graph had not"):
+    with pytest.raises(OtherTypesError):
         types.check(source.replace(edge_type_names=["a__to__b", "b__by__a"]))
 
 
@@ -110,9 +108,9 @@ def test_missing_weights_are_refused_before_they_are_read(typed, tmp_path):
     built = SourceCard.build(model, weighted, range(100, 200), compositions=0, shifts=FEW_SHIFTS)
     built.save(tmp_path / "card.json")
     card = SourceCard.load(tmp_path / "card.json")
-    with pytest.raises(InputError, match="had edge_weight but this graph has none"):
+    with pytest.raises(OtherTypesError):
         recalibrate(model, typed, card)
-    with pytest.raises(InputError, match="had edge_weight but this graph has none"):
+    with pytest.raises(OtherTypesError):
         card.learn(model, typed)
     # SIGN does not read types, and logits read nothing.
     recalibrate(model, weighted.replace(edge_type=None), card)
@@ -124,7 +122,7 @@ def test_weights_that_a_plain_source_had_not_are_told_to_models_that_read_them(t
     model = SIGN(hops=1).fit(plain, range(100))
     card = SourceCard.build(model, plain, range(100, 200), compositions=0, shifts=FEW_SHIFTS)
     weighted = typed.replace(edge_weight=np.linspace(0.5, 2.0, typed.num_edges))
-    with pytest.warns(GraphTemperWarning, match="the graph has edge_weight") as told:
+    with pytest.warns(GraphTemperWarning) as told:
         recalibrate(model, weighted, card)
     assert len(told) == 1
     recalibrate(model, typed, card)  # SIGN does not read types
@@ -135,6 +133,6 @@ def test_another_order_of_edge_types_is_told():
     source = GraphTypes(edge_names=("cites", "writes", "near"))
     source.check(SimpleNamespace(edge_type_names=("cites", "near")))
     turned = SimpleNamespace(edge_type_names=("writes", "cites"))
-    with pytest.warns(GraphTemperWarning, match="edge types come in another order"):
+    with pytest.warns(GraphTemperWarning):
         source.check(turned)
     source.check(turned, unread=("edge_type",))

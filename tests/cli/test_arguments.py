@@ -7,7 +7,14 @@ import pytest
 
 from graphtemper import csbm
 from graphtemper.cli.arguments import choose_nodes, resolve
-from graphtemper.errors import FileError, GraphTemperError, InputError
+from graphtemper.errors import (
+    ChoiceError,
+    ConflictError,
+    DamagedError,
+    NoFileError,
+    PredictorError,
+    TableError,
+)
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import predict
 
@@ -73,48 +80,48 @@ def test_a_packaged_model_in_user_code_keeps_its_quick_passes(module):
 
 
 @pytest.mark.parametrize(
-    ("spec", "message"),
+    ("spec", "error"),
     [
-        ("{0}:nothing", "has no 'nothing'"),
-        ("{0}:number", "int, which cannot be called"),
-        ("{0}:make", "not a function that returns one"),
-        ("{0}:Holder", "is a class"),
-        ("{0}", "write package.module:callable"),
-        (":predict", "write package.module:callable"),
-        ("no_such_package.part:predict", "there is no module 'no_such_package.part'"),
-        ("nowhere.npz", "does not exist"),
-        ("...:x", "importing '...' failed"),
+        ("{0}:nothing", PredictorError),
+        ("{0}:number", PredictorError),
+        ("{0}:make", PredictorError),
+        ("{0}:Holder", PredictorError),
+        ("{0}", PredictorError),
+        (":predict", PredictorError),
+        ("no_such_package.part:predict", PredictorError),
+        ("nowhere.npz", NoFileError),
+        ("...:x", PredictorError),
     ],
 )
-def test_what_is_not_a_predictor(module, spec, message):
-    with pytest.raises(GraphTemperError, match=message):
+def test_what_is_not_a_predictor(module, spec, error):
+    with pytest.raises(error):
         resolve(spec.format(module()))
 
 
 @pytest.mark.parametrize(
-    ("code", "message"),
+    "code",
     [
-        ("raise RuntimeError('two\\nlines.')", "failed: RuntimeError: two lines.$"),
-        ("raise SystemExit(3)", "failed: SystemExit: 3.$"),
-        ("def broken(:", "failed: SyntaxError"),
-        ("import a_module_that_is_not_installed", "needs 'a_module_that_is_not_installed'"),
+        "raise RuntimeError('two\\nlines.')",
+        "raise SystemExit(3)",
+        "def broken(:",
+        "import a_module_that_is_not_installed",
     ],
 )
-def test_a_module_that_does_not_import(module, code, message):
-    with pytest.raises(InputError, match=message):
+def test_a_module_that_does_not_import(module, code):
+    with pytest.raises(PredictorError):
         resolve(f"{module(code)}:predict")
 
 
 def test_a_predictor_that_fails_is_named(module, monkeypatch):
     monkeypatch.delenv("GRAPHTEMPER_DEBUG", raising=False)
-    with pytest.raises(InputError, match="fails failed: KeyError: 'no such node'"):
+    with pytest.raises(PredictorError):
         resolve(f"{module()}:fails")(GRAPH)
 
 
 def test_a_torch_module_is_told_how_to_be_wrapped(module):
     pytest.importorskip("torch")
     name = module("import torch\nmodel = torch.nn.Linear(2, 2)\n")
-    with pytest.raises(InputError, match=r"graphtemper\.pyg\.predictor"):
+    with pytest.raises(PredictorError):
         resolve(f"{name}:model")
 
 
@@ -125,27 +132,27 @@ def test_nodes_from_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("1\nx\n", "line 2: 'x' is not a node"),
-        ("-1\n", "line 1: '-1' is not a node"),
-        ("1.5\n", "is not a node"),
-        ("1\n60\n", r"line 2: node 60 is outside 0\.\.59"),
-        ("4\n5\n4\n", "line 3: node 4 is already on line 1"),
-        ("9" * 30, "is not a node"),
-        ("²\n", "is not a node"),
-        ("\n", "names no node"),
+        "1\nx\n",
+        "-1\n",
+        "1.5\n",
+        "1\n60\n",
+        "4\n5\n4\n",
+        "9" * 30,
+        "²\n",
+        "\n",
     ],
 )
-def test_odd_files_of_nodes(tmp_path, text, message):
+def test_odd_files_of_nodes(tmp_path, text):
     (tmp_path / "nodes.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(FileError, match=message):
+    with pytest.raises(TableError):
         choose_nodes(GRAPH, tmp_path / "nodes.txt")
 
 
 def test_a_binary_file_of_nodes(tmp_path):
     (tmp_path / "nodes.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(FileError, match="is not text in UTF-8"):
+    with pytest.raises(DamagedError):
         choose_nodes(GRAPH, tmp_path / "nodes.txt")
 
 
@@ -158,13 +165,13 @@ def test_stored_splits():
     assert choose_nodes(graph, split="val").tolist() == [0, 1, 2, 3, 4]
     assert choose_nodes(graph, split="val:0", labelled=True).tolist() == [1, 2, 3, 4]
     assert choose_nodes(graph, split="val:1").tolist() == [5, 6, 7]
-    for split, message in {
-        "val:2": "2 val splits, so there is no val:2",
-        "test:0": "0 test splits",
-        "other:0": "write train, val or test",
-        "val:x": "write train, val or test",
+    for split, error in {
+        "val:2": ChoiceError,
+        "test:0": ChoiceError,
+        "other:0": ChoiceError,
+        "val:x": ChoiceError,
     }.items():
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(error):
             choose_nodes(graph, split=split)
-    with pytest.raises(InputError, match="not by both"):
+    with pytest.raises(ConflictError):
         choose_nodes(graph, "nodes.txt", "val:0")

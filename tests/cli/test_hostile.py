@@ -129,6 +129,6 @@ def test_only_the_named_module_of_the_working_directory_is_run(tmp_path, start):
 def test_numbers_that_json_lacks_are_never_printed(capsys):
     from graphtemper.cli.output import print_json
 
-    with pytest.raises(ValueError, match="JSON"):
+    with pytest.raises(ValueError):
         print_json({"accuracy": np.nan})
     assert capsys.readouterr().out == ""

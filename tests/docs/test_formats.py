@@ -6,7 +6,7 @@ import re
 import pytest
 from tests.helpers import FEW_SHIFTS
 
-from graphtemper import ReasonCode, SourceCard, csbm
+from graphtemper import ReasonCode, SourceCard, csbm, errors
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report.content import schema
 from graphtemper.recalibration.verdict import (
@@ -40,6 +40,14 @@ def paths(node, here=""):
             yield from paths(child, f"{here}.{name}" if here else name)
     else:
         yield here
+
+
+def test_the_page_of_errors_has_every_code(docs):
+    page = (docs / "formats" / "errors.md").read_text("utf-8")
+    listed = re.findall(r"^\| `([\w-]+)` \| `(\w+)` \|", page, flags=re.M)
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    ours = [kind for kind in kinds if issubclass(kind, errors.GraphTemperError)]
+    assert sorted(listed) == sorted((kind.code, kind.__name__) for kind in ours)
 
 
 def test_the_card_page_names_every_field_and_no_other(card, docs):

@@ -49,7 +49,7 @@ def test_a_script_becomes_a_page(executed, tmp_path):
 def test_a_script_that_fails_stops_the_build(executed, tmp_path):
     script = tmp_path / "example.py"
     script.write_text(SCRIPT.replace("6 * 7", "unknown"))
-    with pytest.raises(NameError, match="unknown"):
+    with pytest.raises(NameError):
         executed.run_script(script, tmp_path)
 
 

@@ -21,7 +21,7 @@ from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
 from graphtemper import SourceCard
 from graphtemper._core.files import read_npz
 from graphtemper._core.safe_reading import sealed
-from graphtemper.errors import GraphTemperError
+from graphtemper.errors import DamagedError, GraphTemperError, OversizeError
 
 TRIALS = int(os.environ.get("GRAPHTEMPER_FUZZ", "10"))
 
@@ -232,7 +232,7 @@ def as_npy(array):
 def test_an_archive_with_a_name_twice(tmp_path):
     path = tmp_path / "twice.npz"
     archive_of(path, [("features.npy", as_npy(np.ones((2, 1))))] * 2)
-    with pytest.raises(GraphTemperError, match="twice"):
+    with pytest.raises(DamagedError):
         read_npz(path)
 
 
@@ -251,7 +251,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
             stream.write(bytes(1_000_000))
     tracemalloc.start()
     try:
-        with pytest.raises(GraphTemperError, match="would unpack"):
+        with pytest.raises(OversizeError):
             read_npz(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -7,7 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphtemper import Graph
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import (
+    DamagedError,
+    MissingError,
+    NotFiniteError,
+    OtherTypesError,
+    RangeError,
+    RepeatedError,
+    ShapeError,
+    WrongTypeError,
+)
 from graphtemper.graph.operators import operator
 
 FIELDS = ("edges", "edge_weight", "edge_features", "edge_type", "node_type", "type_columns")
@@ -129,39 +138,39 @@ def test_links_of_a_target_type_join_two_classified_nodes():
 
 
 BAD = [
-    ({"edge_weight": [1.0]}, r"edge_weight must have shape \(2,\), one row per edge"),
-    ({"edge_weight": [1.0, np.nan]}, r"edge_weight\[1\] is nan"),
-    ({"edge_weight": [[1.0], [2.0]]}, r"edge_weight must have shape \(2,\)"),
-    ({"edge_features": [[1.0, np.inf], [0.0, 0.0]]}, r"edge_features\[0, 1\] is inf"),
-    ({"edge_features": np.ones((3, 2))}, r"shape \(2,\) or \(2, D\), one row per edge"),
-    ({"edge_features": ["a", "b"]}, "edge_features must hold real numbers"),
-    ({"edge_type": [0.5, 1.0]}, "edge_type must be integers"),
-    ({"edge_type": [0, -1]}, r"edge_type\[1\] is -1; types are numbered from 0"),
-    ({"node_type": [0, 1]}, r"node_type must have shape \(3,\)"),
-    ({"directed": "yes"}, "directed must be True or False"),
-    ({"target_type": 0}, "target_type needs node_type"),
-    ({"node_type": [0, 1, 1], "target_type": 2}, "no node has the target type 2"),
-    ({"node_type": [0, 1, 1], "node_type_names": ["a"]}, "name every type"),
-    ({"node_type": [0, 1, 1], "node_type_names": ["a", "a"]}, "repeats a name"),
-    ({"edge_type_names": ["a"]}, "edge_type_names needs edge_type"),
-    ({"node_type": [0, 1, 1], "type_columns": [[0, 1]]}, "give every type its columns"),
-    ({"node_type": [0, 1, 1], "type_columns": [[0, 1], [1, 3]]}, "no range within the 2 columns"),
-    ({"node_type": [0, 1, 1], "type_columns": [[0, 2], [1, 2]]}, "type_columns overlap"),
+    ({"edge_weight": [1.0]}, ShapeError),
+    ({"edge_weight": [1.0, np.nan]}, NotFiniteError),
+    ({"edge_weight": [[1.0], [2.0]]}, ShapeError),
+    ({"edge_features": [[1.0, np.inf], [0.0, 0.0]]}, NotFiniteError),
+    ({"edge_features": np.ones((3, 2))}, ShapeError),
+    ({"edge_features": ["a", "b"]}, WrongTypeError),
+    ({"edge_type": [0.5, 1.0]}, WrongTypeError),
+    ({"edge_type": [0, -1]}, RangeError),
+    ({"node_type": [0, 1]}, ShapeError),
+    ({"directed": "yes"}, WrongTypeError),
+    ({"target_type": 0}, MissingError),
+    ({"node_type": [0, 1, 1], "target_type": 2}, RangeError),
+    ({"node_type": [0, 1, 1], "node_type_names": ["a"]}, RangeError),
+    ({"node_type": [0, 1, 1], "node_type_names": ["a", "a"]}, RepeatedError),
+    ({"edge_type_names": ["a"]}, MissingError),
+    ({"node_type": [0, 1, 1], "type_columns": [[0, 1]]}, RangeError),
+    ({"node_type": [0, 1, 1], "type_columns": [[0, 1], [1, 3]]}, RangeError),
+    ({"node_type": [0, 1, 1], "type_columns": [[0, 2], [1, 2]]}, RangeError),
 ]
 
 
-@pytest.mark.parametrize(("fields", "says"), BAD)
-def test_bad_attributes(fields, says, tmp_path):
-    with pytest.raises(InputError, match=says):
+@pytest.mark.parametrize(("fields", "error"), BAD)
+def test_bad_attributes(fields, error, tmp_path):
+    with pytest.raises(error):
         Graph(features=np.ones((3, 2)), edges=[[0, 1], [1, 2]], **fields)
     plain = Graph(features=np.ones((3, 2)), edges=[[0, 1], [1, 2]])
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(error):
         plain.replace(**fields)
 
 
 def test_new_edges_need_new_attributes():
     graph = Graph(features=np.ones((3, 1)), edges=[[0, 1], [1, 2]], edge_weight=[1.0, 2.0])
-    with pytest.raises(InputError, match=r"edge_weight must have shape \(1,\)"):
+    with pytest.raises(ShapeError):
         graph.replace(edges=[[0, 1]])
     changed = graph.replace(edges=[[0, 1]], edge_weight=[3.0])
     assert changed.edge_weight.tolist() == [3.0]
@@ -171,7 +180,7 @@ def test_edge_lists_with_attributes_are_merged_only_if_they_agree():
     edges, features = [[1, 0], [0, 1], [2, 1], [2, 2]], np.ones((3, 1))
     merged = Graph.from_edges(features, edges, edge_weight=[4.0, 4.0, 5.0, 9.0])
     assert (merged.edges.tolist(), merged.edge_weight.tolist()) == ([[0, 1], [1, 2]], [4.0, 5.0])
-    with pytest.raises(InputError, match="edges between 0 and 1 differ in edge_weight"):
+    with pytest.raises(OtherTypesError):
         Graph.from_edges(features, edges, edge_weight=[4.0, 3.0, 5.0, 9.0])
     kept = Graph.from_edges(features, edges, directed=True, edge_weight=[4.0, 3.0, 5.0, 9.0])
     assert kept.edges.tolist() == edges
@@ -191,7 +200,7 @@ def test_a_file_with_arcs(tmp_path):
     assert (graph.directed, graph.edges.tolist()) == (True, [[1, 0], [1, 0]])
     assert graph.edge_type.tolist() == [1, 0]
     np.savez(path, features=np.ones((3, 1)), edges=np.array([[0, 1]]))
-    with pytest.raises(FileError, match="'arcs' is missing; load the file without arcs=True"):
+    with pytest.raises(DamagedError):
         Graph.load(path, arcs=True)
 
 
@@ -213,5 +222,5 @@ def test_operators_of_weighted_graphs_against_dense_matrices(kind):
         edge_weight=np.concatenate([graph.edge_weight, graph.edge_weight]) / 2.0,
     )
     np.testing.assert_allclose(operator(both, kind).toarray(), expected, atol=1e-6)
-    with pytest.raises(InputError, match=r"edge_weight\[0\] is -1.0; a normalised operator needs"):
+    with pytest.raises(RangeError):
         operator(graph.replace(edge_weight=-np.ones(graph.num_edges)), kind)

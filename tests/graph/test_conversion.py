@@ -5,7 +5,15 @@ import pytest
 import scipy.sparse as sp
 
 from graphtemper import Graph, csbm
-from graphtemper.errors import InputError
+from graphtemper.errors import (
+    ConflictError,
+    InputError,
+    MissingError,
+    NotFiniteError,
+    OtherTypesError,
+    ShapeError,
+    WrongTypeError,
+)
 from graphtemper.graph.operators import adjacency
 
 nx = pytest.importorskip("networkx")
@@ -42,12 +50,12 @@ def test_networkx_edge_attributes_are_named_or_refused():
     assert converted.edge_weight.tolist() == [2.0, 3.0]
     assert converted.edge_features.tolist() == [[0.5, 1.5], [0.25, 1.25]]
     assert converted.edge_type.tolist() == [1, 0]
-    with pytest.raises(InputError, match=r"attribute 'a', which is not used.*drop="):
+    with pytest.raises(OtherTypesError):
         Graph.from_networkx(graph, np.ones((3, 1)), edge_weight="weight")
     dropped = Graph.from_networkx(graph, np.ones((3, 1)), drop=("weight", "kind", "a", "b"))
     assert dropped.is_plain
     graph.add_edge(0, 2, weight=1.0)
-    with pytest.raises(InputError, match="an edge has no attribute 'a'"):
+    with pytest.raises(MissingError):
         Graph.from_networkx(graph, np.ones((3, 1)), **names)
 
 
@@ -64,10 +72,10 @@ def test_networkx_against_its_own_matrix():
 def test_networkx_attributes_that_are_not_there():
     graph = nx.path_graph(3)
     nx.set_node_attributes(graph, {0: [1.0], 1: [2.0]}, "x")
-    with pytest.raises(InputError, match="node 2 has no attribute 'x'"):
+    with pytest.raises(MissingError):
         Graph.from_networkx(graph, features="x")
     graph.nodes[2]["x"] = [1.0, 2.0]
-    with pytest.raises(InputError, match="'x' cannot be read as an array"):
+    with pytest.raises(ShapeError):
         Graph.from_networkx(graph, features="x")
     with pytest.raises(InputError):
         Graph.from_networkx(graph, features=np.ones((2, 1)))
@@ -94,16 +102,16 @@ def test_scipy_stored_zeros_and_cancelling_entries_are_no_edges():
 
 
 @pytest.mark.parametrize(
-    ("matrix", "says"),
+    ("matrix", "error"),
     [
-        (np.eye(3), "SciPy sparse matrix, not ndarray"),
-        (sp.csr_matrix((3, 4)), "square, but this one is 3 x 4"),
-        (sp.csr_matrix((4, 4)), "4 rows but the features have 3"),
-        (sp.csr_matrix(np.diag([1.0, np.nan, 0.0])), "not finite"),
+        (np.eye(3), WrongTypeError),
+        (sp.csr_matrix((3, 4)), ShapeError),
+        (sp.csr_matrix((4, 4)), ShapeError),
+        (sp.csr_matrix(np.diag([1.0, np.nan, 0.0])), NotFiniteError),
     ],
 )
-def test_bad_scipy_matrices(matrix, says):
-    with pytest.raises(InputError, match=says):
+def test_bad_scipy_matrices(matrix, error):
+    with pytest.raises(error):
         Graph.from_scipy(matrix, np.ones((3, 1)))
 
 
@@ -130,7 +138,7 @@ def test_from_pyg_merges_directions_loops_and_duplicates_on_request():
     dropped = ("direction", "self_loops", "multi_edges")
     assert Graph.from_pyg(data, drop=dropped).edges.tolist() == [[0, 1], [1, 2]]
     assert Graph.from_pyg(data, drop="all").edges.tolist() == [[0, 1], [1, 2]]
-    with pytest.raises(InputError, match="needs both x and edge_index"):
+    with pytest.raises(MissingError):
         Graph.from_pyg(Data(edge_index=data.edge_index))
 
 
@@ -153,7 +161,7 @@ def test_fields_that_cost_nothing_to_lose(data):
     data.name, data.num_classes, data.extra_mask = "cora", 3, torch.ones(200, dtype=torch.bool)
     data.edge_weight = torch.ones(data.num_edges)
     assert Graph.from_pyg(data).num_nodes == 200
-    with pytest.raises(InputError, match=r"x of the PyG data must be a torch tensor, not list"):
+    with pytest.raises(WrongTypeError):
         Graph.from_pyg(data.clone().update({"x": [[1.0]]}))
 
 
@@ -162,16 +170,16 @@ def test_fields_that_a_graph_does_not_hold_are_refused(data):
     from torch_geometric.transforms import ToSparseTensor
 
     data.pos, data.other = torch.ones(200, 2), torch.ones(data.num_edges)
-    with pytest.raises(InputError, match="has other and pos, which a Graph does not hold"):
+    with pytest.raises(OtherTypesError):
         Graph.from_pyg(data)
     assert Graph.from_pyg(data, drop=("other", "pos")).is_plain
     data.adj_t = ToSparseTensor()(data.clone()).adj_t
     data.edge_index = data.edge_index[:, 1:]
-    with pytest.raises(InputError, match="adj_t and edge_index of the PyG data hold other edges"):
+    with pytest.raises(ConflictError):
         Graph.from_pyg(data, drop="all")
     data.edge_weight = torch.ones(3)
     del data.adj_t
-    with pytest.raises(InputError, match=r"edge_weight of the PyG data has shape \(3,\) for"):
+    with pytest.raises(ShapeError):
         Graph.from_pyg(data, drop=("other", "pos"))
 
 
@@ -205,16 +213,16 @@ def test_hetero_data_are_kept(data):
         assert set(back[kind].keys()) == set(one[kind].keys())
         assert all(torch.equal(value, back[kind][key]) for key, value in one[kind].items())
     one["item"].y = torch.ones(4, 2)
-    with pytest.raises(InputError, match=r"y has shape \(4, 2\), several columns"):
+    with pytest.raises(ShapeError):
         Graph.from_pyg(one)
     del one["item"].y
-    with pytest.raises(InputError, match=r"target='item'\); the data has item, user"):
+    with pytest.raises(MissingError):
         Graph.from_pyg(one)
     assert Graph.from_pyg(one, target="user").target_type == 1
     one["user", "buys", "item"].edge_attr = torch.ones(3, 2)
-    with pytest.raises(InputError, match="edge types differ in edge_features"):
+    with pytest.raises(OtherTypesError):
         Graph.from_pyg(one, target="item")
     assert Graph.from_pyg(one, target="item", drop=("edge_attr",)).edge_features is None
     del one["user"].x
-    with pytest.raises(InputError, match="the node type 'user' has no x"):
+    with pytest.raises(MissingError):
         Graph.from_pyg(one, target="item")

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from graphtemper import Graph
 from graphtemper._core.files import atomic_write
-from graphtemper.errors import FileError
+from graphtemper.errors import DamagedError, NoFileError
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -49,66 +49,51 @@ GOOD = {"features": np.zeros((3, 2), np.float32), "edges": np.array([[0, 1]])}
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (b"", "damaged"),
-        (b"PK\x03\x04 not really a zip", "damaged"),
-        (archive(**GOOD)[:-40], "damaged"),
-        (archive(edges=GOOD["edges"]), "key 'features' is missing"),
-        (archive(features=GOOD["features"]), "key 'edges' is missing"),
-        (archive(features=np.array([{}], dtype=object), edges=GOOD["edges"]), "Python objects"),
-        (archive(**(GOOD | {"edges": np.array([[0, 7]])})), r"edges\[0, 1\] is 7"),
-        (archive(**GOOD, labels=np.array([0, 1])), "labels must have shape"),
-        (
-            archive(
-                edges=GOOD["edges"],
-                features_data=np.ones(1),
-                features_indices=np.array([5]),
-                features_indptr=np.array([0, 1, 1, 1]),
-                features_shape=np.array([3, 2]),
-            ),
-            r"features_indices\[0\] is 5",
+        b"",
+        b"PK\x03\x04 not really a zip",
+        archive(**GOOD)[:-40],
+        archive(edges=GOOD["edges"]),
+        archive(features=GOOD["features"]),
+        archive(features=np.array([{}], dtype=object), edges=GOOD["edges"]),
+        archive(**(GOOD | {"edges": np.array([[0, 7]])})),
+        archive(**GOOD, labels=np.array([0, 1])),
+        archive(
+            edges=GOOD["edges"],
+            features_data=np.ones(1),
+            features_indices=np.array([5]),
+            features_indptr=np.array([0, 1, 1, 1]),
+            features_shape=np.array([3, 2]),
         ),
-        (
-            archive(
-                edges=GOOD["edges"],
-                features_data=np.ones(1),
-                features_indices=np.array([0]),
-                features_indptr=np.array([0, 2, 1, 1]),
-                features_shape=np.array([3, 2]),
-            ),
-            r"features_indptr\[2\] is smaller",
+        archive(
+            edges=GOOD["edges"],
+            features_data=np.ones(1),
+            features_indices=np.array([0]),
+            features_indptr=np.array([0, 2, 1, 1]),
+            features_shape=np.array([3, 2]),
         ),
-        (
-            archive(
-                edges=GOOD["edges"],
-                features_data=np.ones(1),
-                features_indices=np.array([0]),
-                features_indptr=np.array([0, 2, 1, 1], np.uint64),
-                features_shape=np.array([3, 2]),
-            ),
-            r"features_indptr\[2\] is smaller",
+        archive(
+            edges=GOOD["edges"],
+            features_data=np.ones(1),
+            features_indices=np.array([0]),
+            features_indptr=np.array([0, 2, 1, 1], np.uint64),
+            features_shape=np.array([3, 2]),
         ),
-        (
-            archive(
-                edges=GOOD["edges"],
-                features_data=np.array(["a"]),
-                features_indices=np.array([0]),
-                features_indptr=np.array([0, 1, 1, 1]),
-                features_shape=np.array([3, 2]),
-            ),
-            "features_data must hold real numbers",
+        archive(
+            edges=GOOD["edges"],
+            features_data=np.array(["a"]),
+            features_indices=np.array([0]),
+            features_indptr=np.array([0, 1, 1, 1]),
+            features_shape=np.array([3, 2]),
         ),
-        (
-            archive(**GOOD, labels=np.array([0, 1, 0]), class_names=np.array(["a"])),
-            r"labels\[1\] is 1, which has no name",
-        ),
+        archive(**GOOD, labels=np.array([0, 1, 0]), class_names=np.array(["a"])),
     ],
 )
-def test_bad_files_are_refused_in_one_sentence(tmp_path, content, message):
+def test_bad_files_are_refused_in_one_sentence(tmp_path, content):
     path = tmp_path / "bad.npz"
     path.write_bytes(content)
-    with pytest.raises(FileError, match=message) as caught:
+    with pytest.raises(DamagedError) as caught:
         Graph.load(path)
     assert "bad.npz" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -122,12 +107,12 @@ def test_a_header_that_claims_too_much_is_refused_before_allocation(tmp_path):
     path = tmp_path / "bomb.npz"
     with zipfile.ZipFile(path, "w") as bomb:
         bomb.writestr("features.npy", stream.getvalue() + b"\0" * 64)
-    with pytest.raises(FileError, match="claims 16000000000000 bytes"):
+    with pytest.raises(DamagedError):
         Graph.load(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileError, match=r"nowhere\.npz does not exist"):
+    with pytest.raises(NoFileError):
         Graph.load(tmp_path / "nowhere.npz")
 
 

@@ -5,7 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphtemper import Graph, csbm
-from graphtemper.errors import InputError
+from graphtemper.errors import (
+    ChoiceError,
+    EdgesError,
+    EmptyError,
+    ForeignError,
+    OtherFeaturesError,
+    RangeError,
+    RepeatedError,
+    ShapeError,
+    TooFewError,
+    WrongTypeError,
+)
 from graphtemper.graph.graph import select_nodes
 
 
@@ -31,9 +42,9 @@ def test_counts_and_degrees():
 
 def test_a_graph_cannot_be_edited():
     g = small()
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError):
         g.features[0, 0] = 9
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError):
         g.edges[0, 0] = 2
 
 
@@ -53,19 +64,19 @@ def test_replace_checks_what_changed():
     g = small()
     assert g.replace(labels=None).labels is None
     assert g.replace(edges=[[2, 0]]).edges.tolist() == [[0, 2]]
-    with pytest.raises(InputError, match="self-loop"):
+    with pytest.raises(EdgesError):
         g.replace(edges=[[2, 2]])
-    with pytest.raises(InputError, match="3 rows"):
+    with pytest.raises(TooFewError):
         g.replace(features=np.zeros((3, 2)))
-    with pytest.raises(InputError, match="no field 'weight'"):
+    with pytest.raises(ChoiceError):
         g.replace(weight=1)
-    with pytest.raises(InputError, match=r"but has shape \(\)"):
+    with pytest.raises(ShapeError):
         g.replace(features=1.0)
-    with pytest.raises(InputError, match="features cannot be read as an array"):
+    with pytest.raises(ShapeError):
         g.replace(features=[[1.0], [1.0, 2.0]])
-    with pytest.raises(InputError, match=r"labels\[3\] is 2, which has no name"):
+    with pytest.raises(RangeError):
         g.replace(labels=[0, 1, -1, 2])
-    with pytest.raises(InputError, match=r"labels\[1\] is 1, which has no name"):
+    with pytest.raises(RangeError):
         g.replace(class_names=("only",))
     assert g.replace(labels=[0, 1, -1, 2], class_names=None).num_classes == 3
 
@@ -73,7 +84,7 @@ def test_replace_checks_what_changed():
 def test_replace_keeps_no_stale_column_names():
     g = small(feature_names=["left", "right"])
     assert g.replace(features=np.ones((4, 2))).feature_names == ("left", "right")
-    with pytest.raises(InputError, match="features has 1 columns but the graph names 2"):
+    with pytest.raises(OtherFeaturesError):
         g.replace(features=np.ones((4, 1)))
     assert g.replace(features=np.ones((4, 1)), feature_names=["one"]).feature_names == ("one",)
     assert g.replace(features=np.ones((4, 1)), feature_names=None).feature_names is None
@@ -93,19 +104,19 @@ def test_from_edges_cleans_any_list(pairs):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "message"),
+    ("nodes", "error"),
     [
-        ([True, False], "the node mask has 2 entries"),
-        ([0, 4], r"nodes\[1\] is 4"),
-        ([0.5], "boolean mask or integer"),
-        ([], "no node is selected"),
-        ([False] * 4, "no node is selected"),
-        ([[0]], "one-dimensional"),
-        ([0, [1]], "nodes cannot be read as an array"),
+        ([True, False], TooFewError),
+        ([0, 4], ForeignError),
+        ([0.5], WrongTypeError),
+        ([], EmptyError),
+        ([False] * 4, EmptyError),
+        ([[0]], ShapeError),
+        ([0, [1]], ShapeError),
     ],
 )
-def test_bad_node_selections(nodes, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_node_selections(nodes, error):
+    with pytest.raises(error):
         select_nodes(nodes, 4)
 
 
@@ -138,5 +149,5 @@ def test_a_subgraph_keeps_what_is_between_its_nodes():
 
 
 def test_a_node_is_selected_once():
-    with pytest.raises(InputError, match="node 2 is selected twice"):
+    with pytest.raises(RepeatedError):
         small().subgraph([2, 1, 2])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from graphtemper import metrics
-from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.errors import NotIdentifiableError, RangeError, WrongTypeError
 
 
 def coarse(sample, seed, n=300):
@@ -68,7 +68,7 @@ def test_coverage_rounds_up_but_not_past_an_integer(sample):
 
 @pytest.mark.parametrize(("labels", "word"), [([1, 1], "correct"), ([0, 0], "wrong")])
 def test_error_auroc_needs_both_kinds(labels, word):
-    with pytest.raises(NotIdentifiableError, match=f"all 2 are {word}"):
+    with pytest.raises(NotIdentifiableError):
         metrics.error_auroc([[0.1, 0.9], [0.2, 0.8]], labels)
 
 
@@ -81,5 +81,5 @@ def test_the_smallest_coverage_selects_one_node(coverage):
 
 @pytest.mark.parametrize("coverage", [0.0, 1.5, -1.0, np.nan, None, "0.5"])
 def test_bad_coverage(coverage):
-    with pytest.raises(InputError, match="coverage"):
+    with pytest.raises((RangeError, WrongTypeError)):
         metrics.risk_at_coverage([[0.1, 0.9]], [1], coverage)

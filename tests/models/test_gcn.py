@@ -10,7 +10,18 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg]
 
 from graphtemper import csbm, models  # noqa: E402
 from graphtemper._core.files import read_npz, write_npz  # noqa: E402
-from graphtemper.errors import FileError, InputError, MissingExtraError  # noqa: E402
+from graphtemper.errors import (  # noqa: E402
+    DamagedError,
+    InputError,
+    MissingError,
+    MissingExtraError,
+    NoLabelsError,
+    NotFittedError,
+    OtherFeaturesError,
+    RangeError,
+    TooFewError,
+    VersionError,
+)
 from graphtemper.models.gcn import GCN  # noqa: E402
 from graphtemper.temperature.scaling import apply  # noqa: E402
 
@@ -148,7 +159,7 @@ def test_a_saved_model_predicts_without_torch(graph, model, tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "graphtemper.models._gcn_training")
     assert np.array_equal(models.load(tmp_path / "gcn.npz")(graph), model(graph))
-    with pytest.raises(MissingExtraError, match=r"pip install 'graphtemper\[pyg\]'"):
+    with pytest.raises(MissingExtraError):
         GCN().fit(graph)
 
 
@@ -159,7 +170,7 @@ def test_damaged_files_are_refused(model, tmp_path):
 
     def refused(message, **changes):
         write_npz(path, {k: v for k, v in (good | changes).items() if v is not None})
-        with pytest.raises(FileError, match=message):
+        with pytest.raises((DamagedError, VersionError)):
             models.load(path)
 
     def header(**changes):
@@ -229,24 +240,24 @@ def test_patience_is_the_rule_of_gat(graph):
     assert model.best_epoch_ <= model.losses_.size < 300
     same = GCN(epochs=model.best_epoch_).fit(graph, TRAIN)
     np.testing.assert_array_equal(same.layers_[0][0], model.layers_[0][0])
-    with pytest.raises(InputError, match="patience needs val_nodes"):
+    with pytest.raises(MissingError):
         GCN().fit(graph, TRAIN, patience=5)
 
 
 def test_wrong_graphs(graph, model):
-    with pytest.raises(InputError, match="no labels"):
+    with pytest.raises(NoLabelsError):
         GCN().fit(graph.replace(labels=None))
     unlabelled = np.array(graph.labels)
     unlabelled[5] = -1
-    with pytest.raises(InputError, match="node 5 has no label"):
+    with pytest.raises(NoLabelsError):
         GCN().fit(graph.replace(labels=unlabelled), TRAIN)
-    with pytest.raises(InputError, match="one class"):
+    with pytest.raises(TooFewError):
         GCN().fit(graph, graph.labels == 1)
-    with pytest.raises(InputError, match="fitted on 16 feature columns but the graph has 1"):
+    with pytest.raises(OtherFeaturesError):
         model(graph.replace(features=np.ones((1000, 1))))
-    with pytest.raises(InputError, match="not fitted"):
+    with pytest.raises(NotFittedError):
         GCN()(graph)
-    with pytest.raises(InputError, match="scale the features or lower lr"):
+    with pytest.raises(RangeError):
         GCN(epochs=3).fit(graph.replace(features=np.full((1000, 16), 1e38)), TRAIN)
 
 

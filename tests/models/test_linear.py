@@ -6,7 +6,16 @@ import scipy.sparse as sp
 
 from graphtemper import Graph, csbm, models
 from graphtemper._core.files import write_npz
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import (
+    DamagedError,
+    InputError,
+    NoLabelsError,
+    NotFittedError,
+    OtherFeaturesError,
+    RangeError,
+    TooFewError,
+    VersionError,
+)
 from graphtemper.graph.operators import operator
 from graphtemper.models import SGC, SIGN
 
@@ -98,58 +107,58 @@ def test_a_model_that_did_not_converge_says_so_after_loading(graph, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "error"),
     [
-        ({"weights": None}, "key 'weights' is missing"),
-        ({"header": np.array("not json")}, "header"),
-        ({"header": np.array('{"format": "x"}')}, "unknown format"),
-        ({"header": np.array('{"format": "graphtemper.linear/1", "model": "os"}')}, "header"),
-        ({"weights": np.zeros((1, 6, 3))}, "disagree"),
-        ({"intercept": np.array([0, np.nan, 0])}, "finite real numbers"),
-        ({"weights": np.full((3, 6, 3), 1e300)}, "fit float32"),
-        ({"intercept": np.full(3, 1e300)}, "fit float32"),
-        ({"weights": np.zeros((3, 6, 0)), "intercept": np.zeros(0)}, "two classes"),
-        ({"weights": np.zeros((3, 6, 1)), "intercept": np.zeros(1)}, "two classes"),
-        ({"weights": np.zeros((3, 0, 3))}, "a feature column"),
-        ({"header": np.array("[" * 100_000)}, "header"),
-        ({"header": np.array('{"a":' * 100_000)}, "header"),
+        ({"weights": None}, DamagedError),
+        ({"header": np.array("not json")}, DamagedError),
+        ({"header": np.array('{"format": "x"}')}, VersionError),
+        ({"header": np.array('{"format": "graphtemper.linear/1", "model": "os"}')}, DamagedError),
+        ({"weights": np.zeros((1, 6, 3))}, DamagedError),
+        ({"intercept": np.array([0, np.nan, 0])}, DamagedError),
+        ({"weights": np.full((3, 6, 3), 1e300)}, DamagedError),
+        ({"intercept": np.full(3, 1e300)}, DamagedError),
+        ({"weights": np.zeros((3, 6, 0)), "intercept": np.zeros(0)}, DamagedError),
+        ({"weights": np.zeros((3, 6, 1)), "intercept": np.zeros(1)}, DamagedError),
+        ({"weights": np.zeros((3, 0, 3))}, DamagedError),
+        ({"header": np.array("[" * 100_000)}, DamagedError),
+        ({"header": np.array('{"a":' * 100_000)}, DamagedError),
     ],
 )
-def test_damaged_model_files(graph, tmp_path, change, message):
+def test_damaged_model_files(graph, tmp_path, change, error):
     SIGN().fit(graph).save(tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz") as file:
         arrays = {**file, **change}
     write_npz(tmp_path / "m.npz", {k: v for k, v in arrays.items() if v is not None})
-    with pytest.raises(FileError, match=message):
+    with pytest.raises(error):
         models.load(tmp_path / "m.npz")
 
 
 @pytest.mark.parametrize("kind", [SIGN, SGC])
 @pytest.mark.parametrize(
-    ("change", "message"),
+    "change",
     [
-        ({"hops": 10**9}, "hops must be an integer"),
-        ({"hops": 2.0}, "hops must be an integer"),
-        ({"hops": 2.5}, "hops must be an integer"),
-        ({"hops": True}, "hops must be an integer"),
-        ({"operator": "evil"}, "unknown operator 'evil'"),
-        ({"operator": ["mean"]}, "unknown operator"),
-        ({"C": "2"}, "C must be a real number"),
-        ({"max_iter": "abc"}, "max_iter must be an integer"),
-        ({"tol": None}, "tol must be a real number"),
-        ({"converged": 1}, "converged must be true or false"),
-        ({"converged": "..."}, "converged must be true or false"),
-        ({"model": ["SIGN"]}, "header"),
-        ({"surprise": 1}, "'surprise' is unknown"),
+        {"hops": 10**9},
+        {"hops": 2.0},
+        {"hops": 2.5},
+        {"hops": True},
+        {"operator": "evil"},
+        {"operator": ["mean"]},
+        {"C": "2"},
+        {"max_iter": "abc"},
+        {"tol": None},
+        {"converged": 1},
+        {"converged": "..."},
+        {"model": ["SIGN"]},
+        {"surprise": 1},
     ],
 )
-def test_every_header_field_is_checked(graph, tmp_path, kind, change, message):
+def test_every_header_field_is_checked(graph, tmp_path, kind, change):
     kind().fit(graph).save(tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz") as file:
         arrays = dict(file)
     header = json.loads(str(arrays["header"]))
     write_npz(tmp_path / "m.npz", arrays | {"header": np.array(json.dumps(header | change))})
-    with pytest.raises(FileError, match=message) as caught:
+    with pytest.raises(DamagedError) as caught:
         models.load(tmp_path / "m.npz")
     assert "\n" not in str(caught.value)
 
@@ -162,7 +171,7 @@ def test_every_header_field_is_required(graph, tmp_path, key):
     header = json.loads(str(arrays["header"]))
     header.pop(key)
     write_npz(tmp_path / "m.npz", arrays | {"header": np.array(json.dumps(header))})
-    with pytest.raises(FileError, match="the header is not that of a saved model"):
+    with pytest.raises(DamagedError):
         models.load(tmp_path / "m.npz")
 
 
@@ -191,17 +200,17 @@ def test_wrong_settings_are_refused_at_construction(kind, wrong):
 
 
 def test_bad_input(graph):
-    with pytest.raises(InputError, match="is not fitted"):
+    with pytest.raises(NotFittedError):
         SIGN()(graph)
-    with pytest.raises(InputError, match="no labels"):
+    with pytest.raises(NoLabelsError):
         SIGN().fit(graph.replace(labels=None))
-    with pytest.raises(InputError, match="node 2 has no label"):
+    with pytest.raises(NoLabelsError):
         SIGN().fit(graph.replace(labels=np.where(np.arange(600) == 2, -1, graph.labels)), range(5))
-    with pytest.raises(InputError, match="one class"):
+    with pytest.raises(TooFewError):
         SIGN().fit(graph, np.flatnonzero(graph.labels == 1))
-    with pytest.raises(InputError, match="fitted on 6 feature columns"):
+    with pytest.raises(OtherFeaturesError):
         SIGN().fit(graph)(Graph(features=np.zeros((3, 2)), edges=[]))
-    with pytest.raises(InputError, match="C must be positive"):
+    with pytest.raises(RangeError):
         SIGN(C=0)
-    with pytest.raises(InputError, match="hops must be"):
+    with pytest.raises(RangeError):
         SGC(hops=-1)

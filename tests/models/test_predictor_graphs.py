@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, csbm
-from graphtemper.errors import InputError
+from graphtemper.errors import InputError, OtherTypesError, PredictorError, WrongTypeError
 from graphtemper.models import GCN, SIGN
 from graphtemper.models.predictor import as_graph, graph_and_logits, predict
 
@@ -19,14 +19,13 @@ def test_graphs_and_pyg_data_are_accepted():
     data.edge_index = data.edge_index[:, 1:]
     assert as_graph(data).directed
     data.pos = data.x[:, :1]
-    with pytest.raises(InputError, match="which a Graph does not hold"):
+    with pytest.raises(OtherTypesError):
         as_graph(data)
 
 
 @pytest.mark.parametrize("wrong", ["cora.npz", Path("cora.npz"), None, [[1.0]]])
 def test_other_objects_are_refused(wrong):
-    advice = r"Graph\.load" if isinstance(wrong, str | Path) else "the model comes before"
-    with pytest.raises(InputError, match=rf"not {type(wrong).__name__}; {advice}"):
+    with pytest.raises(WrongTypeError):
         as_graph(wrong)
 
 
@@ -59,7 +58,7 @@ def test_a_model_is_checked_after_the_graph_was_accepted_unless_its_logits_are_k
     def refuse(graph):
         raise InputError("another kind of graph.")
 
-    with pytest.raises(InputError, match="another kind"):
+    with pytest.raises(InputError):
         as_graph(data, model, refuse)
     assert model.checked == 1
 
@@ -75,7 +74,7 @@ def test_bundled_models_take_pyg_data():
 
 def test_a_function_of_pyg_data_is_told_what_it_gets():
     graph = csbm.sample(50, degree=4, homophily=0.8, snr=1.0)
-    with pytest.raises(InputError, match=r"Graph, which has no 'x'; for a PyG module"):
+    with pytest.raises(PredictorError):
         predict(lambda data: data.x, graph)
-    with pytest.raises(AttributeError, match="nothing"):
+    with pytest.raises(AttributeError):
         predict(lambda graph: graph.features.nothing, graph)

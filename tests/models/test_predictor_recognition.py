@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate
-from graphtemper.errors import GraphTemperError, InputError, ModelError
+from graphtemper.errors import (
+    InputError,
+    ModelError,
+    NotLogitsError,
+    OtherModelError,
+    RangeError,
+    RepeatedError,
+    ShapeError,
+)
 from graphtemper.models.predictor import fingerprint, predict
 
 GRAPH = csbm.sample(200, 6, 0.8, 1.0, num_features=4, seed=1)
@@ -47,7 +55,7 @@ def test_a_model_that_works_in_place_is_refused_before_it_sees_a_graph(card):
     }
     for graph, work in jobs.values():
         before = graph.features.copy()
-        with pytest.raises(InputError, match="changed the graph's features in place"):
+        with pytest.raises(InputError):
             work()
         np.testing.assert_array_equal(graph.features, before)
 
@@ -59,7 +67,7 @@ def test_torch_in_place_is_noticed():
     def model(graph):
         return torch.nn.ReLU(inplace=True)(torch.from_numpy(graph.features))
 
-    with pytest.raises(InputError, match="in place"):
+    with pytest.raises(InputError):
         fingerprint(model, 4)
 
 
@@ -70,7 +78,7 @@ def test_edges_that_are_changed_in_place_are_noticed():
 
     graph = csbm.sample(20, 4, 0.8, 1.0, num_features=4, seed=3)
     graph = graph.replace(edges=graph.edges[graph.edges[:, 0] > 0])
-    with pytest.raises(InputError, match="in place"):
+    with pytest.raises(InputError):
         predict(model, graph)
 
 
@@ -93,7 +101,7 @@ def test_tensors_of_any_kind_are_read(kind):
 )
 def test_an_output_that_is_no_array_is_named(output):
     graph = small(2)
-    with pytest.raises(GraphTemperError, match=r"returned a|cannot be read as an array"):
+    with pytest.raises((NotLogitsError, ShapeError)):
         predict(lambda graph: output, graph)
 
 
@@ -113,7 +121,7 @@ class Dropout:
 @pytest.mark.parametrize("known", [None, GRAPH.num_nodes])
 def test_changing_answers_are_found_before_the_build(known):
     model = Dropout(known)
-    with pytest.raises(InputError, match="differently when it is called again"):
+    with pytest.raises(OtherModelError):
         build(model)
     assert model.calls < 5
 
@@ -125,7 +133,7 @@ def test_growing_logits_are_found():
         calls.append(graph)
         return plain(graph) * (1.0 + 0.01 * len(calls))
 
-    with pytest.raises(InputError, match="differently"):
+    with pytest.raises(OtherModelError):
         build(model)
 
 
@@ -133,24 +141,24 @@ def test_an_error_of_the_model_is_that_error(card):
     def fails(graph):
         raise MemoryError("no memory left on the device")
 
-    with pytest.raises(ModelError, match="MemoryError: no memory left on the device") as caught:
+    with pytest.raises(ModelError) as caught:
         recalibrate(fails, TARGET, card)
     assert isinstance(caught.value.__cause__, MemoryError)
-    with pytest.raises(InputError, match="differently from the model the card was made for"):
+    with pytest.raises(OtherModelError):
         recalibrate(lambda graph: plain(graph) * 2.0, TARGET, card)
 
 
 def test_repeated_nodes_are_refused(card):
-    with pytest.raises(InputError, match="node 30 is selected 60 times"):
+    with pytest.raises(RepeatedError):
         build(plain, [30] * 60)
-    with pytest.raises(InputError, match="node 3 is selected 2 times"):
+    with pytest.raises(RepeatedError):
         recalibrate(plain, TARGET, card, [1, 3, 5, 3])
 
 
 def test_equal_rows_are_not_taken_for_probabilities():
     graph = small(3)
     assert predict(lambda graph: np.full((3, 2), 0.5), graph).shape == (3, 2)
-    with pytest.raises(InputError, match="probabilities"):
+    with pytest.raises(NotLogitsError):
         predict(lambda graph: np.array([[0.5, 0.5], [0.25, 0.75], [0.5, 0.5]]), graph)
 
 
@@ -161,7 +169,7 @@ def test_too_many_classes_are_refused_before_the_build():
         calls.append(graph)
         return np.tile(np.asarray(graph.features)[:, :1], (1, 100)) * np.arange(100)
 
-    with pytest.raises(InputError, match="100 classes"):
+    with pytest.raises(RangeError):
         build(model)
     assert len(calls) < 6  # three times on six nodes, then once or twice on the graph
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from graphtemper.errors import InputError
+from graphtemper.errors import NotFiniteError, RangeError, ShapeError
 from graphtemper.monitor import Entry, alarms
 from graphtemper.monitor.change import capital, changes
 
@@ -88,7 +88,7 @@ def test_positions_refer_to_the_log():
     assert [one.position for one in thin] == [3 * one.position for one in plain]
     assert 150 < thin[0].position < 300
     assert alarms(run, every=1000) == []
-    with pytest.raises(InputError, match="every must be an integer of at least 1, not 0"):
+    with pytest.raises(RangeError):
         alarms(run, every=0)
 
 
@@ -162,16 +162,16 @@ def test_a_long_trend_does_not_overflow():
 
 
 @pytest.mark.parametrize(
-    ("series", "rate", "words"),
+    ("series", "rate", "error"),
     [
-        ({"a": [1.0]}, 0.0, "between 0 and 1"),
-        ({"a": [1.0]}, float("nan"), "between 0 and 1"),
-        ({"a": [1.0], "b": []}, 0.1, "same length"),
-        ({"a": [float("nan")]}, 0.1, "must be finite"),
+        ({"a": [1.0]}, 0.0, RangeError),
+        ({"a": [1.0]}, float("nan"), RangeError),
+        ({"a": [1.0], "b": []}, 0.1, ShapeError),
+        ({"a": [float("nan")]}, 0.1, NotFiniteError),
     ],
 )
-def test_bad_input(series, rate, words):
-    with pytest.raises(InputError, match=words):
+def test_bad_input(series, rate, error):
+    with pytest.raises(error):
         changes(series, rate)
 
 

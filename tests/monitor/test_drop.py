@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper._core.numerics import log_odds, to_share
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 from graphtemper.monitor import Entry, Gate, Labelled, drops, limits_of
 from graphtemper.monitor.drop import upper_bound
 
@@ -136,7 +136,7 @@ def test_limits_are_the_source_and_gates_from_below():
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, float("nan")])
 def test_the_rate_is_a_probability(rate):
-    with pytest.raises(InputError, match="false_drops"):
+    with pytest.raises(RangeError):
         drops([ENTRY], {"source": 0.9}, rate)
 
 

@@ -39,5 +39,5 @@ def test_every_promised_name_is_there():
 
     for name in graphtemper.__all__:
         assert getattr(graphtemper, name) is not None
-    with pytest.raises(AttributeError, match="nothing"):
+    with pytest.raises(AttributeError):
         _ = graphtemper.nothing

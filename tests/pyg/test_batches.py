@@ -10,7 +10,7 @@ nn = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not in
 from torch_geometric.nn import models  # noqa: E402
 
 from graphtemper import Graph  # noqa: E402
-from graphtemper.errors import InputError  # noqa: E402
+from graphtemper.errors import RangeError, WrongTypeError  # noqa: E402
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
 
@@ -75,9 +75,9 @@ def test_every_node_gets_logits_even_without_neighbours():
 
 
 def test_wrong_batches():
-    with pytest.raises(InputError, match="hops must be an integer"):
+    with pytest.raises(RangeError):
         Batches(hops=-1)
-    with pytest.raises(InputError, match="size must be an integer"):
+    with pytest.raises(RangeError):
         Batches(hops=1, size=0)
-    with pytest.raises(InputError, match="batches must be Batches"):
+    with pytest.raises(WrongTypeError):
         predictor(Counts(), batches=1024)

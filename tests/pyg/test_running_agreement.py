@@ -13,7 +13,15 @@ from torch_geometric.nn import models  # noqa: E402
 from torch_geometric.transforms import AddSelfLoops  # noqa: E402
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
-from graphtemper.errors import GraphTemperWarning, InputError, ModelError  # noqa: E402
+from graphtemper.errors import (  # noqa: E402
+    GraphTemperWarning,
+    ModelError,
+    NotLogitsError,
+    OtherModelError,
+    OtherTypesError,
+    PredictorError,
+    ShapeError,
+)
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
@@ -186,13 +194,13 @@ DIFFER = {
 
 @pytest.mark.parametrize("name", DIFFER)
 def test_another_model_is_refused_with_its_reason(name):
-    make_module, make_data, reason = DIFFER[name]
+    make_module, make_data, _ = DIFFER[name]
     module, data = make_module(), make_data()
-    with pytest.raises(InputError, match=f"reads {reason}, which a Graph does not hold"):
+    with pytest.raises(OtherModelError):
         predictor(module).check(data)
     assert module.training
     if name != "labels":  # a Graph holds labels and never shows them to a model
-        with pytest.raises(InputError, match=r"does not hold; use Graph\.from_pyg\(data, drop="):
+        with pytest.raises(OtherTypesError):
             Graph.from_pyg(data)
 
 
@@ -211,7 +219,7 @@ def test_the_difference_is_reported():
         def forward(self, x, edge_index, pos=None):
             return self.conv(x, edge_index) + (0.0 if pos is None else pos[:, :1] * torch.arange(3))
 
-    with pytest.raises(InputError, match=r"\d\d\.\d% of its predictions are equal.*up to \d"):
+    with pytest.raises(OtherModelError):
         predictor(ReadsOptional()).check(with_positions())
 
 
@@ -237,9 +245,9 @@ def test_own_logits_may_be_passed():
     model = predictor(net)
     weight = data.edge_weight
     assert model.check(data, logits=net(data.x, data.edge_index, weight)).equal_predictions == 1.0
-    with pytest.raises(InputError, match="is another model when wrapped"):
+    with pytest.raises(OtherModelError):
         model.check(data, logits=net(data.x, data.edge_index))
-    with pytest.raises(InputError, match=r"shape \(7, 3\) for 200 nodes"):
+    with pytest.raises(ShapeError):
         model.check(data, logits=np.ones((7, 3)))
 
 
@@ -249,15 +257,14 @@ def test_an_input_that_the_graph_lacks_is_named(role):
     arguments = "x_dict, edge_index_dict" if role == "x_dict" else f"x, edge_index, {role}"
     scope = {"Module": Module}
     exec(f"class Net(Module):\n    def forward(self, {arguments}): return x", scope)
-    field = {"edge_attr": "edge_features", "x_dict": "node_type"}.get(role, role)
-    with pytest.raises(InputError, match=f"the model reads.*but the graph has no {field}"):
+    with pytest.raises(PredictorError):
         predictor(scope["Net"]())(graph)
 
 
 def test_batches_that_read_too_few_hops_are_found():
     module = model("GCN")
     assert predictor(module, batches=Batches(hops=2, size=40)).check(plain())
-    with pytest.raises(InputError, match=r"try more hops than in Batches\(hops=0"):
+    with pytest.raises(OtherModelError):
         predictor(module, batches=Batches(hops=0, size=10)).check(plain())
 
 
@@ -268,14 +275,14 @@ def test_half_precision_modules_and_features():
     assert predictor(module).check(data).equal_predictions > 0.95
     data.edge_weight = 3.0 * torch.rand(data.num_edges)
     own = module.eval()(data.x, data.edge_index).detach()
-    with pytest.raises(InputError, match="is another model when wrapped"):
+    with pytest.raises(OtherModelError):
         predictor(module).check(data, logits=own)
 
 
 def test_unstable_and_odd_outputs_are_named_by_check_too():
-    with pytest.raises(InputError, match="answers differently each time"):
+    with pytest.raises(OtherModelError):
         predictor(AlwaysDrops()).check(plain())
-    with pytest.raises(InputError, match=r"returned tuple.*\[0\]"):
+    with pytest.raises(NotLogitsError):
         predictor(ReturnsTuple()).check(plain())
     first = predictor(ReturnsTuple(), adapter=lambda m, data: m(data.x, data.edge_index)[0])
     assert first.check(plain()).equal_predictions == 1.0
@@ -296,12 +303,12 @@ def test_tensors_with_gradients_are_accepted():
 def test_an_error_inside_the_module_is_reported_as_that_error():
     data = plain()
     narrow = predictor(nn.GCNConv(FEATURES - 1, CLASSES))
-    with pytest.raises(ModelError, match="takes 5 feature columns but the graph has 6"):
+    with pytest.raises(ModelError):
         narrow.check(data)
     with pytest.raises(ModelError) as caught:
         narrow(Graph.from_pyg(data))
     assert isinstance(caught.value.__cause__, RuntimeError)
-    with pytest.raises(ModelError, match="raised KeyError"):
+    with pytest.raises(ModelError):
         predictor(TakesData("pos")).check(data)
 
 
@@ -324,10 +331,10 @@ def test_card_and_recalibration_take_data_and_check_it(tmp_path):
         with pytest.warns(GraphTemperWarning):
             assert recalibrate(model, other, card).probabilities.shape == (200, CLASSES)
     reads_positions, other = predictor(TakesData("pos")), with_positions()
-    with pytest.raises(InputError, match=r"reads data\.pos, which a Graph does not hold"):
+    with pytest.raises(OtherModelError):
         SourceCard.build(reads_positions, other, compositions=0)
-    with pytest.raises(InputError, match=r"does not hold; use Graph\.from_pyg\(data, drop="):
+    with pytest.raises(OtherTypesError):
         recalibrate(model(Graph.from_pyg(data)), other, card)
     for wrong in (lambda: recalibrate(net, data, card), lambda: SourceCard.build(net, data)):
-        with pytest.raises(InputError, match=r"SGConv is a torch module; wrap it"):
+        with pytest.raises(PredictorError):
             wrong()

@@ -12,7 +12,15 @@ from torch.nn import Dropout, Linear, Module, ReLU, Sequential  # noqa: E402
 from torch_geometric.nn import models  # noqa: E402
 
 from graphtemper import SourceCard, recalibrate  # noqa: E402
-from graphtemper.errors import InputError, MissingExtraError  # noqa: E402
+from graphtemper.errors import (  # noqa: E402
+    ChoiceError,
+    MissingExtraError,
+    OtherClassesError,
+    OtherModelError,
+    PredictorError,
+    RangeError,
+    WrongTypeError,
+)
 from graphtemper.pyg import Batches, predictor  # noqa: E402
 
 FEATURES, CLASSES = 6, 3
@@ -61,28 +69,28 @@ def test_a_plain_torch_mlp_ignores_the_edges(graph):
 
 
 def test_wrong_arguments():
-    with pytest.raises(InputError, match=r"wraps a torch\.nn\.Module, not function"):
+    with pytest.raises(PredictorError):
         predictor(lambda x: x)
-    with pytest.raises(InputError, match="returns must be one of"):
+    with pytest.raises(ChoiceError):
         predictor(mlp(), returns="scores")
 
 
 def test_a_pyg_data_is_not_a_graph(graph):
-    with pytest.raises(InputError, match=r"not Data; Graph\.from_pyg\(data\) converts"):
+    with pytest.raises(WrongTypeError):
         predictor(mlp())(graph.to_pyg())
 
 
 def test_a_module_with_other_classes_is_refused_by_card_and_target(graph):
     small = {"compositions": 0, "shifts": FEW_SHIFTS}
     narrow, right, wide = (predictor(Linear(FEATURES, k)) for k in (2, 3, 4))
-    with pytest.raises(InputError, match="label"):
+    with pytest.raises(RangeError):
         SourceCard.build(narrow, graph, **small)
     card = SourceCard.build(right, graph, **small)
     assert card.predictor == "Linear"
     for other in (narrow, wide):
-        with pytest.raises(InputError, match="another model"):
+        with pytest.raises(OtherModelError):
             recalibrate(other, graph, card)
-        with pytest.raises(InputError, match=r"for 3 classes but the model gives \d"):
+        with pytest.raises(OtherClassesError):
             recalibrate(other(graph), graph, card)
 
 
@@ -153,5 +161,5 @@ def test_a_lightning_trainer_leaves_a_module_that_can_be_wrapped(graph, tmp_path
 def test_missing_torch_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "graphtemper.pyg")
-    with pytest.raises(MissingExtraError, match=r"pip install 'graphtemper\[pyg\]'"):
+    with pytest.raises(MissingExtraError):
         __import__("graphtemper.pyg")

@@ -15,7 +15,7 @@ from torch_geometric.data import Data, HeteroData  # noqa: E402
 from torch_geometric.transforms import AddSelfLoops, ToSparseTensor  # noqa: E402
 
 from graphtemper import Graph, SourceCard, csbm, recalibrate  # noqa: E402
-from graphtemper.errors import InputError  # noqa: E402
+from graphtemper.errors import ForeignError, OtherTypesError  # noqa: E402
 from graphtemper.pyg import predictor  # noqa: E402
 
 FEATURES, CLASSES, RELATIONS = 6, 3, 3
@@ -316,8 +316,8 @@ def test_nodes_of_hetero_data_are_those_of_the_classified_type(tmp_path):
     result = recalibrate(model, data, card, mask)
     assert result.nodes.tolist() == expected.nodes.tolist()
     np.testing.assert_array_equal(result.probabilities, expected.probabilities)
-    with pytest.raises(InputError, match="node 3 is not of the target type"):
+    with pytest.raises(ForeignError):
         recalibrate(model, data, card, [3])
     data["paper", "likes", "paper"].edge_index = data["paper", "cites", "paper"].edge_index
-    with pytest.raises(InputError, match="edges of type paper__likes__paper"):
+    with pytest.raises(OtherTypesError):
         recalibrate(model, data, card)

@@ -14,7 +14,7 @@ from graphtemper import Graph, SourceCard, csbm, metrics, recalibrate, shifts, t
 from graphtemper._core.safe_reading import sealed
 from graphtemper.card.class_profile import MOST_CLASSES, ClassProfile, fit_biases
 from graphtemper.cli import main
-from graphtemper.errors import InputError
+from graphtemper.errors import ContentError, InputError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.class_shares import (
     LEAST_ERRORS,
@@ -428,7 +428,7 @@ def test_a_damaged_profile_is_refused_by_field(card, key, value):
         content["class_profile"]["counts"][0][0] = value
     else:
         content["class_profile"][key] = value
-    with pytest.raises(InputError, match=f"class_profile.{key}"):
+    with pytest.raises(ContentError):
         SourceCard.from_json(sealed(content))
 
 

@@ -10,7 +10,18 @@ from graphtemper import Graph, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
-from graphtemper.errors import GraphTemperError, InputError
+from graphtemper.errors import (
+    GraphTemperError,
+    InputError,
+    NotFiniteError,
+    NotLogitsError,
+    OtherClassesError,
+    OtherFeaturesError,
+    OtherModelError,
+    PredictorError,
+    RangeError,
+    WrongTypeError,
+)
 from graphtemper.models import SIGN
 from graphtemper.recalibration.result import probabilities_at
 from graphtemper.recalibration.verdict import LEVEL, judge, labels_needed
@@ -112,20 +123,20 @@ def test_noise_asks_for_a_higher_temperature(card, model):
 
 
 SWAPPED = {
-    "a path as the card": (lambda m, g, c: recalibrate(m, g, "model.card.json"), "SourceCard.load"),
-    "a path as the graph": (lambda m, g, c: recalibrate(m, "target.npz", c), "Graph.load"),
-    "a path as the model": (lambda m, g, c: recalibrate("model.npz", g, c), "models.load"),
-    "graph first": (lambda m, g, c: recalibrate(g, m, c), "the model comes before the graph"),
-    "card second": (lambda m, g, c: recalibrate(m, c, g), "call recalibrate"),
-    "card first": (lambda m, g, c: recalibrate(c, g, m), "call recalibrate"),
-    "labels of a card": (lambda m, g, c: suggest_labels(c, 5), "the result of recalibrate"),
+    "a path as the card": (lambda m, g, c: recalibrate(m, g, "model.card.json"), WrongTypeError),
+    "a path as the graph": (lambda m, g, c: recalibrate(m, "target.npz", c), WrongTypeError),
+    "a path as the model": (lambda m, g, c: recalibrate("model.npz", g, c), PredictorError),
+    "graph first": (lambda m, g, c: recalibrate(g, m, c), WrongTypeError),
+    "card second": (lambda m, g, c: recalibrate(m, c, g), WrongTypeError),
+    "card first": (lambda m, g, c: recalibrate(c, g, m), WrongTypeError),
+    "labels of a card": (lambda m, g, c: suggest_labels(c, 5), WrongTypeError),
 }
 
 
 @pytest.mark.parametrize("name", SWAPPED)
 def test_arguments_in_another_order_are_one_sentence(card, model, target, name):
-    call, words = SWAPPED[name]
-    with pytest.raises(InputError, match=words) as caught:
+    call, error = SWAPPED[name]
+    with pytest.raises(error) as caught:
         call(model, target, card)
     assert "\n" not in str(caught.value)
 
@@ -245,22 +256,22 @@ def test_a_small_lead_survives_a_large_temperature(card, target):
 
 
 BAD = {
-    "not finite": (lambda z: np.where(np.arange(600)[:, None] == 42, np.nan, z), "node 42"),
-    "infinite": (lambda z: np.where(np.arange(600)[:, None] == 7, np.inf, z), "node 7"),
-    "too few rows": (lambda z: z[:-1], "shape"),
-    "one column": (lambda z: z[:, :1], "shape"),
-    "flat": (lambda z: z.ravel(), "shape"),
-    "probabilities": (temperatures.apply, "probabilities"),
-    "text": (lambda z: np.full(z.shape, "a"), "real numbers"),
-    "other classes": (lambda z: np.hstack([z, z]), "classes"),
-    "too large": (lambda z: z.astype(np.float64) * 1e200, "too large"),
+    "not finite": (lambda z: np.where(np.arange(600)[:, None] == 42, np.nan, z), NotFiniteError),
+    "infinite": (lambda z: np.where(np.arange(600)[:, None] == 7, np.inf, z), NotFiniteError),
+    "too few rows": (lambda z: z[:-1], NotLogitsError),
+    "one column": (lambda z: z[:, :1], NotLogitsError),
+    "flat": (lambda z: z.ravel(), NotLogitsError),
+    "probabilities": (temperatures.apply, NotLogitsError),
+    "text": (lambda z: np.full(z.shape, "a"), NotLogitsError),
+    "other classes": (lambda z: np.hstack([z, z]), OtherClassesError),
+    "too large": (lambda z: z.astype(np.float64) * 1e200, RangeError),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_logits_are_one_clear_sentence(card, model, target, name):
-    change, named = BAD[name]
-    with pytest.raises(InputError, match=named) as caught:
+    change, error = BAD[name]
+    with pytest.raises(error) as caught:
         recalibrate(change(model(target)), target, card)
     assert "\n" not in str(caught.value)
 
@@ -268,8 +279,8 @@ def test_bad_logits_are_one_clear_sentence(card, model, target, name):
 @pytest.mark.parametrize("name", [name for name in BAD if name not in ("other classes",)])
 def test_bad_models_are_one_clear_sentence(card, model, target, name):
     """The model behaves on the card's test graph, so only its answer on the target is wrong."""
-    change, named = BAD[name]
-    with pytest.raises(InputError, match=named):
+    change, error = BAD[name]
+    with pytest.raises(error):
         recalibrate(lambda g: change(model(g)) if g.num_nodes == 600 else model(g), target, card)
 
 
@@ -280,7 +291,7 @@ def test_a_model_that_writes_to_its_input_is_refused(card, model, target):
         return model(graph)
 
     before = target.features.tobytes()
-    with pytest.raises(InputError, match="read-only"):
+    with pytest.raises(InputError):
         recalibrate(careless, target, card)
     assert target.features.tobytes() == before
 
@@ -294,7 +305,7 @@ def test_a_model_that_fails_on_a_part_of_its_input_says_so(card, model, target):
             logits[3] = np.inf
         return logits
 
-    with pytest.raises(InputError, match="node 3"):
+    with pytest.raises(NotFiniteError):
         recalibrate(fragile, target, card)
 
 
@@ -306,9 +317,9 @@ def test_odd_arguments_are_refused(card, model, target, arguments):
 
 def test_another_feature_space_or_model_is_refused(card, model, target):
     narrow = target.replace(features=target.features[:, :9])
-    with pytest.raises(InputError, match="10 feature columns but this one has 9"):
+    with pytest.raises(OtherFeaturesError):
         recalibrate(model, narrow, card)
-    with pytest.raises(InputError, match="build a card"):
+    with pytest.raises(OtherModelError):
         recalibrate(SIGN(hops=1).fit(block_model(40)), target, card)
 
 
@@ -342,7 +353,7 @@ def test_logits_of_another_model_are_refused_on_a_small_graph(
 ):
     used = model if fast else lambda graph: model(graph)
     other = SIGN().fit(source, range(60))
-    with pytest.raises(InputError, match="not those of the model on this graph"):
+    with pytest.raises(OtherModelError):
         recalibrate(used, target, card, logits=other(target), per_node=per_node)
     half = model(target).astype(np.float16).astype(np.float64)
     assert recalibrate(used, target, card, logits=half, per_node=per_node).verdict in VERDICTS

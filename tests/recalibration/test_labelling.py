@@ -9,7 +9,17 @@ from tests.helpers import answer_bytes, block_model
 
 from graphtemper import LabelPlan, metrics, recalibrate, shifts, suggest_labels
 from graphtemper import temperature as temperatures
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import (
+    DamagedError,
+    ForeignError,
+    NoFileError,
+    RangeError,
+    RepeatedError,
+    ShapeError,
+    TableError,
+    UnreadableError,
+    WrongTypeError,
+)
 from graphtemper.recalibration.labelling import read_label_file, read_labels, write_plan
 
 NUM_CLASSES = 3
@@ -61,7 +71,7 @@ def test_all_nodes_may_be_suggested():
 
 @pytest.mark.parametrize("n", [0, -1, 10, 2.5, True, "3"])
 def test_odd_numbers_of_labels_are_refused(n):
-    with pytest.raises(InputError, match="count must be an integer of at least 1 and at most 9"):
+    with pytest.raises(RangeError):
         suggest_labels(_fake(np.linspace(0.5, 1.0, 9)), n)
 
 
@@ -103,9 +113,9 @@ def test_a_second_round_keeps_means_unbiased_and_never_repeats_a_node():
 
 def test_rounds_of_other_nodes_are_refused():
     result = _fake(np.linspace(0.5, 1.0, 9))
-    with pytest.raises(InputError, match="count must be"):
+    with pytest.raises(RangeError):
         suggest_labels(result, 7, previous=suggest_labels(result, 3))
-    with pytest.raises(InputError, match="node 2, which is not among"):
+    with pytest.raises(ForeignError):
         suggest_labels(result, 1, previous=LabelPlan(np.array([2]), np.ones(1)))
 
 
@@ -310,19 +320,19 @@ def test_a_few_broken_nodes_do_not_decide_for_all(model, card, size):
 
 
 BAD = {
-    "unknown node": ({1000: 0}, "at most 999, not 1000"),
-    "negative node": ({-1: 0}, "a node in labels"),
-    "node that is text": ({"3": 0}, "a node in labels"),
-    "node that is a fraction": ({3.0: 0}, "a node in labels"),
-    "class too large": ({5: NUM_CLASSES}, "the label of node 5 .* at most 2, not 3"),
-    "unlabelled": ({5: -1}, "the label of node 5"),
-    "class that is a fraction": ({5: 1.0}, "the label of node 5"),
-    "class that is text": ({5: "1"}, "the label of node 5"),
-    "class that is true": ({5: True}, "the label of node 5"),
-    "class that is an array": ({5: np.ones((30, 30))}, "the label of node 5"),
-    "not chosen": ({900: 0}, "node 900, which is not among the chosen nodes"),
-    "an array": (np.zeros(1000, int), "must map nodes to classes"),
-    "pairs": ([(3, 1)], "must map nodes to classes"),
+    "unknown node": ({1000: 0}, RangeError),
+    "negative node": ({-1: 0}, RangeError),
+    "node that is text": ({"3": 0}, RangeError),
+    "node that is a fraction": ({3.0: 0}, RangeError),
+    "class too large": ({5: NUM_CLASSES}, RangeError),
+    "unlabelled": ({5: -1}, RangeError),
+    "class that is a fraction": ({5: 1.0}, RangeError),
+    "class that is text": ({5: "1"}, RangeError),
+    "class that is true": ({5: True}, RangeError),
+    "class that is an array": ({5: np.ones((30, 30))}, RangeError),
+    "not chosen": ({900: 0}, ForeignError),
+    "an array": (np.zeros(1000, int), WrongTypeError),
+    "pairs": ([(3, 1)], WrongTypeError),
 }
 
 
@@ -334,37 +344,37 @@ def test_labels_as_a_series_give_the_same_bytes():
     )
     assert np.array_equal(found.rows, known.rows)
     assert np.array_equal(found.classes, known.classes)
-    for labels, named in (
-        (pandas.Series([1, 0], index=[3, 3]), "name a node twice"),
-        (pandas.Series([1.0, np.nan]), "the label of node 0"),
-        (pandas.DataFrame({"class": [1, 0]}), "is a table"),
-        (pandas.Series([1], index=["a"]), "a node in labels"),
+    for labels, error in (
+        (pandas.Series([1, 0], index=[3, 3]), RepeatedError),
+        (pandas.Series([1.0, np.nan]), RangeError),
+        (pandas.DataFrame({"class": [1, 0]}), ShapeError),
+        (pandas.Series([1], index=["a"]), RangeError),
     ):
-        with pytest.raises(InputError, match=named):
+        with pytest.raises(error):
             read_labels(labels, None, np.arange(10), 10, 2)
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_labels_are_one_clear_sentence(card, model, target, name):
-    labels, named = BAD[name]
-    with pytest.raises(InputError, match=named) as caught:
+    labels, error = BAD[name]
+    with pytest.raises(error) as caught:
         recalibrate(model, target, card, nodes=range(900), labels=labels)
     assert "\n" not in str(caught.value)
 
 
 BAD_PLANS = {
-    "other nodes": (LabelPlan(np.array([4]), np.ones(1)), "node 3, which is not in the plan"),
-    "zero weight": (LabelPlan(np.array([3]), np.zeros(1)), "weight of node 3 is 0.0"),
-    "no number": (LabelPlan(np.array([3]), np.array([np.nan])), "weight of node 3 is nan"),
-    "lengths": (LabelPlan(np.array([3, 4]), np.ones(1)), "one weight per node"),
-    "not a plan": ({3: 1.0}, "must be a LabelPlan"),
+    "other nodes": (LabelPlan(np.array([4]), np.ones(1)), ForeignError),
+    "zero weight": (LabelPlan(np.array([3]), np.zeros(1)), RangeError),
+    "no number": (LabelPlan(np.array([3]), np.array([np.nan])), RangeError),
+    "lengths": (LabelPlan(np.array([3, 4]), np.ones(1)), ShapeError),
+    "not a plan": ({3: 1.0}, WrongTypeError),
 }
 
 
 @pytest.mark.parametrize("name", BAD_PLANS)
 def test_bad_plans_are_one_clear_sentence(name):
-    plan, named = BAD_PLANS[name]
-    with pytest.raises(InputError, match=named):
+    plan, error = BAD_PLANS[name]
+    with pytest.raises(error):
         read_labels({3: 1}, plan, np.arange(10), 10, 2)
 
 
@@ -381,7 +391,7 @@ def test_a_filled_in_plan_is_read_back_exactly(tmp_path):
     plan = LabelPlan(np.array([7, 3]), np.array([1 / 3, 12.0]))
     write_plan(tmp_path / "labels.csv", plan)
     text = (tmp_path / "labels.csv").read_text()
-    with pytest.raises(FileError, match="line 2: the class of node 7 is missing"):
+    with pytest.raises(TableError):
         read_label_file(tmp_path / "labels.csv", 10, 2)
     labels, again = read_label_file(_file(tmp_path, text.replace(",,", ",1,")), 10, 2)
     assert labels == {7: 1, 3: 1}
@@ -418,13 +428,13 @@ BAD_FILES = {
 
 @pytest.mark.parametrize("text", BAD_FILES, ids=repr)
 def test_bad_files_are_one_clear_sentence(tmp_path, text):
-    with pytest.raises(FileError, match=BAD_FILES[text]) as caught:
+    with pytest.raises((DamagedError, TableError)) as caught:
         read_label_file(_file(tmp_path, text), 10, 2)
     assert "\n" not in str(caught.value)
 
 
 def test_missing_files_are_one_clear_sentence(tmp_path):
-    with pytest.raises(FileError, match="does not exist"):
+    with pytest.raises(NoFileError):
         read_label_file(tmp_path / "nowhere.csv", 10, 2)
-    with pytest.raises(FileError, match="is not a regular file"):
+    with pytest.raises(UnreadableError):
         read_label_file(tmp_path, 10, 2)

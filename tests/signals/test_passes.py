@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm, shifts
-from graphtemper.errors import InputError
+from graphtemper.errors import InputError, RangeError, WrongTypeError
 from graphtemper.models import SIGN
 from graphtemper.signals import passes as perturb
 
@@ -69,7 +69,7 @@ def test_bad_passes(graph, model, kind, count):
 
 @pytest.mark.parametrize("level", [-0.1, float("nan"), "x"])
 def test_bad_levels(graph, model, level):
-    with pytest.raises(InputError, match="level of noise"):
+    with pytest.raises((RangeError, WrongTypeError)):
         perturb.feature_noise(model, graph, level, 1)
-    with pytest.raises(InputError, match="level of drop"):
+    with pytest.raises((RangeError, WrongTypeError)):
         perturb.edge_dropout(model, graph, level, 1)

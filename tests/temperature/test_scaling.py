@@ -12,7 +12,15 @@ from sklearn.calibration import _TemperatureScaling
 from sklearn.metrics import log_loss
 
 from graphtemper import temperature
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import (
+    EmptyError,
+    GraphTemperWarning,
+    NoLabelsError,
+    NotFiniteError,
+    RangeError,
+    ShapeError,
+    WrongTypeError,
+)
 from graphtemper.temperature import inverse as _inverse_temperature
 
 seeds = st.integers(0, 2**32 - 1)
@@ -103,26 +111,26 @@ def test_apply_of_no_nodes_is_empty():
 
 
 @pytest.mark.parametrize(
-    ("logits", "t", "message"),
+    ("logits", "t", "error"),
     [
-        ([[0.0, 1.0], [np.nan, 1.0]], 1.0, r"logits\[1, 0\] is nan"),
-        ([[0.0, 1.0], [0.0, np.inf]], 1.0, r"logits\[1, 1\] is inf"),
-        ([[0.0, -np.inf]], 1.0, r"logits\[0, 1\] is -inf"),
-        ([[1.7e308, -1.7e308]], 1.0, "rescale"),
-        ([[1e200, -1e200], [1.7e308, -1.7e308]], 1.0, r"logits\[1\] spans"),
-        ([0.0, 1.0], 1.0, r"one-dimensional.*\[0, g\]"),
-        ([[0.0], [1.0]], 1.0, "K >= 2"),
-        ([["a", "b"]], 1.0, "real numbers"),
-        ([[0.0, 1.0]], 0.0, "positive and finite"),
-        ([[0.0, 1.0]], np.inf, "positive and finite"),
-        ([[0.0, 1.0]], np.nan, "positive and finite"),
-        ([[0.0, 1.0]], True, "real number"),
-        ([[0.0, 1.0], [0.0, 1.0]], [1.0, -1.0], r"temperature\[1\] is -1"),
-        ([[0.0, 1.0], [0.0, 1.0]], [1.0, 1.0, 1.0], r"shape \(2,\)"),
+        ([[0.0, 1.0], [np.nan, 1.0]], 1.0, NotFiniteError),
+        ([[0.0, 1.0], [0.0, np.inf]], 1.0, NotFiniteError),
+        ([[0.0, -np.inf]], 1.0, NotFiniteError),
+        ([[1.7e308, -1.7e308]], 1.0, RangeError),
+        ([[1e200, -1e200], [1.7e308, -1.7e308]], 1.0, RangeError),
+        ([0.0, 1.0], 1.0, ShapeError),
+        ([[0.0], [1.0]], 1.0, ShapeError),
+        ([["a", "b"]], 1.0, WrongTypeError),
+        ([[0.0, 1.0]], 0.0, RangeError),
+        ([[0.0, 1.0]], np.inf, RangeError),
+        ([[0.0, 1.0]], np.nan, RangeError),
+        ([[0.0, 1.0]], True, WrongTypeError),
+        ([[0.0, 1.0], [0.0, 1.0]], [1.0, -1.0], RangeError),
+        ([[0.0, 1.0], [0.0, 1.0]], [1.0, 1.0, 1.0], ShapeError),
     ],
 )
-def test_apply_rejects(logits, t, message):
-    with pytest.raises(InputError, match=message):
+def test_apply_rejects(logits, t, error):
+    with pytest.raises(error):
         temperature.apply(logits, t)
 
 
@@ -136,7 +144,7 @@ def test_a_bad_node_deep_in_a_large_array_is_named():
         lambda: temperature.match_confidence(z, 0.5),
         lambda: temperature.mean_confidence(z),
     ):
-        with pytest.raises(InputError, match=r"logits\[323456, 2\] is nan"):
+        with pytest.raises(NotFiniteError):
             call()
 
 
@@ -286,7 +294,7 @@ def test_a_nearly_separable_optimum_far_from_the_logit_scale():
 
 def test_separable_data_end_at_the_lower_bound_with_a_warning():
     z = np.array([[0.0, 4.0], [4.0, 0.0]])
-    with pytest.warns(GraphTemperWarning, match="T -> 0"):
+    with pytest.warns(GraphTemperWarning):
         t = temperature.fit(z, [1, 0])
     assert t == pytest.approx(2.0 * temperature.RELATIVE_BOUNDS[0])  # spread = 4 - mean = 2
     solved = temperature.solve(z, [1, 0])
@@ -296,7 +304,7 @@ def test_separable_data_end_at_the_lower_bound_with_a_warning():
 @pytest.mark.parametrize("labels", [[0, 1], [0, 0]], ids=["all wrong", "chance"])
 def test_logits_without_evidence_end_at_the_upper_bound_with_a_warning(labels):
     z = np.array([[0.0, 4.0], [4.0, 0.0]])
-    with pytest.warns(GraphTemperWarning, match="T -> infinity") as caught:
+    with pytest.warns(GraphTemperWarning) as caught:
         t = temperature.fit(z, labels)
     assert caught[0].filename == __file__
     assert t == pytest.approx(2.0 * temperature.RELATIVE_BOUNDS[1])
@@ -313,7 +321,7 @@ def test_an_optimum_beyond_the_upper_bound_is_reported_as_the_bound():
 
 def test_constant_logits_leave_the_temperature_at_one():
     z = np.full((3, 4), 5.0)
-    with pytest.warns(GraphTemperWarning, match="all equal"):
+    with pytest.warns(GraphTemperWarning):
         assert temperature.fit(z, [0, 1, 2]) == 1.0
     solved = temperature.solve(z, [0, 1, 2])
     assert solved.status == "undetermined"
@@ -333,19 +341,19 @@ def test_solve_reports_likelihoods_and_the_inverse():
 
 
 @pytest.mark.parametrize(
-    ("logits", "labels", "message"),
+    ("logits", "labels", "error"),
     [
-        ([[0.0, 1.0]], [-1], r"labels\[0\] is -1.*select the labelled nodes"),
-        ([[0.0, 1.0]], [2], r"labels\[0\] is 2.*0 to 1"),
-        ([[0.0, 1.0]], [0.0], "integer class indices"),
-        ([[0.0, 1.0]], [0, 1], r"shape \(1,\)"),
-        (np.empty((0, 2)), np.empty(0, dtype=int), "no rows"),
-        ([[0.0, 1e300], [0.0, -1e300]], [1, 1], "rescale"),
-        ([[0.0, 1e-300], [0.0, -1e-300]], [1, 1], "rescale"),
+        ([[0.0, 1.0]], [-1], NoLabelsError),
+        ([[0.0, 1.0]], [2], RangeError),
+        ([[0.0, 1.0]], [0.0], WrongTypeError),
+        ([[0.0, 1.0]], [0, 1], ShapeError),
+        (np.empty((0, 2)), np.empty(0, dtype=int), EmptyError),
+        ([[0.0, 1e300], [0.0, -1e300]], [1, 1], RangeError),
+        ([[0.0, 1e-300], [0.0, -1e-300]], [1, 1], RangeError),
     ],
 )
-def test_fit_rejects(logits, labels, message):
-    with pytest.raises(InputError, match=message):
+def test_fit_rejects(logits, labels, error):
+    with pytest.raises(error):
         temperature.fit(logits, labels)
 
 
@@ -384,14 +392,14 @@ def test_mean_confidence_equals_the_mean_of_the_largest_probability():
 @pytest.mark.parametrize("accuracy", [0.0, 0.25, 1.0, 1.5, -1.0, np.nan])
 def test_match_confidence_rejects_what_no_temperature_reaches(accuracy):
     z, _ = problem(12, n=20)
-    with pytest.raises(InputError, match=r"between 0\.25 and 1;"):
+    with pytest.raises(RangeError):
         temperature.match_confidence(z, accuracy)
 
 
 def test_ties_lower_the_reachable_confidence():
     z = [[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]]  # at T -> 0: 1/2 and 1
     assert temperature.match_confidence(z, 0.74) > 0
-    with pytest.raises(InputError, match=r"and 0\.75 \(nodes with tied"):
+    with pytest.raises(RangeError):
         temperature.match_confidence(z, 0.76)
-    with pytest.raises(InputError, match="all equal"):
+    with pytest.raises(RangeError):
         temperature.match_confidence(np.zeros((3, 2)), 0.6)

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax
 
 from graphtemper import temperature
-from graphtemper.errors import GraphTemperWarning, InputError
+from graphtemper.errors import GraphTemperWarning, RangeError, ShapeError, WrongTypeError
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -86,9 +86,9 @@ def test_mixtures_scale_with_the_logits(scale):
     z, labels = mixture(1e-12, 0.7)
     t = temperature.fit(z, labels)
     assert temperature.fit(scale * z, labels) == pytest.approx(scale * t, rel=1e-8, abs=0)
-    with pytest.warns(GraphTemperWarning, match="T -> infinity"):
+    with pytest.warns(GraphTemperWarning):
         t = temperature.fit(z, 1 - labels)
-    with pytest.warns(GraphTemperWarning, match="T -> infinity"):
+    with pytest.warns(GraphTemperWarning):
         assert temperature.fit(scale * z, 1 - labels) == pytest.approx(scale * t, rel=1e-8, abs=0)
 
 
@@ -153,7 +153,7 @@ def test_match_confidence_of_a_few_near_ties():
 
 def test_match_confidence_names_the_range_that_float64_reaches():
     z = binary(np.r_[np.full(990, 10.0), np.full(10, 5e-324)])
-    with pytest.raises(InputError, match=r"accuracy 0\.999 cannot be matched.*0\.5 and 0\.995 "):
+    with pytest.raises(RangeError):
         temperature.match_confidence(z, 0.999)
 
 
@@ -163,21 +163,21 @@ RAGGED = [[0.0, 1.0], [0.0]]
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "error"),
     [
-        (lambda: temperature.apply(RAGGED), "logits cannot be read as an array"),
-        (lambda: temperature.fit(RAGGED, [0, 1]), "logits cannot be read"),
-        (lambda: temperature.fit([[0.0, 1.0]], [[0], [0, 1]]), "labels cannot be read"),
-        (lambda: temperature.apply([[0.0, 1.0]] * 2, [[1.0], 1.0]), "temperature cannot be read"),
-        (lambda: temperature.mean_confidence([[0.0, 1.0]], [[1.0], 1.0]), "temperature cannot"),
-        (lambda: temperature.match_confidence([[0.0, 1.0]], None), "accuracy must be a real"),
-        (lambda: temperature.match_confidence([[0.0, 1.0]], "0.8"), "accuracy must be a real"),
-        (lambda: temperature.match_confidence([[0.0, 1.0]], [0.8]), "accuracy must be a real"),
-        (lambda: temperature.match_confidence(RAGGED, 0.8), "logits cannot be read"),
-        (lambda: temperature.apply(None), "real numbers"),
+        (lambda: temperature.apply(RAGGED), ShapeError),
+        (lambda: temperature.fit(RAGGED, [0, 1]), ShapeError),
+        (lambda: temperature.fit([[0.0, 1.0]], [[0], [0, 1]]), ShapeError),
+        (lambda: temperature.apply([[0.0, 1.0]] * 2, [[1.0], 1.0]), ShapeError),
+        (lambda: temperature.mean_confidence([[0.0, 1.0]], [[1.0], 1.0]), ShapeError),
+        (lambda: temperature.match_confidence([[0.0, 1.0]], None), WrongTypeError),
+        (lambda: temperature.match_confidence([[0.0, 1.0]], "0.8"), WrongTypeError),
+        (lambda: temperature.match_confidence([[0.0, 1.0]], [0.8]), WrongTypeError),
+        (lambda: temperature.match_confidence(RAGGED, 0.8), ShapeError),
+        (lambda: temperature.apply(None), WrongTypeError),
     ],
 )
-def test_values_that_are_not_arrays_are_input_errors(call, message):
-    with pytest.raises(InputError, match=message) as caught:
+def test_values_that_are_not_arrays_are_input_errors(call, error):
+    with pytest.raises(error) as caught:
         call()
     assert "\n" not in str(caught.value)

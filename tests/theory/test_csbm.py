@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphtemper import csbm
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError, WrongTypeError
 
 
 @given(st.integers(2, 6), st.floats(0, 1), st.floats(0.5, 20), st.integers(300, 5000))
@@ -89,37 +89,37 @@ def test_same_seed_same_bytes():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "error"),
     [
-        ({"homophily": 1.2}, "homophily must be between 0 and 1"),
-        ({"degree": -1}, "degree must be"),
-        ({"degree": 2000}, "edge probability above 1"),
-        ({"snr": 0}, "snr must be positive"),
-        ({"noise": 0}, "noise must be positive"),
-        ({"num_classes": 1}, "num_classes must be at least 2"),
-        ({"num_classes": 4, "num_features": 2}, "num_features must be at least"),
-        ({"num_nodes": 1}, "num_nodes must be at least"),
-        ({"num_nodes": 100.0}, "num_nodes must be an integer"),
-        ({"num_nodes": "100"}, "num_nodes must be an integer"),
-        ({"num_nodes": 10**12}, "num_nodes must be an integer"),
-        ({"num_classes": 2.5}, "num_classes must be an integer"),
-        ({"num_features": 2.5}, "num_features must be an integer"),
-        ({"degree": None}, "degree must be a real number"),
-        ({"degree": np.nan}, "degree must be"),
-        ({"homophily": "0.7"}, "homophily must be a real number"),
-        ({"snr": None}, "snr must be a real number"),
-        ({"snr": 1e300}, "snr 1e\\+300 at noise 1 puts class means at 1e\\+150"),
-        ({"noise": 1e-300}, "noise must lie between"),
-        ({"noise": 1e300}, "noise must lie between"),
-        ({"noise": "1"}, "noise must be a real number"),
-        ({"seed": -1}, "seed must be"),
-        ({"seed": 1.5}, "seed must be"),
-        ({"seed": "1"}, "seed must be"),
+        ({"homophily": 1.2}, RangeError),
+        ({"degree": -1}, RangeError),
+        ({"degree": 2000}, RangeError),
+        ({"snr": 0}, RangeError),
+        ({"noise": 0}, RangeError),
+        ({"num_classes": 1}, RangeError),
+        ({"num_classes": 4, "num_features": 2}, RangeError),
+        ({"num_nodes": 1}, RangeError),
+        ({"num_nodes": 100.0}, RangeError),
+        ({"num_nodes": "100"}, RangeError),
+        ({"num_nodes": 10**12}, RangeError),
+        ({"num_classes": 2.5}, RangeError),
+        ({"num_features": 2.5}, RangeError),
+        ({"degree": None}, WrongTypeError),
+        ({"degree": np.nan}, RangeError),
+        ({"homophily": "0.7"}, WrongTypeError),
+        ({"snr": None}, WrongTypeError),
+        ({"snr": 1e300}, RangeError),
+        ({"noise": 1e-300}, RangeError),
+        ({"noise": 1e300}, RangeError),
+        ({"noise": "1"}, WrongTypeError),
+        ({"seed": -1}, RangeError),
+        ({"seed": 1.5}, RangeError),
+        ({"seed": "1"}, RangeError),
     ],
 )
-def test_bad_arguments(arguments, message):
+def test_bad_arguments(arguments, error):
     good = {"num_nodes": 100, "degree": 5, "homophily": 0.7, "snr": 1.0}
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(error):
         csbm.sample(**(good | arguments))
 
 

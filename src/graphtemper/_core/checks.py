@@ -23,7 +23,6 @@ from graphtemper.errors import (
     NotFiniteError,
     RangeError,
     ShapeError,
-    TooFewError,
     WrongTypeError,
 )
 
@@ -363,9 +362,7 @@ def check_shares(values: ArrayLike, name: str, classes: int) -> FloatArray:
     """Return one share per class, (K,), divided by their sum."""
     shares = as_array(values, name)
     if shares.shape != (classes,):
-        raise TooFewError(
-            f"{name} must have shape ({classes},), one per class, not {shares.shape}."
-        )
+        raise ShapeError(f"{name} must have shape ({classes},), one per class, not {shares.shape}.")
     return check_masses(shares, name, "divide by the sum")
 
 

@@ -16,7 +16,7 @@ from cyclopts import App, Parameter
 from graphtemper.cli import monitor_output, result_file
 from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Repeated
 from graphtemper.cli.output import discard_output, progress
-from graphtemper.errors import ConflictError, ContentError, FileError, WrongTypeError
+from graphtemper.errors import ConflictError, ContentError, EmptyError, FileError
 
 if TYPE_CHECKING:
     from graphtemper import SourceCard
@@ -96,9 +96,7 @@ class Outputs:
         check_rate(self.false_drops, "--false-drops")
         check_rate(self.false_alarms, "--false-alarms")
         if not self.label.strip():
-            raise WrongTypeError(
-                "--name must not be empty; it distinguishes this watch from others."
-            )
+            raise EmptyError("--name must not be empty; it distinguishes this watch from others.")
         written = {"--log": self.log, "--page": self.page, "--prometheus": self.prometheus}
         written["--out"] = out
         # SQLite's own files next to the log must not be written either.

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphtemper import Graph, conformal, csbm
-from graphtemper.errors import InputError
+from graphtemper.errors import EmptyError, NotFiniteError, RangeError, ShapeError, TooFewError
 
 
 def test_aps_by_hand():
@@ -68,27 +68,27 @@ def test_diffusion_against_dense_matrices(delta):
 
 
 @pytest.mark.parametrize(
-    ("call", "word"),
+    ("call", "error"),
     [
-        (lambda: conformal.aps([[0.5, np.nan]]), "finite"),
-        (lambda: conformal.aps([[2.0, -1.0]]), "negative"),
-        (lambda: conformal.aps([[0.5, 0.9]]), "sums to"),
-        (lambda: conformal.aps(np.empty((0, 3))), "no rows"),
-        (lambda: conformal.aps([[0.5, 0.5]], [0.1, 0.2]), "shape"),
-        (lambda: conformal.aps([[0.5, 0.5]], [1.5]), r"\[0, 1\]"),
-        (lambda: conformal.aps([[0.5, 0.5]], [np.nan]), r"\[0, 1\]"),
-        (lambda: conformal.raps([[0.5, 0.5]], lam=-1.0), "lam"),
-        (lambda: conformal.raps([[0.5, 0.5]], k_reg=1.5), "k_reg"),
+        (lambda: conformal.aps([[0.5, np.nan]]), NotFiniteError),
+        (lambda: conformal.aps([[2.0, -1.0]]), RangeError),
+        (lambda: conformal.aps([[0.5, 0.9]]), RangeError),
+        (lambda: conformal.aps(np.empty((0, 3))), EmptyError),
+        (lambda: conformal.aps([[0.5, 0.5]], [0.1, 0.2]), ShapeError),
+        (lambda: conformal.aps([[0.5, 0.5]], [1.5]), RangeError),
+        (lambda: conformal.aps([[0.5, 0.5]], [np.nan]), RangeError),
+        (lambda: conformal.raps([[0.5, 0.5]], lam=-1.0), RangeError),
+        (lambda: conformal.raps([[0.5, 0.5]], k_reg=1.5), RangeError),
     ],
 )
-def test_bad_input_is_refused(call, word):
-    with pytest.raises(InputError, match=word):
+def test_bad_input_is_refused(call, error):
+    with pytest.raises(error):
         call()
 
 
 def test_diffusion_needs_every_node_and_a_share():
     g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]])
-    with pytest.raises(InputError, match="every node"):
+    with pytest.raises(TooFewError):
         conformal.diffuse([[0.5, 0.5]], g)
-    with pytest.raises(InputError, match="delta"):
+    with pytest.raises(RangeError):
         conformal.diffuse([[0.5, 0.5]] * 2, g, 1.5)

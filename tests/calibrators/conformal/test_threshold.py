@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphtemper.calibrators.conformal import threshold
 from graphtemper.calibrators.conformal.threshold import ladder
-from graphtemper.errors import InputError
+from graphtemper.errors import EmptyError, NotFiniteError, RangeError, ShapeError, WrongTypeError
 
 
 @settings(max_examples=200, deadline=None)
@@ -73,23 +73,23 @@ def test_a_ladder_is_never_below_its_scores_and_at_most_a_step_above(n, steps, s
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 1.5, np.nan, "0.9", True])
 def test_levels_outside_the_unit_interval(level):
-    with pytest.raises(InputError, match="level"):
+    with pytest.raises((RangeError, WrongTypeError)):
         threshold([0.5, 0.6], level)
 
 
 @pytest.mark.parametrize(
-    ("call", "word"),
+    ("call", "error"),
     [
-        (lambda: threshold([], 0.9), "empty"),
-        (lambda: threshold([[0.5]], 0.9), "one-dimensional"),
-        (lambda: threshold([np.nan], 0.9), "finite"),
-        (lambda: threshold(["a"], 0.9), "real numbers"),
-        (lambda: threshold([0.5], 0.9, [1.0, 2.0]), "shape"),
-        (lambda: threshold([0.5], 0.9, [-1.0]), "negative"),
-        (lambda: threshold([0.5], 0.9, [0.0]), "positive"),
-        (lambda: threshold([0.5], 0.9, [1.0], np.nan), "negative"),
+        (lambda: threshold([], 0.9), EmptyError),
+        (lambda: threshold([[0.5]], 0.9), ShapeError),
+        (lambda: threshold([np.nan], 0.9), NotFiniteError),
+        (lambda: threshold(["a"], 0.9), WrongTypeError),
+        (lambda: threshold([0.5], 0.9, [1.0, 2.0]), ShapeError),
+        (lambda: threshold([0.5], 0.9, [-1.0]), RangeError),
+        (lambda: threshold([0.5], 0.9, [0.0]), RangeError),
+        (lambda: threshold([0.5], 0.9, [1.0], np.nan), RangeError),
     ],
 )
-def test_bad_input_is_refused(call, word):
-    with pytest.raises(InputError, match=word):
+def test_bad_input_is_refused(call, error):
+    with pytest.raises(error):
         call()

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from graphtemper import stac, temperature
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError
 from graphtemper.signals.observation import Observation
 from graphtemper_research.baselines import stac_per_node, stac_variants
 
@@ -89,7 +89,7 @@ def test_per_node_temperatures_are_the_formula(observation, threshold):
     assert ablation.signals == ("entropy", "margin")
     assert ablation.weights.shape == (2,)
     assert ablation.loss >= result.loss
-    with pytest.raises(InputError, match="signals"):
+    with pytest.raises(ChoiceError):
         stac_per_node.node_temperatures(observation, threshold, signals="structure")
 
 

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from graphtemper._core.safe_reading import sealed
-from graphtemper.errors import FileError
+from graphtemper.errors import DamagedError
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.trials.trial import SCORES, scored
@@ -149,5 +149,5 @@ def test_a_damaged_cell_is_named_where_finished_ones_are_collected(finish, tmp_p
     (found,) = cells.finished(tmp_path, "test/1")
     assert found["rows"] == cell["rows"]
     (tmp_path / "cells" / "damaged.json").write_text(text)
-    with pytest.raises(FileError, match=r"damaged\.json is not a whole cell"):
+    with pytest.raises(DamagedError):
         cells.finished(tmp_path, "test/1")

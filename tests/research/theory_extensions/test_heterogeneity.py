@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError, ShapeError
 from graphtemper.theory import csbm
 from graphtemper.theory.finite_degree import finite_degree_temperature, optimal_scale
 from graphtemper_research import theory_extensions as extensions
@@ -147,21 +147,21 @@ def test_nodes_beyond_the_crossing_get_an_infinite_temperature():
 
 
 @pytest.mark.parametrize(
-    ("call", "word"),
+    ("call", "error"),
     [
-        (lambda: extensions.degree_temperature(0, 0.7, 0.8, 1.0, 10.0), "node_degree"),
-        (lambda: extensions.degree_temperature(2.5, 0.7, 0.8, 1.0, 10.0), "node_degree"),
-        (lambda: extensions.degree_temperature(5, 0.3, 0.8, 1.0, 10.0), "crossing"),
-        (lambda: extensions.degree_gain(0.7, 1.0, [1.0]), "isolated"),
-        (lambda: extensions.degree_gain(0.7, 1.0, 900.0), "400"),
-        (lambda: extensions.mixed_homophily_temperature([0.2, 0.6], 0.8, 1.0, 10.0), "more weight"),
+        (lambda: extensions.degree_temperature(0, 0.7, 0.8, 1.0, 10.0), RangeError),
+        (lambda: extensions.degree_temperature(2.5, 0.7, 0.8, 1.0, 10.0), RangeError),
+        (lambda: extensions.degree_temperature(5, 0.3, 0.8, 1.0, 10.0), RangeError),
+        (lambda: extensions.degree_gain(0.7, 1.0, [1.0]), RangeError),
+        (lambda: extensions.degree_gain(0.7, 1.0, 900.0), RangeError),
+        (lambda: extensions.mixed_homophily_temperature([0.2, 0.6], 0.8, 1.0, 10.0), RangeError),
         (
             lambda: extensions.mixed_homophily_gain([0.6], 1.0, 10.0, weights=[0.5, 0.5]),
-            "equally long",
+            ShapeError,
         ),
-        (lambda: extensions.beta_homophily(1.0, 3.0), "mean"),
+        (lambda: extensions.beta_homophily(1.0, 3.0), RangeError),
     ],
 )
-def test_refusals_name_the_argument(call, word):
-    with pytest.raises(InputError, match=word):
+def test_refusals_name_the_argument(call, error):
+    with pytest.raises(error):
         call()

@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from graphtemper import theory
-from graphtemper.errors import InputError
+from graphtemper.errors import RangeError
 from graphtemper.theory import csbm
 from graphtemper.theory.finite_degree import finite_degree_temperature, optimal_scale
 from graphtemper_research import theory_extensions as extensions
@@ -108,15 +108,15 @@ def test_closed_form_reduces_to_the_paper():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "word"),
+    "arguments",
     [
-        ((0.2, 0.8, 1.0, 5.0, 4), "1/num_classes"),
-        ((0.7, 0.25, 1.0, 5.0, 4), "h_source"),
-        ((0.7, 0.8, 1.0, 900.0, 4), "400"),
-        ((0.7, 0.8, 1.0, [1.0], 4), "isolated"),
-        ((0.99, 0.98, 9.0, np.eye(60)[59], 3), "practically no prediction"),
+        (0.2, 0.8, 1.0, 5.0, 4),
+        (0.7, 0.25, 1.0, 5.0, 4),
+        (0.7, 0.8, 1.0, 900.0, 4),
+        (0.7, 0.8, 1.0, [1.0], 4),
+        (0.99, 0.98, 9.0, np.eye(60)[59], 3),
     ],
 )
-def test_refusals(arguments, word):
-    with pytest.raises(InputError, match=word):
+def test_refusals(arguments):
+    with pytest.raises(RangeError):
         extensions.multiclass_temperature(*arguments)

@@ -26,7 +26,7 @@ def test_an_embedding_by_name(tmp_path):
     assert graph_names.load(name).num_features == 90
     assert graph_names.with_embeddings([name, dense]) == [name, dense, f"{name}+svd64"]
     assert graph_names.present([name, "nowhere.npz"]) == ([name], ["nowhere.npz"])
-    with pytest.raises(InputError, match="120 dense feature columns"):
+    with pytest.raises(InputError):
         graph_names.load(f"{dense}+svd64")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from graphtemper import SourceCard, csbm
 from graphtemper.card import atlas
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, EmptyError, RangeError, TooFewError
 from graphtemper.models import SIGN
 from graphtemper_research.harness.runner import QUICK_COMPOSITIONS, Request, run
 from graphtemper_research.trials import known_shifts, shifted_targets, trial
@@ -91,7 +91,7 @@ def test_finished_cells_are_not_measured_again(finished, from_cells):
     folder, first, _ = finished
     names = [str(folder / "standin.npz")]
     assert from_cells(BENCH, folder, names).to_dict() == first.to_dict()
-    with pytest.raises(pytest.fail.Exception, match="measured again"):  # another graph
+    with pytest.raises(pytest.fail.Exception):  # another graph
         from_cells(BENCH, folder, [*names, "other.npz"])
 
 
@@ -145,22 +145,22 @@ def test_a_card_without_a_family_has_never_seen_it(graph):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "error"),
     [
-        ({"models": ["MLP"]}, "unknown model 'MLP'"),
-        ({"seeds": 0}, "seeds must be at least 1"),
-        ({"names": []}, "no graph to measure"),
-        ({"names": ["nonsense"]}, "unknown graph 'nonsense'"),
+        ({"models": ["MLP"]}, ChoiceError),
+        ({"seeds": 0}, RangeError),
+        ({"names": []}, EmptyError),
+        ({"names": ["nonsense"]}, ChoiceError),
     ],
 )
-def test_odd_requests(tmp_path, options, message):
-    with pytest.raises(InputError, match=message):
+def test_odd_requests(tmp_path, options, error):
+    with pytest.raises(error):
         run(BENCH, Request(tmp_path, **options))
 
 
 def test_a_small_graph_is_refused():
     small = csbm.sample(200, degree=6, homophily=0.8, snr=1.0)
-    with pytest.raises(InputError, match="200 labelled nodes"):
+    with pytest.raises(TooFewError):
         known_shifts.measure(small, "SIGN", 1, 0)
 
 

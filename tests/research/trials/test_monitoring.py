@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError
 from graphtemper_research.trials import monitoring
 
 pytestmark = pytest.mark.nightly
@@ -69,5 +69,5 @@ def quantities(cell):
 
 
 def test_unknown_series(tmp_path, quick):
-    with pytest.raises(InputError, match="there is no series"):
+    with pytest.raises(ChoiceError):
         quick(monitoring.BENCH, tmp_path, ["rain"])

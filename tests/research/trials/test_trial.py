@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphtemper import csbm
-from graphtemper.errors import InputError
+from graphtemper.errors import ChoiceError, InputError
 from graphtemper_research.trials import trial
 
 
@@ -48,15 +48,15 @@ def test_methods_are_shown_targets_without_labels(graph, monkeypatch):
     monkeypatch.setattr(trial, "recalibrate", spy)
     monkeypatch.setattr(trial.Peers, "answer", lambda self, predictor, target, *rest: {})
     source = trial.Source(None, None, trial.Peers(1.0, 0.5, {}), 50)
-    with pytest.raises(InputError, match="seen"):
+    with pytest.raises(InputError):
         source.answers(graph, np.arange(10), 1)
     assert shown == [None]
 
 
 @pytest.mark.parametrize(
-    ("models", "message"),
-    [(["MLP"], "unknown model 'MLP'"), ([], "unknown model nothing")],
+    "models",
+    [["MLP"], []],
 )
-def test_unknown_models(models, message):
-    with pytest.raises(InputError, match=message):
+def test_unknown_models(models):
+    with pytest.raises(ChoiceError):
         trial.check_models(models)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper import recalibrate, temperature
-from graphtemper.errors import FileError
+from graphtemper.errors import DamagedError, TableError
 from graphtemper.scale import Serial, recalibrate_logits, streaming
 from graphtemper.scale.logits import logit_tables
 from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
@@ -140,18 +140,18 @@ def test_lists_and_names(problem, logits, folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("columns", "error"),
     [
-        ({"logit_0": [0.0], "logit_1": [1.0]}, "2.parquet does not have the columns"),
-        ({f"logit_{k}": ["a"] for k in range(4)}, "must hold real numbers"),
-        ({f"logit_{k}": [None, 1.0] for k in range(4)}, "without gaps"),
-        ({f"logit_{k}": [0.25, float(k == 0)] for k in range(4)}, "these are probabilities"),
-        ({f"logit_{k}": [float(k), np.inf] for k in range(4)}, "must be finite"),
+        ({"logit_0": [0.0], "logit_1": [1.0]}, TableError),
+        ({f"logit_{k}": ["a"] for k in range(4)}, TableError),
+        ({f"logit_{k}": [None, 1.0] for k in range(4)}, TableError),
+        ({f"logit_{k}": [0.25, float(k == 0)] for k in range(4)}, DamagedError),
+        ({f"logit_{k}": [float(k), np.inf] for k in range(4)}, DamagedError),
     ],
 )
-def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, columns, message):
+def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, columns, error):
     pq.write_table(pa.table(columns), folder / "part-2.parquet")
-    with pytest.raises(FileError, match=message) as error:
+    with pytest.raises(error) as error:
         recalibrate_logits(folder, problem.card, tmp_path / "out")
     assert "part-2.parquet" in str(error.value)
     assert [path.name for path in tmp_path.iterdir()] == ["logits"]
@@ -160,7 +160,7 @@ def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, colu
 def test_a_truncated_file_is_named(problem, folder, tmp_path):
     path = folder / "part-1.parquet"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(FileError, match=r"part-1\.parquet is truncated, damaged or not Parquet"):
+    with pytest.raises(DamagedError):
         recalibrate_logits(folder, problem.card, tmp_path / "out")
 
 
@@ -181,19 +181,19 @@ def test_an_empty_file_gives_an_empty_table(problem, logits, tmp_path, names):
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    "columns",
     [
-        ({"logits": [0.5, 1.0]}, "one list of 4 numbers per row"),
-        ({"logits": [["a", "b", "c", "d"]]}, "one list of 4 numbers per row"),
-        ({"logits": [[0.0, 1.0, 2.0]]}, "one list of 4 numbers per row"),
-        ({f"logit_{k}": [0.0] for k in (1, 2, 3, 4)}, "name them logit_0 to logit_3"),
-        ({f"logit_{k}": [0.0] for k in range(5)}, "has 5 columns of logits"),
-        ({f"logit_{k}": [0.0] for k in (0, 1, 2, 3, 17)}, "has 5 columns of logits"),
+        {"logits": [0.5, 1.0]},
+        {"logits": [["a", "b", "c", "d"]]},
+        {"logits": [[0.0, 1.0, 2.0]]},
+        {f"logit_{k}": [0.0] for k in (1, 2, 3, 4)},
+        {f"logit_{k}": [0.0] for k in range(5)},
+        {f"logit_{k}": [0.0] for k in (0, 1, 2, 3, 17)},
     ],
 )
-def test_columns_that_are_not_the_logits(problem, tmp_path, columns, message):
+def test_columns_that_are_not_the_logits(problem, tmp_path, columns):
     pq.write_table(pa.table(columns), tmp_path / "z.parquet")
-    with pytest.raises(FileError, match=message):
+    with pytest.raises(TableError):
         recalibrate_logits(tmp_path / "z.parquet", problem.card, tmp_path / "out")
 
 
@@ -202,10 +202,10 @@ def test_a_codec_that_arrow_lacks_is_reported(problem, folder, tmp_path, monkeyp
         raise pa.ArrowNotImplementedError("no such codec")
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", refuse)
-    with pytest.raises(FileError, match=r"part-0\.parquet is truncated or damaged"):
+    with pytest.raises(DamagedError):
         recalibrate_logits(folder, problem.card, tmp_path / "out")
 
 
 def test_no_files(problem, tmp_path):
-    with pytest.raises(FileError, match="neither a Parquet file nor a directory"):
+    with pytest.raises(DamagedError):
         recalibrate_logits(tmp_path / "nowhere", problem.card, tmp_path / "out")

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from graphtemper.errors import InputError, NotIdentifiableError
+from graphtemper.errors import (
+    NotIdentifiableError,
+    RangeError,
+    ShapeError,
+    TooFewError,
+    WrongTypeError,
+)
 from graphtemper_research.theory_extensions.label_free import fit_multiclass
 
 
@@ -34,11 +40,11 @@ def test_multiclass_ignores_a_shift_common_to_all_logits():
 
 def test_multiclass_not_identifiable():
     rng = np.random.default_rng(3)
-    with pytest.raises(NotIdentifiableError, match="one Gaussian"):
+    with pytest.raises(NotIdentifiableError):
         fit_multiclass(rng.standard_normal((2000, 3)))
-    with pytest.raises(NotIdentifiableError, match="never predicted"):
+    with pytest.raises(NotIdentifiableError):
         fit_multiclass(rng.standard_normal((2000, 3)) - np.array([0.0, 0.0, 50.0]))
-    with pytest.raises(NotIdentifiableError, match="too rare"):
+    with pytest.raises(NotIdentifiableError):
         fit_multiclass(simplex_logits(3, 10.0, 1.0, 2000, seed=4)[0])
     close, labels = simplex_logits(3, 6.0, 1.0, 3000, seed=5)
     close[labels == 1] = close[labels == 2][: np.sum(labels == 1)].mean(0) + rng.standard_normal(
@@ -58,23 +64,23 @@ def test_multiclass_does_not_depend_on_the_unit(scale):
 
 def test_multiclass_refuses_in_one_sentence():
     labels = np.random.default_rng(0).integers(0, 3, 300)
-    with pytest.raises(NotIdentifiableError, match="do not vary within"):
+    with pytest.raises(NotIdentifiableError):
         fit_multiclass(np.eye(3)[labels])
-    with pytest.raises(InputError, match="max_iterations"):
+    with pytest.raises(RangeError):
         fit_multiclass(simplex_logits(3, 4.0, 1.6, 300, seed=1)[0], max_iterations=0)
-    with pytest.raises(InputError, match="max_iterations"):
+    with pytest.raises(WrongTypeError):
         fit_multiclass(simplex_logits(3, 4.0, 1.6, 300, seed=1)[0], max_iterations=1.5)
 
 
 @pytest.mark.parametrize(
-    ("call", "name"),
+    ("call", "error"),
     [
-        (lambda: fit_multiclass(np.ones((100, 2))), "fit_binary"),
-        (lambda: fit_multiclass(np.ones((10, 3))), "rows"),
-        (lambda: fit_multiclass(np.ones((100, 3))), "directions"),
-        (lambda: fit_multiclass(np.full((100, 3), np.inf)), "logits"),
+        (lambda: fit_multiclass(np.ones((100, 2))), ShapeError),
+        (lambda: fit_multiclass(np.ones((10, 3))), TooFewError),
+        (lambda: fit_multiclass(np.ones((100, 3))), ShapeError),
+        (lambda: fit_multiclass(np.full((100, 3), np.inf)), RangeError),
     ],
 )
-def test_bad_input_names_the_argument(call, name):
-    with pytest.raises(InputError, match=name):
+def test_bad_input_names_the_argument(call, error):
+    with pytest.raises(error):
         call()
