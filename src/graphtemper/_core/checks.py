@@ -1,6 +1,6 @@
-"""Checks of single arguments: each returns the value, or raises an `InputError` of one sentence.
+"""Checks of arguments: each returns the value, or raises an `InputError` of one sentence.
 
-Checks of the shape and values of arrays: logits, probabilities, labels, class shares.
+First those of single values, then those of arrays: logits, probabilities, labels, class shares.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 A path that somebody else chose may name a pipe that blocks, a device that never ends, or a file
 that grows while it is read. Every reader of the package opens files here; `tests/fuzz` applies the
-same contract to all of them.
-
-The checksum of a JSON object: a digit that changed on the way is noticed.
+same contract to all of them. A JSON object may carry a checksum (`sealed`), by which a digit that
+changed on the way is noticed.
 """
 
 from __future__ import annotations

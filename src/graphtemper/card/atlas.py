@@ -2,9 +2,8 @@
 
 A point of the atlas is the source graph under one shift or a composition of several. For each the
 atlas records the signals, measured without labels, and the accuracy and the temperature, computed
-with them.
-
-The labelled source of a card, observed under a shift and scored with its labels.
+with them. `plan` chooses the shifts, `Source` observes and scores the source under one of them, and
+`survey` does so for all.
 """
 
 from __future__ import annotations
@@ -69,6 +68,10 @@ Shifts = Mapping[str, Sequence[float]] | Iterable[Shift]
 _FEWEST_FAMILIES = 3
 _TWO_SIDED = ("scale", "homophily")
 _OF_EDGES = frozenset(("rewire", "drop", "add", "drop_hubs", "homophily"))
+# Share of stored entries above which work on dense features is faster.
+_FULL = 0.1
+# Projections that are more than this share of the columns save too little.
+_FEW = 0.5
 
 
 def plan(
@@ -176,72 +179,6 @@ def moves_edges_only(shift: Shift) -> bool:
     [True, False]
     """
     return shift.families <= _OF_EDGES
-
-
-def survey(
-    source: Source, planned: Sequence[Shift], progress: Progress | None = None
-) -> tuple[list[AtlasPoint], dict[str, NodeRows]]:
-    """Run the model under every planned shift.
-
-    Models of this package run on all cores and others one shift at a time, since they may not be
-    safe to share. ``progress`` is called with (shifts finished, shifts in all).
-
-    Returns
-    -------
-    points, rows
-        In the order of the plan, and the node rows of each by the name of its shift.
-    """
-    points: list[AtlasPoint] = []
-    rows: dict[str, NodeRows] = {}
-    report = progress or (lambda done, total: None)
-    report(0, len(planned))
-    # A model that runs alone may use all cores.
-    shared = passes_of(source.predictor).thread_safe
-    pool = ThreadPoolExecutor(num_cores()) if shared else None
-    try:
-        with one_blas_thread(also_openmp=shared):
-            for point, drawn in (pool.map if pool else map)(source.visit, planned):
-                points.append(point)
-                rows[point.shift] = drawn
-                report(len(points), len(planned))
-    finally:
-        if pool is not None:  # not awaited after Ctrl-C, since a shift may take minutes
-            pool.shutdown(wait=False, cancel_futures=True)
-    return points, rows
-
-
-@dataclass(frozen=True, eq=False)
-class AtlasNodes:
-    """A few labelled nodes under every shift of the atlas; never part of a card file.
-
-    ``source`` are the nodes of the unshifted source, ``rows`` those under each shift by its name.
-    """
-
-    source: NodeRows
-    rows: dict[str, NodeRows]
-
-    def fit(self, atlas: Sequence[AtlasPoint], accuracy: float) -> dict[str, NodeResponse]:
-        """Return the node responses over an atlas, for models and for logits alone."""
-        return {kind: self.fit_to(atlas, accuracy, names) for kind, names in KINDS.items()}
-
-    def fit_to(
-        self, atlas: Sequence[AtlasPoint], accuracy: float, names: Sequence[str]
-    ) -> NodeResponse:
-        """Return the node response that reads only the named signals."""
-        return node_response.fit(
-            self.source,
-            [self.rows[item.shift] for item in atlas],
-            [item.families for item in atlas],
-            [item.accuracy for item in atlas],
-            accuracy,
-            names,
-        )
-
-
-# Share of stored entries above which work on dense features is faster.
-_FULL = 0.1
-# Projections that are more than this share of the columns save too little.
-_FEW = 0.5
 
 
 @dataclass(frozen=True)
@@ -383,3 +320,63 @@ def shift_seed(seed: int, shift: Shift) -> int:
     the draws of a target that was made with a small seed.
     """
     return int(stream(seed, f"atlas {shift!r}").integers(2**62))
+
+
+def survey(
+    source: Source, planned: Sequence[Shift], progress: Progress | None = None
+) -> tuple[list[AtlasPoint], dict[str, NodeRows]]:
+    """Run the model under every planned shift.
+
+    Models of this package run on all cores and others one shift at a time, since they may not be
+    safe to share. ``progress`` is called with (shifts finished, shifts in all).
+
+    Returns
+    -------
+    points, rows
+        In the order of the plan, and the node rows of each by the name of its shift.
+    """
+    points: list[AtlasPoint] = []
+    rows: dict[str, NodeRows] = {}
+    report = progress or (lambda done, total: None)
+    report(0, len(planned))
+    # A model that runs alone may use all cores.
+    shared = passes_of(source.predictor).thread_safe
+    pool = ThreadPoolExecutor(num_cores()) if shared else None
+    try:
+        with one_blas_thread(also_openmp=shared):
+            for point, drawn in (pool.map if pool else map)(source.visit, planned):
+                points.append(point)
+                rows[point.shift] = drawn
+                report(len(points), len(planned))
+    finally:
+        if pool is not None:  # not awaited after Ctrl-C, since a shift may take minutes
+            pool.shutdown(wait=False, cancel_futures=True)
+    return points, rows
+
+
+@dataclass(frozen=True, eq=False)
+class AtlasNodes:
+    """A few labelled nodes under every shift of the atlas; never part of a card file.
+
+    ``source`` are the nodes of the unshifted source, ``rows`` those under each shift by its name.
+    """
+
+    source: NodeRows
+    rows: dict[str, NodeRows]
+
+    def fit(self, atlas: Sequence[AtlasPoint], accuracy: float) -> dict[str, NodeResponse]:
+        """Return the node responses over an atlas, for models and for logits alone."""
+        return {kind: self.fit_to(atlas, accuracy, names) for kind, names in KINDS.items()}
+
+    def fit_to(
+        self, atlas: Sequence[AtlasPoint], accuracy: float, names: Sequence[str]
+    ) -> NodeResponse:
+        """Return the node response that reads only the named signals."""
+        return node_response.fit(
+            self.source,
+            [self.rows[item.shift] for item in atlas],
+            [item.families for item in atlas],
+            [item.accuracy for item in atlas],
+            accuracy,
+            names,
+        )

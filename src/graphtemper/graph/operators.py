@@ -2,16 +2,10 @@
 
 The kernel is the compiled product of `graphtemper._core.compiled` or SciPy's, on blocks of rows
 with one thread per core; both release the interpreter lock. ``benchmarks/run.py`` compares it with
-SciPy on one thread and with torch. Each output row is summed by one thread, edge by edge, so the
-bytes depend neither on the number of threads nor on the engine.
+SciPy on one thread and with torch. Each output row is summed by one thread, edge by edge, and rows
+are sorted, so the bytes depend neither on the number of threads nor on the engine.
 
-`graphtemper.graph.operators` builds the operators. `column_moments` gives the mean and deviation
-of each feature column.
-
-The matrices of a graph's links: adjacency, and the normalised operators S.
-
-Rows are sorted, so that sums over neighbours have one order. The compiled loop and SciPy give the
-same matrix.
+`column_moments` gives the mean and deviation of each feature column.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Predictors: any callable ``graph -> logits (N, K)``, called and checked here.
+"""Predictors: any callable ``graph -> logits (N, K)``, called, checked and recognised here.
 
-Recognising a model: its logits on a small fixed graph, and whether it repeats them.
+A model is recognised by its logits on a small fixed graph (`fingerprint`).
 """
 
 from __future__ import annotations

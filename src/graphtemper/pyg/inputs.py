@@ -1,6 +1,6 @@
-"""The inputs of a module: tensors of a `Graph`, or the fields of the user's own data.
+"""What a module takes: the arguments of its ``forward``, recognised by name, and their tensors.
 
-The arguments of a module's ``forward``, recognised by name.
+The tensors come from a `Graph`, or from the fields of the user's own data.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a module returns: class logits, or probabilities that ``returns`` says to convert.
+"""Run a module as it is, and check what it returns.
 
-Compare a wrapped module with the module itself on the user's own PyG ``Data``.
-
-Run a module in evaluation mode: no gradients, no caches, no randomness.
+It runs in evaluation mode, without gradients, caches and randomness (`frozen`, `repeatable`). Its
+output becomes class logits, also if it is probabilities (`as_logits`). `Agreement` compares the
+logits of a wrapped module with those of the module itself on the user's own PyG ``Data``.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-r"""The class of all shifts: a family, a level, and a seeded change of a graph.
+r"""The class of all shifts, and how a shift acts on features as a model sees them.
 
-Features as somebody sees them: the matrix X itself, or X P for a matrix P.
-
-A model that reads its features only through a matrix P (F, C), as linear models and most networks
-do, need not be given shifted features, only their projections. Every shift of the features is a
-`Step` that acts on both:
+A shift has a family, a level, and a seeded change of a graph. A change of the edges returns the
+changed graph. A change of the features returns a `Step`, because a model that reads its features
+only through a matrix P (F, C), as linear models and most networks do, need not be given shifted
+features X, only their projections X P. Each step acts on both (`Seen`):
 
 - rows that are mixed, :math:`A X`, give :math:`A (X P)`;
 - columns that are set to zero, :math:`X D`, give :math:`X (D P)`;

@@ -3,15 +3,11 @@
 In a graph with node types they are those of a node's own type, and rows are shuffled and blended
 within types.
 
-Sparse features stay sparse under `shuffle` and `drop_columns`, and under `mask` while the result
-is less than a tenth full; beyond, products with a dense array are several times faster. `noise`,
-`heterogeneous`, `scale` and `offset` change every entry and return a dense (N, F) float32 array
-(4 N F bytes). They work on blocks of rows, so that memory is needed for the result only.
-
-Shifts that mix the features of nodes.
-
-A mixed row holds the entries of all rows it was mixed from. Sparse features stay sparse under
-`blend`, and under `smooth` while the result is less than about a tenth full.
+Sparse features stay sparse under `shuffle`, `blend` and `drop_columns`, and under `mask` and
+`smooth` while the result is less than about a tenth full; beyond, products with a dense array are
+several times faster. `noise`, `heterogeneous`, `scale` and `offset` change every entry and return a
+dense (N, F) float32 array (4 N F bytes). They work on blocks of rows, so that memory is needed for
+the result only.
 """
 
 from __future__ import annotations
@@ -33,8 +29,10 @@ from graphtemper.shifts.base import Seen, Shift, Step, moments_by_type, permuted
 Where = Literal["random", "region", "low-degree"]
 Generator = np.random.Generator
 
-# Masked features stay sparse while a smaller share of their entries is not zero.
+# Masked and smoothed features stay sparse while a smaller share of their entries is stored.
 _SPARSE = 0.1
+# Share of entries below which a product with sparse features is faster than one with dense ones.
+_FEW = 0.03
 
 
 def noise(level: float) -> Shift:
@@ -256,12 +254,6 @@ def _drop_columns(graph: Graph, level: float, rng: Generator) -> Step:
     dropped = np.zeros(graph.num_features, dtype=bool)
     dropped[rng.permutation(dropped.size)[: round(level * dropped.size)]] = True
     return Step(lambda seen: seen.without(dropped), dropped)
-
-
-# Smoothed features stay sparse while a smaller share of their entries is likely to be stored.
-_SPARSE = 0.1
-# Share of entries below which a product with sparse features is faster than one with dense ones.
-_FEW = 0.03
 
 
 def blend(level: float) -> Shift:

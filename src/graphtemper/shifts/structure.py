@@ -1,12 +1,10 @@
 """Shifts of the edges. Self-loops and duplicates among drawn edges are dropped.
 
-Attributes stay with their edge. In a directed graph all edges between two nodes are changed
-together and keep their directions: a fraction l of the links (pairs of nodes that an edge joins).
-An added link is a copy of a random one, with its attributes and types, between random nodes; in a
-graph with node types the new ends have the types of the old ones. Self-loops that the graph has are
-never changed.
-
-The links of a graph, moved and copied together with the attributes of their edges.
+Attributes stay with their edge (`Links`). In a directed graph all edges between two nodes are
+changed together and keep their directions: a fraction l of the links (pairs of nodes that an edge
+joins). An added link is a copy of a random one, with its attributes and types, between random
+nodes; in a graph with node types the new ends have the types of the old ones. Self-loops that the
+graph has are never changed.
 """
 
 from __future__ import annotations

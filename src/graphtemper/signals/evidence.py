@@ -6,14 +6,13 @@ and target are measured in the same way. `Evidence` holds the measurements on on
 learns from. The leading signal is the accuracy that the signal gain implies; the others are
 accuracies, agreements and sizes on a scale of log-odds or logarithms.
 
-Share drift: how far class shares may have changed unnoticed, judging by feature means.
-
-Accuracy is :math:`\sum_k \pi_k r_k` with the class shares :math:`\pi` and the recalls r. A model
-that always predicts the majority class is right as often as that class occurs, and its logits do
-not show when the class becomes rarer. Feature means do: if the shares change by :math:`\delta`, the
-column means change by :math:`\sum_k \delta_k \mu_k`. If the column means have not changed, neither
-have the shares; if they have changed by as much as the classes differ, any shares are possible.
-This is expressed as a standard deviation of the shares,
+Signals cannot show everything. Accuracy is :math:`\sum_k \pi_k r_k` with the class shares
+:math:`\pi` and the recalls r. A model that always predicts the majority class is right as often as
+that class occurs, and its logits do not show when the class becomes rarer. Feature means do: if the
+shares change by :math:`\delta`, the column means change by :math:`\sum_k \delta_k \mu_k`. If the
+column means have not changed, neither have the shares; if they have changed by as much as the
+classes differ, any shares are possible. `DriftBaseline` expresses this as a standard deviation of
+the shares,
 
 .. math:: s = \min\Bigl(s_{max},\; \frac{|\Delta\mu|}{\sqrt{K/(K-1) \sum_k |\mu_k-\bar\mu|^2}}
               \Bigr),

@@ -1,4 +1,4 @@
-r"""Apply a temperature to logits, and match it to an accuracy.
+r"""Apply a temperature to logits, match it to an accuracy, and fit it to labels.
 
 A temperature T divides logits, so the probabilities are softmax(z / T). T > 1 lowers confidence.
 Everything here works on the gaps :math:`d_{ij} = z_{ij} - \max_k z_{ik} \le 0` and on the inverse
@@ -9,8 +9,6 @@ temperature :math:`\beta = 1/T`, because
 
 is convex in :math:`\beta`, no exponent is ever positive, and each pass over the logits is a sum
 over blocks of rows.
-
-The temperature that maximises the likelihood of labels.
 """
 
 from __future__ import annotations
