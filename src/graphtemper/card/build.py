@@ -35,7 +35,7 @@ from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labe
 from graphtemper.card.response import Fitted, fit_atlas
 from graphtemper.errors import ConflictError, MissingError, NotLogitsError, TooFewError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
-from graphtemper.models.passes import passes_of
+from graphtemper.models.passes import Passes, passes_of
 from graphtemper.models.predictor import Predictor, check_repeatable, fingerprint, probe_graph
 from graphtemper.shifts import Shift
 from graphtemper.signals import evidence
@@ -121,27 +121,16 @@ def plan(
     privacy: float | None,
 ) -> Plan:
     """Check the arguments of `graphtemper.SourceCard.build` and decide what to run."""
+    check_integer(seed, "seed", 0, 2**62)
     others = checked_environments(environments, graph, unread_fields(predictor))
     if privacy is not None and check_epsilon(privacy) and others:
         raise ConflictError(
             "a private card is built without environments; let it learn from them afterwards."
         )
-    check_integer(seed, "seed", 0, 2**62)
-    if not callable(predictor):
-        raise MissingError("a card needs the model, to run it on shifted graphs, not its logits.")
-    passes = passes_of(predictor)
-    allowed = budgets.resolved(budget, passes, budgets.CARD_BUDGET)
     planned = atlas.plan(seed, exclude, compositions, shifts)
-    rows, labels = select_labelled(graph, nodes)
-    if rows.size < FEWEST_NODES:
-        raise TooFewError(
-            f"a source card needs at least {FEWEST_NODES} labelled nodes, but has {rows.size}."
-        )
-    # A model that changes its input or its answers is refused before it sees the graph.
-    recorded = fingerprint(predictor, graph.num_features)
-    if not passes.cheap:
-        tested = graph if recorded is None else probe_graph(graph.num_features)
-        check_repeatable(predictor, tested.replace(labels=None))
+    rows, labels = _labelled(graph, nodes)
+    passes, recorded = _recognised(predictor, graph)
+    allowed = budgets.resolved(budget, passes, budgets.CARD_BUDGET)
     observation = Observation(predictor, graph, rows, seed=seed)
     _check_classes(observation, len(planned), others)
     if privacy is not None:
@@ -150,18 +139,33 @@ def plan(
         # Nothing below this line reads a given label.
         graph, labels = graph.replace(labels=drawn), drawn[rows]
     spent = _spend(allowed, planned, observation, others)
-    return Plan(
-        predictor,
-        graph,
-        labels,
-        observation,
-        planned[: spent.shifts],
-        spent,
-        counted=not passes.cheap or allowed is not None,
-        secret=secret_seed(seed, rows, labels),
-        fingerprint=recorded,
-        environments=others,
-    )
+    counted, secret = not passes.cheap or allowed is not None, secret_seed(seed, rows, labels)
+    run = planned[: spent.shifts]
+    given = predictor, graph, labels, observation, run, spent, counted, secret, recorded, others
+    return Plan(*given)
+
+
+def _labelled(graph: Graph, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rows, labels = select_labelled(graph, nodes)
+    if rows.size < FEWEST_NODES:
+        raise TooFewError(
+            f"a source card needs at least {FEWEST_NODES} labelled nodes, but has {rows.size}."
+        )
+    return rows, labels
+
+
+def _recognised(predictor: Predictor, graph: Graph) -> tuple[Passes, FloatArray | None]:
+    """Return the model's passes, and its fingerprint; None if it does not run on a tiny graph.
+
+    A model that changes its input or its answers is refused before it sees the graph.
+    """
+    if not callable(predictor):
+        raise MissingError("a card needs the model, to run it on shifted graphs, not its logits.")
+    passes, recorded = passes_of(predictor), fingerprint(predictor, graph.num_features)
+    if not passes.cheap:
+        tested = graph if recorded is None else probe_graph(graph.num_features)
+        check_repeatable(predictor, tested.replace(labels=None))
+    return passes, recorded
 
 
 def _check_classes(
