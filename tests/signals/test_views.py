@@ -118,7 +118,7 @@ def test_known_own_views_save_passes_and_change_nothing(graph, linear, probe):
     assert shifted.features is graph.features
     counting = Counting(linear)
     observation = seen(counting, shifted)
-    views.share_own_views(source, observation, probe.splits)
+    views.share_own_views(source, observation)
     found = views.measure(observation, probe)
     assert counting.calls == views.num_passes(3, own_known=True)
     expected = views.measure(seen(Counting(linear), shifted), probe)
@@ -137,3 +137,12 @@ def test_a_graph_without_edges_has_no_agreement_across_them(linear, graph, probe
     found = views.measure(seen(linear, graph.without_neighbours()), probe)
     assert found.edge_agreement == 0.0
     assert found.held == found.edge == (0.0, 0.0)
+
+
+def test_another_probe_takes_other_passes(graph, linear, probe):
+    observation = seen(linear, graph)
+    first = views.measure(observation, probe)
+    stronger = views.measure(observation, replace(probe, noise_level=3.0))
+    other = views.measure(observation, replace(probe, seed=6))
+    assert stronger.noise_agreement < first.noise_agreement
+    assert stronger.feature == first.feature != other.feature

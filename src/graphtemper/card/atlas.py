@@ -232,7 +232,7 @@ class Source:
             self.predictor, graph, self.nodes, seed=seed, seen=seen, keys=self._keys
         )
         if self.own is not None and not moved:
-            share_own_views(self.own, observation, self.probe.splits)
+            share_own_views(self.own, observation)
         return observation.at(self.probe.temperature)
 
     @cached_property

@@ -24,7 +24,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -116,7 +116,8 @@ def measure(observation: Observation, probe: Probe) -> Views:
     >>> views.edge.value > 5 * views.edge.error, views.edge_agreement > 0.2
     (True, True)
     """
-    key = ("views", probe.splits, probe.temperature, probe.noise_level)
+    sizes = probe.column_std.tobytes()
+    key = ("views", probe.splits, probe.temperature, probe.noise_level, probe.seed, sizes)
     if key not in observation.memo:
         with np.errstate(over="ignore", invalid="ignore"):
             observation.memo[key] = _measured(observation, probe)
@@ -140,25 +141,23 @@ def _measured(observation: Observation, probe: Probe) -> Views:
 
 def own_view(observation: Observation) -> FloatArray:
     """Return the logits of every node without its neighbours, (N, K)."""
-    return _once(
-        observation, "own", 0, lambda: observation.passes.run(observation.graph, alone=True)
-    )
+    run = partial(observation.passes.run, observation.graph, alone=True)
+    return _once(observation, ("own",), run)
 
 
-def share_own_views(source: Observation, target: Observation, splits: int) -> None:
+def share_own_views(source: Observation, target: Observation) -> None:
     """Give an observation the own views of another one, whose features are the same."""
-    for name, count in (("own", 1), ("own half", splits)):
-        for number in range(count):
-            target.memo[name, number] = source.memo[name, number]
+    known = ((key, value) for key, value in source.memo.items() if key[0] in ("own", "own half"))
+    target.memo.update(known)
 
 
 def _once(
-    observation: Observation, name: str, number: int, run: Callable[[], FloatArray]
+    observation: Observation, key: tuple[Hashable, ...], run: Callable[[], FloatArray]
 ) -> FloatArray:
     """Return the logits of a pass, which is taken on first use."""
-    if (name, number) not in observation.memo:
-        observation.memo[name, number] = run()
-    logits: FloatArray = observation.memo[name, number]
+    if key not in observation.memo:
+        observation.memo[key] = run()
+    logits: FloatArray = observation.memo[key]
     return logits
 
 
@@ -172,8 +171,8 @@ def _split_views(observation: Observation, probe: Probe, own: FloatArray) -> dic
     for number, half in enumerate(column_halves(graph.num_features, splits, probe.seed)):
         columns = Columns(half, observation.column_moments[0])
         run = partial(passes.run, graph, columns=columns)
-        first = _once(observation, "half", number, run)
-        own_first = _once(observation, "own half", number, partial(run, alone=True))
+        first = _once(observation, ("half", number, probe.seed), run)
+        own_first = _once(observation, ("own half", number, probe.seed), partial(run, alone=True))
         whole += node_products(first, clean - first, centre, nodes)
         alone += node_products(own_first, own - own_first, centre, nodes)
         pair = [centred(view[nodes]) for view in (first, clean - first)]
@@ -212,7 +211,7 @@ def _noise_agreements(observation: Observation, probe: Probe) -> dict[str, Any]:
     far: list[float] = []
     for number in range(repeats(probe.splits)):
         run = partial(noisy_logits, observation, probe.noise_level, number)
-        noisy = _once(observation, "noise", number, run)
+        noisy = _once(observation, ("noise", number, probe.noise_level), run)
         change = noisy[nodes] - clean
         for found, size in ((near, 1.0), (far, factor)):
             both = (clean + sign * size * change for sign in (1.0, -1.0))
@@ -231,7 +230,7 @@ def _held_out(observation: Observation, probe: Probe, own: FloatArray) -> dict[s
         if observation.part is not None:
             keep[observation.part.links] = False
         run = partial(observation.passes.run, graph, keep=keep)
-        logits = _once(observation, "held out", number, run)
+        logits = _once(observation, ("held out", number, probe.edge_share), run)
         held_out = graph.links[~keep]
         products.add(logits / unit, held_out)
         kappas.append(observation.agreement(logits, held_out))
