@@ -88,7 +88,7 @@ def job_of(what: str, point: dict[str, int]) -> Callable[[], Any]:
         return lambda: [model(graph) for _ in range(point["passes"])]
     if what == "passes":
         return lambda: perturb.count_votes(
-            perturb.feature_noise(model, graph, 0.5, point["passes"], clean=model(graph))
+            perturb.feature_noise(model, graph, 0.5, point["passes"])
         )
     card = card_of(model, source)
     return lambda: recalibrate(model, graph, card)

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow
-from graphtemper._core.source_digest import NOT_MEASURING, source_digest
 from pyarrow import parquet
 
 from graphtemper import Graph, SourceCard, csbm, shifts
@@ -32,6 +31,7 @@ from graphtemper.scale import convert_graph
 from graphtemper_research import paper as experiments
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.code_digest import code_digest, whole_digest
+from graphtemper_research.harness.source_digest import NOT_MEASURING, source_digest
 from graphtemper_research.paper import concept
 
 FEW_SHIFTS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}

@@ -127,7 +127,7 @@ def test_a_bar_leaves_nothing_behind(folder):
     arguments = ("source.npz", "--predict", "model.npz", "--nodes", "nodes.txt", "--out", "c.json")
     fewer = [word for family in set(LEVELS) - set(FEW_SHIFTS) for word in ("--exclude", family)]
     received = on_a_terminal(folder, "card", "build", *arguments, *fewer)
-    assert "environments" in ESCAPE.sub("", received)
+    assert "shifts" in ESCAPE.sub("", received)
     lines = left_on_screen(received)
     assert lines[0].startswith("SIGN: 2 classes")
     assert "━" not in "".join(lines)

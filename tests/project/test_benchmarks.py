@@ -84,7 +84,7 @@ def test_small_modules_and_a_sample(tmp_path, monkeypatch):
     from graphtemper.signals import receptive_field
 
     few = {"shifts": {"noise": (1.0,), "drop": (0.5,), "scale": (0.5,)}, "compositions": 0}
-    monkeypatch.setattr("graphtemper_research.trials.budgets._EPOCHS", 5)
+    monkeypatch.setattr("graphtemper_research.trials.pyg_modules.EPOCHS", 5)
     row = modules.measure("drawn", "GCN", **few)
     assert row["card_passes"] <= 500
     assert row["passes"] <= 12

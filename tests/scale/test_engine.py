@@ -14,8 +14,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphtemper import SourceCard
-from graphtemper.card import atlas
 from graphtemper.errors import ClusterError, FileError
 from graphtemper.scale import OnDask, Serial, connected, recalibrate_logits, recalibrate_shards
 from graphtemper_research.harness.cells import Case
@@ -128,18 +126,6 @@ def test_the_command_line_at_a_scheduler(problem, serial, client, tmp_path):
 def test_a_missing_scheduler_is_reported():
     with pytest.raises(ClusterError), connected("tcp://127.0.0.1:9", timeout=1.0):
         pass
-
-
-def test_environments_of_an_atlas(problem, client):
-    """A card that is built on workers equals the one that is built in this process."""
-    most = set(atlas.LEVELS) - {"noise", "rewire", "drop", "scale"}
-    one, other = (
-        SourceCard.build(
-            problem.model, problem.target, range(900), exclude=most, compositions=3, workers=place
-        )
-        for place in (None, OnDask(client))
-    )
-    assert one.to_json() == other.to_json()
 
 
 class Heavy:

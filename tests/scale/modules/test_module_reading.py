@@ -46,7 +46,8 @@ def test_a_network_has_its_logits_and_its_answer_in_memory(network, target, tmp_
     whole = recalibrate(network.model, target.graph, network.card)
     assert "sample_run" in codes(result)
     assert result.accuracy.low < whole.accuracy.value < result.accuracy.high
-    assert result.accuracy.value == pytest.approx(whole.accuracy.value, abs=0.03)
+    # Of 2,000 sampled nodes, with a card of few shifts.
+    assert result.accuracy.value == pytest.approx(whole.accuracy.value, abs=0.06)
     assert result.mean_confidence[0] == pytest.approx(whole.mean_confidence[0], abs=1e-6)
     _, done, _ = zip(*seen, strict=True)
     assert list(done) == sorted(set(done))
