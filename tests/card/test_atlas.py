@@ -247,7 +247,7 @@ def wide():
             if not projected:
                 patch.setattr("graphtemper.card.atlas._FEW", 0.0)
             source = _source(card, model, graph, seed)
-            assert (source._reader is not None) == projected
+            assert (source.reader is not None) == projected
             (environment,), nodes = survey(source, [shift])
         return environment, nodes[repr(shift)]
 

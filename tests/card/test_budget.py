@@ -81,12 +81,12 @@ def test_a_larger_budget_buys_more_splits(graph, model):
 
 def test_a_budget_that_is_too_small_names_the_smallest_useful_one(graph, model):
     with pytest.raises(TooFewError):
-        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=57)
-    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=58)
+        SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=56)
+    card = SourceCard.build(model, graph, NODES, shifts=FEW, compositions=5, budget=57)
     assert len(card.atlas) == 7
     with pytest.raises(TooFewError):
-        recalibrate(model, graph, card, budget=11)
-    recalibrate(model, graph, card, budget=12)
+        recalibrate(model, graph, card, budget=10)
+    recalibrate(model, graph, card, budget=11)
 
 
 @pytest.mark.parametrize("bad", [0, -3, 2.5, "cheap", True])

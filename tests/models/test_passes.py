@@ -338,18 +338,32 @@ def test_every_forward_pass_is_one_call_on_the_nodes_of_the_graph():
     assert sizes == [graph.num_nodes] * 6
 
 
-def test_a_model_that_needs_an_edge_has_an_own_view_of_zeros():
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_model_that_needs_an_edge_is_run_on_copies_without_any(fast):
     graph = _small()
-    sign = SIGN().fit(graph)
+    model = _gcn(graph)
 
-    def needs_edges(graph):
+    def check(graph):
         if not graph.num_edges:
             raise ValueError("no edges")
-        return sign(graph)
 
-    own = ForwardPasses(needs_edges).run(graph, alone=True)
-    assert own.shape == (graph.num_nodes, 3)
-    assert not own.any()
+    def finish(projected, graph):
+        check(graph)
+        return model.finish(projected, graph)
+
+    def called(graph):
+        check(graph)
+        return model(graph)
+
+    expected = passes_of(model).run(graph, alone=True)
+    passes = ProjectedPasses(model.layers_[0][0], finish) if fast else ForwardPasses(called)
+    np.testing.assert_allclose(passes.run(graph, alone=True), expected, atol=1e-5)
+    columns = _changes(graph)[2]["columns"]
+    expected = passes_of(model).run(graph, alone=True, columns=columns)
+    np.testing.assert_allclose(passes.run(graph, alone=True, columns=columns), expected, atol=1e-5)
+    if not fast:  # copies would lack the weights of edges
+        weighted = graph.replace(edge_weight=np.ones(graph.num_edges))
+        assert not passes.run(weighted, alone=True).any()
 
 
 def test_unchanged_features_are_not_copied():
@@ -364,11 +378,13 @@ def test_unchanged_features_are_not_copied():
     assert seen[0] is sparse.features
 
 
-def test_weights_that_change_in_place_are_noticed():
-    """Projected features are shared between passes, for the same weights only."""
-    graph = _small()
-    model = SIGN(hops=1).fit(graph, range(60))
-    before = model(graph) - model.intercept_.astype(np.float32)
-    model.weights_ *= 2.0
-    after = model(graph) - model.intercept_.astype(np.float32)
-    np.testing.assert_allclose(after, 2.0 * before, rtol=1e-5, atol=1e-5)
+def test_products_that_are_kept_belong_to_their_graph_and_columns():
+    one, other = _small(), _small()
+    other = other.replace(features=other.features[::-1].copy())
+    model = _gcn(one)
+    passes, columns = passes_of(model), _changes(one)[2]["columns"]
+    halves = [None, columns, Columns(~columns.read, columns.mean)]
+    for graph in (one, other, one):
+        for half in (*halves, *halves[::-1]):
+            expected = ForwardPasses(model).run(graph, columns=half)
+            np.testing.assert_allclose(passes.run(graph, columns=half), expected, atol=2e-4)

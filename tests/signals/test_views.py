@@ -71,7 +71,7 @@ def test_own_views_are_those_without_edges(graph, linear, probe):
 
 def test_noise_of_the_sources_size_is_extended_from_the_graphs_own(graph, linear, probe):
     """A linear model's logits under noise of half the size change by half as much."""
-    large = replace(probe, splits=60)
+    large = replace(probe, splits=120)
     double = graph.replace(features=2.0 * graph.features)
     found = views.measure(seen(linear, double), large)
     noise = Noise(probe.noise_level * probe.column_std, np.random.default_rng(0))

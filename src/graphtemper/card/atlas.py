@@ -32,14 +32,14 @@ from graphtemper.errors import (
 )
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import project
-from graphtemper.models.passes import Passes, passes_of
+from graphtemper.models.passes import NotSeenError, Passes, passes_of
 from graphtemper.models.predictor import Predictor
 from graphtemper.shifts import Shift
 from graphtemper.shifts.base import Seen
 from graphtemper.signals.covariances import column_halves
 from graphtemper.signals.evidence import Probe, Reference, measure, read
 from graphtemper.signals.node_signals import SKETCH, sketch_weights
-from graphtemper.signals.observation import Observation, SeenFeatures
+from graphtemper.signals.observation import Observation, SeenFeatures, unlabelled
 from graphtemper.signals.passes import Keys, node_keys
 from graphtemper.signals.views import share_own_views
 
@@ -215,28 +215,32 @@ class Source:
     signals: dict[str, float] | None = None
     own: Observation | None = None
 
-    def observe(self, shift: Shift) -> Observation:
-        """Return the observation of the model on the shifted source."""
+    def observe(self, shift: Shift, reader: _Reader | None = None) -> Observation:
+        """Return the observation of the model on the shifted source, through what it reads."""
         seed, seen = shift_seed(self.seed, shift), None
-        if self._reader is None:
-            graph = _dense_if_full(shift(self.graph, seed))
-            moved = graph.features is not self.graph.features
+        if reader is None:
+            shifted = shift(self.graph, seed)
+            moved = shifted.features is not self.graph.features
+            graph = _dense_if_full(shifted)
         else:
+            graph, features = shift.through(self.graph, reader.weights, seed, reader.columns)
             # Its features are not read, so one graph with one operator serves wherever edges stay.
-            graph, features = shift.through(
-                self.graph, self._reader.weights, seed, self._reader.columns
-            )
-            graph = self.graph if graph.edges is self.graph.edges else graph
-            seen, moved = self._reader.of(features), features.columns is not self._reader.columns
+            if graph.is_plain and graph.edges is self.graph.edges:
+                graph = self._unlabelled
+            seen, moved = reader.of(features), features.columns is not reader.columns
         observation = Observation(
-            self.predictor, graph, self.nodes, seed=seed, seen=seen, keys=self._keys
+            self.predictor, graph, self.nodes, seed=seed, seen=seen, keys=self.keys
         )
         if self.own is not None and not moved:
             share_own_views(self.own, observation)
         return observation.at(self.probe.temperature)
 
     @cached_property
-    def _reader(self) -> _Reader | None:
+    def _unlabelled(self) -> Graph:
+        return unlabelled(self.graph)
+
+    @cached_property
+    def reader(self) -> _Reader | None:
         """What the model reads of wide features; None if it needs the features themselves."""
         passes = passes_of(self.predictor)
         weights = passes.weights_for(self.graph)
@@ -251,7 +255,8 @@ class Source:
         return _Reader(passes, halves, everything, columns.astype(np.float32, copy=False))
 
     @cached_property
-    def _keys(self) -> Keys:
+    def keys(self) -> Keys:
+        """A number per node of the source, by which it is drawn under every shift."""
         return node_keys(self.graph)
 
     def visit(self, shift: Shift) -> tuple[AtlasPoint, NodeRows]:
@@ -259,7 +264,13 @@ class Source:
 
         The few labelled nodes with it are those that node temperatures are learned from.
         """
-        observation, size = self.observe(shift), self.labels.size
+        try:
+            return self._visited(shift, self.observe(shift, self.reader))
+        except NotSeenError:  # on this graph the model reads its features in another way
+            return self._visited(shift, self.observe(shift))
+
+    def _visited(self, shift: Shift, observation: Observation) -> tuple[AtlasPoint, NodeRows]:
+        size = self.labels.size
         part = stream(observation.seed, "scored nodes").permutation(size)[: 2 * size // 3]
         labels = self.labels[part]
         point = AtlasPoint(
@@ -301,6 +312,8 @@ class _Reader:
         projected = {
             key: np.ascontiguousarray(part) for key, part in zip(keys, parts, strict=False)
         }
+        for part in projected.values():
+            part.setflags(write=False)  # passes share it
         return SeenFeatures(self.passes.seeing(projected), (mean[0], std[0]), parts[-1])
 
 
@@ -341,6 +354,7 @@ def survey(
     report(0, len(planned))
     # A model that runs alone may use all cores.
     shared = passes_of(source.predictor).thread_safe
+    _ = source.reader, source.keys  # before threads share them
     pool = ThreadPoolExecutor(num_cores()) if shared else None
     try:
         with one_blas_thread(also_openmp=shared):

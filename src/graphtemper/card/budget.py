@@ -66,7 +66,12 @@ def resolved(budget: Budget, passes: Passes | None, default: int) -> int | None:
 
 
 def plan(
-    allowed: int | None, edges_only: Sequence[bool], compositions: int, *, others: int = 0
+    allowed: int | None,
+    edges_only: Sequence[bool],
+    compositions: int,
+    *,
+    others: int = 0,
+    checks: int = 0,
 ) -> Plan:
     """Return how to build a card with a number of passes; None for a thorough one.
 
@@ -80,17 +85,19 @@ def plan(
         How many of them are compositions.
     others
         Number of further graphs to measure; a pass there is one over their graph.
+    checks
+        Passes that were taken to check the model.
 
     Examples
     --------
     >>> planned = [True] * 21 + [False] * 111
     >>> plan(400, planned, compositions=70)
-    Plan(shifts=70, passes=400, splits=3, inside=1)
+    Plan(shifts=70, passes=399, splits=3, inside=1)
     >>> plan(None, planned, compositions=70).passes
-    2033
+    1900
     """
     splits = _THOROUGH if allowed is None else _SPLITS
-    fixed = NOISE_STEPS * NOISE_PASSES + (1 + others) * num_passes(splits)
+    fixed = checks + NOISE_STEPS * NOISE_PASSES + (1 + others) * num_passes(splits)
     for inside in range(splits, 0, -1):
         each = np.array([num_passes(inside, own_known=same) for same in edges_only])
         spent = fixed + np.cumsum(each)

@@ -110,6 +110,7 @@ class Plan:
 def plan(
     predictor: Predictor,
     graph: Graph,
+    compared: FloatArray | None,
     nodes: Nodes,
     *,
     seed: int,
@@ -121,28 +122,47 @@ def plan(
     privacy: float | None,
 ) -> Plan:
     """Check the arguments of `graphtemper.SourceCard.build` and decide what to run."""
-    check_integer(seed, "seed", 0, 2**62)
-    others = checked_environments(environments, graph, unread_fields(predictor))
+    others = _environments(environments, graph, predictor, privacy)
+    planned = atlas.plan(check_integer(seed, "seed", 0, 2**62), exclude, compositions, shifts)
+    rows, labels = _labelled(graph, nodes)
+    passes, recorded = _recognised(predictor, graph)
+    observation = Observation(predictor, graph, rows, seed=seed, logits=compared)
+    _check_classes(observation, len(planned), others)
+    if privacy is not None:  # nothing below these lines reads a given label
+        graph = _with_private_labels(graph, observation, privacy)
+        rows, labels = select_labelled(graph, rows)
+    checks = int(compared is not None) + 2 * int(recorded is None)
+    allowed = budgets.resolved(budget, passes, budgets.CARD_BUDGET)
+    spent = _spend(allowed, planned, observation, len(others), checks)
+    return Plan(
+        predictor,
+        graph,
+        labels,
+        observation,
+        planned[: spent.shifts],
+        spent,
+        counted=not passes.cheap or allowed is not None,
+        secret=secret_seed(seed, rows, labels),
+        fingerprint=recorded,
+        environments=others,
+    )
+
+
+def _environments(
+    given: Sequence[LabelledGraph], graph: Graph, predictor: Predictor, privacy: float | None
+) -> list[tuple[Graph, Nodes]]:
+    others = checked_environments(given, graph, unread_fields(predictor))
     if privacy is not None and check_epsilon(privacy) and others:
         raise ConflictError(
             "a private card is built without environments; let it learn from them afterwards."
         )
-    planned = atlas.plan(seed, exclude, compositions, shifts)
-    rows, labels = _labelled(graph, nodes)
-    passes, recorded = _recognised(predictor, graph)
-    allowed = budgets.resolved(budget, passes, budgets.CARD_BUDGET)
-    observation = Observation(predictor, graph, rows, seed=seed)
-    _check_classes(observation, len(planned), others)
-    if privacy is not None:
-        assert graph.labels is not None  # `select_labelled` refuses a graph without
-        drawn = private_labels(observation.all_logits, graph.labels, rows, privacy)
-        # Nothing below this line reads a given label.
-        graph, labels = graph.replace(labels=drawn), drawn[rows]
-    spent = _spend(allowed, planned, observation, others)
-    counted, secret = not passes.cheap or allowed is not None, secret_seed(seed, rows, labels)
-    run = planned[: spent.shifts]
-    given = predictor, graph, labels, observation, run, spent, counted, secret, recorded, others
-    return Plan(*given)
+    return others
+
+
+def _with_private_labels(graph: Graph, observation: Observation, epsilon: float) -> Graph:
+    assert graph.labels is not None  # `select_labelled` refuses a graph without
+    logits, rows = observation.all_logits, observation.nodes
+    return graph.replace(labels=private_labels(logits, graph.labels, rows, epsilon))
 
 
 def _labelled(graph: Graph, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -188,14 +208,16 @@ def _spend(
     allowed: int | None,
     planned: Sequence[Shift],
     observation: Observation,
-    others: Sequence[tuple[Graph, Nodes]],
+    others: int,
+    checks: int,
 ) -> budgets.Plan:
     plain = observation.graph.is_plain
     return budgets.plan(
         allowed,
         [plain and atlas.moves_edges_only(shift) for shift in planned],
         sum(len(shift.parts) > 0 for shift in planned),
-        others=len(others),
+        others=others,
+        checks=checks,
     )
 
 

@@ -42,7 +42,13 @@ from graphtemper.errors import (
     OtherModelError,
 )
 from graphtemper.graph.graph import Graph, Nodes
-from graphtemper.models.predictor import Predictor, as_graph, predict, probe_graph
+from graphtemper.models.predictor import (
+    Predictor,
+    as_graph,
+    graph_and_logits,
+    predict,
+    probe_graph,
+)
 from graphtemper.signals.evidence import SIGNALS, DriftBaseline, Probe, Reference
 
 if TYPE_CHECKING:
@@ -168,7 +174,7 @@ class SourceCard:
             (graph, nodes). Each is measured and summarised as by `learn`.
         budget
             The most forward passes to take (see `graphtemper.card.budget`). ``"thorough"`` measures
-            every shift as precisely as the source, on four splits of the columns: some 2,000 passes
+            every shift as precisely as the source, on four splits of the columns: some 1,900 passes
             with the default atlas.
         privacy
             An epsilon, such as 3: the card is then differentially private in each label of the
@@ -188,7 +194,7 @@ class SourceCard:
         """
         plan = building.plan(
             predictor,
-            as_graph(graph, predictor),
+            *graph_and_logits(graph, predictor),
             nodes,
             seed=seed,
             exclude=exclude,

@@ -50,16 +50,22 @@ from functools import partial
 from typing import NamedTuple, Protocol, Self, get_args, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper.errors import ChoiceError, InputError, PredictorError, RangeError, ShapeError
+from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import Operator, gaussian_factor, horner, operator, project
 from graphtemper.models.predictor import Predictor, check_columns, checked_logits, predict
 
 Float32 = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+
+
+class NotSeenError(Exception):
+    """A model needs the features themselves, of which only projections are known."""
 
 
 class Columns(NamedTuple):
@@ -175,7 +181,11 @@ class ForwardPasses:
         noise: Noise | None = None,
         alone: bool = False,
     ) -> FloatArray:
-        """See `Passes.run`; zeros if the model cannot run on a graph without edges."""
+        """See `Passes.run`.
+
+        A model that cannot run on a graph without edges is run once more, with copies of the nodes
+        that have none; in a graph with attributes or types of edges it has zeros for own views.
+        """
         changed = _links(graph, keep, alone)
         if columns is not None or noise is not None:
             features = graph.features
@@ -192,6 +202,9 @@ class ForwardPasses:
         try:
             return predict(self.predictor, changed)
         except Exception:  # the user's code, which may need an edge for any reason
+            joined = _with_copies(graph.replace(features=changed.features))
+            if joined is not None:
+                return predict(self.predictor, joined)[graph.num_nodes :]
             return np.zeros_like(predict(self.predictor, graph))
 
     def weights_for(self, graph: Graph) -> Float32 | None:
@@ -207,6 +220,19 @@ def _links(graph: Graph, keep: Mask | None, alone: bool) -> Graph:
     if alone:
         return graph.without_neighbours()
     return graph if keep is None else graph.keep_links(keep)
+
+
+def _with_copies(graph: Graph) -> Graph | None:
+    """Return a graph with a copy of every node, without edges; None if edges are not plain."""
+    if not graph.is_plain:
+        return None
+    features = graph.features
+    twice: Features = (
+        np.vstack([features, features])
+        if isinstance(features, np.ndarray)
+        else sp.csr_matrix(sp.vstack([features, features]))
+    )
+    return Graph(features=twice, edges=graph.edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,10 +291,27 @@ class ProjectedPasses:
         if alone and self.alone is not None:
             logits = self.alone(projected)
         else:
-            logits = self.finish(projected, _links(graph, keep, alone))
+            logits = self._finished(projected, graph, _links(graph, keep, alone), alone)
         # A model is checked when it is called; of its passes, only what could overflow.
         wide = np.asarray(logits, dtype=np.float64)
         return wide if np.isfinite(wide.sum()) else checked_logits(wide, graph.num_nodes)
+
+    def _finished(
+        self, projected: Float32, graph: Graph, changed: Graph, alone: bool
+    ) -> NDArray[np.floating]:
+        """Return the logits; those of nodes alone from copies if the model needs an edge."""
+        try:
+            return self.finish(projected, changed)
+        except Exception:  # the user's code
+            joined = _with_copies(graph) if alone else None
+            if joined is None:
+                raise
+            return self.finish(np.vstack([projected, projected]), joined)[graph.num_nodes :]
+
+    @property
+    def is_seeing(self) -> bool:
+        """Whether the features are known by their projections only, see `seeing`."""
+        return self._projected is not None
 
     def logits(self, graph: Graph) -> Float32:
         """Return the model's own logits, unchecked."""

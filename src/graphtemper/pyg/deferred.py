@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import FloatArray
 from graphtemper.errors import GraphTemperError
 from graphtemper.graph.graph import Graph
-from graphtemper.models.passes import ForwardPasses, ProjectedPasses
+from graphtemper.models.passes import ForwardPasses, NotSeenError, ProjectedPasses
 from graphtemper.pyg.inputs import Inputs
 
 Product = Callable[[torch.Tensor], torch.Tensor]
@@ -238,6 +238,8 @@ class ModulePasses:
                 if not isinstance(error.__cause__ or error, NotLinearError):
                     raise
                 self.predictor.maps.refused = True
+        if self.projected.is_seeing:
+            raise NotSeenError
         return ForwardPasses(self.predictor).run(graph, **changes)
 
     def weights_for(self, graph: Graph) -> Float32 | None:

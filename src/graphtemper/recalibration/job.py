@@ -133,10 +133,10 @@ def recalibrate(
     (50, True)
     """
     _check_options(labels, plan, objective, class_shares, per_node)
-    observation = _observe(predictor, graph, card, nodes, seed, logits)
+    observation, compared = _observe(predictor, graph, card, nodes, seed, logits)
     given = NO_LABELS
     sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
-    passes = _passes(observation, card, budget, sample)
+    passes = _passes(observation, card, budget, sample, compared)
     if labels is not None:
         size = observation.graph.num_nodes
         given = read_labels(labels, plan, observation.nodes, size, card.num_classes)
@@ -179,8 +179,8 @@ def _observe(
     nodes: Nodes,
     seed: int,
     logits: ArrayLike | None,
-) -> Observation:
-    """Return the model on the graph, at the source temperature."""
+) -> tuple[Observation, bool]:
+    """Return the model on the graph, and whether it was compared with its module there."""
     check_instance(card, SourceCard, "card", "recalibrate(model, graph, card)")
     graph, made = graph_and_logits(
         graph,
@@ -193,7 +193,8 @@ def _observe(
     if logits is not None and not callable(predictor):
         raise ConflictError("logits are given twice; pass the model first, or the logits alone.")
     given = made if logits is None else logits
-    return Observation(predictor, graph, nodes, seed=seed, logits=given).at(card.temperature)
+    observation = Observation(predictor, graph, nodes, seed=seed, logits=given)
+    return observation.at(card.temperature), made is not None
 
 
 def _applied(result: Recalibration, observation: Observation, per_node: bool) -> Recalibration:
@@ -244,12 +245,14 @@ def _passes(
     card: SourceCard,
     budget: Budget,
     sample: Sample | None,
+    compared: bool,
 ) -> int | None:
     """Return the forward passes that a recalibration takes, or refuse too small a budget."""
     passes = observation.passes if observation.has_model else None
     if passes is None or (budget is None and passes.cheap):
         return None
-    needed = math.ceil(num_passes(card.probe.splits) * (1.0 if sample is None else sample.work))
+    measured = num_passes(card.probe.splits) * (1.0 if sample is None else sample.work)
+    needed = math.ceil(measured) + compared
     if budget is not None:
         budgets.check_target(budget, needed)
     return needed

@@ -355,6 +355,7 @@ class _Subject:
 
     @cached_property
     def own_moments(self) -> tuple[FloatArray, FloatArray]:
+        assert self.seen is None, "features that are seen through a matrix are not in the graph"
         if self.nodes.size == self.graph.num_nodes:
             return self.column_moments
         return column_moments(self.graph.features[self.nodes])

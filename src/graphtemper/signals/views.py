@@ -2,8 +2,8 @@ r"""Views: what a model shows on a graph when a part of its input is changed or 
 
 This is the one measurement of a model, in as few passes as its precision needs. With S splits of
 the columns (`Probe.splits`) it takes a clean pass, one without neighbours, two per split, and
-S - 1 with noise and as many without some edges, at least one of each: 6 passes for one split, 12
-for three.
+S / 2 with noise and S - 1 without some edges, at least one of each: 6 passes for one split, 11 for
+three.
 
 - Of a split, one pass reads half of the columns, the others being set to their means, and one reads
   the same columns of every node without its neighbours. The second view is what the other columns
@@ -93,14 +93,14 @@ def num_passes(splits: int, own_known: bool = False) -> int:
     Examples
     --------
     >>> num_passes(1), num_passes(1, own_known=True), num_passes(3)
-    (6, 4, 12)
+    (6, 4, 11)
     """
-    return 1 + splits + 2 * repeats(splits) + (0 if own_known else 1 + splits)
+    return 1 + splits + sum(_repeats(splits)) + (0 if own_known else 1 + splits)
 
 
-def repeats(splits: int) -> int:
-    """Return the number of passes with noise, and without some edges."""
-    return max(splits - 1, 1)
+def _repeats(splits: int) -> tuple[int, int]:
+    """Return the number of passes with noise, and of those without some edges."""
+    return max(splits // 2, 1), max(splits - 1, 1)
 
 
 def measure(observation: Observation, probe: Probe) -> Views:
@@ -209,7 +209,7 @@ def _noise_agreements(observation: Observation, probe: Probe) -> dict[str, Any]:
     factor = _noise_ratio(probe.column_std, observation.column_moments[1])
     near: list[float] = []
     far: list[float] = []
-    for number in range(repeats(probe.splits)):
+    for number in range(_repeats(probe.splits)[0]):
         run = partial(noisy_logits, observation, probe.noise_level, number)
         noisy = _once(observation, ("noise", number, probe.noise_level), run)
         change = noisy[nodes] - clean
@@ -224,7 +224,7 @@ def _held_out(observation: Observation, probe: Probe, own: FloatArray) -> dict[s
     graph, unit = observation.graph, probe.temperature
     products = HeldOutProducts(own / unit, graph, observation.nodes, observation.centre)
     kappas = []
-    for number in range(repeats(probe.splits) if len(graph.links) else 0):
+    for number in range(_repeats(probe.splits)[1] if len(graph.links) else 0):
         rng = stream(observation.seed, "held-out edges", number)
         keep = kept_links(observation.link_keys, probe.edge_share, rng)
         if observation.part is not None:
