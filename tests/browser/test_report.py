@@ -73,7 +73,7 @@ def visit(chromium, folder):
 def test_every_view_shows_every_chart(visit, screens, name, view):
     with visit(name, **VIEWS[view]) as sheet:
         charts = sheet.locator("[data-chart]")
-        assert charts.count() == (8 if name == "labels" else 6)
+        assert charts.count() == (7 if name == "labels" else 5)
         width = VIEWS[view]["viewport"]["width"]
         for box in (charts.nth(k).locator("svg").bounding_box() for k in range(charts.count())):
             assert box["width"] > 200

@@ -151,6 +151,7 @@ def accuracy_chart(
         drawn = layer({"type": "point", "size": 70} | mark, field, tooltip=tips, **more)
         return drawn | {"transform": [{"filter": only}]}
 
+    replaced = any(row["first"] is not None for row in rows)
     line = {"type": "line", "invalid": _GAPS}
     text = {"field": "text", "type": "nominal"}
     limits = [
@@ -166,7 +167,7 @@ def accuracy_chart(
         layer({"type": "area", "color": BAND}, "low", y2={"field": "high"}),
         layer(line | {"color": BEFORE, "strokeDash": [5, 3]}, "confidence"),
         *(one | {"data": {"values": lines}} for one in limits),
-        layer(line | {"color": MUTED, "strokeWidth": 1}, "first"),
+        *([layer(line | {"color": MUTED, "strokeWidth": 1}, "first")] if replaced else []),
         layer(line | {"color": TRUTH, "strokeWidth": 2}, "accuracy"),
         points("accuracy", {"filled": True, "color": TRUTH}, known, shape=shape),
         # Abstentions have no estimate, and stand at the confidence.
