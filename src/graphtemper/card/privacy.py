@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper.card.class_profile import FEWEST as FEWEST
-from graphtemper.card.class_profile import fit_biases
+from graphtemper.card.class_profile import FEWEST, fit_biases
 from graphtemper.errors import RangeError
 from graphtemper.signals.gains import ClassMoments
 
