@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from graphtemper import Graph, csbm, recalibrate
-from graphtemper.errors import FileError, InputError, MissingExtraError
+from graphtemper.errors import ConflictError, EmptyError, FileError, InputError, MissingExtraError
 from graphtemper.models import SIGN
 from graphtemper.monitor import (
     Log,
@@ -15,6 +15,7 @@ from graphtemper.monitor import (
     find_snapshots,
     fingerprint,
     follow,
+    read_log,
 )
 
 
@@ -269,3 +270,11 @@ def test_times_decide_which_snapshot_is_older(watched, log, day):
         list(follow(model, [shot("c", "2026-04")], card, log))
     # Names of snapshots that a program makes say nothing about time.
     assert len(list(follow(model, [shot("a", None)], card, log))) == 1
+
+
+def test_a_log_of_the_other_kind_and_an_empty_one_are_refused(watched, log, shots):
+    _, card = watched
+    with pytest.raises(ConflictError):
+        follow(None, shots(1), card, log)
+    with pytest.raises(EmptyError):
+        read_log(log, card)

@@ -40,6 +40,7 @@ from graphtemper.errors import (
     ModelError,
     OtherFeaturesError,
     OtherModelError,
+    VersionError,
 )
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, as_graph, predict, probe_graph
@@ -400,6 +401,8 @@ class SourceCard:
             return cls.from_json(read_bytes(path, 4 * MAX_BYTES, "the source card").decode())
         except UnicodeDecodeError as error:
             raise DamagedError(f"{path} is not JSON, so it is not a source card.") from error
+        except VersionError as error:
+            raise VersionError(f"{path}: {error}") from error
         except InputError as error:
             raise DamagedError(f"{path}: {error}") from error
 

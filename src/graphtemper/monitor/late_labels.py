@@ -19,8 +19,8 @@ from graphtemper.errors import (
     MissingError,
     NoFileError,
     NoLabelsError,
-    OtherLogError,
     OtherModelError,
+    RangeError,
     TooFewError,
 )
 from graphtemper.graph.graph import Graph, select_nodes
@@ -207,7 +207,7 @@ def _score(
             "needed to score an answer."
         )
     if labels.weights.max() > _EVEN_WEIGHTS * labels.weights.min():
-        raise OtherLogError(
+        raise RangeError(
             f"the weights of the labels of {entry.name} differ by more than a factor of two; a "
             "card learns from all nodes or from a random sample."
         )

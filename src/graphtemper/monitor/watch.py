@@ -9,12 +9,12 @@ from graphtemper._core.checks import check_instance
 from graphtemper._core.printable import printable
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import (
+    ConflictError,
     ContentError,
     DamagedError,
     GraphTemperError,
     InputError,
     MissingExtraError,
-    NotFittedError,
     OtherLogError,
 )
 from graphtemper.graph.graph import Graph
@@ -196,7 +196,7 @@ def check_arguments(predictor: Predictor | None, card: SourceCard, log: Log, cal
     check_instance(log, Log, "log", call)
     kind = "logits" if predictor is None else "graphs"
     if log.kind != kind:
-        raise NotFittedError(
+        raise ConflictError(
             f"the log {log.path} is opened for {log.kind}; open it with kind={kind!r}."
         )
     if predictor is not None:
