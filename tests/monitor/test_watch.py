@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from graphtemper import Graph, csbm, recalibrate
-from graphtemper.errors import ConflictError, EmptyError, FileError, InputError, MissingExtraError
+from graphtemper.errors import (
+    ConflictError,
+    ContentError,
+    EmptyError,
+    FileError,
+    InputError,
+    MissingExtraError,
+)
 from graphtemper.models import SIGN
 from graphtemper.monitor import (
     Log,
@@ -16,6 +23,7 @@ from graphtemper.monitor import (
     fingerprint,
     follow,
     read_log,
+    watch,
 )
 
 
@@ -202,6 +210,43 @@ def test_any_error_of_a_snapshot_is_survived(watched, log, shots, error):
     assert log.missed() == missed
     assert missed[0].reason.startswith(type(error).__name__)
     assert missed[0].reason.isprintable()
+
+
+def test_a_measurement_that_is_not_finite_is_missed(watched, log, shots, monkeypatch):
+    model, card = watched
+    calls = []
+
+    def wrong(*given, **options):
+        calls.append(given)
+        result = recalibrate(*given, **options)
+        if len(calls) != 2:
+            return result
+        return replace(result, mean_confidence=(float("nan"), 0.5))
+
+    monkeypatch.setattr(watch, "recalibrate", wrong)
+    missed = []
+    assert names(follow(model, shots(3), card, log, missed=missed.append)) == ["day0", "day2"]
+    assert [item.name for item in missed] == ["day1"]
+    assert log.missed() == missed
+
+
+def test_a_file_that_changes_while_it_is_read_is_missed(watched, log, day, tmp_path):
+    model, card = watched
+    path = tmp_path / "day1.npz"
+    day(1).save(path)
+    (plain,) = find_snapshots([path])
+
+    def load():
+        graph = plain.load()
+        day(2).save(path)
+        return graph
+
+    changing, missed = replace(plain, load=load), []
+    with pytest.raises(ContentError):
+        list(follow(model, [changing], card, log))
+    assert names(follow(model, [changing], card, log, missed=missed.append)) == []
+    assert [item.name for item in missed] == ["day1.npz"]
+    assert names(follow(model, find_snapshots([path]), card, log)) == ["day1.npz"]
 
 
 def test_refused_snapshots_do_not_end_the_watch(watched, log, shots, day):

@@ -15,6 +15,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper.card.card import SourceCard
 from graphtemper.card.environments import FEWEST_NODES
 from graphtemper.errors import (
+    ConflictError,
     InputError,
     MissingError,
     NoFileError,
@@ -151,6 +152,7 @@ def add_labels(
     unanswered: list[Missed] = []
     if predictor is not None and graph is not None:
         whole, nodes = np.full(num_nodes, -1, dtype=np.int64), found[read.rows]
+        _check_stored(graph, nodes, read.classes, name)
         whole[nodes] = read.classes
         environment = graph.replace(labels=whole)
         learned = learned.learn(predictor, environment, nodes, name=name[:200], when=entry.when)
@@ -194,6 +196,17 @@ def _check_digest(digest: str, entry: Entry) -> None:
         raise OtherModelError(
             f"the snapshot {entry.name} is not the one that was measured: its content differs, or "
             "its logits come from another model; give the original."
+        )
+
+
+def _check_stored(
+    graph: Graph, nodes: NDArray[np.int64], classes: NDArray[np.int64], name: str
+) -> None:
+    """Refuse labels that contradict those in the snapshot's own graph."""
+    stored = classes if graph.labels is None else graph.labels[nodes]
+    for node in nodes[(stored >= 0) & (stored != classes)]:
+        raise ConflictError(
+            f"the label of node {node} contradicts the one in the snapshot {name}; correct one."
         )
 
 
