@@ -1,7 +1,7 @@
 """The errors and warnings that graphtemper raises: one clear sentence and one code each.
 
-Programs catch the classes, or compare codes, which `--json` prints too; SUPPORT.md lists them.
-Messages are for people and may change at any time.
+Programs catch the classes, or compare codes, which `--json` prints too; docs/formats/errors.md
+lists them. Messages are for people and may change at any time.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from graphtemper.errors import (
     OtherModelError,
     OversizeError,
     RangeError,
+    VersionError,
 )
 from graphtemper.models import SGC, SIGN
 from graphtemper.models.predictor import fingerprint
@@ -171,7 +172,6 @@ def test_labels_outside_the_chosen_nodes_are_never_read(card, graph, model):
 
 EDITS = [
     (("schema",), ...),
-    (("schema",), "graphtemper.card/9"),
     (("schema",), 1),
     (("predictor",), 5),
     (("num_classes",), ...),
@@ -432,8 +432,12 @@ def test_a_card_without_its_checksum_or_of_another_schema_is_refused(text, tmp_p
     assert content.pop("crc32")
     with pytest.raises(FileError):
         SourceCard.load(_write(tmp_path, json.dumps(content)))
-    for schema in ("graphtemper.card/4", "graphtemper.report/1"):
-        with pytest.raises(FileError):
+    for schema, refusal in (
+        ("graphtemper.card/4", VersionError),
+        ("graphtemper.cards/5", DamagedError),
+        ("graphtemper.report/1", DamagedError),
+    ):
+        with pytest.raises(refusal):
             SourceCard.load(_write(tmp_path, content | {"schema": schema}))
 
 

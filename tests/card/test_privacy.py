@@ -85,3 +85,14 @@ def test_a_class_with_one_member_does_not_show_its_cell(rare):
     assert counts[2] < FEWEST <= counts[:2].min()
     np.testing.assert_allclose(profile.counts.sum(axis=0), counts)
     assert (profile.counts[:, :2] == np.rint(profile.counts[:, :2])).all()
+
+
+def test_small_classes_have_one_size_and_one_bias():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(5), [100, 80, 9, 2, 0])
+    logits = 2.0 * np.eye(5)[labels] + rng.normal(size=(labels.size, 5))
+    profile = ClassProfile.measure(logits, labels)
+    np.testing.assert_allclose(profile.counts.sum(axis=0), [100, 80, 11 / 3, 11 / 3, 11 / 3])
+    assert np.unique(profile.biases[2:]).size == 1
+    assert np.unique(profile.biases).size == 3
+    assert profile.num_nodes == labels.size

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphtemper import SourceCard, metrics, recalibrate, temperature
-from graphtemper.errors import InputError
+from graphtemper.errors import ConflictError, InputError
 from graphtemper.models import SIGN
 from graphtemper.monitor import (
     Labelled,
@@ -150,6 +150,15 @@ def test_impossible_labels_are_refused(followed, name, given):
         add_labels(model, snapshots, card, log, name, given)
     assert log.labelled() == []
     assert log.learned() == (None, 0)
+
+
+def test_labels_that_contradict_those_of_the_snapshot_are_refused(followed, day):
+    model, card, snapshots, log = followed
+    given = {node: int(day(1).labels[node]) for node in range(50)}
+    with pytest.raises(ConflictError):
+        add_labels(model, snapshots, card, log, "month 1", given | {7: 1 - given[7]})
+    assert log.labelled() == []
+    add_labels(model, snapshots, card, log, "month 1", given)
 
 
 def test_a_snapshot_is_labelled_once(followed, day):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphtemper.errors import FileError, InputError
+from graphtemper.errors import DamagedError, FileError, InputError, VersionError
 from graphtemper.monitor import Entry, Labelled, Log, Missed
 
 ENTRY = Entry(
@@ -105,15 +105,15 @@ def test_other_files_are_refused(tmp_path, content):
 def test_other_databases_and_versions_are_refused(tmp_path):
     other, old = tmp_path / "other.sqlite", tmp_path / "old.sqlite"
     Log(old, "card").append(ENTRY)
-    for path, statement in (
-        (other, "CREATE TABLE mine (x)"),
-        (old, "PRAGMA user_version = 4"),
+    for path, statement, refusal in (
+        (other, "CREATE TABLE mine (x)", DamagedError),
+        (old, "PRAGMA user_version = 4", VersionError),
     ):
         with sqlite3.connect(path) as base:
             base.execute(statement)
         base.close()
         before = path.read_bytes()
-        with pytest.raises(FileError):
+        with pytest.raises(refusal):
             Log(path, "card")
         assert path.read_bytes() == before
 

@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from graphtemper import Graph, csbm, recalibrate
-from graphtemper.errors import FileError, InputError, MissingExtraError
+from graphtemper.errors import (
+    ConflictError,
+    ContentError,
+    EmptyError,
+    FileError,
+    InputError,
+    MissingExtraError,
+)
 from graphtemper.models import SIGN
 from graphtemper.monitor import (
     Log,
@@ -15,6 +22,8 @@ from graphtemper.monitor import (
     find_snapshots,
     fingerprint,
     follow,
+    read_log,
+    watch,
 )
 
 
@@ -203,6 +212,43 @@ def test_any_error_of_a_snapshot_is_survived(watched, log, shots, error):
     assert missed[0].reason.isprintable()
 
 
+def test_a_measurement_that_is_not_finite_is_missed(watched, log, shots, monkeypatch):
+    model, card = watched
+    calls = []
+
+    def wrong(*given, **options):
+        calls.append(given)
+        result = recalibrate(*given, **options)
+        if len(calls) != 2:
+            return result
+        return replace(result, mean_confidence=(float("nan"), 0.5))
+
+    monkeypatch.setattr(watch, "recalibrate", wrong)
+    missed = []
+    assert names(follow(model, shots(3), card, log, missed=missed.append)) == ["day0", "day2"]
+    assert [item.name for item in missed] == ["day1"]
+    assert log.missed() == missed
+
+
+def test_a_file_that_changes_while_it_is_read_is_missed(watched, log, day, tmp_path):
+    model, card = watched
+    path = tmp_path / "day1.npz"
+    day(1).save(path)
+    (plain,) = find_snapshots([path])
+
+    def load():
+        graph = plain.load()
+        day(2).save(path)
+        return graph
+
+    changing, missed = replace(plain, load=load), []
+    with pytest.raises(ContentError):
+        list(follow(model, [changing], card, log))
+    assert names(follow(model, [changing], card, log, missed=missed.append)) == []
+    assert [item.name for item in missed] == ["day1.npz"]
+    assert names(follow(model, find_snapshots([path]), card, log)) == ["day1.npz"]
+
+
 def test_refused_snapshots_do_not_end_the_watch(watched, log, shots, day):
     """A late one, and a logged one with other content: reported each time, never measured."""
     model, card = watched
@@ -269,3 +315,11 @@ def test_times_decide_which_snapshot_is_older(watched, log, day):
         list(follow(model, [shot("c", "2026-04")], card, log))
     # Names of snapshots that a program makes say nothing about time.
     assert len(list(follow(model, [shot("a", None)], card, log))) == 1
+
+
+def test_a_log_of_the_other_kind_and_an_empty_one_are_refused(watched, log, shots):
+    _, card = watched
+    with pytest.raises(ConflictError):
+        follow(None, shots(1), card, log)
+    with pytest.raises(EmptyError):
+        read_log(log, card)

@@ -123,6 +123,7 @@ def test_abstention_gives_all_nodes_one_temperature(model, graph, used):
     assert result.verdict == "abstain"
     assert result.temperature > used.probe.temperature
     np.testing.assert_allclose(result.node_temperatures, result.temperature)
+    assert result.reasons[-1].code == "node_temperatures_kept"
 
 
 def test_a_few_labels_move_the_anchor(model, target, used):

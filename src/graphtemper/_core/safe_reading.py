@@ -178,8 +178,8 @@ def sealed(content: dict[str, Any], indent: int | None = None) -> str:
 
     Examples
     --------
-    >>> sealed({"schema": "graphtemper.card/4"})
-    '{"schema":"graphtemper.card/4","crc32":"67733a50"}'
+    >>> sealed({"schema": "graphtemper.note/1"})
+    '{"schema":"graphtemper.note/1","crc32":"41bb5c9a"}'
     """
     separators = (",", ":") if indent is None else None
     return json.dumps(content | {_KEY: _checksum(content)}, indent=indent, separators=separators)
@@ -188,7 +188,7 @@ def sealed(content: dict[str, Any], indent: int | None = None) -> str:
 def check_seal(content: dict[str, Any], required: bool) -> None:
     """Raise `InputError` if the fields of an object do not match their checksum.
 
-    Files of earlier versions have none; ``required`` says whether this one must.
+    A file without a checksum is refused only where one is ``required``.
     """
     if (required or _KEY in content) and content.get(_KEY) != _checksum(content):
         raise ContentError("it does not match its checksum; it is damaged or was edited.")

@@ -30,7 +30,7 @@ from graphtemper.card.environments import Environment, LabelledGraph
 from graphtemper.card.format import MAX_BYTES, check_size, from_json, to_json
 from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.node_response import NodeResponse
-from graphtemper.card.privacy import effective_nodes
+from graphtemper.card.privacy import check_epsilon, effective_nodes
 from graphtemper.card.response import Fitted, Response
 from graphtemper.errors import (
     ChoiceError,
@@ -40,6 +40,7 @@ from graphtemper.errors import (
     ModelError,
     OtherFeaturesError,
     OtherModelError,
+    VersionError,
 )
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import (
@@ -192,6 +193,7 @@ class SourceCard:
         >>> card.num_classes, len(card.atlas)
         (2, 62)
         """
+        privacy = None if privacy is None else check_epsilon(privacy)
         plan = building.plan(
             predictor,
             *graph_and_logits(graph, predictor),
@@ -406,6 +408,8 @@ class SourceCard:
             return cls.from_json(read_bytes(path, 4 * MAX_BYTES, "the source card").decode())
         except UnicodeDecodeError as error:
             raise DamagedError(f"{path} is not JSON, so it is not a source card.") from error
+        except VersionError as error:
+            raise VersionError(f"{path}: {error}") from error
         except InputError as error:
             raise DamagedError(f"{path}: {error}") from error
 

@@ -33,8 +33,9 @@ class ClassProfile:
     predicted class and by tercile of the source's confidence, against their true class. Their
     columns are class-conditional distributions :math:`P(\text{cell} \mid y)`. Under label shift a
     target's cells are a mixture of them, and since there are more cells than classes this can be
-    tested (`shares_fit`). The column of a class with few nodes is its size times the usual column,
-    in which its own cells take the place of those of other classes.
+    tested (`shares_fit`). The column of a class with few nodes is the mean size of such classes
+    times the usual column, in which its own cells take the place of those of other classes; their
+    bias is the mean of such classes too.
 
     A temperature makes confidence right on average but not the probabilities of each class, and an
     error of one class grows with its share. So the profile also has a bias per class, and the slope
@@ -77,7 +78,11 @@ class ClassProfile:
         edges = np.quantile(confidence, [part / THIRDS for part in range(1, THIRDS)])
         counts = np.zeros((THIRDS * classes, classes))
         np.add.at(counts, (_cells(logits, confidence, edges), labels), 1.0)
-        return cls(_pooled(counts), edges, slope, biases)
+        small = counts.sum(axis=0) < FEWEST
+        if small.any():
+            counts = _pooled(counts, small)
+            biases[small] = biases[small].mean()
+        return cls(counts, edges, slope, biases)
 
     @classmethod
     def of_source(
@@ -117,16 +122,15 @@ def _cells(logits: FloatArray, confidence: FloatArray, edges: FloatArray) -> NDA
     return np.asarray(THIRDS * logits.argmax(axis=1) + np.searchsorted(edges, confidence))
 
 
-def _pooled(counts: FloatArray) -> FloatArray:
-    """Return counts in which small classes have the usual column."""
-    classes = counts.shape[1]
-    small = counts.sum(axis=0) < FEWEST
+def _pooled(counts: FloatArray, small: NDArray[np.bool_]) -> FloatArray:
+    """Return counts in which small classes have the usual column, and one size."""
+    classes, sizes = counts.shape[1], counts.sum(axis=0)
     table = counts.reshape(classes, THIRDS, classes)
     right = np.einsum("ktk->t", table)
     wrong = (table.sum(axis=(0, 2)) - right) / (classes - 1)
     usual = np.where(np.eye(classes, dtype=bool)[:, None, :], right[:, None], wrong[:, None])
     usual = usual.reshape(counts.shape) / counts.sum()
-    return np.where(small, counts.sum(axis=0) * usual, counts)
+    return np.where(small, sizes[small].mean() * usual, counts)
 
 
 def fit_biases(

@@ -22,7 +22,7 @@ from graphtemper.card.class_profile import THIRDS
 from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
-from graphtemper.errors import ContentError, InputError, RangeError
+from graphtemper.errors import ContentError, InputError, RangeError, VersionError
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 
 Card = TypeVar("Card")
@@ -152,7 +152,8 @@ def to_json(card: Any) -> str:
 def from_json(text: str, kind: type[Card]) -> Card:
     """Read the text of a card's file.
 
-    Unknown fields are ignored. A missing or invalid field is named in an `InputError`.
+    Unknown fields are ignored. A missing or invalid field is named in an `InputError`; a card of
+    another schema is a `VersionError`.
     """
     try:
         content = parse_json(text)
@@ -160,10 +161,10 @@ def from_json(text: str, kind: type[Card]) -> Card:
         raise ContentError(f"this is not a source card: {error}") from error
     root = _Field("", content, {})
     schema = root["schema"].text()
-    if not schema.startswith(SCHEMA.rpartition("/")[0]):
+    if schema.rpartition("/")[0] != SCHEMA.rpartition("/")[0]:
         raise ContentError(f"this is a file of {schema!r}, not a source card.")
     if schema != SCHEMA:
-        raise ContentError(
+        raise VersionError(
             f"field 'schema' is {schema!r} but this version reads {SCHEMA!r}; build the card again."
         )
     check_seal(content, required=True)

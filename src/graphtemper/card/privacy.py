@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper.card.class_profile import FEWEST as FEWEST
-from graphtemper.card.class_profile import fit_biases
+from graphtemper.card.class_profile import FEWEST, fit_biases
 from graphtemper.errors import RangeError
 from graphtemper.signals.gains import ClassMoments
 
@@ -88,15 +87,19 @@ def pooled_moments(logits: FloatArray, labels: NDArray[np.int64]) -> ClassMoment
 
 
 def check_epsilon(epsilon: float) -> float:
-    """Return a privacy budget, or refuse it.
+    """Return a privacy budget as a plain number, or refuse it.
 
     Examples
     --------
+    >>> check_epsilon(np.uint8(3))
+    3.0
     >>> check_epsilon(0)
     Traceback (most recent call last):
     graphtemper.errors.RangeError: privacy must be an epsilon above 0 and at most 50, not 0.
     """
-    number = isinstance(epsilon, int | float | np.number) and not isinstance(epsilon, bool)
+    number = isinstance(epsilon, int | float | np.integer | np.floating) and not isinstance(
+        epsilon, bool
+    )
     if not (number and 0.0 < epsilon <= MOST_EPSILON):
         raise RangeError(
             f"privacy must be an epsilon above 0 and at most {MOST_EPSILON:g}, not {epsilon!r:.60}."

@@ -15,12 +15,13 @@ from graphtemper._core.checks import FloatArray
 from graphtemper.card.card import SourceCard
 from graphtemper.card.environments import FEWEST_NODES
 from graphtemper.errors import (
+    ConflictError,
     InputError,
     MissingError,
     NoFileError,
     NoLabelsError,
-    OtherLogError,
     OtherModelError,
+    RangeError,
     TooFewError,
 )
 from graphtemper.graph.graph import Graph, select_nodes
@@ -151,6 +152,7 @@ def add_labels(
     unanswered: list[Missed] = []
     if predictor is not None and graph is not None:
         whole, nodes = np.full(num_nodes, -1, dtype=np.int64), found[read.rows]
+        _check_stored(graph, nodes, read.classes, name)
         whole[nodes] = read.classes
         environment = graph.replace(labels=whole)
         learned = learned.learn(predictor, environment, nodes, name=name[:200], when=entry.when)
@@ -197,6 +199,17 @@ def _check_digest(digest: str, entry: Entry) -> None:
         )
 
 
+def _check_stored(
+    graph: Graph, nodes: NDArray[np.int64], classes: NDArray[np.int64], name: str
+) -> None:
+    """Refuse labels that contradict those in the snapshot's own graph."""
+    stored = classes if graph.labels is None else graph.labels[nodes]
+    for node in nodes[(stored >= 0) & (stored != classes)]:
+        raise ConflictError(
+            f"the label of node {node} contradicts the one in the snapshot {name}; correct one."
+        )
+
+
 def _score(
     logits: FloatArray, labels: Labels, entry: Entry, source_temperature: float, revision: int
 ) -> Labelled:
@@ -207,7 +220,7 @@ def _score(
             "needed to score an answer."
         )
     if labels.weights.max() > _EVEN_WEIGHTS * labels.weights.min():
-        raise OtherLogError(
+        raise RangeError(
             f"the weights of the labels of {entry.name} differ by more than a factor of two; a "
             "card learns from all nodes or from a random sample."
         )

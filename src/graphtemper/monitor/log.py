@@ -26,6 +26,7 @@ from graphtemper.errors import (
     NotFiniteError,
     OtherLogError,
     UnreadableError,
+    VersionError,
     WriteError,
 )
 
@@ -315,9 +316,10 @@ def _has_rows(base: sqlite3.Connection, path: Path) -> bool:
     """Return whether a file holds a log; False if it is empty, an error if it is anything else."""
     if not base.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
         return False
-    if any(base.execute(f"PRAGMA {mark}").fetchone()[0] != _MARKS[mark] for mark in _MARKS):
-        raise DamagedError(
-            f"{path} is not a log of graphtemper monitor, or one of another version; choose "
-            "another file."
-        )
+    for mark, error in {"application_id": DamagedError, "user_version": VersionError}.items():
+        if base.execute(f"PRAGMA {mark}").fetchone()[0] != _MARKS[mark]:
+            raise error(
+                f"{path} is not a log of graphtemper monitor, or one of another version; choose "
+                "another file."
+            )
     return True

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import OtherLogError
+from graphtemper.errors import EmptyError
 from graphtemper.monitor.change import Change, alarms
 from graphtemper.monitor.drop import Drop, drops, limits_of
 from graphtemper.monitor.gates import Gate
@@ -94,7 +94,7 @@ def read_log(
     """
     first, answers = log.entries(), log.answers()
     if not answers:
-        raise OtherLogError(f"the log {log.path} has no snapshots yet.")
+        raise EmptyError(f"the log {log.path} has no snapshots yet.")
     limits = limits_of(card.reference.accuracy, gates)
     return Standing(
         model=card.predictor,

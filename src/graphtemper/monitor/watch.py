@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from graphtemper._core.checks import check_instance
 from graphtemper._core.printable import printable
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import (
+    ConflictError,
     ContentError,
     DamagedError,
     GraphTemperError,
     InputError,
     MissingExtraError,
-    NotFittedError,
+    NotFiniteError,
     OtherLogError,
 )
 from graphtemper.graph.graph import Graph
@@ -171,7 +173,7 @@ def measure(
     else:
         result = estimate_logits(content, card)
         num_nodes = result.num_nodes
-    return Entry(
+    entry = Entry(
         name=snapshot.name,
         digest=snapshot.checksum(content),
         num_nodes=num_nodes,
@@ -188,6 +190,14 @@ def measure(
         revision=revision,
         stamp=stamp,
     )
+    numbers = [value for value in vars(entry).values() if isinstance(value, float)]
+    if not all(map(math.isfinite, [*numbers, *entry.signals.values()])):
+        raise NotFiniteError("a number that was measured on it is not finite.")
+    if snapshot.stamp() != stamp:
+        raise ContentError(
+            "it changed while it was read; write it under another name, then rename it."
+        )
+    return entry
 
 
 def check_arguments(predictor: Predictor | None, card: SourceCard, log: Log, call: str) -> None:
@@ -196,7 +206,7 @@ def check_arguments(predictor: Predictor | None, card: SourceCard, log: Log, cal
     check_instance(log, Log, "log", call)
     kind = "logits" if predictor is None else "graphs"
     if log.kind != kind:
-        raise NotFittedError(
+        raise ConflictError(
             f"the log {log.path} is opened for {log.kind}; open it with kind={kind!r}."
         )
     if predictor is not None:

@@ -21,7 +21,7 @@ from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read
-from graphtemper.errors import ChoiceError, ConflictError, GraphTemperWarning, RangeError
+from graphtemper.errors import ChoiceError, ConflictError, GraphTemperWarning
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, graph_and_logits
 from graphtemper.recalibration import node_temperatures
@@ -158,7 +158,7 @@ def _check_options(
     per_node: bool,
 ) -> None:
     if class_shares not in (None, "estimate"):
-        raise RangeError(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
+        raise ChoiceError(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
     if per_node and class_shares is not None:
         raise ConflictError(
             "class_shares='estimate' changes predictions, for which no node temperatures were "

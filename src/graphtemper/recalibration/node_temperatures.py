@@ -60,11 +60,13 @@ def spread(
     """
     if card.node_responses is None:
         raise MissingError(
-            "this card holds no node responses, because it is from an earlier version or a family "
-            "of shifts was removed after loading; build it again, or leave out per_node."
+            "this card holds no node responses, because a family of shifts was removed after "
+            "loading; build it again, or leave out per_node."
         )
     if keep:
-        return np.full(observation.num_nodes, relative), []
+        text = "the answer is an abstention, so all nodes have the temperature of the graph."
+        kept = Reason(ReasonCode.NODE_TEMPERATURES_KEPT, text)
+        return np.full(observation.num_nodes, relative), [kept]
     response = card.node_responses["model" if observation.has_model else "logits"]
     if not response.helps:
         text = (

@@ -66,6 +66,10 @@ class ReasonCode(StrEnum):
         "node_temperatures_equal",
         "node temperatures were no better than one on left-out shifts, so all are equal",
     )
+    NODE_TEMPERATURES_KEPT = (
+        "node_temperatures_kept",
+        "the verdict is abstain, so no node has its own temperature",
+    )
     CLASS_SHARES_CORRECTED = "class_shares_corrected", "logits were corrected for new class shares"
     CLASS_SHARES_NOT_CORRECTED = (
         "class_shares_not_corrected",

@@ -21,9 +21,10 @@ so the *model gain* g is the ratio of the held-out covariances over the root of 
 wedge covariances. The only assumption about the corruption is that it is not shared between nodes.
 Unlike halves of the columns, neighbour covariances notice features that belong to another node.
 
-**Split views.** The model on two disjoint halves of the feature columns; a view sets the columns of
-the other half to their means. Corruption is independent between the halves, so it drops out of the
-covariance of the two outputs, and the signal remains. With the same splits at source and target,
+**Split views.** The first view u is the model on half of the feature columns, the others at their
+means; the second is what the other columns add, v = z - u for the clean logits z (see `views`).
+Corruption is independent between the halves, so it drops out of the covariance of the two, and the
+signal remains. With the same splits at source and target,
 the ratio of the two covariances is a squared *signal gain*:
 
 .. math:: g^2 = \frac{\sum_s \mathrm{tr}\,\mathrm{Cov}_t(u_s, v_s)}

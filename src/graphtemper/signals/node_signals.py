@@ -9,7 +9,8 @@ in which the signal cancels and the noise remains. The others are the agreement 
 with the prediction, the neighbours' own views, the distance of the node's features from the mean of
 the graph and from that of the neighbourhood, the degree, and the logits themselves. Sizes are in
 units of the source temperature and of the source's column standard deviations, so that they are
-comparable between graphs. The cost is O(E K) and two splits of the columns.
+comparable between graphs. The cost is O(E K); views are those that
+`views.measure` has already taken.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Perturbed passes: the predictor's logits on slightly changed copies of a graph.
+"""How a model is probed: the settings, draws that belong to what a node is, and votes.
 
-Passes come one at a time, so M passes never hold (M, N, K) numbers; votes are counted as they come.
-The model itself takes the passes, see `graphtemper.models.passes`.
+A `Probe` has the settings. Votes of perturbed passes are counted as these come, one at a time, so M
+passes never hold (M, N, K) numbers. The model itself takes them, see `graphtemper.models.passes`.
 
 Random draws belong to what a node is, not to its number: nodes are drawn for in the order of a hash
 of their features, degree and neighbours (`node_keys`), and edges are held out by a hash of their

@@ -31,7 +31,6 @@ from graphtemper.scale.logits.logit_tables import (
 )
 
 ARRAYS = (".npy", ".npz", ".csv", ".safetensors")
-FORMATS = (*ARRAYS, ".parquet")
 EXPECTED = ".npy, .npz, .csv, .parquet or .safetensors"
 
 # A header of safetensors names each tensor in about a hundred bytes.
