@@ -195,7 +195,6 @@ EDITS = [
     (("probe", "noise_level"), None),
     (("probe", "splits"), -6),
     (("probe", "splits"), 10**9),
-    (("probe", "seed"), -1),
     (("probe", "edge_share"), 1.5),
     (("probe", "column_std"), "AAAA"),
     (("probe", "column_std"), "AA*A"),

@@ -47,8 +47,6 @@ from graphtemper.signals.views import noisy_logits
 
 FEWEST_NODES = 50
 """Fewer labelled nodes than this measure an accuracy too poorly to learn from."""
-PUBLIC_SEED = 0
-"""Seed of the column halves, which targets repeat; the seed of a build is in no card."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +267,6 @@ def _probe(observation: Observation, accuracy: float, spent: budgets.Plan) -> Pr
         column_std=observation.column_moments[1],
         confidence_threshold=signals.atc_threshold(signals.confidence(p), accuracy),
         entropy_threshold=signals.atc_threshold(-signals.entropy(p), accuracy),
-        seed=PUBLIC_SEED,
         splits=spent.splits,
     )
 

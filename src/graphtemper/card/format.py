@@ -31,8 +31,8 @@ MAX_BYTES = 100_000
 """Largest card. It holds about 50 classes with the default atlas."""
 LARGEST = 1e30
 """Largest number of an array in a card; source logits are in units of the source temperature."""
-IN_MEMORY = "atlas_nodes"
-"""The field of a card that no file holds, because its rows belong to nodes."""
+IN_MEMORY = ("atlas_nodes", "seed")
+"""Fields that no file holds: rows that belong to nodes, and the seed that all cards share."""
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 # Least bytes that a number, a row of the atlas and everything else take in practice.
 _NUMBER, _ROW, _OTHER = 11, 180, 3000
@@ -53,7 +53,7 @@ _RANGES: dict[str, tuple[float, float]] = {
         (1.0, 1e6): "widening",
         (1e-9, MOST_EPSILON): "privacy",
         (1e-150, 1e150): "temperature",
-        (0, 2**63): "seed passes",
+        (0, 2**63): "passes",
         (1, 100): "splits",
         (1, 10**12): "num_nodes num_features",
         (2, 100_000): "num_classes",
@@ -204,7 +204,7 @@ def _pack(std: FloatArray) -> str:
 def _plain(value: Any) -> Any:
     """Return what JSON holds of a value."""
     if is_dataclass(value):
-        names = (item.name for item in fields(value) if item.name != IN_MEMORY)
+        names = (item.name for item in fields(value) if item.name not in IN_MEMORY)
         return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         if value.keys() == set(_EVERY):  # the same names in every row would fill the card
@@ -332,7 +332,7 @@ class _Field:
         hints = _hints(kind)
         if issubclass(kind, tuple):
             return kind(*(item.number() for item in self.items(len(hints))))
-        names = (item.name for item in fields(kind) if item.name != IN_MEMORY)
+        names = (item.name for item in fields(kind) if item.name not in IN_MEMORY)
         return kind(**{name: self[name].parsed(hints[name]) for name in names})
 
     def odd(self, expected: str) -> InputError:

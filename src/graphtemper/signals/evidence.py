@@ -24,7 +24,7 @@ sampling error.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -94,65 +94,51 @@ class Declared(NamedTuple):
     kind: Kind = "number"
     low: float = -1e9
     high: float = 1e9
-    optional: bool = False
     averaged: Literal["", "own error", "nodes", "links"] = ""
 
 
-_SHARE = Declared("number", 0.0, 1.0)
-_COVARIANCE = Declared("covariance", -1e30, 1e30, True, "own error")
-_DECLARED = {
-    "confidence": _SHARE,
-    "confident_share": _SHARE,
-    "certain_share": _SHARE,
-    "mean": Declared("classes", -1e30, 1e30),
-    "covariance": Declared("square", -1e30, 1e30),
-    "predicted_shares": Declared("shares", 0.0, 1.0),
-    "log_degree": Declared(),
-    "mean_abs_logit": Declared("number", 0.0, 1e30),
-    "homophily": _SHARE._replace(optional=True),
-    "feature": _COVARIANCE,
-    "own_feature": _COVARIANCE,
-    "edge": _COVARIANCE,
-    "wedge": _COVARIANCE,
-    "held": _COVARIANCE,
-    "noise_agreement": _SHARE._replace(optional=True, averaged="nodes"),
-    "source_noise_agreement": _SHARE._replace(optional=True, averaged="nodes"),
-    "edge_agreement": Declared("number", -1.0, 1.0, True, "links"),
-    "snr": Declared("number", -1e300, 1e300, True),
-}
+def _declared(*values: Any) -> dict[str, Declared]:
+    return {"declared": Declared(*values)}
+
+
+_SHARE = _declared("number", 0.0, 1.0)
+_SHARE_OF_NODES = _declared("number", 0.0, 1.0, "nodes")
+_COVARIANCE = _declared("covariance", -1e30, 1e30, "own error")
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Measurements of one observation without labels; None for those that need a missing model.
 
-    The card's file, the sampling error and all that adds evidence up follow from the declarations
-    of the fields (`Evidence.declared`).
+    Each field is declared once: the card's file and the sampling error follow from the declarations
+    (`Evidence.declared`).
     """
 
-    confidence: float
-    confident_share: float
-    certain_share: float
-    mean: FloatArray
-    covariance: FloatArray
-    predicted_shares: FloatArray
-    log_degree: float
-    mean_abs_logit: float
-    homophily: float | None = None
-    feature: Covariance | None = None
-    own_feature: Covariance | None = None
-    edge: Covariance | None = None
-    wedge: Covariance | None = None
-    held: Covariance | None = None
-    noise_agreement: float | None = None
-    source_noise_agreement: float | None = None
-    edge_agreement: float | None = None
-    snr: float | None = None
+    confidence: float = field(metadata=_SHARE)
+    confident_share: float = field(metadata=_SHARE)
+    certain_share: float = field(metadata=_SHARE)
+    mean: FloatArray = field(metadata=_declared("classes", -1e30, 1e30))
+    covariance: FloatArray = field(metadata=_declared("square", -1e30, 1e30))
+    predicted_shares: FloatArray = field(metadata=_declared("shares", 0.0, 1.0))
+    log_degree: float = field(metadata=_declared())
+    mean_abs_logit: float = field(metadata=_declared("number", 0.0, 1e30))
+    homophily: float | None = field(default=None, metadata=_SHARE)
+    feature: Covariance | None = field(default=None, metadata=_COVARIANCE)
+    own_feature: Covariance | None = field(default=None, metadata=_COVARIANCE)
+    edge: Covariance | None = field(default=None, metadata=_COVARIANCE)
+    wedge: Covariance | None = field(default=None, metadata=_COVARIANCE)
+    held: Covariance | None = field(default=None, metadata=_COVARIANCE)
+    noise_agreement: float | None = field(default=None, metadata=_SHARE_OF_NODES)
+    source_noise_agreement: float | None = field(default=None, metadata=_SHARE_OF_NODES)
+    edge_agreement: float | None = field(
+        default=None, metadata=_declared("number", -1.0, 1.0, "links")
+    )
+    snr: float | None = field(default=None, metadata=_declared("number", -1e300, 1e300))
 
     @classmethod
     def declared(cls) -> dict[str, Declared]:
-        """Return the declarations of the fields."""
-        return _DECLARED
+        """Return the declarations of the fields, by name."""
+        return {item.name: item.metadata["declared"] for item in fields(cls)}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""

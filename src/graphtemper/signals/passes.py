@@ -35,7 +35,8 @@ class Probe:
 
     ``noise_level`` is the feature noise, in column standard deviations, under which two passes over
     the source disagree as often as the model is wrong. The thresholds are those of ATC at the
-    source. ``splits`` is the number of splits of the columns, and with it of all passes: see
+    source. ``seed`` draws the halves of the columns; it is the same in all cards, whose files hold
+    no seed. ``splits`` is the number of splits of the columns, and with it of all passes: see
     `graphtemper.signals.views`.
     """
 
@@ -44,7 +45,7 @@ class Probe:
     column_std: FloatArray
     confidence_threshold: float
     entropy_threshold: float
-    seed: int
+    seed: int = 0
     splits: int = 3
     edge_share: float = 0.3
 
