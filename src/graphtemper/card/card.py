@@ -30,7 +30,7 @@ from graphtemper.card.environments import Environment, LabelledGraph
 from graphtemper.card.format import MAX_BYTES, check_size, from_json, to_json
 from graphtemper.card.graph_types import GraphTypes, unread_fields
 from graphtemper.card.node_response import NodeResponse
-from graphtemper.card.privacy import effective_nodes
+from graphtemper.card.privacy import check_epsilon, effective_nodes
 from graphtemper.card.response import Fitted, Response
 from graphtemper.errors import (
     ChoiceError,
@@ -187,6 +187,7 @@ class SourceCard:
         >>> card.num_classes, len(card.atlas)
         (2, 62)
         """
+        privacy = None if privacy is None else check_epsilon(privacy)
         plan = building.plan(
             predictor,
             as_graph(graph, predictor),

@@ -87,16 +87,18 @@ def pooled_moments(logits: FloatArray, labels: NDArray[np.int64]) -> ClassMoment
 
 
 def check_epsilon(epsilon: float) -> float:
-    """Return a privacy budget, or refuse it.
+    """Return a privacy budget as a plain number, or refuse it.
 
     Examples
     --------
+    >>> check_epsilon(np.uint8(3))
+    3.0
     >>> check_epsilon(0)
     Traceback (most recent call last):
     graphtemper.errors.RangeError: privacy must be an epsilon above 0 and at most 50, not 0.
     """
-    number = isinstance(epsilon, int | float | np.number) and not isinstance(epsilon, bool)
-    if not (number and 0.0 < epsilon <= MOST_EPSILON):
+    number = isinstance(epsilon, int | float | np.integer | np.floating)
+    if not number or isinstance(epsilon, bool) or not 0.0 < epsilon <= MOST_EPSILON:
         raise RangeError(
             f"privacy must be an epsilon above 0 and at most {MOST_EPSILON:g}, not {epsilon!r:.60}."
         )
