@@ -7,6 +7,7 @@ import pytest
 from graphtemper import SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.safe_reading import sealed
 from graphtemper.card.card import MAX_BYTES
+from graphtemper.card.format import check_size
 from graphtemper.card.reading import read
 from graphtemper.errors import (
     ChoiceError,
@@ -110,9 +111,9 @@ def test_a_card_answers_alike_before_and_after_it_has_travelled(card, model, tmp
 def test_a_card_is_small_and_holds_no_row_of_a_node(card, text):
     assert len(text) < MAX_BYTES
     content = json.loads(text)
-    # Classes, a covariance with its error, the fixed path of six nodes, the atlas, and thirds of
-    # the confidences in each predicted class.
-    allowed = {3, 2, 6, 9, len(card.atlas), len(content["signals"])}
+    # Classes, rows of a triangle, a covariance with its error, the fixed path of six nodes, the
+    # atlas, and thirds of the confidences in each predicted class.
+    allowed = {1, 3, 2, 6, 9, len(card.atlas), len(content["signals"])}
     allowed |= {len(node_signals.SIGNALS), len(node_signals.PLAIN_SIGNALS)}
     allowed.add(len(content["population"]["sketch"]))
 
@@ -137,6 +138,43 @@ def test_the_default_atlas_on_many_columns_and_classes_fits(card):
     probe = replace(card.probe, column_std=np.random.default_rng(0).random(8000) + 0.1)
     large = replace(card, atlas=points, probe=probe, num_features=8000)
     assert len(large.to_json()) < MAX_BYTES
+
+
+def test_sixty_classes_fit(tmp_path):
+    graph = csbm.sample(1500, 8, 0.8, 3.0, num_classes=60, num_features=64, seed=1)
+    model = SIGN(hops=1).fit(graph, range(750))
+    few = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,), "homophily": (-0.3,)}
+    card = SourceCard.build(model, graph, range(750, 1500), shifts=few, compositions=6)
+    card.save(tmp_path / "card.json")
+    again = SourceCard.load(tmp_path / "card.json")
+    covariance = again.reference.evidence.covariance
+    np.testing.assert_array_equal(covariance, covariance.T)
+    np.testing.assert_array_equal(covariance, card.reference.evidence.covariance)
+    assert again.to_json() == card.to_json()
+    # The default atlas has 132 shifts, and what is foreseen is not less than what is written.
+    probe = replace(card.probe, column_std=np.ones(1500))
+    large = replace(card, atlas=(card.atlas * 12)[:132], probe=probe, num_features=1500)
+    check_size(60, 1500, 132)
+    large.save(tmp_path / "large.json")
+    assert 0.94 * MAX_BYTES < len(large.to_json()) <= MAX_BYTES
+    for sizes in ((65, 64, 132), (60, 3000, 132), (60, 64, 160)):
+        with pytest.raises(RangeError):
+            check_size(*sizes)
+
+
+@pytest.mark.parametrize("classes", [12, 40])
+def test_the_size_of_a_card_is_foreseen(classes):
+    rng = np.random.default_rng(0)
+    graph = csbm.sample(1200, 6, 0.8, 2.0, num_classes=classes, num_features=40, seed=1)
+    model = SIGN(hops=1).fit(graph, range(600))
+    few = {"noise": (0.5,), "drop": (0.5,), "rewire": (0.3,)}
+    card = SourceCard.build(model, graph, range(600, 1200), shifts=few, compositions=3)
+    counts = 7.3 * rng.poisson(3.0, card.class_profile.counts.shape)  # as those of a private card
+    full = replace(card, class_profile=replace(card.class_profile, counts=counts))
+    size = len(full.to_json())
+    check_size(classes, 40, 6 + (MAX_BYTES - size) // 300)
+    with pytest.raises(RangeError):
+        check_size(classes, 40, 6 + (MAX_BYTES - size) // 240)
 
 
 def test_a_card_is_not_edited_by_accident(card):

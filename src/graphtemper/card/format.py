@@ -18,7 +18,7 @@ import numpy as np
 
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.safe_reading import check_seal, parse_json, sealed
-from graphtemper.card.class_profile import THIRDS
+from graphtemper.card.class_profile import MOST_CLASSES, THIRDS
 from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
@@ -28,14 +28,20 @@ from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 Card = TypeVar("Card")
 SCHEMA = "graphtemper.card/5"
 MAX_BYTES = 100_000
-"""Largest card. It holds about 50 classes with the default atlas."""
+"""Largest card. It holds 60 classes with the default atlas."""
 LARGEST = 1e30
 """Largest number of an array in a card; source logits are in units of the source temperature."""
 IN_MEMORY = ("atlas_nodes", "seed")
 """Fields that no file holds: rows that belong to nodes, and the seed that all cards share."""
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
-# Least bytes that a number, a row of the atlas and everything else take in practice.
-_NUMBER, _ROW, _OTHER = 11, 180, 3000
+# Bytes that numbers of small and large matrices, counts, a row of the atlas, what else there is of
+# a class, and everything else take in practice.
+_NUMBER, _SHORT, _COUNT, _ROW, _CLASS, _OTHER = 12, 9, 5, 255, 130, 5500
+
+_LOWER = "reference.evidence.covariance"
+# Significant digits, and those of matrices with many numbers, which would fill a card; counts of
+# nodes in these are whole.
+_DIGITS, _FEWER_DIGITS, _MANY = 8, 5, 1000
 
 # Ranges of numbers by the name of their field; weights act on log T, and origins are logarithms.
 _RANGES: dict[str, tuple[float, float]] = {
@@ -143,8 +149,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def to_json(card: Any) -> str:
-    """Return the text of a card's file; numbers have eight significant digits."""
+    """Return the text of a card's file; large matrices have fewer digits."""
     content = _plain(card) | {"signals": list(_EVERY)}
+    evidence = content["reference"]["evidence"]  # half of a symmetric matrix says all
+    evidence["covariance"] = [row[: k + 1] for k, row in enumerate(evidence["covariance"])]
     content["probe"]["column_std"] = _pack(card.probe.column_std)
     return sealed({"schema": SCHEMA} | content)
 
@@ -179,15 +187,19 @@ def from_json(text: str, kind: type[Card]) -> Card:
 def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0) -> None:
     """Raise `InputError` if a card of these sizes, or of ``size`` bytes, would be too large.
 
-    Without a size, a lower bound is taken from the large parts: two K x K matrices, the deviations
-    of the columns and the rows of the atlas.
+    Without a size, it is foreseen from the large parts: a K x K matrix and half of another, counts,
+    the deviations of the columns and the rows of the atlas.
     """
-    least = 2 * _NUMBER * num_classes**2 + 8 * num_features // 3 + _ROW * num_rows + _OTHER
-    if (size or least) > MAX_BYTES:
+    square = num_classes**2
+    matrices = (_NUMBER if square < _MANY else _SHORT) * (3 * square + num_classes) // 2
+    matrices += THIRDS * _COUNT * square * (num_classes <= MOST_CLASSES)
+    rows = _ROW * num_rows + _CLASS * num_classes
+    expected = matrices + rows + 8 * num_features // 3 + _OTHER
+    if (size or expected) > MAX_BYTES:
         raise RangeError(
-            f"the card would have {'' if size else 'at least '}{size or least} bytes with "
+            f"the card would have {'' if size else 'about '}{size or expected} bytes with "
             f"{num_classes} classes, {num_features} feature columns and {num_rows} shifts, over "
-            f"the {MAX_BYTES} it may have; merge rare classes (50 fit with the default atlas), or "
+            f"the {MAX_BYTES} it may have; merge rare classes (60 fit with the default atlas), or "
             "use fewer shifts and compositions."
         )
 
@@ -201,7 +213,7 @@ def _pack(std: FloatArray) -> str:
         return base64.b64encode(np.log(std).astype("<f2").tobytes()).decode("ascii")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int = _DIGITS) -> Any:
     """Return what JSON holds of a value."""
     if is_dataclass(value):
         names = (item.name for item in fields(value) if item.name not in IN_MEMORY)
@@ -211,12 +223,15 @@ def _plain(value: Any) -> Any:
             return [_plain(value[name]) for name in _EVERY]
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return _plain(value.tolist(), _DIGITS if value.size < _MANY else _FEWER_DIGITS)
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return float(f"{value:.8g}") if isinstance(value, float) else value
+        return [_plain(item, digits) for item in value]
+    if not isinstance(value, float):
+        return value
+    whole = digits < _DIGITS and value.is_integer() and abs(value) < 1e8
+    return int(value) if whole else float(f"{value:.{digits}g}")
 
 
 _hints = cache(get_type_hints)
@@ -273,7 +288,8 @@ class _Field:
         shape = [self.sizes.get(str(size), size) for size in _SHAPES.get(self.path, (None,))]
         expected = f"{' x '.join(str(size or 'any') for size in shape)} numbers"
         try:
-            array = self._unpacked() if self.path == "probe.column_std" else self._listed()
+            read = {"probe.column_std": self._unpacked, _LOWER: self._mirrored}
+            array = read.get(self.path, self._listed)()
         except ValueError as error:  # rows of unequal length, or no base64
             raise self.odd(expected) from error
         if array.ndim != len(shape) or any(
@@ -287,6 +303,15 @@ class _Field:
             for value in row if isinstance(row, list) else [row]:
                 _Field(self.name, value, {}).number()
         return np.array(self.value, dtype=np.float64)
+
+    def _mirrored(self) -> FloatArray:
+        """Return a symmetric matrix, of which the file holds the lower triangle."""
+        size = self.sizes["K"]
+        rows = [row.items(k + 1) for k, row in enumerate(self.items(size))]
+        found = [_Field(self.name, item.value, {}).number() for row in rows for item in row]
+        lower = np.zeros((size, size))
+        lower[np.tril_indices(size)] = found
+        return lower + np.tril(lower, -1).T
 
     def _unpacked(self) -> FloatArray:
         """Return column standard deviations; single-precision features have none above e^110."""

@@ -97,10 +97,8 @@ def check_epsilon(epsilon: float) -> float:
     Traceback (most recent call last):
     graphtemper.errors.RangeError: privacy must be an epsilon above 0 and at most 50, not 0.
     """
-    number = isinstance(epsilon, int | float | np.integer | np.floating) and not isinstance(
-        epsilon, bool
-    )
-    if not (number and 0.0 < epsilon <= MOST_EPSILON):
+    number = isinstance(epsilon, int | float | np.integer | np.floating)
+    if not number or isinstance(epsilon, bool) or not 0.0 < epsilon <= MOST_EPSILON:
         raise RangeError(
             f"privacy must be an epsilon above 0 and at most {MOST_EPSILON:g}, not {epsilon!r:.60}."
         )
