@@ -205,9 +205,7 @@ def _check_stored(
     """Refuse labels that contradict those in the snapshot's own graph."""
     stored = classes if graph.labels is None else graph.labels[nodes]
     for node in nodes[(stored >= 0) & (stored != classes)]:
-        raise ConflictError(
-            f"the label of node {node} contradicts the one in the snapshot {name}; correct one."
-        )
+        raise ConflictError(f"the label of node {node} contradicts that in {name}; correct one.")
 
 
 def _score(

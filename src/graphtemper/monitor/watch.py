@@ -194,9 +194,7 @@ def measure(
     if not all(map(math.isfinite, [*numbers, *entry.signals.values()])):
         raise NotFiniteError("a number that was measured on it is not finite.")
     if snapshot.stamp() != stamp:
-        raise ContentError(
-            "it changed while it was read; write it under another name, then rename it."
-        )
+        raise ContentError("it changed while it was read; rename it once it is complete.")
     return entry
 
 

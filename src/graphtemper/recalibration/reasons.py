@@ -66,10 +66,7 @@ class ReasonCode(StrEnum):
         "node_temperatures_equal",
         "node temperatures were no better than one on left-out shifts, so all are equal",
     )
-    NODE_TEMPERATURES_KEPT = (
-        "node_temperatures_kept",
-        "the verdict is abstain, so no node has its own temperature",
-    )
+    NODE_TEMPERATURES_KEPT = "node_temperatures_kept", "the verdict is abstain, so all are equal"
     CLASS_SHARES_CORRECTED = "class_shares_corrected", "logits were corrected for new class shares"
     CLASS_SHARES_NOT_CORRECTED = (
         "class_shares_not_corrected",
