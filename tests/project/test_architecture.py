@@ -23,7 +23,7 @@ PACKAGES = {
 LIBRARY = PACKAGES["graphtemper"]
 MOST_ENTRIES = 20
 # Lines that hold code; docstrings, comments, blank lines and imports do not. Only ever lowered.
-CODE_LINES = 16_543
+CODE_LINES = 16_536
 MOST_FILES = {"build": 40, "recalibrate": 30}
 
 # Folders of tests that are about more than one package.
