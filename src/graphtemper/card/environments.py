@@ -77,6 +77,8 @@ class Environment:
         The signals, measured without labels and read against the card.
     sketch
         Random combinations of the means of the feature columns.
+    second_agreement
+        How often the model and the second opinion agree; None without one.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Environment:
     temperature: float
     signals: dict[str, float]
     sketch: tuple[float, ...]
+    second_agreement: float | None = None
 
     @property
     def truth(self) -> float:
@@ -142,6 +145,7 @@ def measure(
         temperature=float(np.clip(optimum, *_TEMPERATURES)),
         signals=evidence.read(measured, reference),
         sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
+        second_agreement=measured.second_agreement,
     )
 
 
@@ -288,35 +292,27 @@ def in_order(environments: Sequence[Environment]) -> tuple[Environment, ...]:
 
 def as_arrays(
     environments: Sequence[Environment],
+    estimates: FloatArray,
     response: Response,
-    accuracy: float,
     signals: dict[str, float],
     sketch: Sequence[float] | None,
 ) -> Environments:
-    """Return environments as arrays, with the atlas's estimate in each.
+    """Return environments as arrays, with label-free estimates of the log-odds of accuracy (m,).
 
-    ``accuracy`` is the source's; ``signals`` and ``sketch`` are those of a new environment, to
-    which the distances are measured: by signals, by feature means, and by steps in time where there
-    is an order.
+    ``signals`` and ``sketch`` are those of a new environment, to which the distances are measured:
+    by signals, by feature means, and by steps in time where there is an order.
     """
-    start = log_odds(accuracy)
-    estimates = [
-        (log_odds(item.confidence), start + response.predict(item.signals)[0])
-        for item in environments
-    ]
     rows = [*(item.signals for item in environments), signals]
     views = [np.array([response.coordinates(row) for row in rows])]
     if sketch is not None:
         views.append(np.array([*(item.sketch for item in environments), sketch]))
-    ordered = environments[-1].when is not None
-    if ordered:
+    if environments[-1].when is not None:
         views.append(_steps(environments)[:, None])
     return Environments(
         truth=np.array([item.truth for item in environments]),
         variance=np.array([item.variance for item in environments]),
-        estimates=np.array(estimates),
+        estimates=estimates,
         distances=distances(views),
-        ordered=ordered,
     )
 
 

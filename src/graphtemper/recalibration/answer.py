@@ -25,6 +25,7 @@ from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
     CAUTION_WIDTH,
+    MOVED,
     direction,
     environment_reasons,
     judge,
@@ -34,8 +35,8 @@ from graphtemper.temperature.scaling import nearest_temperature
 Match = Callable[[float], tuple[float, str]]
 """Return the temperature for an accuracy, relative to the source's, and any problem with it."""
 
-ENVIRONMENTS = "environments"
-"""Method of an estimate by labelled environments."""
+ATLAS, ENVIRONMENTS, USUAL = "atlas", "environments", "usual over-confidence"
+"""Methods of an estimate without labels of the target."""
 # Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
 VAGUE = 1.5
 # How far, in log-odds, a shift usually moves accuracy away from mean confidence: what is known of
@@ -67,13 +68,17 @@ def answer(
 def from_atlas(reading: Reading, match: Match) -> Recalibration:
     """Return the card's answer about the logits as they are, in memory or in shards."""
     prior, confidence = reading.prior, reading.evidence.confidence
-    if reading.expected is None:
-        accuracy = prior.estimate("atlas")
-        matched, problem = match(accuracy.value)
-    else:
-        accuracy = prior.estimate(ENVIRONMENTS)
-        matched, problem = match(accuracy_to_match(prior, confidence))
+    accuracy = prior.estimate(method_of(reading))
+    drawn = reading.expected is None and reading.moved_fraction == 0.0
+    matched, problem = match(accuracy.value if drawn else accuracy_to_match(prior, confidence))
     return judged(reading, confidence, accuracy, matched, at_bound(problem))
+
+
+def method_of(reading: Reading) -> str:
+    """Return what an estimate without labels of the target rests on."""
+    if reading.expected is not None:
+        return ENVIRONMENTS
+    return USUAL if reading.moved_fraction >= MOVED else ATLAS
 
 
 def judged(
@@ -89,18 +94,16 @@ def judged(
 ) -> Recalibration:
     """Return an answer with its verdict; `matched` is the temperature that its accuracy asks for.
 
-    The source temperature is kept where there is nothing to estimate another one from. The last
-    three are what labels say, as in `judge`.
+    An abstention keeps the source temperature. The last three are what labels say, as in `judge`.
     """
     verdict, reasons = judge(reading, accuracy, caveat, used, count=count, leads=leads)
     said = [direction(confidence, accuracy, known=verdict != "abstain")]
     if accuracy.method == ENVIRONMENTS:
         said += environment_reasons(reading)
-    nothing = reading.flat or (reading.blind and reading.expected is None)
     return Recalibration(
         reading=reading,
         accuracy=accuracy,
-        relative=1.0 if nothing and verdict == "abstain" else matched,
+        relative=1.0 if verdict == "abstain" else matched,
         verdict=verdict,
         reasons=[*said, *reasons],
         mean_confidence=(confidence, confidence),

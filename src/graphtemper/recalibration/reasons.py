@@ -36,6 +36,11 @@ class ReasonCode(StrEnum):
         "direction_unclear",
         "mean confidence and accuracy differ, but by less than the interval is wide",
     )
+    USUAL_ASSUMED = (
+        "usual_assumed",
+        "feature means have moved and there are neither labels nor labelled environments, so the "
+        "usual over-confidence under natural shift is assumed",
+    )
     SIGNAL_OUT_OF_RANGE = "signal_out_of_range", "a signal lies outside all values of the atlas"
     WIDE_INTERVAL = "wide_interval", "the accuracy interval is wide"
     FAR_FROM_ATLAS = (
@@ -78,11 +83,13 @@ class ReasonCode(StrEnum):
     )
     ENVIRONMENTS_FEW = (
         "environments_few",
-        "labelled environments set the estimate; the interval needs a model of how they vary",
+        "fewer than three labelled environments set the estimate; how much environments usually "
+        "vary is assumed",
     )
     ENVIRONMENTS_EXCHANGEABLE = (
         "environments_exchangeable",
-        "labelled environments set the estimate; the interval needs exchangeable environments only",
+        "labelled environments set the estimate; the target should differ from them as they differ "
+        "from each other",
     )
     ENVIRONMENTS_ORDERED = (
         "environments_ordered",

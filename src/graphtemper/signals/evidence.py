@@ -37,7 +37,7 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.errors import InputError, RangeError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import column_moments, multiply
+from graphtemper.graph.operators import column_moments, multiply, project
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import views
 from graphtemper.signals.covariances import Covariance, centred
@@ -51,6 +51,7 @@ from graphtemper.signals.gains import (
 )
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe as Probe
+from graphtemper.signals.second_opinion import sketch_weights
 from graphtemper.signals.views import Views
 
 LEAD = "signal accuracy"
@@ -133,6 +134,7 @@ class Evidence:
     edge_agreement: float | None = field(
         default=None, metadata=_declared("number", -1.0, 1.0, "links")
     )
+    second_agreement: float | None = field(default=None, metadata=_SHARE)
     snr: float | None = field(default=None, metadata=_declared("number", -1e300, 1e300))
 
     @classmethod
@@ -170,17 +172,22 @@ def measure(
     probe: Probe,
     sample: Observation | None = None,
     *,
-    with_snr: bool = True,
+    whole: bool = True,
+    second: NDArray[np.int64] | None = None,
 ) -> Evidence:
     """Measure the logits of an observation and, if it has a model, its `views`.
 
     The passes are taken on ``sample`` if it is given, see `graphtemper.signals.receptive_field`.
-    The SNR of the features is in no signal of `read` and may be left out.
+    The SNR of the features and the agreement with a second opinion are in no signal of `read`, and
+    are left out unless the measurement is ``whole``. ``second`` are the classes (n,) that a learner
+    of the caller's predicts, in place of those of the probe's.
     """
     basic = _of_logits(observation, probe)
+    if whole:
+        basic = replace(basic, second_agreement=_second_agreement(observation, probe, second))
     if not observation.has_model:
         return basic
-    if with_snr:
+    if whole:
         basic = replace(basic, snr=_snr(observation))
     return with_model(observation if sample is None else sample, probe, basic)
 
@@ -229,6 +236,17 @@ def with_model(observation: Observation, probe: Probe, basic: Evidence) -> Evide
 
 def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float | None:
     return signals.predicted_homophily(predictions, edges) if len(edges) else None
+
+
+def _second_agreement(
+    observation: Observation, probe: Probe, second: NDArray[np.int64] | None
+) -> float | None:
+    if second is None and probe.second is not None:
+        weights = probe.second.weights
+        columns = sketch_weights(probe.column_std, probe.seed) @ weights[:-1]
+        scores = project(observation.graph.features, columns)[observation.nodes] + weights[-1]
+        second = np.nan_to_num(scores).argmax(axis=1)
+    return None if second is None else float((observation.predictions == second).mean())
 
 
 def _snr(observation: Observation) -> float | None:

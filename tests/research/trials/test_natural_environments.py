@@ -11,7 +11,7 @@ from graphtemper_research.trials import (
     natural_environments,
     natural_labels,
     natural_places,
-    natural_prior,
+    natural_rule,
 )
 from graphtemper_research.trials.natural_environments import compare, family_means
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
@@ -150,7 +150,7 @@ def test_a_family_of_two_has_no_environment_to_learn_from(quick, tmp_path):
     for number, name in enumerate(names):
         month(number, 0.1).save(name)
     family = [Family("two", names)]
-    assert len(quick(natural_prior.bench(family), tmp_path).rows) == 2
+    assert len(quick(natural_rule.bench(family), tmp_path).rows) == 2
     rows = quick(natural_labels.bench(family), tmp_path).rows
     assert rows[0]["ece 50 labels and environments, likelihood"] is None
     with pytest.raises(EmptyError):

@@ -149,11 +149,11 @@ def natural(
 ) -> None:
     """Take a model to other months, countries and releases: without labels, with others, with few.
 
-    One run makes three pages: natural_prior (no labels), natural_labels and natural_environments,
+    One run makes three pages: natural_rule (no labels), natural_labels and natural_environments,
     which needs a family of at least three graphs.
     """
     out = run.out or Path("artifacts") / "natural"
-    for name in ("natural_prior", "natural_labels", "natural_environments"):
+    for name in ("natural_rule", "natural_labels", "natural_environments"):
         if finished:
             _publish(name, out)
         else:

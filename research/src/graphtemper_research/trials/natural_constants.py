@@ -22,7 +22,7 @@ from graphtemper_research.harness.frame import Row
 from graphtemper_research.trials.natural_places import GRID
 
 # What the choice is made from.
-MEANS, SPREADS, REACHES, OWN_SHARES = (-0.35, -0.1), (0.45, 0.75), (0.5, 1.0), (0.2, 0.5)
+MEANS, SPREADS, REACHES, OWN_SHARES = (-0.2, 0.0), (0.45, 0.75), (0.5, 1.0), (0.2, 0.5)
 TRIED = tuple(
     Constants(mean=mean, spread=spread, reach=reach, own_share=own)
     for mean, spread, reach, own in product(MEANS, SPREADS, REACHES, OWN_SHARES)
@@ -41,17 +41,21 @@ def ece(target: Row, others: Sequence[Row], constants: Constants) -> float:
     environments = Environments(
         truth=np.array([item["truth"] for item in known]),
         variance=np.array([item["variance"] for item in known]),
-        estimates=np.array([[item["confidence"], item["atlas"]] for item in known]),
+        estimates=np.array([_opinions(item, target) for item in known]),
         distances=distances(views),
-        ordered=True,  # the interval of the model: conformal ones do not change the centre
     )
     reading = target["reading"]
-    estimates = np.array([reading["confidence"], reading["atlas"]])
-    there = constants.at(reading["fraction"])
-    found = expect(environments, estimates, target["nodes"], there)
+    found = expect(environments, _opinions(reading, target), target["nodes"], constants)
     confidence = to_share(reading["confidence"])
     aim = accuracy_to_match(Prior(found.centre, found.deviation), confidence)
     return float(np.interp(log_odds(aim), GRID, reading["ece"]))
+
+
+def _opinions(read: Row, target: Row) -> float:
+    """Return the estimate that gaps are corrections of, as `Reading.expected` makes it."""
+    moved, atlas = target["reading"]["fraction"], read["atlas"]
+    three = (read["confidence"] + read["second"] + atlas) / 3.0
+    return float((1.0 - moved) * atlas + moved * three)
 
 
 def left_out(cells: Sequence[Cell]) -> dict[tuple[Any, ...], float]:

@@ -17,7 +17,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.reproducible import stream
 from graphtemper.card.environments import Environment
-from graphtemper.card.reading import Reading, read_evidence
+from graphtemper.card.reading import Reading, read_evidence, second_estimate
 from graphtemper.graph.graph import Graph
 from graphtemper.metrics import ece
 from graphtemper.models.predictor import Predictor
@@ -229,7 +229,7 @@ def measure(
 
 
 def _facts(target: Target, place: Place) -> dict[str, Any]:
-    """Return what the natural prior reads, and the ECE at the accuracies of `GRID`."""
+    """Return what rules without labels read, and the ECE at the accuracies of `GRID`."""
     reading, logits = target.reading(), target.observation.logits
     eces = []
     for point in GRID:
@@ -238,12 +238,16 @@ def _facts(target: Target, place: Place) -> dict[str, Any]:
     return {
         "atlas": reading.atlas_centre,
         "confidence": log_odds(reading.evidence.confidence),
+        "second": _second(reading, reading.evidence.confidence, reading.evidence.second_agreement),
         "fraction": reading.moved_fraction,
         "novelty": reading.novelty,
-        "variance": reading.atlas_variance,
         "ece": eces,
         "environment": _environment(reading, place.known),
     }
+
+
+def _second(reading: Reading, confidence: float, agreement: float | None) -> float:
+    return second_estimate(log_odds(confidence), reading.card.reference, agreement)
 
 
 def _environment(reading: Reading, known: Environment) -> dict[str, Any]:
@@ -253,6 +257,7 @@ def _environment(reading: Reading, known: Environment) -> dict[str, Any]:
         "truth": known.truth,
         "variance": known.variance,
         "confidence": log_odds(known.confidence),
+        "second": _second(reading, known.confidence, known.second_agreement),
         "atlas": atlas,
         "place": reading.response.coordinates(known.signals).round(4).tolist(),
         "means": [round(number, 5) for number in known.sketch],
