@@ -129,6 +129,8 @@ def test_a_card_is_small_and_holds_no_row_of_a_node(card, text):
         elif isinstance(value, str):
             assert len(value) < 200, where  # nothing is packed into a text
 
+    second = content["probe"].pop("second")
+    assert len(second["weights"]) == 4 * -(-65 * 3 * 2 // 3)  # three classes, 64 sums of columns
     check(content, "card")
     assert len(content["probe"]["column_std"]) == 16  # six columns, in base64
 

@@ -21,7 +21,7 @@ from graphtemper.card import atlas
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
 from graphtemper.card.budget import Budget
-from graphtemper.card.class_profile import FEWEST
+from graphtemper.card.class_profile import FEWEST, MOST_CLASSES
 from graphtemper.card.environments import (
     LabelledGraph,
     check,
@@ -280,6 +280,8 @@ def _with_second_opinion(
     classes = plan.observation.num_classes
     if plan.second is not None:
         return probe, float((plan.second[nodes] == predictions).mean())
+    if classes > MOST_CLASSES:  # the coefficients would fill the card
+        return probe, None
     columns = sketch_weights(probe.column_std, probe.seed)
     sums = project(graph.features, columns)
     others = np.setdiff1d(graph.labelled, nodes)

@@ -199,7 +199,8 @@ def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0
     matrices = (_NUMBER if square < _MANY else _SHORT) * (3 * square + num_classes) // 2
     matrices += THIRDS * _COUNT * square * (num_classes <= MOST_CLASSES)
     rows = _ROW * num_rows + _CLASS * num_classes
-    packed = 8 * (num_features + (SKETCH + 1) * num_classes) // 3
+    coefficients = (SKETCH + 1) * num_classes * (num_classes <= MOST_CLASSES)
+    packed = 8 * (num_features + coefficients) // 3
     expected = matrices + rows + packed + _OTHER
     if (size or expected) > MAX_BYTES:
         raise RangeError(

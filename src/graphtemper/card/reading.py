@@ -138,6 +138,11 @@ class Reading:
         unreadable = self.gains is not None and self.gains.signal is None
         return unreadable and LEAD in self.response.names
 
+    @property
+    def constant(self) -> bool:
+        """Whether all nodes have the same features."""
+        return self.moments is not None and not np.any(self.moments[1] > 0.0)
+
     @cached_property
     def novelty(self) -> float:
         """Distance to the atlas, in units of how far left-out families lie from the others."""

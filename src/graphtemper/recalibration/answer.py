@@ -69,7 +69,7 @@ def from_atlas(reading: Reading, match: Match) -> Recalibration:
     """Return the card's answer about the logits as they are, in memory or in shards."""
     prior, confidence = reading.prior, reading.evidence.confidence
     accuracy = prior.estimate(method_of(reading))
-    drawn = reading.expected is None and reading.moved_fraction == 0.0
+    drawn = accuracy.method == ATLAS
     matched, problem = match(accuracy.value if drawn else accuracy_to_match(prior, confidence))
     return judged(reading, confidence, accuracy, matched, at_bound(problem))
 

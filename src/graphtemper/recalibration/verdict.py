@@ -82,7 +82,7 @@ def judge(
         verdict = "caution"
         reasons.append(caveat)
     alone = not (checked or assumed or count)
-    unreadable = reading.blind and alone
+    unreadable = reading.blind and (alone or (reading.constant and not (checked or count)))
     too_far = reading.novelty > ABSTAIN_NOVELTY and alone
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
@@ -110,8 +110,7 @@ def _assumption(reading: Reading, accuracy: Estimate, count: float) -> Reason:
 
 def _why_unreadable(reading: Reading) -> str:
     """Say why the leading signal of the card cannot be measured."""
-    constant = reading.moments is not None and not np.any(reading.moments[1] > 0.0)
-    if constant and reading.num_nodes > 1:
+    if reading.constant and reading.num_nodes > 1:
         return "all nodes have the same features, so there is no signal to read."
     if reading.evidence.homophily is None:
         return "the graph has no neighbours to read the signal from, on which this card relies."

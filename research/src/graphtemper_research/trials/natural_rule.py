@@ -79,7 +79,7 @@ def deviation_of(rows: Sequence[Row]) -> float:
         for tried in DEVIATIONS_TRIED
         if mean(away, lambda row, tried=tried: row["away"] <= tried) >= COVERAGE  # type: ignore[misc]
     )
-    return next(covered, DEVIATIONS_TRIED[-1])
+    return float(next(covered, DEVIATIONS_TRIED[-1]))
 
 
 def mean(rows: Sequence[Row], value: Callable[[Row], float]) -> float:
