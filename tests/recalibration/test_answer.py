@@ -103,7 +103,7 @@ def test_what_labels_say_in_words(learn, labels, counted):
     assert counted in found.used.text
     assert f"to within {50 * _width(found):.1f} points" in found.used.text
     assert "from the atlas alone to within 12.5; about" in found.used.text
-    assert found.used.text.endswith("more would bring that to 6.")
+    assert found.used.text.endswith("more would bring that to 10.")
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])

@@ -62,7 +62,7 @@ def test_environments_show_a_shift_that_no_signal_shows(learned, model):
 def test_the_answer_says_what_its_interval_rests_on(card, learned, model):
     target = elsewhere(30)
     assert not {code for code in codes(recalibrate(model, target, card)) if "environment" in code}
-    assert "environments_few" in codes(recalibrate(model, target, learned[8]))
+    assert "environments_few" in codes(recalibrate(model, target, learned[1]))
     assert "environments_exchangeable" in codes(recalibrate(model, target, learned[9]))
     ordered = card.learn(model, elsewhere(11), when=1).learn(model, elsewhere(12), when=2)
     assert "environments_ordered" in codes(recalibrate(model, target, ordered))

@@ -24,8 +24,8 @@ from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
-    CAUTION_WIDTH,
     MOVED,
+    VERIFIED_WIDTH,
     direction,
     environment_reasons,
     judge,
@@ -197,9 +197,9 @@ def _labels_used(
         f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
         f"{100 * now:.1f} points, from the {before.method} alone to within {100 * was:.1f}"
     )
-    more = min(few_labels.more_labels(accuracy, CAUTION_WIDTH), population - count)
+    more = min(few_labels.more_labels(accuracy, VERIFIED_WIDTH), population - count)
     if more > 0:
-        text += f"; about {more} more would bring that to {100 * CAUTION_WIDTH:.0f}."
+        text += f"; about {more} more would bring that to {100 * VERIFIED_WIDTH:.0f}."
     else:
         text += ", so more labels are hardly worth it."
     return Reason(ReasonCode.LABELS_USED, text)

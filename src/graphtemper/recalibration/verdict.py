@@ -17,6 +17,8 @@ LEVEL = 0.90
 # Half-width of the accuracy interval up to which an answer may be trusted, and above which the
 # atlas alone has said nothing.
 CAUTION_WIDTH, ABSTAIN_WIDTH = 0.15, 0.30
+# Half-width of the interval that labels are counted for.
+VERIFIED_WIDTH = 0.10
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
 CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
 # Share of a move of the feature means from which on the atlas no longer answers.
@@ -81,9 +83,9 @@ def judge(
     if caveat is not None:
         verdict = "caution"
         reasons.append(caveat)
-    alone = not (checked or assumed or count)
-    unreadable = reading.blind and (alone or (reading.constant and not (checked or count)))
-    too_far = reading.novelty > ABSTAIN_NOVELTY and alone
+    alone = not (checked or assumed)
+    unreadable = reading.blind and not (checked or count) and (alone or reading.constant)
+    too_far = reading.novelty > ABSTAIN_NOVELTY and alone and not count
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
     small = reading.num_nodes <= _FEWEST_NODES and width > CAUTION_WIDTH
@@ -125,7 +127,7 @@ def _what_would_help(accuracy: float, num_nodes: int, count: float) -> Reason:
     total = " in all" if count else ""
     text = (
         f"the accuracy is too uncertain to act on; labels of about {needed} target nodes{total} "
-        f"would bring it to within {100 * CAUTION_WIDTH:.0f} points."
+        f"would bring it to within {100 * VERIFIED_WIDTH:.0f} points."
     )
     if num_nodes <= _FEWEST_NODES:
         nodes = "the one node" if num_nodes == 1 else f"all {num_nodes} nodes"
@@ -134,7 +136,7 @@ def _what_would_help(accuracy: float, num_nodes: int, count: float) -> Reason:
 
 
 def labels_needed(
-    accuracy: float, half_width: float = CAUTION_WIDTH, population: int | None = None
+    accuracy: float, half_width: float = VERIFIED_WIDTH, population: int | None = None
 ) -> int:
     """Return the number of labels that bring a 90 % interval of the accuracy to a half-width.
 

@@ -12,7 +12,7 @@ from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
-    CAUTION_WIDTH,
+    VERIFIED_WIDTH,
     labels_needed,
 )
 
@@ -186,7 +186,7 @@ def next_steps(result: Recalibration) -> list[dict[str, Any]]:
     count = labels_to_take(result)
     if count:
         text = (
-            f"They would determine the accuracy to within {100 * CAUTION_WIDTH:.0f} points. The "
+            f"They would determine the accuracy to within {100 * VERIFIED_WIDTH:.0f} points. The "
             "first command chooses them, spread over confidence; the second uses them."
         )
         commands = ["graphtemper suggest-labels", "graphtemper recalibrate --labels"]
@@ -237,7 +237,7 @@ def labels_to_take(result: Recalibration) -> int:
         return 0
     accuracy, size = result.accuracy, len(result.probabilities)
     if result.num_labels:
-        needed = more_labels(accuracy, CAUTION_WIDTH)
+        needed = more_labels(accuracy, VERIFIED_WIDTH)
     else:
         # Far from the atlas the interval does not apply, so every accuracy is possible.
         strange = result.reading.novelty > ABSTAIN_NOVELTY
