@@ -44,7 +44,7 @@ from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
-from graphtemper.signals.second_opinion import SecondOpinion, sketch_weights
+from graphtemper.signals.second_opinion import Second, SecondOpinion, second_classes, sketch_weights
 from graphtemper.signals.views import noisy_logits
 
 FEWEST_NODES = 50
@@ -123,9 +123,15 @@ def plan(
     environments: Sequence[LabelledGraph],
     budget: Budget,
     privacy: float | None,
+    second: Second | None = None,
 ) -> Plan:
     """Check the arguments of `graphtemper.SourceCard.build` and decide what to run."""
     others = _environments(environments, graph, predictor, privacy)
+    if others and second is not None:
+        raise ConflictError(
+            "environments of a card with a second learner are learned afterwards, with "
+            "card.learn(..., second=...)."
+        )
     planned = atlas.plan(check_integer(seed, "seed", 0, 2**62), exclude, compositions, shifts)
     rows, labels = _labelled(graph, nodes)
     passes, recorded = _recognised(predictor, graph)
@@ -148,6 +154,7 @@ def plan(
         secret=secret_seed(seed, rows, labels),
         fingerprint=recorded,
         environments=others,
+        second=None if second is None else second_classes(second, graph, observation.num_classes),
     )
 
 

@@ -31,6 +31,7 @@ from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_lab
 from graphtemper.recalibration.reasons import Reason, sample_run, whole_graph_run
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.second_opinion import Second
 from graphtemper.signals.views import num_passes
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def recalibrate(
     per_node: bool = False,
     budget: Budget = None,
     logits: ArrayLike | None = None,
+    second: Second | None = None,
 ) -> Recalibration:
     """Estimate the accuracy of a frozen model on an unlabelled graph and recalibrate it.
 
@@ -107,6 +109,8 @@ def recalibrate(
         `graphtemper.signals.receptive_field`), and the interval contains the sampling error. On
         smaller graphs, with ``per_node``, or where a sample reads most of the graph, it runs on the
         whole graph. Logits that the model does not give there are refused.
+    second
+        The second learner on this graph, if the card was built with one.
 
     Examples
     --------
@@ -140,7 +144,8 @@ def recalibrate(
     if labels is not None:
         size = observation.graph.num_nodes
         given = read_labels(labels, plan, observation.nodes, size, card.num_classes)
-    result = answer(read(card, observation, sample), observation.logits, given, objective)
+    reading = read(card, observation, sample, second)
+    result = answer(reading, observation.logits, given, objective)
     result = replace(result, logits=observation.logits, labels=given)
     if class_shares is not None:
         from graphtemper.recalibration.class_shares import correct
