@@ -65,34 +65,24 @@ def test_similar_environments_count_for_more():
     assert near_first.deviation < far.deviation
 
 
-@pytest.mark.parametrize("count", [2, 6])
-def test_intervals_cover_gaps_drawn_from_the_model(count):
-    """Also where the variance between environments is drawn from its prior."""
-    rng, hits = np.random.default_rng(count), []
-    for _ in range(600):
-        places = rng.uniform(0.0, 3.0, count + 1)
+def test_intervals_cover_gaps_drawn_from_the_model():
+    rng, hits = np.random.default_rng(0), []
+    for _ in range(400):
+        places = rng.uniform(0.0, 3.0, 7)
         apart = distances([places[:, None]])
         kernel = np.exp(-0.5 * apart / C.reach**2)
-        total = C.spread**2 * C.spread_count / rng.chisquare(C.spread_count)
-        covariance = C.mean_scale**2 + (1.0 - C.own_share) * total * kernel
-        covariance += np.eye(count + 1) * (C.own_share * total + 0.01)
-        gaps = rng.multivariate_normal(np.full(count + 1, C.mean), covariance)
-        ones, variance = np.ones(count), np.full(count, 0.01)
-        found = expect(Environments(1.0 + gaps[:-1], variance, ones, apart), 1.0, 10**9)
-        hits.append(abs(1.0 + gaps[-1] - found.centre) <= DEVIATIONS * found.deviation)
-    assert 0.85 <= np.mean(hits) <= 0.95
+        covariance = C.mean_scale**2 + (1.0 - C.own_share) * C.spread**2 * kernel
+        covariance += np.eye(7) * (C.own_share * C.spread**2 + 0.01)
+        gaps = rng.multivariate_normal(np.full(7, C.mean), covariance)
+        environments = Environments(1.0 + gaps[:6], np.full(6, 0.01), np.ones(6), apart)
+        found = expect(environments, 1.0, num_nodes=10**9, sampled=0.01)
+        hits.append(abs(1.0 + gaps[6] - found.centre) <= DEVIATIONS * found.deviation)
+    assert 0.87 <= np.mean(hits) <= 0.95
 
 
 def test_one_environment_moves_the_answer_part_of_the_way():
     expected = expect(known([0.0], [2.0], [0.0, 1.0]), 2.0, 1000)
     assert 0.3 < expected.centre < 2.0 + C.mean
-
-
-def test_few_environments_give_wider_intervals_than_many():
-    """The variance between two environments is hardly known."""
-    alike = [1.0, 1.1, 0.9, 1.0, 1.05, 0.95, 1.0, 1.1]
-    few, many = (expect(known(alike[:size], np.ones(size)), 1.0, 10**9) for size in (2, 8))
-    assert few.deviation > 1.3 * many.deviation
 
 
 def test_a_wrong_environment_is_named_and_does_not_move_the_answer_far():

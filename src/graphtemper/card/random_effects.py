@@ -10,8 +10,7 @@ a mean :math:`\mu \sim N(m, c^2)`; a part f that environments share the more, th
 are; a part :math:`\epsilon` of each environment's own; and the sampling error s of its accuracy. f
 is a Gaussian process with the kernel :math:`\exp(-d^2 / 2r^2)`, where d is the distance of two
 environments in units of the median distance (`distances`). The variance of
-:math:`f + \epsilon` is that of the gaps, shrunk towards a usual one; it is known from few
-environments only, so the interval is that of a Student t. The expectation of the gap of
+:math:`f + \epsilon` is that of the gaps, shrunk towards a usual one. The expectation of the gap of
 a new environment is then kriging: a mean of the known gaps in which similar environments count for
 more (Rasmussen and Williams, *Gaussian Processes for Machine Learning*, 2006, chapter 2).
 
@@ -28,12 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds_variance, to_share
 
 _TAILS = 4.0
-# The upper end of a 90 % interval.
-_UPPER = 0.95
 # An environment is named if it lies this many deviations off and there are others to compare with.
 _STRANGE, _FEWEST_TO_COMPARE = 4.0, 3
 _ROUNDS = 4
@@ -209,14 +205,9 @@ def expect(
 
     ``sampled`` is the variance of the estimate if it is that of a sample of the nodes.
     """
-    from scipy.special import stdtrit
-
     kernel = np.exp(-0.5 * known.distances / constants.reach**2)
     effects = fit(known.truth - known.estimates, known.variance, kernel[:-1, :-1], constants)
     gap, deviation = effects.next_gap(kernel[-1, :-1], 0.0)
-    # The variance between environments has the degrees of freedom of its prior and of the gaps.
-    degrees = constants.spread_count + known.truth.size - 1.0
-    deviation *= float(stdtrit(degrees, _UPPER)) / DEVIATIONS
     centre = estimate + gap
     variance = float(log_odds_variance(to_share(centre), num_nodes)) + sampled
     strange = np.abs(effects.residuals / effects.deviations)

@@ -13,7 +13,8 @@ opinion (`graphtemper.signals.second_opinion`) says if that is less,
 in log-odds, with u between 0 and 1 for whether column means have moved, m and v the centre and the
 variance by the atlas, c mean confidence and r the second opinion's estimate. The deviation
 :math:`\tau = 0.6` is the one number; it is that of natural families around the rule. Without a
-second opinion, c minus the usual over-confidence of 0.36 takes the place of the minimum.
+second opinion, c minus the usual over-confidence of 0.36 takes the place of the minimum. The same
+variance is added for a target that is unlike all shifts of the atlas.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ _MOVED = 0.0625
 # Deviation of the log-odds of accuracy in natural families around the rule for features that moved,
 # and how far below mean confidence they usually lie. `graphtemper bench natural` measures both.
 NATURAL_DEVIATION, USUAL_GAP = 0.6, 0.36
+NEAR, FAR = 1.5, 4.0
+"""Novelty from which on a target is unlike the atlas, and at which the atlas says nothing."""
 # Grid points at the prior's own scale, and points between the ends.
 _OWN, _EVEN = 81, 81
 
@@ -215,7 +218,9 @@ class Reading:
         moved = self.moved_fraction
         centre = (1.0 - moved) * self.atlas_centre + moved * self.natural_centre
         response = (self.response.widening * self.response.predict(self.signals)[1]) ** 2
-        variance = (1.0 - moved) * (response + self.sampled) + moved * NATURAL_DEVIATION**2
+        unlike = float(np.clip((self.novelty - NEAR) / (FAR - NEAR), 0.0, 1.0))
+        natural = max(moved, unlike) * NATURAL_DEVIATION**2
+        variance = (1.0 - moved) * (response + self.sampled) + natural
         return Prior(centre, float(np.sqrt(variance + self._sampling_variance(centre))))
 
     @property

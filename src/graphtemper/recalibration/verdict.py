@@ -8,7 +8,7 @@ import numpy as np
 
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import normal_quantile
-from graphtemper.card.reading import Reading
+from graphtemper.card.reading import FAR, NEAR, Reading
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 
 Verdict = Literal["trust", "caution", "abstain"]
@@ -20,7 +20,7 @@ CAUTION_WIDTH, ABSTAIN_WIDTH = 0.15, 0.30
 # Half-width of the interval that labels are counted for.
 VERIFIED_WIDTH = 0.10
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
-CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
+CAUTION_NOVELTY, ABSTAIN_NOVELTY = NEAR, FAR
 # Share of a move of the feature means from which on the atlas no longer answers.
 MOVED = 0.5
 # With fewer nodes than this, a share of them is not worth estimating.
