@@ -300,7 +300,7 @@ def as_arrays(
     signals: dict[str, float],
     sketch: Sequence[float] | None,
 ) -> Environments:
-    """Return environments as arrays, with label-free estimates of the log-odds of accuracy (m,).
+    """Return environments as arrays, with label-free estimates of the log-odds of accuracy (m, 2).
 
     ``signals`` and ``sketch`` are those of a new environment, to which the distances are measured:
     by signals, by feature means, and by steps in time where there is an order.

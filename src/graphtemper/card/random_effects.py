@@ -1,7 +1,9 @@
 r"""Random effects: the accuracy in a new environment, predicted from labelled ones.
 
-An estimate of the log-odds of the accuracy that needs no labels (`Environments.estimates`) has a
-known *gap* to the truth in every labelled environment e. With :math:`x_e` what is known of the
+Two estimates of the log-odds of the accuracy need no labels: mean confidence, and what the second
+opinion and the atlas say. Which of them varies less around the truth differs by problem, so they
+are mixed with the weight that has the smallest leave-one-environment-out error. In a labelled
+environment e the *gap* of the mixture to the truth is known. With :math:`x_e` what is known of the
 environment without labels, gaps are described by
 
 .. math:: \gamma_e = \mu + f(x_e) + \epsilon_e + s_e,
@@ -42,21 +44,26 @@ class Constants:
     Attributes
     ----------
     mean, mean_scale
-        Mean and deviation of the mean gap.
+        Mean and deviation of the mean gap: models are over-confident elsewhere.
     spread, spread_count
         Usual deviation between environments, and how many environments that is worth.
     reach
         Distance, in median distances, at which environments have 60 % of the similar part alike.
     own_share
         Share of the variance between environments that even similar ones do not have in common.
+    weight, ridge
+        Usual weight of the second estimate where features have moved, and the penalty that holds
+        it there.
     """
 
-    mean: float = 0.0
+    mean: float = -0.2
     mean_scale: float = 0.5
     spread: float = 0.6
     spread_count: float = 3.0
     reach: float = 0.7
     own_share: float = 1.0 / 3.0
+    weight: float = 2.0 / 3.0
+    ridge: float = 0.6
 
 
 CONSTANTS = Constants()
@@ -70,8 +77,8 @@ class Environments:
     ----------
     truth, variance : (m,) arrays
         Log-odds of the accuracy, and their sampling variance.
-    estimates : (m,) array
-        Log-odds of the accuracy, estimated without labels.
+    estimates : (m, 2) array
+        Log-odds of the accuracy by mean confidence, and by second opinion and atlas.
     distances : (m + 1, m + 1) array
         Squared distances between the environments and, in the last row and column, the new one.
     """
@@ -182,6 +189,26 @@ def fit(
     return Effects(c.mean, common, own, weighted, inverse, residuals, deviations)
 
 
+def mixing_weight(known: Environments, constants: Constants = CONSTANTS) -> float:
+    """Return the weight of the second estimate that has the smallest left-out error.
+
+    Residuals count less the larger they are, so that one environment with wrong labels does not
+    decide.
+    """
+    similarity = np.exp(-0.5 * known.distances[:-1, :-1] / constants.reach**2)
+    first, second = (
+        fit(known.truth - column, known.variance, similarity, constants).residuals
+        for column in known.estimates.T
+    )
+    difference = second - first
+    usual = first + constants.weight * difference
+    smallest = np.minimum(np.abs(first), np.abs(second))
+    counted = 1.0 / (1.0 + np.minimum(np.abs(usual), smallest) ** 2 / constants.spread**2)
+    above = constants.ridge * constants.weight - (counted * first * difference).sum()
+    below = constants.ridge + (counted * difference**2).sum()
+    return float(np.clip(above / below, 0.0, 1.0))
+
+
 @dataclass(frozen=True)
 class Expected:
     """The log-odds of the accuracy in a new environment: centre and deviation of a 90 % interval.
@@ -196,19 +223,21 @@ class Expected:
 
 def expect(
     known: Environments,
-    estimate: float,
+    estimates: FloatArray,
     num_nodes: int,
     constants: Constants = CONSTANTS,
     sampled: float = 0.0,
 ) -> Expected:
-    """Predict the accuracy on the n nodes of a new environment from its estimate.
+    """Predict the accuracy on the n nodes of a new environment from its estimates (2,).
 
-    ``sampled`` is the variance of the estimate if it is that of a sample of the nodes.
+    ``sampled`` is the variance of the estimates if they are those of a sample of the nodes.
     """
+    share = mixing_weight(known, constants)
+    mix = np.array([1.0 - share, share])
     kernel = np.exp(-0.5 * known.distances / constants.reach**2)
-    effects = fit(known.truth - known.estimates, known.variance, kernel[:-1, :-1], constants)
+    effects = fit(known.truth - known.estimates @ mix, known.variance, kernel[:-1, :-1], constants)
     gap, deviation = effects.next_gap(kernel[-1, :-1], 0.0)
-    centre = estimate + gap
+    centre = float(estimates @ mix) + gap
     variance = float(log_odds_variance(to_share(centre), num_nodes)) + sampled
     strange = np.abs(effects.residuals / effects.deviations)
     worst = int(strange.argmax())

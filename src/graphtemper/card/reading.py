@@ -29,7 +29,7 @@ from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card import environments
 from graphtemper.card.card import SourceCard
-from graphtemper.card.random_effects import Expected, expect
+from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.errors import InputError, OtherClassesError
 from graphtemper.signals import evidence
@@ -161,8 +161,7 @@ class Reading:
     def expected(self) -> Expected | None:
         """The accuracy predicted from the card's labelled environments; None without any.
 
-        What is corrected by their gaps is the mean of three estimates, and that of the atlas alone
-        where feature means have not moved.
+        Where feature means have not moved, the estimate that is corrected is that of the atlas.
         """
         known, measured = self.card.environments, self.evidence
         if not known:
@@ -178,16 +177,18 @@ class Reading:
             known, np.array(estimates), self.response, self.signals, sketch
         )
         here = self._opinions(measured.confidence, self.signals, measured.second_agreement)
-        return expect(given, here, self.num_nodes, sampled=self.sampled)
+        usual = 1.0 - (1.0 - CONSTANTS.weight) * self.moved_fraction
+        constants = replace(CONSTANTS, weight=usual)
+        return expect(given, np.array(here), self.num_nodes, constants, self.sampled)
 
     def _opinions(
         self, confidence: float, signals: dict[str, float], agreement: float | None
-    ) -> float:
-        """Return the log-odds of the accuracy by confidence, second opinion and atlas together."""
+    ) -> tuple[float, float]:
+        """Return log-odds of the accuracy by confidence, and by second opinion and atlas."""
         source, claimed = self.card.reference, log_odds(confidence)
         atlas = log_odds(source.accuracy) + self.response.predict(signals)[0]
-        mean = (claimed + second_estimate(claimed, source, agreement) + atlas) / 3.0
-        return (1.0 - self.moved_fraction) * atlas + self.moved_fraction * mean
+        second = second_estimate(claimed, source, agreement)
+        return claimed, atlas + 0.5 * self.moved_fraction * (second - atlas)
 
     @cached_property
     def drift(self) -> float:

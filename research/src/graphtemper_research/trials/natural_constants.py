@@ -7,6 +7,7 @@ that match a grid of accuracies. So any constants can be scored without running 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -22,7 +23,7 @@ from graphtemper_research.harness.frame import Row
 from graphtemper_research.trials.natural_places import GRID
 
 # What the choice is made from.
-MEANS, SPREADS, REACHES, OWN_SHARES = (-0.2, 0.0), (0.45, 0.75), (0.5, 1.0), (0.2, 0.5)
+MEANS, SPREADS, REACHES, OWN_SHARES = (-0.35, -0.1), (0.45, 0.75), (0.5, 1.0), (0.2, 0.5)
 TRIED = tuple(
     Constants(mean=mean, spread=spread, reach=reach, own_share=own)
     for mean, spread, reach, own in product(MEANS, SPREADS, REACHES, OWN_SHARES)
@@ -31,6 +32,8 @@ TRIED = tuple(
 
 def ece(target: Row, others: Sequence[Row], constants: Constants) -> float:
     """Return the ECE of one target with all other environments, at some constants."""
+    reading = target["reading"]
+    moved = reading["fraction"]
     here, *known = (item["reading"]["environment"] for item in (target, *others))
     views = []
     for name in ("place", "means"):
@@ -41,21 +44,19 @@ def ece(target: Row, others: Sequence[Row], constants: Constants) -> float:
     environments = Environments(
         truth=np.array([item["truth"] for item in known]),
         variance=np.array([item["variance"] for item in known]),
-        estimates=np.array([_opinions(item, target) for item in known]),
+        estimates=np.array([_opinions(item, moved) for item in known]),
         distances=distances(views),
     )
-    reading = target["reading"]
-    found = expect(environments, _opinions(reading, target), target["nodes"], constants)
+    there = replace(constants, weight=1.0 - (1.0 - constants.weight) * moved)
+    found = expect(environments, np.array(_opinions(reading, moved)), target["nodes"], there)
     confidence = to_share(reading["confidence"])
     aim = accuracy_to_match(Prior(found.centre, found.deviation), confidence)
     return float(np.interp(log_odds(aim), GRID, reading["ece"]))
 
 
-def _opinions(read: Row, target: Row) -> float:
-    """Return the estimate that gaps are corrections of, as `Reading.expected` makes it."""
-    moved, atlas = target["reading"]["fraction"], read["atlas"]
-    three = (read["confidence"] + read["second"] + atlas) / 3.0
-    return float((1.0 - moved) * atlas + moved * three)
+def _opinions(read: Row, moved: float) -> tuple[float, float]:
+    """Return the estimates that gaps are corrections of, as `Reading.expected` makes them."""
+    return read["confidence"], read["atlas"] + 0.5 * moved * (read["second"] - read["atlas"])
 
 
 def left_out(cells: Sequence[Cell]) -> dict[tuple[Any, ...], float]:
