@@ -27,7 +27,7 @@ from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
 from graphtemper.signals.second_opinion import SKETCH
 
 Card = TypeVar("Card")
-SCHEMA = "graphtemper.card/5"
+SCHEMA = "graphtemper.card/6"
 MAX_BYTES = 100_000
 """Largest card. It holds 60 classes with the default atlas."""
 LARGEST = 1e30
