@@ -140,7 +140,7 @@ def measure(
         accuracy=accuracy,
         confidence=measured.confidence,
         temperature=float(np.clip(optimum, *_TEMPERATURES)),
-        signals=evidence.read(measured, reference),
+        signals=evidence.read(measured, reference, 1.0 / size),
         sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
     )
 

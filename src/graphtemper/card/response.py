@@ -27,10 +27,12 @@ from graphtemper._core.numerics import log_odds, log_odds_variance, normal_quant
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card.atlas import AtlasPoint
 from graphtemper.errors import MissingError, TooFewError
-from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Reference
+from graphtemper.signals.evidence import LEAD, LOGIT_SIGNALS, Reference
 
 # A signal that varies less than this in the atlas, in log-odds, is constant up to rounding.
 _LEAST_SIZE = 1e-4
+# Share of a signal's own variance in the atlas that counts as its error; see `standardise`.
+_RIDGE = 0.03
 # Environments nearer than this, in atlas standard deviations, are indistinguishable.
 _LEAST_REACH = 0.05
 
@@ -58,7 +60,7 @@ class Kernel:
 class Response:
     """A fitted response surface: plain arrays, nothing that belongs to a node.
 
-    ``points`` are the environments' signals relative to the source's, divided by ``scale``;
+    ``points`` are the environments' signals relative to the source's, times ``units``;
     ``values`` are log-odds of their accuracy relative to the source's, with sampling variances
     ``noise``. ``prior`` are the weights of the signals in the prior mean. ``widening`` is the
     factor by which the stated standard deviation has to grow for intervals to cover left-out
@@ -71,7 +73,7 @@ class Response:
     values: FloatArray
     noise: FloatArray
     origin: FloatArray
-    scale: FloatArray
+    units: FloatArray
     prior: FloatArray
     kernel: Kernel
     widening: float = 1.0
@@ -85,12 +87,12 @@ class Response:
         return float(mean[0] + x @ self.prior), float(np.sqrt(variance[0]))
 
     def coordinates(self, signals: dict[str, float]) -> FloatArray:
-        """Return the signals' position relative to the source, in atlas standard deviations."""
+        """Return the signals' position relative to the source, see `standardise`."""
         missing = [name for name in self.names if name not in signals]
         if missing:
             raise MissingError(f"signal {missing[0]!r} is missing; measure it first.")
         raw = np.array([signals[name] for name in self.names])
-        return np.asarray((raw - self.origin) / self.scale)
+        return np.asarray((raw - self.origin) @ self.units)
 
     def novelty(self, signals: dict[str, float]) -> float:
         """Return the distance to the nearest environment or the source, in units of ``reach``."""
@@ -109,7 +111,7 @@ class Fitted:
 
     def over(self, atlas: Sequence[AtlasPoint], reference: Reference, num_nodes: int) -> Response:
         """Return the response over an atlas that was scored on n labelled nodes."""
-        points, start, scale = standardise(
+        points, start, units = standardise(
             self.names, [item.signals for item in atlas], reference.signals
         )
         values, noise = _accuracies(atlas, reference, num_nodes)
@@ -119,8 +121,8 @@ class Fitted:
             values=values,
             noise=noise,
             origin=start,
-            scale=scale,
-            prior=prior_weights(self.names, scale, LEAD),
+            units=units,
+            prior=prior_weights(self.names, units, LEAD),
             kernel=self.kernel,
             widening=self.widening,
             reach=reach(points, [item.families for item in atlas]),
@@ -132,49 +134,33 @@ def _accuracies(
 ) -> tuple[FloatArray, FloatArray]:
     """Return log-odds of accuracy relative to the source's, and their sampling variance.
 
-    Two thirds of n labelled nodes are scored under each shift, but these overlap: a part of their
-    sampling error is common to all shifts and no noise between them. The variance of n nodes leaves
-    that part to the response; that of two thirds of n gave intervals that cover too little.
+    Two thirds of n labelled nodes are scored under each shift. Their accuracy differs from that of
+    all n by chance, with variance (3/2 - 1) p (1 - p) / n; that of the n nodes from all others is
+    common to all shifts, and `graphtemper.card.reading` adds it.
     """
     accuracy = np.array([item.accuracy for item in atlas])
     values = np.array([log_odds(value) for value in accuracy]) - log_odds(reference.accuracy)
-    return values, log_odds_variance(accuracy, num_nodes)
+    return values, log_odds_variance(accuracy, 2 * num_nodes)
 
 
 def fit_atlas(
     atlas: Sequence[AtlasPoint], reference: Reference, num_nodes: int
 ) -> dict[str, Fitted]:
-    """Fit the response for targets with a model and for targets with logits alone.
-
-    With a model, a short and a long list of signals are tried. The one with the smaller error on
-    left-out families of shifts is used: it is chosen to extrapolate, on source labels alone.
-    """
-    readable = reference.readable
-    few = tuple(name for name in readable if name in FEW_SIGNALS)
-    start, truth = log_odds(reference.accuracy), np.array([item.accuracy for item in atlas])
+    """Fit the response for targets with a model and for targets with logits alone."""
     values, noise = _accuracies(atlas, reference, num_nodes)
-    lists: dict[str, list[tuple[str, ...]]] = {
-        "model": [readable, few],
-        "logits": [LOGIT_SIGNALS],
-    }
     fitted = {}
-    for kind in lists:
-        choices = []
-        for names in dict.fromkeys(lists[kind]):
-            with one_blas_thread():
-                surface, left_out = fit(
-                    names,
-                    [item.signals for item in atlas],
-                    values,
-                    noise,
-                    reference.signals,
-                    [item.families for item in atlas],
-                    lead=LEAD,
-                )
-            predicted = 1.0 / (1.0 + np.exp(-(start + left_out.predicted)))
-            choices.append((float(np.abs(predicted - truth[left_out.rows]).mean()), surface))
-        best = min(choices, key=lambda choice: choice[0])[1]
-        fitted[kind] = Fitted(best.names, best.kernel, best.widening)
+    for kind, names in {"model": reference.readable, "logits": LOGIT_SIGNALS}.items():
+        with one_blas_thread():
+            surface, _ = fit(
+                names,
+                [item.signals for item in atlas],
+                values,
+                noise,
+                reference.signals,
+                [item.families for item in atlas],
+                lead=LEAD,
+            )
+        fitted[kind] = Fitted(names, surface.kernel, surface.widening)
     return fitted
 
 
@@ -221,11 +207,11 @@ def fit(
     level
         Coverage that the widened intervals have on left-out families.
     """
-    points, start, scale = standardise(names, signals, origin)
-    prior = prior_weights(names, scale, lead)
+    points, start, units = standardise(names, signals, origin)
+    prior = prior_weights(names, units, lead)
     missed = values - points @ prior
     kernel = _likely_kernel(points, missed, noise)
-    response = Response(tuple(names), points, values, noise, start, scale, prior, kernel)
+    response = Response(tuple(names), points, values, noise, start, units, prior, kernel)
     left_out = _left_out(kernel, points, missed, noise, families)
     if not left_out.rows.size:
         raise TooFewError("a response needs at least two families of shifts, to leave one out.")
@@ -236,15 +222,15 @@ def fit(
     return response, replace(left_out, predicted=predicted)
 
 
-def prior_weights(names: Sequence[str], scale: FloatArray, lead: str | None) -> FloatArray:
-    """Return the weights of standardised signals that reproduce the leading signal.
+def prior_weights(names: Sequence[str], units: FloatArray, lead: str | None) -> FloatArray:
+    """Return the weights of coordinates that reproduce the leading signal.
 
     Examples
     --------
-    >>> prior_weights(("a", "b"), np.array([2.0, 3.0]), "b").tolist()
-    [0.0, 3.0]
+    >>> prior_weights(("a", "b"), np.diag([0.5, 0.25]), "b").tolist()
+    [0.0, 4.0]
     """
-    return np.where([name == lead for name in names], scale, 0.0)
+    return np.linalg.solve(units.T, np.array([float(name == lead) for name in names]))
 
 
 def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
@@ -261,15 +247,25 @@ def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
 def standardise(
     names: Sequence[str], signals: Sequence[dict[str, float]], origin: dict[str, float]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the environments' coordinates, the source's signals and the unit of each signal."""
+    r"""Return the environments' coordinates, the source's signals and the matrix of units.
+
+    Signals move together: most shifts lower all of them. What tells two shifts apart is often a
+    small difference between signals that otherwise agree, so coordinates are measured against how
+    signals vary together in the atlas: x = U'(s - s_source) with
+    :math:`U U^\top = (S + \rho\,\mathrm{diag}\,S)^{-1}` for the mean products S of the signals. The
+    share :math:`\rho` keeps directions in which the atlas hardly varies from being noise.
+    """
     missing = [name for name in names for row in (origin, *signals) if name not in row]
     if missing:
         raise MissingError(f"signal {missing[0]!r} is missing; measure it first.")
     start = np.array([origin[name] for name in names])
     raw = np.array([[row[name] for name in names] for row in signals]) - start
-    size = np.sqrt((raw**2).mean(axis=0))
-    scale = np.where(size > _LEAST_SIZE, size, 1.0)
-    return raw / scale, start, scale
+    together = raw.T @ raw / len(raw)
+    varies = np.diag(together) > _LEAST_SIZE**2
+    together = np.where(varies[:, None] & varies, together, np.diag(~varies + 0.0))
+    together += _RIDGE * np.diag(np.diag(together) * varies)
+    units = np.linalg.inv(np.linalg.cholesky(together)).T
+    return np.asarray(raw @ units), start, np.asarray(units)
 
 
 def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) -> Kernel:
