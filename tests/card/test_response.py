@@ -26,15 +26,29 @@ def points():
 
 def test_the_kernel_is_a_covariance_that_vanishes_at_the_source(points):
     kernel = Kernel(linear=0.5, smooth=2.0, length=0.8, noise=0.1)
-    matrix = kernel(points, points)
+    matrix = kernel(points, points, np.eye(2))
     np.testing.assert_allclose(matrix, matrix.T)
     assert np.linalg.eigvalsh(matrix).min() > -1e-9
-    np.testing.assert_allclose(kernel(np.zeros((1, 2)), points), 0.0, atol=1e-15)
+    np.testing.assert_allclose(kernel(np.zeros((1, 2)), points, np.eye(2)), 0.0, atol=1e-15)
     x, y = np.array([[1.0, 2.0]]), np.array([[0.5, -1.0]])
     by_hand = 0.5 * (0.5 - 2.0) + 2.0 * (
         np.exp(-9.25 / 1.28) - np.exp(-5.0 / 1.28) * np.exp(-1.25 / 1.28)
     )
-    assert kernel(x, y)[0, 0] == pytest.approx(by_hand)
+    assert kernel(x, y, np.eye(2))[0, 0] == pytest.approx(by_hand)
+
+
+def test_the_response_bends_along_a_small_difference_of_signals_that_move_together():
+    """Two shifts whose signals differ by a tenth of what both have in common are told apart."""
+    rng = np.random.default_rng(0)
+    size = 60
+    common, apart = rng.standard_normal(size), rng.standard_normal(size)
+    rows = [{"a": c + 0.1 * d, "b": c - 0.1 * d} for c, d in zip(common, apart, strict=True)]
+    values = np.sin(2.0 * apart)
+    fitted, _ = response.fit(
+        NAMES, rows, values, np.full(size, 1e-3), {"a": 0.0, "b": 0.0}, _families(size)
+    )
+    found = [fitted.predict({"a": 0.1 * d, "b": -0.1 * d})[0] for d in (-1.0, -0.5, 0.5, 1.0)]
+    np.testing.assert_allclose(found, np.sin([-2.0, -1.0, 1.0, 2.0]), atol=0.25)
 
 
 def test_a_target_that_looks_like_the_source_has_its_accuracy(points):
@@ -239,7 +253,7 @@ def test_the_likelihood_is_that_of_the_normal_density(points):
 
     values = np.cos(points[:, 1])
     kernel = Kernel(0.7, 0.4, 1.3, 0.05)
-    matrix = kernel(points, points) + 0.06 * np.eye(30)
+    matrix = kernel(points, points, response._metric(points)) + 0.06 * np.eye(30)
     found, _ = response._Likelihood(points, values, np.full(30, 0.01))(
         np.log([0.7, 0.4, 1.3, 0.05])
     )

@@ -3,7 +3,7 @@ r"""The response: accuracy as a function of signals, learned from the atlas.
 A Gaussian process on the log-odds of accuracy. Its mean is the leading signal, which is an estimate
 by itself; the residual is learned with a linear and a smooth part,
 
-.. math:: k(x, x') = a\,x^\top x' + b\,\exp(-|x-x'|^2 / 2\ell^2),
+.. math:: k(x, x') = a\,x^\top x' + b\,\exp(-|M^\top(x-x')|^2 / 2\ell^2),
 
 both zero at the source, so that a target that looks like the source gets the source's accuracy. The
 linear part extrapolates, the smooth part corrects near the environments of the atlas, and the
@@ -31,7 +31,7 @@ from graphtemper.signals.evidence import LEAD, LOGIT_SIGNALS, Reference
 
 # A signal that varies less than this in the atlas, in log-odds, is constant up to rounding.
 _LEAST_SIZE = 1e-4
-# Share of a signal's own variance in the atlas that counts as its error; see `standardise`.
+# Share of a signal's variance in the atlas that counts as its error; see `_metric`.
 _RIDGE = 0.03
 # Environments nearer than this, in atlas standard deviations, are indistinguishable.
 _LEAST_REACH = 0.05
@@ -46,21 +46,34 @@ class Kernel:
     length: float
     noise: float
 
-    def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
+    def __call__(self, x: FloatArray, y: FloatArray, metric: FloatArray) -> FloatArray:
         """Return the prior covariance of the response between two sets of points."""
+        straight = self.linear * (x @ y.T)
+        x, y = x @ metric, y @ metric
         distance = ((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=2)
         near = np.exp(-0.5 * distance / self.length**2)
         # Subtracting the value at the origin keeps the response at the source fixed.
         at_x = np.exp(-0.5 * (x**2).sum(axis=1) / self.length**2)[:, None]
         at_y = np.exp(-0.5 * (y**2).sum(axis=1) / self.length**2)[None, :]
-        return np.asarray(self.linear * (x @ y.T) + self.smooth * (near - at_x * at_y))
+        return np.asarray(straight + self.smooth * (near - at_x * at_y))
+
+
+def _metric(points: FloatArray) -> FloatArray:
+    r"""Return the matrix M by which the smooth part measures distances, as \|M'(x - x')\|.
+
+    Most shifts move all signals together. Two shifts that differ in accuracy may differ in signals
+    by little else than how these go together, so distances are those of Mahalanobis:
+    :math:`M M^\top = (S + \rho I)^{-1}` with the mean products S of the signals in the atlas.
+    """
+    together = points.T @ points / len(points) + _RIDGE * np.eye(points.shape[1])
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(together)).T)
 
 
 @dataclass(frozen=True, eq=False)
 class Response:
     """A fitted response surface: plain arrays, nothing that belongs to a node.
 
-    ``points`` are the environments' signals relative to the source's, times ``units``;
+    ``points`` are the environments' signals relative to the source's, divided by ``scale``;
     ``values`` are log-odds of their accuracy relative to the source's, with sampling variances
     ``noise``. ``prior`` are the weights of the signals in the prior mean. ``widening`` is the
     factor by which the stated standard deviation has to grow for intervals to cover left-out
@@ -73,7 +86,7 @@ class Response:
     values: FloatArray
     noise: FloatArray
     origin: FloatArray
-    units: FloatArray
+    scale: FloatArray
     prior: FloatArray
     kernel: Kernel
     widening: float = 1.0
@@ -87,12 +100,12 @@ class Response:
         return float(mean[0] + x @ self.prior), float(np.sqrt(variance[0]))
 
     def coordinates(self, signals: dict[str, float]) -> FloatArray:
-        """Return the signals' position relative to the source, see `standardise`."""
+        """Return the signals' position relative to the source, in atlas standard deviations."""
         missing = [name for name in self.names if name not in signals]
         if missing:
             raise MissingError(f"signal {missing[0]!r} is missing; measure it first.")
         raw = np.array([signals[name] for name in self.names])
-        return np.asarray((raw - self.origin) @ self.units)
+        return np.asarray((raw - self.origin) / self.scale)
 
     def novelty(self, signals: dict[str, float]) -> float:
         """Return the distance to the nearest environment or the source, in units of ``reach``."""
@@ -111,7 +124,7 @@ class Fitted:
 
     def over(self, atlas: Sequence[AtlasPoint], reference: Reference, num_nodes: int) -> Response:
         """Return the response over an atlas that was scored on n labelled nodes."""
-        points, start, units = standardise(
+        points, start, scale = standardise(
             self.names, [item.signals for item in atlas], reference.signals
         )
         values, noise = _accuracies(atlas, reference, num_nodes)
@@ -121,8 +134,8 @@ class Fitted:
             values=values,
             noise=noise,
             origin=start,
-            units=units,
-            prior=prior_weights(self.names, units, LEAD),
+            scale=scale,
+            prior=prior_weights(self.names, scale, LEAD),
             kernel=self.kernel,
             widening=self.widening,
             reach=reach(points, [item.families for item in atlas]),
@@ -207,11 +220,11 @@ def fit(
     level
         Coverage that the widened intervals have on left-out families.
     """
-    points, start, units = standardise(names, signals, origin)
-    prior = prior_weights(names, units, lead)
+    points, start, scale = standardise(names, signals, origin)
+    prior = prior_weights(names, scale, lead)
     missed = values - points @ prior
     kernel = _likely_kernel(points, missed, noise)
-    response = Response(tuple(names), points, values, noise, start, units, prior, kernel)
+    response = Response(tuple(names), points, values, noise, start, scale, prior, kernel)
     left_out = _left_out(kernel, points, missed, noise, families)
     if not left_out.rows.size:
         raise TooFewError("a response needs at least two families of shifts, to leave one out.")
@@ -222,15 +235,15 @@ def fit(
     return response, replace(left_out, predicted=predicted)
 
 
-def prior_weights(names: Sequence[str], units: FloatArray, lead: str | None) -> FloatArray:
-    """Return the weights of coordinates that reproduce the leading signal.
+def prior_weights(names: Sequence[str], scale: FloatArray, lead: str | None) -> FloatArray:
+    """Return the weights of standardised signals that reproduce the leading signal.
 
     Examples
     --------
-    >>> prior_weights(("a", "b"), np.diag([0.5, 0.25]), "b").tolist()
-    [0.0, 4.0]
+    >>> prior_weights(("a", "b"), np.array([2.0, 3.0]), "b").tolist()
+    [0.0, 3.0]
     """
-    return np.linalg.solve(units.T, np.array([float(name == lead) for name in names]))
+    return np.where([name == lead for name in names], scale, 0.0)
 
 
 def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
@@ -247,25 +260,15 @@ def reach(points: FloatArray, families: Sequence[frozenset[str]]) -> float:
 def standardise(
     names: Sequence[str], signals: Sequence[dict[str, float]], origin: dict[str, float]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Return the environments' coordinates, the source's signals and the matrix of units.
-
-    Signals move together: most shifts lower all of them. What tells two shifts apart is often a
-    small difference between signals that otherwise agree, so coordinates are measured against how
-    signals vary together in the atlas: x = U'(s - s_source) with
-    :math:`U U^\top = (S + \rho\,\mathrm{diag}\,S)^{-1}` for the mean products S of the signals. The
-    share :math:`\rho` keeps directions in which the atlas hardly varies from being noise.
-    """
+    """Return the environments' coordinates, the source's signals and the unit of each signal."""
     missing = [name for name in names for row in (origin, *signals) if name not in row]
     if missing:
         raise MissingError(f"signal {missing[0]!r} is missing; measure it first.")
     start = np.array([origin[name] for name in names])
     raw = np.array([[row[name] for name in names] for row in signals]) - start
-    together = raw.T @ raw / len(raw)
-    varies = np.diag(together) > _LEAST_SIZE**2
-    together = np.where(varies[:, None] & varies, together, np.diag(~varies + 0.0))
-    together += _RIDGE * np.diag(np.diag(together) * varies)
-    units = np.linalg.inv(np.linalg.cholesky(together)).T
-    return np.asarray(raw @ units), start, np.asarray(units)
+    size = np.sqrt((raw**2).mean(axis=0))
+    scale = np.where(size > _LEAST_SIZE, size, 1.0)
+    return raw / scale, start, scale
 
 
 def _likely_kernel(points: FloatArray, values: FloatArray, noise: FloatArray) -> Kernel:
@@ -298,9 +301,11 @@ class _Likelihood:
     def __init__(self, points: FloatArray, values: FloatArray, noise: FloatArray) -> None:
         self._values, self._noise = values, noise
         self._products = points @ points.T
-        square = np.diag(self._products)
+        turned = points @ _metric(points)
+        near = turned @ turned.T
+        square = np.diag(near)
         self._from_origin = square[:, None] + square[None, :]
-        self._distance = self._from_origin - 2.0 * self._products
+        self._distance = self._from_origin - 2.0 * near
 
     def __call__(self, log_parameters: FloatArray) -> tuple[float, FloatArray]:
         linear, smooth, length, noise = np.exp(log_parameters)
@@ -331,11 +336,12 @@ def _condition(
     kernel: Kernel, points: FloatArray, values: FloatArray, noise: FloatArray, x: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the posterior mean and variance at x, with the sampling noise of the values."""
-    matrix = kernel(points, points) + np.diag(noise + kernel.noise)
+    metric = _metric(points)
+    matrix = kernel(points, points, metric) + np.diag(noise + kernel.noise)
     factor = np.linalg.cholesky(matrix + 1e-9 * np.trace(matrix) * np.eye(len(points)))
-    half = _solve_lower(factor, kernel(points, x))
+    half = _solve_lower(factor, kernel(points, x, metric))
     mean = half.T @ _solve_lower(factor, values)
-    prior = np.array([kernel(row[None, :], row[None, :])[0, 0] for row in x])
+    prior = np.array([kernel(row[None, :], row[None, :], metric)[0, 0] for row in x])
     return mean, np.maximum(prior - (half**2).sum(axis=0), 0.0) + kernel.noise
 
 
