@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,7 @@ def fit_atlas(
     fitted = {}
     for kind, names in {"model": reference.readable, "logits": LOGIT_SIGNALS}.items():
         with one_blas_thread():
-            surface, _ = fit(
+            surface = fit(
                 names,
                 [item.signals for item in atlas],
                 values,
@@ -177,19 +177,6 @@ def fit_atlas(
     return fitted
 
 
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Predictions of the response for environments whose family was left out of the fit.
-
-    ``rows`` are environments, with one entry for each of their families; ``predicted`` are their
-    values and ``standardised`` the absolute residuals in stated standard deviations.
-    """
-
-    rows: NDArray[np.int64]
-    predicted: FloatArray
-    standardised: FloatArray
-
-
 def fit(
     names: Sequence[str],
     signals: Sequence[dict[str, float]],
@@ -200,8 +187,8 @@ def fit(
     *,
     lead: str | None = None,
     level: float = 0.90,
-) -> tuple[Response, LeftOut]:
-    """Fit a response and return it with its predictions for left-out families.
+) -> Response:
+    """Fit a response, and widen its intervals until they cover left-out families.
 
     Parameters
     ----------
@@ -224,15 +211,12 @@ def fit(
     prior = prior_weights(names, scale, lead)
     missed = values - points @ prior
     kernel = _likely_kernel(points, missed, noise)
-    response = Response(tuple(names), points, values, noise, start, scale, prior, kernel)
-    left_out = _left_out(kernel, points, missed, noise, families)
-    if not left_out.rows.size:
+    _, residuals = _left_out(kernel, points, missed, noise, families)
+    if not residuals.size:
         raise TooFewError("a response needs at least two families of shifts, to leave one out.")
-    # Intervals are widened until they cover left-out families as often as they claim.
-    widening = max(1.0, float(np.quantile(left_out.standardised, level)) / normal_quantile(level))
-    response = replace(response, widening=widening, reach=reach(points, families))
-    predicted = left_out.predicted + (points @ prior)[left_out.rows]
-    return response, replace(left_out, predicted=predicted)
+    widening = max(1.0, float(np.quantile(residuals, level)) / normal_quantile(level))
+    known = points, values, noise, start, scale, prior, kernel
+    return Response(tuple(names), *known, widening, reach(points, families))
 
 
 def prior_weights(names: Sequence[str], scale: FloatArray, lead: str | None) -> FloatArray:
@@ -357,18 +341,18 @@ def _left_out(
     values: FloatArray,
     noise: FloatArray,
     families: Sequence[frozenset[str]],
-) -> LeftOut:
-    """Predict every environment once per family it contains, from those without that family."""
-    rows, means, residuals = [], [], []
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Predict every environment once per family it contains, from those without that family.
+
+    Returns the environments and the absolute residuals, in stated standard deviations.
+    """
+    rows, residuals = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     for name in sorted(frozenset().union(*families)):
         out = np.array([name in family for family in families])
         if out.all() or not out.any():
             continue
         mean, variance = _condition(kernel, points[~out], values[~out], noise[~out], points[out])
         rows.append(np.flatnonzero(out))
-        means.append(mean)
         # The left-out accuracy has a sampling error of its own.
         residuals.append(np.abs(values[out] - mean) / np.sqrt(variance + noise[out]))
-    if not rows:
-        return LeftOut(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
-    return LeftOut(np.concatenate(rows), np.concatenate(means), np.concatenate(residuals))
+    return np.concatenate(rows), np.concatenate(residuals)

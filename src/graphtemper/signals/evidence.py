@@ -332,20 +332,17 @@ def _signals(
     source = reference.evidence
     shares = 0.5 * (evidence.predicted_shares + source.predicted_shares)
     moved = float(((evidence.predicted_shares - source.predicted_shares) ** 2).sum())
+    chance = sampled * float((shares * (1.0 - shares)).sum())
     variance, least = (float(np.trace(item.covariance)) for item in (evidence, source))
-    neighbours = {name: getattr(evidence, name).value for name in NEIGHBOURS}
+    unit = max(variance, _LEAST_VARIANCE * least, 1e-300)
     return of_logits | {
         LEAD: log_odds(_lead(evidence, reference, target)),
         "noise agreement": log_odds(evidence.noise_agreement),
         "source-noise agreement": log_odds(evidence.source_noise_agreement),
         "edge agreement": float(np.arctanh(np.clip(evidence.edge_agreement or 0.0, -0.99, 0.99))),
         "predicted homophily": log_odds(evidence.homophily),
-        **{
-            f"{name} correlation": value / max(variance, _LEAST_VARIANCE * least, 1e-300)
-            for name, value in neighbours.items()
-        },
-        "predicted shares": max(moved - sampled * float((shares * (1.0 - shares)).sum()), 0.0)
-        ** 0.5,
+        **{f"{name} correlation": getattr(evidence, name).value / unit for name in NEIGHBOURS},
+        "predicted shares": max(moved - chance, 0.0) ** 0.5,
         "logit spread": target.spread,
     }
 
