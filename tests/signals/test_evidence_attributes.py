@@ -75,7 +75,7 @@ def test_a_card_says_which_signals_have_no_meaning_without_links(plain):
         compositions=0,
         shifts=FEW_SHIFTS,
     )
-    unused = {"edge agreement", "predicted homophily", "homophily gain"}
+    unused = {"edge agreement", "predicted homophily", "edge correlation"}
     assert not unused & set(card.responses["model"].names)
     (line,) = [line for line in card.summary().splitlines() if "not readable" in line]
     assert all(name in line for name in unused)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray, check_integer
+from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
@@ -260,7 +261,8 @@ def measure(plan: Plan) -> Measured:
         Reference(replace(item, second_agreement=agreement), moments, accuracy) for item in found
     )
     nodes, start = observation.nodes, reference.signals
-    given = plan.predictor, graph, nodes, labels, inside, compared, plan.secret, start
+    classed = graph.replace(labels=_drawn_classes(graph, observation, plan.secret))
+    given = plan.predictor, classed, nodes, labels, inside, compared, plan.secret, start
     classes = observation.num_classes
     population = DriftBaseline.measure(graph, nodes, labels, predictions, classes, probe.column_std)
     small = np.bincount(labels, minlength=classes) < FEWEST
@@ -309,6 +311,21 @@ def _with_second_opinion(
             ]
         )
     return replace(probe, second=opinion), float(agree.mean())
+
+
+def _drawn_classes(graph: Graph, observation: Observation, seed: int) -> NDArray[np.int64]:
+    """Return the labels, with a class drawn from calibrated probabilities for nodes without one.
+
+    Shifts of the homophily move edges by class, and would leave those at other nodes where they
+    are. The most likely class instead of a drawn one would agree too often with the predictions.
+    """
+    assert graph.labels is not None  # `select_labelled` refuses a graph without
+    labels, rows = graph.labels.copy(), graph.classified
+    rows = rows[labels[rows] < 0]
+    below = temperature.apply(observation.all_logits[rows]).cumsum(axis=1)[:, :-1]
+    draws = stream(seed, "classes of unlabelled nodes").random((rows.size, 1))
+    labels[rows] = (draws > below).sum(axis=1)
+    return labels
 
 
 def _probe(observation: Observation, accuracy: float, spent: budgets.Plan) -> Probe:

@@ -146,7 +146,7 @@ def measure(
         accuracy=accuracy,
         confidence=measured.confidence,
         temperature=float(np.clip(optimum, *_TEMPERATURES)),
-        signals=evidence.read(measured, reference),
+        signals=evidence.read(measured, reference, 1.0 / size),
         sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
         second_agreement=measured.second_agreement,
     )

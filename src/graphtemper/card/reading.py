@@ -251,8 +251,8 @@ class Reading:
     def numbers(self) -> dict[str, float]:
         """Return what was measured, each quantity once and on its natural scale.
 
-        Signals that only the atlas holds are added: the accuracies that the class model and
-        held-out edges imply, and the change of predicted shares.
+        Signals that only the atlas holds are added: the accuracy that the class model implies, and
+        the change of predicted shares.
         """
         found = {
             key: float(value)
@@ -260,7 +260,6 @@ class Reading:
             if isinstance(value, int | float)
         }
         if self.gains is not None:
-            found["edge_accuracy"] = to_share(self.signals["edge agreement"])
             found["predicted_shares_change"] = self.signals["predicted shares"]
             if self.gains.signal is not None:
                 found["signal_accuracy"] = to_share(self.signals[LEAD])
@@ -363,7 +362,7 @@ def read_evidence(
     return Reading(
         card=card,
         evidence=measured,
-        signals=evidence.read(measured, card.reference),
+        signals=_signals(card, measured, num_nodes),
         response=card.response(measured.held is not None),
         gains=evidence.gains(measured, card.reference.evidence),
         num_nodes=num_nodes,
@@ -372,11 +371,16 @@ def read_evidence(
     )
 
 
+def _signals(card: SourceCard, measured: Evidence, num_nodes: int) -> dict[str, float]:
+    return evidence.read(measured, card.reference, 1.0 / num_nodes + 1.0 / card.num_nodes)
+
+
 def sampling_variance(reading: Reading, nodes: int, links: int) -> float:
     """Return the variance of the atlas's log-odds that is due to a sample of nodes and links."""
-    reference, predict = reading.card.reference, reading.response.predict
+    card, predict = reading.card, reading.response.predict
     here = predict(reading.signals)[0]
     moved = (
-        predict(evidence.read(item, reference))[0] for item in reading.evidence.moved(nodes, links)
+        predict(_signals(card, item, reading.num_nodes))[0]
+        for item in reading.evidence.moved(nodes, links)
     )
     return float(sum((there - here) ** 2 for there in moved))

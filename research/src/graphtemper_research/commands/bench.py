@@ -122,7 +122,7 @@ def atlas(
         bool, Parameter(negative="", help="Measure 64 components of all sparse features as well.")
     ] = False,
 ) -> None:
-    """Evaluate the atlas under sixteen shifts of every graph, families known and unknown.
+    """Evaluate the atlas under sixteen shifts and four of homophily, families known and unknown.
 
     A graph's name with +svd64 at its end means 64 components of its sparse features.
     """
