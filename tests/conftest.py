@@ -48,7 +48,7 @@ def reported():
     plain = recalibrate(model, target, card)
     plan = suggest_labels(plain, 150)
     labels = {int(node): int(target.labels[node]) for node in plan.nodes}
-    odd = shifts.scale(9.0)(block_model(3, 0.1, 700), 7).replace(name="")
+    odd = shifts.scale(90.0)(block_model(3, 0.1, 700), 7).replace(name="")
     renamed = [
         replace(item, shift=HOSTILE, families=frozenset({HOSTILE})) for item in card.atlas[5:8]
     ]

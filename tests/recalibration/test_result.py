@@ -31,7 +31,7 @@ def test_every_quantity_is_on_its_natural_scale(reported):
     signals = reported["plain"].signals
     shares = {"homophily"} | {name for name in signals if name.endswith(("share", "agreement"))}
     shares |= {name for name in signals if name.endswith(("accuracy", "confidence"))}
-    assert len(shares) == 10
+    assert len(shares) == 9
     assert all(-1.0 <= signals[name] <= 1.0 for name in shares)
     assert signals["confidence"] == reported["plain"].mean_confidence[0]
 

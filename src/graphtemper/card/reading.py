@@ -53,6 +53,8 @@ _MOVED = 0.0625
 NATURAL_DEVIATION, USUAL_GAP = 0.6, 0.36
 NEAR, FAR = 1.5, 4.0
 """Novelty from which on a target is unlike the atlas, and at which the atlas says nothing."""
+# Links that stand for a node in the sampling error of agreement over links.
+_LINKS_PER_NODE = 2
 # Grid points at the prior's own scale, and points between the ends.
 _OWN, _EVEN = 81, 81
 
@@ -221,7 +223,7 @@ class Reading:
         response = (self.response.widening * self.response.predict(self.signals)[1]) ** 2
         unlike = float(np.clip((self.novelty - NEAR) / (FAR - NEAR), 0.0, 1.0))
         natural = max(moved, unlike) * NATURAL_DEVIATION**2
-        variance = (1.0 - moved) * (response + self.sampled) + natural
+        variance = (1.0 - moved) * (response + self.measured_variance) + natural
         return Prior(centre, float(np.sqrt(variance + self._sampling_variance(centre))))
 
     @property
@@ -240,7 +242,17 @@ class Reading:
     def atlas_variance(self) -> float:
         """Variance of the log-odds by the atlas, without natural variation."""
         deviation = self.response.widening * self.response.predict(self.signals)[1]
-        return deviation**2 + self._sampling_variance(self.atlas_centre) + self.sampled
+        known = deviation**2 + self._sampling_variance(self.atlas_centre)
+        return known + self.measured_variance
+
+    @cached_property
+    def measured_variance(self) -> float:
+        """Variance of the log-odds by the atlas because signals are averages over n nodes.
+
+        Other nodes of the same population would have shown others, at the target as at the source.
+        """
+        own = sampling_variance(self, self.num_nodes, _LINKS_PER_NODE * self.num_nodes)
+        return max(self.sampled, own)
 
     def _sampling_variance(self, centre: float) -> float:
         """Return the variance that is due to the sampling of both graphs' nodes."""
