@@ -244,6 +244,7 @@ class SourceCard:
         *,
         name: str | None = None,
         when: object = None,
+        earlier: ArrayLike | None = None,
     ) -> SourceCard:
         """Return a card that has learned from one more labelled environment.
 
@@ -264,6 +265,10 @@ class SourceCard:
         when
             Its place in time: a date, a number, or a string that sorts by time such as
             ``"2026-05"``. If environments have times, the later ones count for more.
+        earlier
+            Labels of the same nodes from the period before: one class per node of the graph, -1
+            where unknown. The card keeps a few moments that say what such labels are worth to
+            ``recalibrate(..., earlier=...)``.
 
         Examples
         --------
@@ -283,14 +288,20 @@ class SourceCard:
         self.check_model(predictor)
         known = self.environments
         free = labelled.free_name(converted.name or f"environment {len(known) + 1}", known)
-        return self._learn(predictor, converted, nodes, name or free, when)
+        return self._learn(predictor, converted, nodes, name or free, when, earlier)
 
     def _learn(
-        self, predictor: Predictor, graph: Graph, nodes: Nodes, name: str, when: object = None
+        self,
+        predictor: Predictor,
+        graph: Graph,
+        nodes: Nodes,
+        name: str,
+        when: object = None,
+        earlier: ArrayLike | None = None,
     ) -> SourceCard:
         moment = labelled.checked_when(when)
         given = self.probe, self.reference, predictor, graph, nodes, str(name)[:200], moment
-        grown = labelled.added(self.environments, labelled.measure(*given, privacy=self.privacy))
+        grown = labelled.added(self.environments, labelled.measure(*given, self.privacy, earlier))
         card = replace(self, environments=grown[-labelled.MOST_ENVIRONMENTS :])
         while len(card.environments) > 2 and len(card.to_json()) > MAX_BYTES:
             card = replace(card, environments=card.environments[1:])

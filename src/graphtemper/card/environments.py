@@ -15,17 +15,19 @@ from itertools import pairwise
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
+from graphtemper.card import earlier
 from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.privacy import effective_nodes, private_labels
 from graphtemper.card.random_effects import Environments, distances
 from graphtemper.card.response import Response
 from graphtemper.errors import (
+    ConflictError,
     ForeignError,
     GraphTemperWarning,
     InputError,
@@ -77,6 +79,8 @@ class Environment:
         The signals, measured without labels and read against the card.
     sketch
         Random combinations of the means of the feature columns.
+    earlier : (p, p + 1) array or None
+        Moments of a regression on earlier labels (`graphtemper.card.earlier`), if there were any.
     """
 
     name: str
@@ -87,6 +91,7 @@ class Environment:
     temperature: float
     signals: dict[str, float]
     sketch: tuple[float, ...]
+    earlier: FloatArray | None = None
 
     @property
     def truth(self) -> float:
@@ -114,16 +119,23 @@ def measure(
     name: str,
     when: When | None,
     privacy: float | None = None,
+    old: ArrayLike | None = None,
 ) -> Environment:
     """Run a frozen model in a labelled environment and keep aggregates.
 
     ``probe``, ``reference`` and ``privacy`` are those of the card. With an epsilon, labels are
-    randomised first: they may be those of the source.
+    randomised first: they may be those of the source. ``old`` are earlier labels of the same nodes.
     """
     if not callable(predictor):
         raise MissingError("an environment is measured with the model; pass it in place of logits.")
     classes = reference.moments.shares.size
     rows, labels = check(classes, graph, nodes, name)
+    if old is not None:
+        old = earlier.checked(old, graph.num_nodes, classes)[rows]
+        if privacy is not None:
+            raise ConflictError(
+                "earlier labels would not be private; learn from them with a card without privacy."
+            )
     observation = Observation(predictor, graph, rows, seed=probe.seed)
     if privacy is not None:
         assert graph.labels is not None  # `check` refuses a graph without
@@ -142,6 +154,9 @@ def measure(
         temperature=float(np.clip(optimum, *_TEMPERATURES)),
         signals=evidence.read(measured, reference),
         sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
+        earlier=None
+        if old is None
+        else earlier.moments(observation.logits, old, observation.predictions == labels),
     )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.safe_reading import check_seal, parse_json, sealed
 from graphtemper.card.class_profile import MOST_CLASSES, THIRDS
+from graphtemper.card.earlier import num_columns
 from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
@@ -33,6 +34,8 @@ LARGEST = 1e30
 """Largest number of an array in a card; source logits are in units of the source temperature."""
 IN_MEMORY = ("atlas_nodes", "seed")
 """Fields that no file holds: rows that belong to nodes, and the seed that all cards share."""
+OPTIONAL = ("earlier",)
+"""Fields that a file holds only if they are not None."""
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 # Bytes that numbers of small and large matrices, counts, a row of the atlas, what else there is of
 # a class, and everything else take in practice.
@@ -47,7 +50,7 @@ _DIGITS, _FEWER_DIGITS, _MANY = 8, 5, 1000
 _RANGES: dict[str, tuple[float, float]] = {
     name: limits
     for limits, names in {
-        (0.0, 1.0): "accuracy edge_share recalls edges",
+        (0.0, 1.0): "accuracy edge_share recalls edges earlier",
         (0.0, 1e6): "noise_level error",
         (0.0, 1e8): "counts",
         (1e-12, 1e9): "linear smooth length noise scale",
@@ -88,6 +91,7 @@ _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "class_profile.edges": (THIRDS - 1,),
     "class_profile.biases": ("K",),
     "node_responses.*.classes": ("K",),
+    "environments[].earlier": ("P", "P+1"),
 }
 
 
@@ -178,6 +182,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
     check_seal(content, required=True)
     classes, columns = (int(root[name].number(int)) for name in ("num_classes", "num_features"))
     root.sizes = {"K": classes, "3K": THIRDS * classes, "F": columns}
+    root.sizes |= {"P": num_columns(classes), "P+1": num_columns(classes) + 1}
     if [item.value for item in root["signals"].items()] != list(_EVERY):
         raise root["signals"].odd(f"{len(_EVERY)} signals in the order of this version")
     card: Card = root.parsed(kind)
@@ -216,8 +221,12 @@ def _pack(std: FloatArray) -> str:
 def _plain(value: Any, digits: int = _DIGITS) -> Any:
     """Return what JSON holds of a value."""
     if is_dataclass(value):
-        names = (item.name for item in fields(value) if item.name not in IN_MEMORY)
-        return {name: _plain(getattr(value, name)) for name in names}
+        found = {item.name: getattr(value, item.name) for item in fields(value)}
+        return {
+            name: _plain(part)
+            for name, part in found.items()
+            if name not in IN_MEMORY and not (part is None and name in OPTIONAL)
+        }
     if isinstance(value, dict):
         if value.keys() == set(_EVERY):  # the same names in every row would fill the card
             return [_plain(value[name]) for name in _EVERY]
@@ -357,7 +366,8 @@ class _Field:
         hints = _hints(kind)
         if issubclass(kind, tuple):
             return kind(*(item.number() for item in self.items(len(hints))))
-        names = (item.name for item in fields(kind) if item.name not in IN_MEMORY)
+        absent = [*IN_MEMORY, *(name for name in OPTIONAL if name not in self.value)]
+        names = (item.name for item in fields(kind) if item.name not in absent)
         return kind(**{name: self[name].parsed(hints[name]) for name in names})
 
     def odd(self, expected: str) -> InputError:

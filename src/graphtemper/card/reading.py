@@ -34,7 +34,7 @@ import numpy as np
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
-from graphtemper.card import environments
+from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
@@ -199,6 +199,8 @@ class Reading:
         Whether every node's logits are all equal.
     sampled
         Variance of the log-odds by the atlas where signals are those of a sample of the nodes.
+    earlier : (p,) array or None
+        Means of the columns of `graphtemper.card.earlier`, if there are earlier labels.
     """
 
     card: SourceCard
@@ -210,6 +212,7 @@ class Reading:
     moments: tuple[FloatArray, FloatArray] | None
     flat: bool
     sampled: float = 0.0
+    earlier: FloatArray | None = None
 
     @property
     def blind(self) -> bool:
@@ -234,6 +237,10 @@ class Reading:
         card = self.card
         if not card.environments:
             return None
+        if self.earlier is not None:
+            found = earlier.expect(card.environments, self.earlier, self.num_nodes)
+            if found is not None:
+                return found
         source = card.reference.accuracy
         sketch = None
         if self.moments is not None:

@@ -51,10 +51,6 @@ class ReasonCode(StrEnum):
         "no temperature matches the estimated accuracy, so the nearest one is used",
     )
     BELOW_CHANCE = "below_chance", "by the labels, the accuracy is not above 1/K"
-    LABELS_DISAGREE = (
-        "labels_disagree",
-        "the temperature that fits the labels contradicts their accuracy, which is matched instead",
-    )
     LABELS_USED = "labels_used", "labels of the target were given"
     LABELS_NEEDED = "labels_needed", "the verdict is abstain; a number of labels would change it"
     NO_TEMPERATURE_HELPS = (
@@ -92,6 +88,7 @@ class ReasonCode(StrEnum):
         "environment_deviates",
         "one labelled environment does not go with the others; its labels may be wrong",
     )
+    EARLIER_LABELS = "earlier_labels", "earlier labels of the same nodes were given"
     WHOLE_GRAPH_RUN = (
         "whole_graph_run",
         "logits were given, but the model ran on the whole graph: what it reads for a useful "
@@ -152,3 +149,15 @@ def sample_run(nodes: int, links: int, depth: int) -> Reason:
         f"within {depth} edges."
     )
     return Reason(ReasonCode.SAMPLE_RUN, text)
+
+
+def earlier_labels(known: int, nodes: int, environments: int) -> Reason:
+    """Return the reason of earlier labels; ``environments`` were learned with such labels."""
+    text = f"{known:,} of {nodes:,} nodes have an earlier label; "
+    text += (
+        f"what such labels are worth was learned in {environments} environments."
+        if environments
+        else "no environment of the card was learned with earlier labels, so they only help to "
+        "read new ones."
+    )
+    return Reason(ReasonCode.EARLIER_LABELS, text)
