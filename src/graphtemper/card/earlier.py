@@ -27,7 +27,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card.random_effects import CONSTANTS, Expected
-from graphtemper.errors import RangeError, ShapeError, WrongTypeError
+from graphtemper.errors import RangeError, ShapeError
 
 if TYPE_CHECKING:
     from graphtemper.card.environments import Environment
@@ -56,15 +56,11 @@ def checked(earlier: ArrayLike, num_nodes: int, num_classes: int) -> NDArray[np.
     [1, 1, -1]
     """
     values = np.asarray(earlier)
-    if values.dtype.kind not in "iu":
-        raise WrongTypeError(
-            "earlier labels must be class numbers, -1 where unknown, one per node of the graph, "
-            f"not {values.dtype}."
-        )
-    if values.ndim not in (1, 2) or values.shape[-1] != num_nodes or not len(values):
+    if values.dtype.kind not in "iu" or values.ndim > 2 or values.shape[-1:] != (num_nodes,):
         raise ShapeError(
-            f"earlier labels have shape {values.shape} but the graph has {num_nodes} nodes; give "
-            "one class per node, -1 where unknown, or a list of such arrays, the newest last."
+            "earlier labels must be one class for each node of the graph, -1 where unknown, or a "
+            f"list of such arrays, the newest last; {num_nodes} nodes need other than "
+            f"{values.dtype} of shape {values.shape}."
         )
     if values.min() < -1 or values.max() >= num_classes:
         raise RangeError(

@@ -130,7 +130,7 @@ def run(
     from graphtemper import recalibrate as job
     from graphtemper.cli.arguments import choose_nodes, resolve
     from graphtemper.graph.graph import Graph
-    from graphtemper.recalibration.labelling import known_labels, read_earlier_file
+    from graphtemper.recalibration.labelling import read_earlier_file, read_label_file
     from graphtemper.scale.logits.logit_files import read_logits
 
     if deployed.predict is None and deployed.logits is None:
@@ -146,7 +146,7 @@ def run(
     if deployed.predict is not None:
         predictor, options["logits"] = resolve(deployed.predict), known
     if labels is not None:
-        options["labels"] = known_labels(labels, *size)
+        options["labels"] = read_label_file(labels, *size)
     if earlier is not None:
         options["earlier"] = read_earlier_file(earlier, *size)
     with working("measuring", deployed.as_json):

@@ -199,18 +199,18 @@ def add_late_labels(
         Also write the card that has learned to this file.
     """
     from graphtemper.monitor import add_labels, drops, limits_of
-    from graphtemper.recalibration.labelling import known_labels
+    from graphtemper.recalibration.labelling import read_label_file
 
     gates = outputs.check(card, (predict, labels, earlier, *snapshots), out)
     source, model, found, book = _opened(card, predict, snapshots, outputs)
-    given: dict[int, int] | None = None
+    given: dict[int, int | None] | None = None
     if labels is not None:
         if outputs.windows is not None:
             raise ConflictError(
                 "with --windows, the labels are those in the graph; leave --labels."
             )
         # Whether the snapshot has these nodes is checked with its content.
-        given = known_labels(labels, 10**18, source.num_classes)
+        given = read_label_file(labels, 10**18, source.num_classes)
     old = _earlier(earlier, predict, source, outputs)
     limits = limits_of(source.reference.accuracy, gates)
     before = drops(book.history(), limits, outputs.false_drops, book.labelled())

@@ -68,7 +68,7 @@ def add_labels(
     card: SourceCard,
     log: Log,
     name: str,
-    labels: Mapping[int, int] | None = None,
+    labels: Mapping[int, int | None] | None = None,
     *,
     earlier: NDArray[np.int64] | None = None,
     progress: Progress | None = None,
@@ -177,7 +177,7 @@ def add_labels(
 
 
 def _chosen_logits(
-    parts: Any, labels: Mapping[int, int], num_classes: int
+    parts: Any, labels: Mapping[int, int | None], num_classes: int
 ) -> tuple[NDArray[np.int64], FloatArray, int]:
     """Return the labelled nodes of logits, their rows, and the number of nodes."""
     names, rows, start = [np.empty(0, np.int64)], [np.empty((0, num_classes))], 0

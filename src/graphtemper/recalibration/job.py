@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.checks import FloatArray, check_instance
 from graphtemper._core.reproducible import one_blas_thread
@@ -191,17 +191,8 @@ def _proxy(
 def relabelled(result: Recalibration, labels: Labels) -> Recalibration:
     """Return a result with other labels; nothing is measured again."""
     found = answer(result.reading, result.logits, labels)
-    probabilities = probabilities_at(result.logits, found.relative)
-    return replace(
-        found,
-        logits=result.logits,
-        labels=labels,
-        graph=result.graph,
-        nodes=result.nodes,
-        passes=result.passes,
-        probabilities=probabilities,
-        mean_confidence=(found.mean_confidence[0], float(probabilities.max(axis=1).mean())),
-    )
+    found = replace(found, logits=result.logits, labels=labels, passes=result.passes)
+    return _with_probabilities(found, result.graph, result.nodes)
 
 
 def _check_options(class_shares: ClassShares, per_node: bool) -> None:
@@ -251,17 +242,25 @@ def _applied(result: Recalibration, observation: Observation, per_node: bool) ->
             keep=result.verdict == "abstain",
         )
         reasons += uneven
-    probabilities = probabilities_at(
-        result.logits, result.relative if divisors is None else divisors
-    )
+    result = replace(result, reasons=reasons)
+    return _with_probabilities(result, observation.graph, observation.nodes, divisors)
+
+
+def _with_probabilities(
+    result: Recalibration,
+    graph: Graph | None,
+    nodes: NDArray[np.int64],
+    divisors: FloatArray | None = None,
+) -> Recalibration:
+    relative = result.relative if divisors is None else divisors
+    probabilities = probabilities_at(result.logits, relative)
     return replace(
         result,
-        graph=observation.graph,
-        nodes=observation.nodes,
+        graph=graph,
+        nodes=nodes,
         probabilities=probabilities,
         mean_confidence=(result.mean_confidence[0], float(probabilities.max(axis=1).mean())),
         node_temperatures=None if divisors is None else divisors * result.source_temperature,
-        reasons=reasons,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.checks import check_integer
+from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.printable import natural_key
 from graphtemper._core.safe_reading import read_lines
 from graphtemper.errors import ForeignError, RepeatedError, ShapeError, TableError, WrongTypeError
@@ -37,7 +37,7 @@ def read_labels(
     Parameters
     ----------
     labels
-        Class of each labelled node; None and {} mean no labels.
+        Class of each labelled node, or None if it cannot be labelled; None and {} mean no labels.
     nodes
         The chosen nodes, whose rows the result refers to.
     num_nodes, num_classes
@@ -53,20 +53,20 @@ def read_labels(
     Traceback (most recent call last):
     graphtemper.errors.ForeignError: labels name node 6, which is not among the chosen nodes; ...
     """
-    found = checked(labels, nodes, num_nodes, num_classes)
-    rows = np.array(list(found), np.int64)
-    return Labels(rows, np.array(list(found.values()), np.int64))
+    return as_labels(checked(labels, nodes, num_nodes, num_classes))
+
+
+def as_labels(answers: Mapping[int, int | None], columns: FloatArray | None = None) -> Labels:
+    """Return the classes of rows that have one, next to other columns of all rows."""
+    known = {row: label for row, label in answers.items() if label is not None}
+    rows, classes = (np.array(list(part), np.int64) for part in (known, known.values()))
+    return Labels(rows, classes, columns)
 
 
 def checked(
-    labels: Any,
-    nodes: NDArray[np.int64],
-    num_nodes: int,
-    num_classes: int,
-    *,
-    unknowable: bool = False,
+    labels: Any, nodes: NDArray[np.int64], num_nodes: int, num_classes: int
 ) -> dict[int, int | None]:
-    """Return classes by row among the chosen nodes; with ``unknowable``, None is a class too."""
+    """Return classes by row among the chosen nodes; None where a node cannot be labelled."""
     pairs = [] if labels is None else _pairs(labels, num_nodes)
     row = {int(node): k for k, node in reversed(list(enumerate(nodes)))} if pairs else {}
     found: dict[int, int | None] = {}
@@ -79,9 +79,10 @@ def checked(
             )
         if row[node] in found:
             raise RepeatedError(f"labels name node {node} twice; keep one label per node.")
-        found[row[node]] = None
-        if value is not None or not unknowable:
-            found[row[node]] = check_integer(value, f"the label of node {node}", 0, num_classes - 1)
+        found[row[node]] = value
+        if value is not None:
+            what = f"the label of node {node}"
+            found[row[node]] = check_integer(value, what, 0, num_classes - 1)
     return found
 
 
@@ -100,18 +101,12 @@ def _pairs(labels: Any, num_nodes: int) -> list[tuple[Any, Any]]:
             raise ShapeError("labels is a table; pass its column of classes, indexed by node.")
         return list(labels.items())
     values = np.asarray(labels)
-    if (values.dtype.kind not in "iu" and values.size) or values.ndim != 1:
+    if values.dtype.kind not in "iu" or values.shape != (num_nodes,) or values.min() < -1:
         raise WrongTypeError(
-            "labels must map nodes to classes, as in {17: 2} or a Series indexed by node, or be a "
-            f"vector of classes with -1 where unknown, not a {type(labels).__name__}."
+            "labels must map nodes to classes, as in {17: 2} or a Series indexed by node, or be "
+            f"one class for each of the {num_nodes} nodes, -1 where unknown, not a "
+            f"{type(labels).__name__} of shape {values.shape}."
         )
-    if values.size != num_nodes:
-        raise ShapeError(
-            f"labels has {values.size} classes but the graph has {num_nodes} nodes; give one per "
-            "node, -1 where unknown, or {node: class}."
-        )
-    if (values < -1).any():
-        raise WrongTypeError(f"labels has the class {values.min()}; unknown ones are -1.")
     known = np.flatnonzero(values >= 0)
     return list(zip(known.tolist(), values[known].tolist(), strict=True))
 
@@ -150,12 +145,6 @@ def read_label_file(
         if found.setdefault(int(node), label) != label:
             raise TableError(f"{place}: node {node} has another class before.")
     return found
-
-
-def known_labels(path: str | os.PathLike[str], num_nodes: int, num_classes: int) -> dict[int, int]:
-    """Read labels as `read_label_file` does, without nodes that cannot be labelled."""
-    found = read_label_file(path, num_nodes, num_classes)
-    return {node: label for node, label in found.items() if label is not None}
 
 
 def read_earlier_file(

@@ -153,11 +153,8 @@ def sample_run(nodes: int, links: int, depth: int) -> Reason:
 
 def earlier_labels(known: int, nodes: int, environments: int) -> Reason:
     """Return the reason of earlier labels; ``environments`` were learned with such labels."""
-    text = f"{known:,} of {nodes:,} nodes have an earlier label; "
-    text += (
-        f"what such labels are worth was learned in {environments} environments."
-        if environments
-        else "no environment of the card was learned with earlier labels, so they only help to "
-        "read new ones."
-    )
+    use = f"{environments} environments show what they are worth"
+    if not environments:
+        use = "they help to read new labels, but no environment shows what they are worth alone"
+    text = f"{known:,} of {nodes:,} nodes have an earlier label; {use}."
     return Reason(ReasonCode.EARLIER_LABELS, text)
