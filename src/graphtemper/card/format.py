@@ -366,7 +366,8 @@ class _Field:
         hints = _hints(kind)
         if issubclass(kind, tuple):
             return kind(*(item.number() for item in self.items(len(hints))))
-        absent = [*IN_MEMORY, *(name for name in OPTIONAL if name not in self.value)]
+        given = self.value if isinstance(self.value, dict) else OPTIONAL
+        absent = [*IN_MEMORY, *(name for name in OPTIONAL if name not in given)]
         names = (item.name for item in fields(kind) if item.name not in absent)
         return kind(**{name: self[name].parsed(hints[name]) for name in names})
 

@@ -99,9 +99,9 @@ def posterior(
     if population is not None:
         worth *= (population - 1) / (population - count)
 
-    # Fine where the labels or the prior are sharp; between points the density is log-linear enough.
+    # Fine where the labels are sharp, and where the prior is.
     near = log_odds(share) + np.linspace(-9.0, 9.0, 361) / np.sqrt(worth * share * (1.0 - share))
-    x = np.union1d(prior.grid(), np.concatenate([near, near * 0.1 + 0.9 * prior.centre]))
+    x = np.union1d(prior.grid(), near)
     loss = share * np.logaddexp(0.0, -x) + (1.0 - share) * np.logaddexp(0.0, x)
     y = prior.log_density(x) - worth * loss
     density = np.exp(y - y.max())

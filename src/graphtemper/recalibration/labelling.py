@@ -67,7 +67,7 @@ def checked(
     labels: Any, nodes: NDArray[np.int64], num_nodes: int, num_classes: int
 ) -> dict[int, int | None]:
     """Return classes by row among the chosen nodes; None where a node cannot be labelled."""
-    pairs = [] if labels is None else _pairs(labels, num_nodes)
+    pairs = [] if labels is None else _pairs(labels, nodes, num_nodes)
     row = {int(node): k for k, node in reversed(list(enumerate(nodes)))} if pairs else {}
     found: dict[int, int | None] = {}
     for key, value in pairs:
@@ -86,12 +86,14 @@ def checked(
     return found
 
 
-def _pairs(labels: Any, num_nodes: int) -> list[tuple[Any, Any]]:
-    """Return nodes and classes of a mapping, of a vector, or of what has an index and items.
+def _pairs(labels: Any, nodes: NDArray[np.int64], num_nodes: int) -> list[tuple[Any, Any]]:
+    """Return nodes and classes of a mapping, of what has an index and items, or of a vector.
+
+    A vector has the classes of all nodes of the graph, of which the chosen ones are read.
 
     Examples
     --------
-    >>> _pairs({17: 2}, 20), _pairs(np.array([-1, 1]), 2)
+    >>> _pairs({17: 2}, np.arange(20), 20), _pairs(np.array([-1, 1, 0]), np.array([1]), 3)
     ([(17, 2)], [(1, 1)])
     """
     if isinstance(labels, Mapping):
@@ -107,7 +109,7 @@ def _pairs(labels: Any, num_nodes: int) -> list[tuple[Any, Any]]:
             f"one class for each of the {num_nodes} nodes, -1 where unknown, not a "
             f"{type(labels).__name__} of shape {values.shape}."
         )
-    known = np.flatnonzero(values >= 0)
+    known = np.unique(nodes[values[nodes] >= 0])
     return list(zip(known.tolist(), values[known].tolist(), strict=True))
 
 

@@ -138,8 +138,9 @@ def any_moment(
     """
     steps = min(len(design), _GRID)
     means = np.arange(steps + 1) / steps
-    kept = np.flatnonzero(fortunes(design, rows, right, means).max(axis=0) < WAGER)
-    low, high = (kept[0], kept[-1]) if kept.size else (0, steps)
+    reached = fortunes(design, rows, right, means).max(axis=0)
+    kept = np.flatnonzero(reached < max(WAGER, reached.min() + 1e-9))
+    low, high = int(kept[0]), int(kept[-1])
     around = int(len(design) > steps)  # the truth may lie between two points
     return float(means[max(low - around, 0)]), float(means[min(high + around, steps)])
 

@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import FloatArray, check_instance, check_integer, check_number
+from graphtemper._core.checks import (
+    FloatArray,
+    check_instance,
+    check_integer,
+    check_number,
+    check_unit,
+)
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
@@ -360,6 +366,7 @@ class LabelSession:
         drop = {"schema", "answers", "crc32"}
         self._begin(**{name: value for name, value in content.items() if name not in drop})
         facts, size = self._facts, self._nodes.size
+        check_unit(facts["start"], "start")
         limits = {"nodes": facts["num_nodes"], "predictions": facts["num_classes"], "confidence": 2}
         facts["columns"] = facts["columns"].reshape(size, -1 if facts["columns"].size else 0)
         if not (
