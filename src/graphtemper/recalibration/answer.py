@@ -41,7 +41,7 @@ ENVIRONMENTS = "environments"
 VAGUE = 1.5
 # A temperature harms if mean confidence misses the accuracy by this much more than before. What a
 # certain harm weighs, in units of accuracy: by environments alone, and with labels.
-_HARM, _HARM_WEIGHT, _LABELS_HARM = 0.02, 0.05, 0.2
+_HARM, _HARM_WEIGHT, _LABELS_HARM = 0.02, 0.05, 0.35
 _STEPS = 41
 
 
