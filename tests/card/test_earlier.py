@@ -14,13 +14,13 @@ CLASSES = 3
 
 
 def _period(number):
-    """Graphs of a series: from period to period a share of the classes changes, by 5 to 45 %."""
+    """Graphs of a series: features get noisier in some periods, and a tenth of the classes change."""
     graph = block_model(2, num_nodes=800)
     rng = np.random.default_rng(number)
-    changed = rng.random(800) < 0.05 + 0.1 * (number % 5)
+    changed = rng.random(800) < 0.1
     old = graph.labels
     new = np.where(changed, rng.integers(0, CLASSES, 800), old)
-    return shifts.noise(0.3)(graph, number).replace(labels=new), old
+    return shifts.noise(0.2 + 0.6 * (number % 5))(graph, number).replace(labels=new), old
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +52,9 @@ def test_many_classes_need_few_moments():
 
 
 def test_agreement_with_old_labels_tells_the_accuracy(learned, model):
-    """Classes change by another share in every period, which nothing else shows."""
+    """How noisy features are is seen in how often predictions equal the old labels."""
     errors = []
-    for number in (4, 9, 14):
+    for number in (3, 4, 8):
         graph, old = _period(number)
         truth = (model(graph).argmax(axis=1) == graph.labels).mean()
         found = [
@@ -85,7 +85,7 @@ def test_new_labels_are_worth_more_next_to_old_ones(model, card):
     assert [item.code for item in helped.reasons if item.code == "earlier_labels"]
 
 
-def test_a_card_keeps_the_moments_and_reads_older_ones(learned, card, tmp_path):
+def test_a_card_keeps_the_moments(learned, card, tmp_path):
     learned.save(tmp_path / "card.json")
     again = SourceCard.load(tmp_path / "card.json")
     assert again.to_json() == learned.to_json()
@@ -93,7 +93,6 @@ def test_a_card_keeps_the_moments_and_reads_older_ones(learned, card, tmp_path):
         again.environments[0].earlier, learned.environments[0].earlier, rtol=1e-6
     )
     bare = replace(learned, environments=(replace(learned.environments[0], earlier=None),))
-    assert '"earlier"' not in bare.to_json()
     assert SourceCard.from_json(bare.to_json()).environments[0].earlier is None
 
 
@@ -106,14 +105,10 @@ def test_damaged_moments_are_refused(learned, tmp_path):
             SourceCard.load(path)
 
 
-def test_without_such_environments_there_is_nothing_to_expect(learned):
-    bare = [replace(item, earlier=None) for item in learned.environments]
+def test_more_environments_say_more(learned):
     here = learned.environments[0].earlier[0]
-    assert expect(bare, here, 800) is None
-    one, three = (
-        expect(learned.environments[:1], here, 800),
-        expect(learned.environments, here, 800),
-    )
+    known = [(item.earlier, item.truth) for item in learned.environments]
+    one, three = expect(known[:1], here, 800), expect(known, here, 800)
     assert one.low < one.centre < one.high
     assert three.high - three.low < 3.0
 

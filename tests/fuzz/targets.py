@@ -158,7 +158,7 @@ def write_text(text):
 
 
 def write_block(path):
-    block = json.dumps({"schema": "graphtemper.report/4"})
+    block = json.dumps({"schema": "graphtemper.report/3"})
     path.write_text(f'<script type="application/json" id="graphtemper-report">{block}</script>')
 
 

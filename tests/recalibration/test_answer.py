@@ -40,7 +40,6 @@ class _Learned:
     used: Reason
     count: float
     leads: bool
-    effective_labels: float = 0.0
 
 
 @pytest.fixture

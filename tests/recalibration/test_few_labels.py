@@ -10,7 +10,6 @@ from graphtemper.recalibration.few_labels import (
     Prior,
     accuracy,
     design,
-    labels_worth,
     posterior,
 )
 from graphtemper.recalibration.sequential import Adjusted
@@ -80,11 +79,6 @@ def test_the_interval_covers_the_accuracy_of_a_small_graph():
     assert 0.86 <= inside / 400 <= 0.95
     endless = _counted(right[:50])
     assert np.mean(widths) < endless.high - endless.low
-
-
-def test_labels_are_worth_at_most_all_nodes():
-    found = accuracy(posterior(Prior(0.0, 0.001), Adjusted(0.5, 0.25), 5))
-    assert labels_worth(found, 300) == 300.0
 
 
 def test_the_predicted_class_explains_unless_there_are_many():

@@ -17,7 +17,7 @@ when there are new labels (`graphtemper.recalibration.sequential`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,9 +28,6 @@ from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper.card.random_effects import CONSTANTS, Expected
 from graphtemper.errors import RangeError, ShapeError
-
-if TYPE_CHECKING:
-    from graphtemper.card.environments import Environment
 
 MOST_CLASSES = 8
 """With more classes, which class it is does not enter: moments would fill a card."""
@@ -115,16 +112,11 @@ def moments(logits: FloatArray, old: NDArray[np.int64], right: NDArray[np.bool_]
     return np.asarray(x.T @ np.column_stack([x, right]) / len(x))
 
 
-def expect(
-    environments: Sequence[Environment], here: FloatArray, num_nodes: int
-) -> Expected | None:
+def expect(known: Sequence[tuple[FloatArray, float]], here: FloatArray, num_nodes: int) -> Expected:
     """Predict the accuracy of a new environment from the means of its columns (p,).
 
-    It is None if no environment was learned with earlier labels.
+    ``known`` are the moments and the log-odds of the accuracy of at least one environment.
     """
-    known = [(item.earlier, item.truth) for item in environments if item.earlier is not None]
-    if not known:
-        return None
     every = [table for table, _ in known]
     gaps = [
         truth - _estimate([*every[:k], *every[k + 1 :]], table[0])

@@ -34,8 +34,6 @@ LARGEST = 1e30
 """Largest number of an array in a card; source logits are in units of the source temperature."""
 IN_MEMORY = ("atlas_nodes", "seed")
 """Fields that no file holds: rows that belong to nodes, and the seed that all cards share."""
-OPTIONAL = ("earlier",)
-"""Fields that a file holds only if they are not None."""
 _EVERY = tuple(dict.fromkeys((*SIGNALS, *LOGIT_SIGNALS)))
 # Bytes that numbers of small and large matrices, counts, a row of the atlas, what else there is of
 # a class, and everything else take in practice.
@@ -221,12 +219,8 @@ def _pack(std: FloatArray) -> str:
 def _plain(value: Any, digits: int = _DIGITS) -> Any:
     """Return what JSON holds of a value."""
     if is_dataclass(value):
-        found = {item.name: getattr(value, item.name) for item in fields(value)}
-        return {
-            name: _plain(part)
-            for name, part in found.items()
-            if name not in IN_MEMORY and not (part is None and name in OPTIONAL)
-        }
+        names = (item.name for item in fields(value) if item.name not in IN_MEMORY)
+        return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         if value.keys() == set(_EVERY):  # the same names in every row would fill the card
             return [_plain(value[name]) for name in _EVERY]
@@ -366,9 +360,7 @@ class _Field:
         hints = _hints(kind)
         if issubclass(kind, tuple):
             return kind(*(item.number() for item in self.items(len(hints))))
-        given = self.value if isinstance(self.value, dict) else OPTIONAL
-        absent = [*IN_MEMORY, *(name for name in OPTIONAL if name not in given)]
-        names = (item.name for item in fields(kind) if item.name not in absent)
+        names = (item.name for item in fields(kind) if item.name not in IN_MEMORY)
         return kind(**{name: self[name].parsed(hints[name]) for name in names})
 
     def odd(self, expected: str) -> InputError:

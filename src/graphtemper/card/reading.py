@@ -237,10 +237,9 @@ class Reading:
         card = self.card
         if not card.environments:
             return None
-        if self.earlier is not None:
-            found = earlier.expect(card.environments, self.earlier, self.num_nodes)
-            if found is not None:
-                return found
+        moments = [(x.earlier, x.truth) for x in card.environments if x.earlier is not None]
+        if self.earlier is not None and moments:
+            return earlier.expect(moments, self.earlier, self.num_nodes)
         source = card.reference.accuracy
         sketch = None
         if self.moments is not None:

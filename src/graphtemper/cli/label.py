@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from graphtemper.cli import result_file
@@ -69,7 +70,9 @@ def label(
     if session.exists():
         state = LabelSession.load(session, found)
         if (goal, at_least) not in ((None, None), (state.goal, state.at_least)):
-            raise ConflictError(f"{session} has another goal; leave the goal out, or begin anew.")
+            raise ConflictError(
+                f"{session} has another goal; leave the goal out, or begin another session."
+            )
     else:
         state = LabelSession(found, goal=goal, at_least=at_least, seed=deployed.seed)
     assert found.graph is not None
@@ -84,8 +87,7 @@ def label(
         result_file.write(result, state.result)
     if not done:
         words = found.graph.class_names
-        text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
+        rows = csv.writer(text := io.StringIO(), lineterminator="\n")
         rows.writerow(["node", "predicted", "probability", "class"])
         place = {int(node): row for row, node in enumerate(found.nodes)}
         for node in state.next(batch).tolist():
@@ -95,13 +97,9 @@ def label(
         with atomic_write(out) as stream:
             stream.write(text.getvalue().encode())
     if deployed.as_json:
-        interval = {"value": accuracy.value, "low": accuracy.low, "high": accuracy.high}
         names = ("done", "num_labels", "waiting", "more", "decision")
-        print_json(
-            {name: getattr(state, name) for name in names}
-            | {"accuracy": interval | {"method": accuracy.method}}
-            | {"session": str(session), "out": None if done else str(out)}
-        )
+        facts = {name: getattr(state, name) for name in names} | {"accuracy": asdict(accuracy)}
+        print_json(facts | {"session": str(session), "out": None if done else str(out)})
     else:
         print_sentence(state.summary())
         if not done:

@@ -155,8 +155,8 @@ def follow_snapshots(
     run = monitor_output.Run([], missed)
     try:
         with progress(outputs.as_json) as show:
-            told = partial(show, "snapshots"), missed.append
-            new = follow(model, found, source, book, *told, earlier=old)
+            shown = partial(show, "snapshots"), missed.append
+            new = follow(model, found, source, book, *shown, earlier=old)
             run.added.extend(new)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

@@ -125,7 +125,7 @@ def with_labels(
         temperature, problem = nearest_temperature(logits, aim)
         caveat = _below_chance(accuracy.value, logits.shape[1]) or at_bound(problem)
     information = count * max(accuracy.value * (1.0 - accuracy.value), 0.01)
-    after = judged(
+    return judged(
         reading,
         before.mean_confidence[0],
         accuracy,
@@ -135,7 +135,6 @@ def with_labels(
         count=count,
         leads=information > prior.deviation**-2,
     )
-    return replace(after, effective_labels=few_labels.labels_worth(accuracy, size))
 
 
 def _trusted(deviation: float, novelty: float) -> float:

@@ -121,27 +121,6 @@ def accuracy(values: FloatArray) -> Estimate:
     return Estimate(float(value), float(low), float(high), METHOD)
 
 
-def labels_worth(accuracy: Estimate, population: int) -> float:
-    r"""Return how many labels alone would have given an interval of this width.
-
-    The log-odds of an accuracy a that is counted on n labels have the variance
-    :math:`1 / (n\,a (1 - a))`. There are at most as many labels as nodes.
-
-    Examples
-    --------
-    >>> counted = Adjusted(0.8, 0.16), 50
-    >>> vague, sure = Prior(0.0, 50.0), Prior(np.log(4.0), 0.3)
-    >>> [round(labels_worth(accuracy(posterior(p, *counted)), 1000)) for p in (vague, sure)]
-    [48, 145]
-    """
-    value = min(max(accuracy.value, 0.01), 0.99)
-    low, high = (log_odds(end) for end in (accuracy.low, accuracy.high))
-    deviation = (high - low) / (2.0 * DEVIATIONS)
-    if deviation == 0.0:
-        return float(population)
-    return float(min(population, 1.0 / (deviation**2 * value * (1.0 - value))))
-
-
 def more_labels(accuracy: Estimate, half_width: float) -> int:
     r"""Return how many more labels should bring the interval to a half-width; 0 if none.
 

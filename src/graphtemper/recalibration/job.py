@@ -29,7 +29,7 @@ from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, graph_and_logits
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import answer
-from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.labelling import LabelsGiven, read_labels
 from graphtemper.recalibration.reasons import (
     Reason,
@@ -155,8 +155,9 @@ def recalibrate(
         ran = [*ran, earlier_labels(int((old >= 0).sum()), old.size, learned)]
     for name, values in (proxies or {}).items():
         columns.append(_proxy(name, values, observation, *size))
-    given = read_labels(labels, observation.nodes, *size)
-    given = replace(given, columns=np.hstack(columns) if columns else None)
+    given = NO_LABELS if labels is None else read_labels(labels, observation.nodes, *size)
+    if columns:
+        given = replace(given, columns=np.hstack(columns))
     result = answer(reading, observation.logits, given)
     result = replace(result, logits=observation.logits, labels=given)
     if class_shares is not None:

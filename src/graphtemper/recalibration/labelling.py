@@ -30,14 +30,14 @@ UNKNOWABLE = "?"
 
 
 def read_labels(
-    labels: LabelsGiven | None, nodes: NDArray[np.int64], num_nodes: int, num_classes: int
+    labels: LabelsGiven, nodes: NDArray[np.int64], num_nodes: int, num_classes: int
 ) -> Labels:
     """Check labels against the graph, the chosen nodes and the classes.
 
     Parameters
     ----------
     labels
-        Class of each labelled node, or None if it cannot be labelled; None and {} mean no labels.
+        Class of each labelled node, or None if it cannot be labelled; there may be none.
     nodes
         The chosen nodes, whose rows the result refers to.
     num_nodes, num_classes
@@ -67,7 +67,7 @@ def checked(
     labels: Any, nodes: NDArray[np.int64], num_nodes: int, num_classes: int
 ) -> dict[int, int | None]:
     """Return classes by row among the chosen nodes; None where a node cannot be labelled."""
-    pairs = [] if labels is None else _pairs(labels, nodes, num_nodes)
+    pairs = _pairs(labels, nodes, num_nodes)
     row = {int(node): k for k, node in reversed(list(enumerate(nodes)))} if pairs else {}
     found: dict[int, int | None] = {}
     for key, value in pairs:

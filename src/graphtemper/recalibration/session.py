@@ -2,10 +2,10 @@
 
 The order of the chosen nodes is drawn once. What is known of the accuracy is a function of the
 *run*: the nodes from the start of the order that all have an answer. So labels may come late, in
-another order, or for nodes that nobody asked for; the run takes them in when it gets to them, and
+another order, or for nodes that were not suggested; the run takes them in when it gets to them, and
 until then they serve the temperature only. Whoever labels the easy nodes first cannot mislead it.
 
-A file of a session holds node numbers, predictions and the labels, and needs no model to go on.
+A file of a session holds node numbers, predictions and labels, and is continued without a model.
 """
 
 from __future__ import annotations
@@ -140,20 +140,14 @@ class LabelSession:
             )
         if result.graph is None:
             raise MissingError("a session needs the nodes; recalibrate a graph in memory.")
-        size, classes = result.logits.shape
-        columns = result.labels.columns
-        self._begin(
-            goal=goal,
-            at_least=at_least,
-            seed=seed,
-            num_nodes=result.graph.num_nodes,
-            num_classes=classes,
-            start=result.accuracy.value,
-            nodes=result.nodes,
-            predictions=result.predictions,
-            confidence=result.probabilities.max(axis=1).round(_DIGITS),
-            columns=np.empty((size, 0)) if columns is None else columns.round(_DIGITS),
-        )
+        columns, graph = result.labels.columns, result.graph
+        facts: dict[str, Any] = {"goal": goal, "at_least": at_least, "seed": seed}
+        facts |= {"num_nodes": graph.num_nodes, "num_classes": result.logits.shape[1]}
+        facts |= {"start": result.accuracy.value, "nodes": result.nodes}
+        facts |= {"predictions": result.predictions}
+        facts["confidence"] = result.probabilities.max(axis=1).round(_DIGITS)
+        facts["columns"] = result.logits[:, :0] if columns is None else columns.round(_DIGITS)
+        self._begin(**facts)
         self._source = result
         rows, given = result.labels.rows.tolist(), result.labels.classes.tolist()
         self._answers = dict(zip(rows, given, strict=True))
@@ -162,14 +156,13 @@ class LabelSession:
         """Take what does not change, also as a file has it, and draw the order."""
         goals = {name: facts[name] for name in ("goal", "at_least") if facts[name] is not None}
         if len(goals) != 1:
-            raise ConflictError(
-                "give one goal: goal=0.05 for an interval within 5 points, or at_least=0.8 for a "
-                "gate."
-            )
+            raise ConflictError("give one goal: goal=0.05 for a width, or at_least=0.8 for a gate.")
         for name, value in goals.items():
             most = 0.5 if name == "goal" else 1.0
-            if not 0.0 < check_number(value, name) < most:
+            facts[name] = check_number(value, name)
+            if not 0.0 < facts[name] < most:
                 raise RangeError(f"{name} must lie between 0 and {most:g}, not {value!r:.60}.")
+        facts["seed"] = check_integer(facts["seed"], "seed", 0)
         facts |= {name: np.array(facts[name], kind) for name, kind in _ARRAYS.items()}
         self.goal, self.at_least = facts["goal"], facts["at_least"]
         self._facts, self._nodes = facts, facts["nodes"]
@@ -352,11 +345,9 @@ class LabelSession:
     def _facts_agree(self, other: dict[str, Any]) -> bool:
         """Return whether these are the same nodes with the same predictions, up to rounding."""
         pairs = [(self._facts[name], other[name]) for name in _ARRAYS]
-        return all(
-            mine.shape == its.shape and (np.abs(mine - its) > _SAME).mean() <= _SAME
-            for mine, its in pairs
-            if mine.size or its.size
-        )
+        if any(mine.shape != its.shape for mine, its in pairs):
+            return False
+        return all((np.abs(mine - its) > _SAME).sum() <= _SAME * mine.size for mine, its in pairs)
 
     def _read(self, content: dict[str, Any]) -> None:
         """Take the state from a file, or raise an error."""
@@ -369,14 +360,12 @@ class LabelSession:
         check_unit(facts["start"], "start")
         limits = {"nodes": facts["num_nodes"], "predictions": facts["num_classes"], "confidence": 2}
         facts["columns"] = facts["columns"].reshape(size, -1 if facts["columns"].size else 0)
-        if not (
-            all(facts[name].shape == (size,) for name in limits)
-            and all(0 <= facts[name].min() <= facts[name].max() < limits[name] for name in limits)
-            and np.unique(self._nodes).size == size > 0
-        ):
+        fits = [
+            facts[name].shape == (size,) and 0 <= facts[name].min() <= facts[name].max() < end
+            for name, end in limits.items()
+        ]
+        if not all(fits) or np.unique(self._nodes).size < size:
             raise ContentError("its nodes do not agree with each other.")
         for row, label in content["answers"]:
-            known = label is not None
-            check_integer(row, "a row", 0, size - 1)
-            check_integer(label if known else 0, "a class", 0, limits["predictions"] - 1)
-            self._answers[row] = label
+            check_integer(0 if label is None else label, "a class", 0, facts["num_classes"] - 1)
+            self._answers[check_integer(row, "a row", 0, size - 1)] = label

@@ -26,7 +26,7 @@ from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import LEVEL
 from graphtemper.temperature.scaling import nearest_temperature
 
-SCHEMA = "graphtemper.report/4"
+SCHEMA = "graphtemper.report/3"
 SchemaName = Literal["report", "recalibration"]
 Row = dict[str, Any]
 Errors = dict[str, FloatArray] | None
@@ -66,7 +66,7 @@ def content(result: Recalibration, name: str | None = None, date: str = "") -> R
     >>> card = SourceCard.build(model, g, range(200, 400), compositions=0)
     >>> report = content(recalibrate(model, g, card, range(200, 400)), "January")
     >>> report["schema"], report["target"]["name"], sum(report["histogram"]["before"])
-    ('graphtemper.report/4', 'January', 200)
+    ('graphtemper.report/3', 'January', 200)
     """
     if result.graph is None:
         raise InputError("only a result in memory can be reported; take it from recalibrate.")
@@ -121,7 +121,7 @@ def schema(of: SchemaName = "report") -> Row:
     Examples
     --------
     >>> schema()["properties"]["schema"]["const"]
-    'graphtemper.report/4'
+    'graphtemper.report/3'
     >>> schema("recalibration")["properties"]["direction"]["enum"]
     ['over-confident', 'under-confident', 'calibrated', 'unknown']
     """
