@@ -14,7 +14,7 @@ CLASSES = 3
 
 
 def _period(number):
-    """Graphs of a series: features get noisier in some periods, and a tenth of the classes change."""
+    """A graph of a series: features are noisier in some periods, and some classes change."""
     graph = block_model(2, num_nodes=800)
     rng = np.random.default_rng(number)
     changed = rng.random(800) < 0.1
