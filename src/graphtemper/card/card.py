@@ -257,6 +257,7 @@ class SourceCard:
         name: str | None = None,
         when: object = None,
         second: Second | None = None,
+        earlier: ArrayLike | None = None,
     ) -> SourceCard:
         """Return a card that has learned from one more labelled environment.
 
@@ -277,6 +278,10 @@ class SourceCard:
         when
             Its place in time: a date, a number, or a string that sorts by time such as
             ``"2026-05"``. If environments have times, the later ones count for more.
+        earlier
+            Labels of the same nodes from the period before: one class per node of the graph, -1
+            where unknown. The card keeps a few moments that say what such labels are worth to
+            ``recalibrate(..., earlier=...)``.
 
         Examples
         --------
@@ -296,7 +301,7 @@ class SourceCard:
         self.check_model(predictor)
         known = self.environments
         free = labelled.free_name(converted.name or f"environment {len(known) + 1}", known)
-        return self._learn(predictor, converted, nodes, name or free, when, second)
+        return self._learn(predictor, converted, nodes, name or free, when, second, earlier)
 
     def _learn(
         self,
@@ -306,10 +311,11 @@ class SourceCard:
         name: str,
         when: object = None,
         second: Second | None = None,
+        earlier: ArrayLike | None = None,
     ) -> SourceCard:
         moment, other = labelled.checked_when(when), self.second_classes(second, graph)
         given = self.probe, self.reference, predictor, graph, nodes, str(name)[:200], moment
-        new = labelled.measure(*given, privacy=self.privacy, second=other)
+        new = labelled.measure(*given, privacy=self.privacy, second=other, old=earlier)
         grown = labelled.added(self.environments, new)
         card = replace(self, environments=grown[-labelled.MOST_ENVIRONMENTS :])
         while len(card.environments) > 2 and len(card.to_json()) > MAX_BYTES:

@@ -15,17 +15,19 @@ from itertools import pairwise
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
+from graphtemper.card import earlier
 from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.privacy import effective_nodes, private_labels
 from graphtemper.card.random_effects import Environments, distances
 from graphtemper.card.response import Response
 from graphtemper.errors import (
+    ConflictError,
     ForeignError,
     GraphTemperWarning,
     InputError,
@@ -79,6 +81,8 @@ class Environment:
         Random combinations of the means of the feature columns.
     second_agreement
         How often the model and the second opinion agree; None without one.
+    earlier : (p, p + 1) array or None
+        Moments of a regression on earlier labels (`graphtemper.card.earlier`), if there were any.
     """
 
     name: str
@@ -90,6 +94,7 @@ class Environment:
     signals: dict[str, float]
     sketch: tuple[float, ...]
     second_agreement: float | None = None
+    earlier: FloatArray | None = None
 
     @property
     def truth(self) -> float:
@@ -118,17 +123,24 @@ def measure(
     when: When | None,
     privacy: float | None = None,
     second: NDArray[np.int64] | None = None,
+    old: ArrayLike | None = None,
 ) -> Environment:
     """Run a frozen model in a labelled environment and keep aggregates.
 
     ``probe``, ``reference`` and ``privacy`` are those of the card. With an epsilon, labels are
     randomised first: they may be those of the source. ``second`` are the classes (N,) by a learner
-    of the caller's.
+    of the caller's, ``old`` earlier labels of the same nodes.
     """
     if not callable(predictor):
         raise MissingError("an environment is measured with the model; pass it in place of logits.")
     classes = reference.moments.shares.size
     rows, labels = check(classes, graph, nodes, name)
+    if old is not None:
+        old = earlier.checked(old, graph.num_nodes, classes)[rows]
+        if privacy is not None:
+            raise ConflictError(
+                "earlier labels would not be private; learn from them with a card without privacy."
+            )
     observation = Observation(predictor, graph, rows, seed=probe.seed)
     if privacy is not None:
         assert graph.labels is not None  # `check` refuses a graph without
@@ -149,6 +161,9 @@ def measure(
         signals=evidence.read(measured, reference, 1.0 / size),
         sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
         second_agreement=measured.second_agreement,
+        earlier=None
+        if old is None
+        else earlier.moments(observation.logits, old, observation.predictions == labels),
     )
 
 

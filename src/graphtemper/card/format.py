@@ -19,6 +19,7 @@ import numpy as np
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.safe_reading import check_seal, parse_json, sealed
 from graphtemper.card.class_profile import MOST_CLASSES, THIRDS
+from graphtemper.card.earlier import num_columns
 from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
@@ -48,7 +49,7 @@ _DIGITS, _FEWER_DIGITS, _MANY = 8, 5, 1000
 _RANGES: dict[str, tuple[float, float]] = {
     name: limits
     for limits, names in {
-        (0.0, 1.0): "accuracy edge_share recalls edges",
+        (0.0, 1.0): "accuracy edge_share recalls edges earlier",
         (0.0, 1e6): "noise_level error",
         (0.0, 1e8): "counts",
         (1e-12, 1e9): "linear smooth length noise scale",
@@ -90,6 +91,7 @@ _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "class_profile.edges": (THIRDS - 1,),
     "class_profile.biases": ("K",),
     "node_responses.*.classes": ("K",),
+    "environments[].earlier": ("P", "P+1"),
 }
 
 
@@ -183,6 +185,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
     check_seal(content, required=True)
     classes, columns = (int(root[name].number(int)) for name in ("num_classes", "num_features"))
     root.sizes = {"K": classes, "3K": THIRDS * classes, "F": columns}
+    root.sizes |= {"P": num_columns(classes), "P+1": num_columns(classes) + 1}
     if [item.value for item in root["signals"].items()] != list(_EVERY):
         raise root["signals"].odd(f"{len(_EVERY)} signals in the order of this version")
     card: Card = root.parsed(kind)

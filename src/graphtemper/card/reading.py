@@ -27,7 +27,7 @@ import numpy as np
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
-from graphtemper.card import environments
+from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
@@ -125,6 +125,8 @@ class Reading:
         Whether every node's logits are all equal.
     sampled
         Variance of the log-odds by the atlas where signals are those of a sample of the nodes.
+    earlier : (p,) array or None
+        Means of the columns of `graphtemper.card.earlier`, if there are earlier labels.
     """
 
     card: SourceCard
@@ -136,6 +138,7 @@ class Reading:
     moments: tuple[FloatArray, FloatArray] | None
     flat: bool
     sampled: float = 0.0
+    earlier: FloatArray | None = None
 
     @property
     def blind(self) -> bool:
@@ -168,6 +171,9 @@ class Reading:
         known, measured = self.card.environments, self.evidence
         if not known:
             return None
+        moments = [(x.earlier, x.truth) for x in known if x.earlier is not None]
+        if self.earlier is not None and moments:
+            return earlier.expect(moments, self.earlier, self.num_nodes)
         sketch = None
         if self.moments is not None:
             std, size = self.card.probe.column_std, environments.SKETCH_SIZE

@@ -6,6 +6,9 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from graphtemper._core.checks import check_instance
 from graphtemper._core.printable import printable
 from graphtemper.card.card import SourceCard
@@ -40,6 +43,8 @@ def follow(
     log: Log,
     progress: Progress | None = None,
     missed: OnMissed | None = None,
+    *,
+    earlier: NDArray[np.int64] | None = None,
 ) -> Iterator[Entry]:
     """Recalibrate every snapshot that is not in the log yet, and yield the new entries.
 
@@ -65,6 +70,9 @@ def follow(
         Called with each snapshot that cannot be measured or is refused, and the watch continues;
         by default the error is raised. A snapshot that could not be measured is tried again by the
         next watch, until a later one is in the log, which then records it as missed.
+    earlier
+        Labels of the nodes of graphs from a period before the snapshots, -1 where unknown, as in
+        `recalibrate`.
 
     Examples
     --------
@@ -89,7 +97,7 @@ def follow(
     ['day 1']
     """
     check_arguments(predictor, card, log, "follow(predictor, snapshots, card, log)")
-    return _follow(predictor, list(snapshots), card, log, progress, missed)
+    return _follow(predictor, list(snapshots), card, log, progress, missed, earlier)
 
 
 def _follow(
@@ -99,6 +107,7 @@ def _follow(
     log: Log,
     progress: Progress | None,
     missed: OnMissed | None,
+    earlier: NDArray[np.int64] | None,
 ) -> Iterator[Entry]:
     def report(snapshot: Snapshot, error: Exception) -> Missed:
         """Report a snapshot that is not measured, or raise its error."""
@@ -115,7 +124,7 @@ def _follow(
     failed: list[Missed] = []  # since the last snapshot that was measured
     for number, snapshot in enumerate(new, start=1):
         try:
-            entry = measure(predictor, snapshot, learned, log.seed, revision)
+            entry = measure(predictor, snapshot, learned, log.seed, revision, earlier)
         except MissingExtraError:
             raise  # the snapshot is not at fault
         except Exception as error:
@@ -158,7 +167,12 @@ def _new(
 
 
 def measure(
-    predictor: Predictor | None, snapshot: Snapshot, card: SourceCard, seed: int, revision: int
+    predictor: Predictor | None,
+    snapshot: Snapshot,
+    card: SourceCard,
+    seed: int,
+    revision: int,
+    earlier: NDArray[np.int64] | None = None,
 ) -> Entry:
     """Return the answer to a snapshot; labels in it are not used."""
     stamp, content = snapshot.stamp(), snapshot.load()
@@ -166,9 +180,9 @@ def measure(
     if isinstance(content, Graph):
         if predictor is None:
             raise InputError("it is a graph, and the watch is one of logits; give the model.")
-        result = recalibrate(
-            predictor, content.replace(labels=None), card, snapshot.nodes, seed=seed
-        )
+        hidden = content.replace(labels=None)
+        old = None if earlier is None else fitted(earlier, content.num_nodes)
+        result = recalibrate(predictor, hidden, card, snapshot.nodes, seed=seed, earlier=old)
         num_nodes = len(result.probabilities)
     else:
         result = estimate_logits(content, card)
@@ -196,6 +210,19 @@ def measure(
     if snapshot.stamp() != stamp:
         raise ContentError("it changed while it was read; rename it once it is complete.")
     return entry
+
+
+def fitted(earlier: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+    """Return earlier labels of the nodes of a snapshot, which may have more or fewer of them.
+
+    Examples
+    --------
+    >>> fitted(np.array([1, 0]), 3).tolist(), fitted(np.array([1, 0]), 1).tolist()
+    ([1, 0, -1], [1])
+    """
+    whole = np.full(num_nodes, -1, dtype=np.int64)
+    whole[: earlier.size] = earlier[:num_nodes]
+    return whole
 
 
 def check_arguments(predictor: Predictor | None, card: SourceCard, log: Log, call: str) -> None:

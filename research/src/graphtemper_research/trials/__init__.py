@@ -12,6 +12,7 @@
 `known_shifts`              these shifts, with and without their family in the card
 `natural_shifts`            other countries, another election, later years
 `label_budgets`             fifty and two hundred labels under natural shifts
+`label_sessions`            simulated labelling sessions under natural shifts
 `negative_controls`         what the atlas says about hidden shifts
 `paper_setting`             the paper's real-graph table with the atlas as one more column
 `prediction_sets`           prediction sets under known shifts and new class shares

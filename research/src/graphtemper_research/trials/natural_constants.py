@@ -17,6 +17,7 @@ from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.random_effects import Constants, Environments, distances, expect
 from graphtemper.card.reading import Prior
 from graphtemper.recalibration.answer import accuracy_to_match
+from graphtemper.recalibration.few_labels import EVEN
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import Row
@@ -50,7 +51,7 @@ def ece(target: Row, others: Sequence[Row], constants: Constants) -> float:
     there = replace(constants, weight=1.0 - (1.0 - constants.weight) * moved)
     found = expect(environments, np.array(_opinions(reading, moved)), target["nodes"], there)
     confidence = to_share(reading["confidence"])
-    aim = accuracy_to_match(Prior(found.centre, found.deviation), confidence)
+    aim = accuracy_to_match(Prior(found.centre, found.deviation).quantiles(EVEN), confidence)
     return float(np.interp(log_odds(aim), GRID, reading["ece"]))
 
 

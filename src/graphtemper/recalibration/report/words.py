@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.labelling import suggest_labels
 from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.session import suggest_labels
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
@@ -187,9 +187,9 @@ def next_steps(result: Recalibration) -> list[dict[str, Any]]:
     if count:
         text = (
             f"They would determine the accuracy to within {100 * VERIFIED_WIDTH:.0f} points. The "
-            "first command chooses them, spread over confidence; the second uses them."
+            "first command asks for them in batches, until they suffice; the second uses them."
         )
-        commands = ["graphtemper suggest-labels", "graphtemper recalibrate --labels"]
+        commands = ["graphtemper label", "graphtemper recalibrate --labels"]
         about = f"about {count}" if count > 1 else "1"
         more = " more" if result.num_labels else ""
         title = f"Label {about}{more} node{'s' if count > 1 else ''}"
@@ -247,9 +247,8 @@ def labels_to_take(result: Recalibration) -> int:
 
 
 def suggestion(result: Recalibration) -> dict[str, Any] | None:
-    """Return nodes to label with their weights; None if there are labels or none are needed."""
+    """Return nodes to label; None if there are labels or none are needed."""
     count = labels_to_take(result)
     if not count or result.num_labels:
         return None
-    plan = suggest_labels(result, count)
-    return {"nodes": plan.nodes.tolist(), "weights": plan.weights.tolist()}
+    return {"nodes": suggest_labels(result, count).tolist()}
