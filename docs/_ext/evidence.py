@@ -245,9 +245,9 @@ def draw(figure, source: Path) -> None:
     }
     groups = {
         "known shifts, kind\nnot in the card": tuple(known.values()),
-        "natural shifts, no label,\nfamily left out": (
+        "natural shifts,\nno label": (
             means["source-T"],
-            means["ece"],
+            means["answer"],
             means["true accuracy"],
         ),
         **{
