@@ -47,7 +47,7 @@ def reported():
     target = shifts.noise(0.8)(block_model(2, 0.7, 700), 5).replace(name="February")
     plain = recalibrate(model, target, card)
     labels = {int(node): int(target.labels[node]) for node in suggest_labels(plain, 150)}
-    odd = shifts.scale(9.0)(block_model(3, 0.1, 700), 7).replace(name="")
+    odd = shifts.scale(1e6)(block_model(3, 0.1, 700), 7).replace(name="")
     renamed = [
         replace(item, shift=HOSTILE, families=frozenset({HOSTILE})) for item in card.atlas[5:8]
     ]

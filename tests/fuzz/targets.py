@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from graphtemper import Graph, SourceCard, csbm, models
+from graphtemper import Graph, LabelSession, SourceCard, csbm, models, recalibrate
 from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
@@ -162,6 +162,10 @@ def write_block(path):
     path.write_text(f'<script type="application/json" id="graphtemper-report">{block}</script>')
 
 
+def write_session(path):
+    LabelSession(recalibrate(MODEL, GRAPH, card()), goal=0.05).save(path)
+
+
 COMPARISON = Comparison("accuracy", 0.5, "0.4 to 0.6", True, published=0.5, note="of one seed")
 OUTCOME = Outcome("outcome", "One", {"seeds": 1}, [COMPARISON], [{"seed": 1}], draw=None).to_dict()
 EDGES = {"source": GRAPH.edges[:, 0], "target": GRAPH.edges[:, 1]}
@@ -170,6 +174,7 @@ COLUMNS = {f"x{k}": column for k, column in enumerate(GRAPH.features.T)}
 TARGETS = {
     "graph.npz": Target(write_graph, Graph.load),
     "card.json": Target(lambda path: card().save(path), SourceCard.load),
+    "session.json": Target(write_session, LabelSession.load),
     "model.npz": Target(MODEL.save, models.load),
     "logits.npz": Target(lambda path: np.savez(path, logits=MODEL(GRAPH)), read_whole),
     "logits.npy": Target(lambda path: np.save(path, MODEL(GRAPH)), read_whole),

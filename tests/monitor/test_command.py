@@ -22,6 +22,7 @@ from graphtemper.errors import (
     RangeError,
     TableError,
     TooFewError,
+    UnreadableError,
 )
 from graphtemper.models import SIGN
 from graphtemper.monitor import Log, fingerprint
@@ -338,7 +339,7 @@ def test_earlier_labels_on_the_command_line(folder, day, capsys):
     assert [one["name"] for one in told["labels"]["answered_again"]] == ["day11.npz"]
     (learned,) = SourceCard.load("wise.json").environments
     assert learned.earlier is not None
-    with pytest.raises(ConflictError):
+    with pytest.raises((ConflictError, UnreadableError)):
         run("--earlier", "old.csv", "--windows", "2")
 
 

@@ -126,7 +126,7 @@ def moved_accuracy(accuracy: float, at_source: float, here: float) -> float:
     Examples
     --------
     >>> round(moved_accuracy(0.8, 0.9, 0.9), 6), round(moved_accuracy(0.8, 0.9, 0.6), 3)
-    (0.8, 0.425)
+    (0.8, 0.426)
     """
     from scipy.special import ndtr, ndtri
 

@@ -277,7 +277,7 @@ _NARROW = (
     Column("sampling_floor", "floor", ".3f"),
     Column("nll_regret", "NLL+", ".4f", missing="inf"),
     Column("coverage", "cover", ".0%"),
-    Column("trusted_coverage", "at trust", ".0%"),
+    Column(lambda row: row.get("trusted_coverage"), "at trust", ".0%"),
 )
 _PAGE = Table(
     "{trial}",
@@ -290,7 +290,7 @@ _PAGE = Table(
         Column("sampling_floor", "floor", ".4f"),
         Column("nll_regret", "NLL regret", ".4f", missing="inf"),
         Column("coverage", spec=".0%"),
-        Column("trusted_coverage", "at trust", ".0%"),
+        Column(lambda row: row.get("trusted_coverage"), "at trust", ".0%"),
         *(Column(verdict) for verdict in VERDICTS),
         Column("harmful"),
         Column("worst_excess", "worst loss", ".4f"),

@@ -130,7 +130,7 @@ def estimate_logits(
     >>> pq.write_table(pa.table({f"logit_{k}": z for k, z in enumerate(model(g).T)}), path)
     >>> answer = estimate_logits(LogitTables.open(path, card.num_classes), card)
     >>> answer.num_nodes, answer.verdict
-    (600, 'abstain')
+    (600, 'caution')
     """
     engine = engine or Serial()
     answer, sums, _ = _measure(engine, parts, card, moments)
