@@ -21,6 +21,7 @@ from graphtemper import temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
+from graphtemper.card.class_profile import FEWEST, fit_biases
 from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.privacy import effective_nodes, private_labels
 from graphtemper.card.random_effects import Environments, distances
@@ -77,6 +78,9 @@ class Environment:
         The signals, measured without labels and read against the card.
     sketch
         Random combinations of the means of the feature columns.
+    shares, biases : (K,) arrays
+        Class shares, and the biases that make the probabilities of each class right there. Classes
+        with few members share theirs.
     """
 
     name: str
@@ -87,6 +91,14 @@ class Environment:
     temperature: float
     signals: dict[str, float]
     sketch: tuple[float, ...]
+    shares: FloatArray
+    biases: FloatArray
+
+    @property
+    def log_shares(self) -> FloatArray:
+        """Logarithms of the class shares, with half a node added to every class."""
+        members = self.shares * self.num_nodes + 0.5
+        return np.asarray(np.log(members / members.sum()))
 
     @property
     def truth(self) -> float:
@@ -133,6 +145,11 @@ def measure(
     optimum = temperature.solve(observation.logits, labels).temperature
     accuracy, size = float((observation.predictions == labels).mean()), int(rows.size)
     sketch = column_sketch(observation.own_moments[0], probe.column_std, SKETCH_SIZE)
+    shares = np.bincount(labels, minlength=classes) / size
+    biases = fit_biases(observation.logits, labels)[1]
+    small = shares * size < FEWEST
+    if small.any():
+        shares[small], biases[small] = shares[small].mean(), biases[small].mean()
     return Environment(
         name=name,
         when=when,
@@ -142,6 +159,8 @@ def measure(
         temperature=float(np.clip(optimum, *_TEMPERATURES)),
         signals=evidence.read(measured, reference),
         sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
+        shares=shares,
+        biases=biases,
     )
 
 
