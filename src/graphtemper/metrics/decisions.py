@@ -2,9 +2,9 @@ r"""Metrics of decisions: precision, recall, F1, specificity, rankings, cost, wi
 
 With ``positive`` one class stands against all others: a node is flagged if its probability of
 that class reaches ``threshold``, or, without a threshold, if the class is its prediction.
-Otherwise the metric is the mean over the classes for which it is defined (macro average). A metric that is
-undefined, as precision without a flagged node, is None. `rates`, `ranking` and `top` take counts,
-and so serve expected ones (`graphtemper.Recalibration.metrics`) as well.
+Otherwise the metric is the mean over the classes for which it is defined (macro average). A
+metric that is undefined, as precision without a flagged node, is None. `rates`, `ranking` and `top`
+take counts, and so serve expected ones (`graphtemper.Recalibration.metrics`) as well.
 """
 
 from __future__ import annotations

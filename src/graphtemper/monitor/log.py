@@ -16,7 +16,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -69,6 +69,8 @@ class Entry:
         How many times the card had learned from late labels when it gave this answer.
     stamp
         Stamp of the files that were read; files with the same stamp are not read again.
+    metrics
+        Metrics of decisions by name, each with value, low and high, if the watch asks for some.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Entry:
     when: str | None = None
     revision: int = 0
     stamp: str | None = None
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:

@@ -268,12 +268,18 @@ class Recalibration:
             found["node_temperatures"] = dict(named)
         return found if self.passes is None else found | {"passes": self.passes}
 
-    def summary(self, width: int = 80) -> str:
-        """Return the verdict, the numbers and the reasons as text, wrapped to a width."""
-        rows = self.summary_rows()
+    def summary(self, width: int = 80, metrics: Metrics | None = None) -> str:
+        """Return the verdict, the numbers and the reasons as text, wrapped to a width.
+
+        ``metrics`` of decisions come first.
+        """
+        asked = {} if metrics is None else metrics.rows()
+        rows = {name.replace("_", " ").capitalize(): text for name, text in asked.items()}
+        rows |= self.summary_rows()
         indent = max(map(len, rows)) + 2
         paragraphs = [(name.ljust(indent) + value, indent) for name, value in rows.items()]
-        paragraphs += [(f"- {reason}", 2) for reason in self.reasons]
+        notes = [] if metrics is None else metrics.notes
+        paragraphs += [(f"- {reason}", 2) for reason in (*notes, *self.reasons)]
         wrapped = (
             fill(text, max(width, deep + 20), subsequent_indent=" " * deep)
             for text, deep in paragraphs
@@ -360,15 +366,21 @@ class Recalibration:
         return notebook.table(f"Verdict: {self.verdict}", rows) + image
 
     def report(
-        self, path: str | os.PathLike[str], *, name: str | None = None, date: str = ""
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        date: str = "",
+        metrics: Metrics | None = None,
     ) -> None:
         """Write the result as one HTML page for people, an .html file.
 
-        ``name`` is what they call the graph, and ``date`` when it was observed, as text.
+        ``name`` is what they call the graph, and ``date`` when it was observed, as text. With
+        ``metrics`` the page leads with them.
         """
         # Pages are made from results, so a result finds its page by name.
         page = import_module("graphtemper.recalibration.report.page")
-        page.write_report(path, self, name, date)
+        page.write_report(path, self, name, date, metrics)
 
 
 def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:
