@@ -22,7 +22,7 @@ FAILED = 2
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Decisions:
+class Asked:
     """Which decisions to judge.
 
     Parameters
@@ -37,6 +37,29 @@ class Decisions:
     costs
         CSV with the cost of a node by true class (rows) and decision (columns): two rows, the
         others and the positive class; without --positive one row per class.
+    """
+
+    positive: str | None = None
+    threshold: float | None = None
+    review: int | None = None
+    costs: Path | None = None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What `Recalibration.metrics` is called with, but for segments; empty for nothing."""
+        costs = None if self.costs is None else read_costs(self.costs)
+        named = {"positive": self.positive, "threshold": self.threshold}
+        given = named | {"k": self.review, "costs": costs}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Decisions(Asked):
+    """Which decisions to judge, and what fails a run.
+
+    Parameters
+    ----------
     segments
         A text file with the name of each node's segment, one line per node of the graph, or the
         word environment for the field of the graph.
@@ -45,19 +68,8 @@ class Decisions:
         lower end of its interval; may be repeated.
     """
 
-    positive: str | None = None
-    threshold: float | None = None
-    review: int | None = None
-    costs: Path | None = None
     segments: str | None = None
     fail_if: Repeated | None = None
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """What `Recalibration.metrics` is called with, but for segments."""
-        costs = None if self.costs is None else read_costs(self.costs)
-        named = {"positive": self.positive, "threshold": self.threshold}
-        return named | {"k": self.review, "costs": costs}
 
     def metrics(self, result: Recalibration) -> Metrics | None:
         """Return the metrics that were asked about, or None."""

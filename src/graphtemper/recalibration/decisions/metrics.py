@@ -138,6 +138,8 @@ class Metrics:
         Why a metric is None, by name.
     notes
         Sentences about what the numbers rest on.
+    num_nodes, positive
+        The nodes that are judged, and the number of the positive class.
     segments
         The same for parts of the nodes, by name.
     """
@@ -157,6 +159,7 @@ class Metrics:
     reasons: dict[str, str]
     notes: list[str]
     num_nodes: int
+    positive: int | None
     segments: dict[Any, Metrics] = field(default_factory=dict)
     costs: FloatArray | None = None
     ranked: _Ranked | None = None
@@ -169,18 +172,27 @@ class Metrics:
         found = ((name, getattr(self, name)) for name in NAMES)
         return {name: in_words(x, self.source.get(name)) for name, x in found if x is not None}
 
+    def values(self) -> dict[str, dict[str, float]]:
+        """Return value, low and high of the metrics that are defined, by name."""
+        found = ((name, _plain(getattr(self, name))) for name in NAMES)
+        return {name: value for name, value in found if value is not None}
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, without the curve."""
         tables = {name: getattr(self.confusion, name).tolist() for name in _ENDS}
-        return {name: _plain(getattr(self, name)) for name in NAMES} | {
-            "confusion": tables,
-            "weighted": {name: _plain(value) for name, value in self.weighted.items()},
-            "source": self.source,
-            "reasons": self.reasons,
-            "notes": self.notes,
-            "num_nodes": self.num_nodes,
-            "segments": {str(name): one.to_dict() for name, one in self.segments.items()},
-        }
+        return (
+            dict.fromkeys(NAMES)
+            | self.values()
+            | {
+                "confusion": tables,
+                "weighted": {name: _plain(value) for name, value in self.weighted.items()},
+                "source": self.source,
+                "reasons": self.reasons,
+                "notes": self.notes,
+                "num_nodes": self.num_nodes,
+                "segments": {str(name): one.to_dict() for name, one in self.segments.items()},
+            }
+        )
 
     def at(self, thresholds: ArrayLike) -> Curve:
         """Return the metrics at thresholds of the positive class."""
@@ -425,6 +437,7 @@ class _Job:
             reasons={name: _WHY[name] for name, value in values.items() if value is None},
             notes=self._notes(),
             num_nodes=round(float(weights.sum())),
+            positive=one,
             costs=self.costs,
             ranked=None if one is None else _Ranked(scores[order[starts], 0], counts[0], hits[0]),
         )
