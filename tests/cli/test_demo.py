@@ -73,4 +73,3 @@ def test_demo_of_fraud_shows_estimates_next_to_the_truth(call, without_extras):
     assert result.returncode == 0, result.stderr
     for word in ("Fraud on the changed graph", "precision", "at the source", "recall at k", "cost"):
         assert word in result.stdout
-    assert max(len(line) for line in result.stdout.splitlines()) <= 80

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NUM_NODES, NUM_FEATURES, NUM_CLASSES = 2400, 16, 3
-SHIFT = shifts.compose(shifts.homophily(-0.25), shifts.noise(0.7))
+NOISE = shifts.noise(0.7)
+SHIFT = shifts.compose(shifts.homophily(-0.25), NOISE)
 # The target's seed; the atlas draws its own from 2^62 others.
 TARGET_SEED = 1_000_000
 COMPOSITIONS = 30
@@ -106,7 +107,7 @@ def run(seed: int = 0, *, fraud: bool = False, progress: Progress | None = None)
     card = SourceCard.build(
         model, source, val, seed=seed, compositions=COMPOSITIONS, progress=progress
     )
-    target = SHIFT(graph, TARGET_SEED + seed)
+    target = (NOISE if fraud else SHIFT)(graph, TARGET_SEED + seed)
     result = recalibrate(model, target.replace(labels=None), card, test, seed=seed)
     truth, logits = graph.labels[test], model(target)[test].astype(np.float64)
     candidates = {

@@ -62,6 +62,8 @@ KNOWN = (
     shifts.homophily(-0.4),
 )
 GRAPHS = ("cora", "citeseer", "minesweeper", "tolokers", "twitch_de")
+# A rare class is hardly ever predicted, so its nodes are flagged from this probability on.
+RARE_THRESHOLD = 0.1
 BINARY, SHARES = ("minesweeper", "tolokers", "twitch_de", "bitcoin_otc"), (0.005, 0.02, 0.1)
 
 
@@ -79,11 +81,13 @@ def plug_in(p: FloatArray) -> dict[str, float]:
     return {name: float(found[name][1] if binary else np.nanmean(found[name])) for name in ASKED}
 
 
-def scores(result: Any, labels: Indices, method: str) -> dict[str, Any]:
+def scores(
+    result: Any, labels: Indices, method: str, threshold: float | None = None
+) -> dict[str, Any]:
     """Return estimates with intervals, and the truth, by name."""
     positive = 1 if result.probabilities.shape[1] == 2 else None
-    found = result.metrics(positive=positive)
-    truth = metrics.decisions(result.probabilities, labels, positive)
+    found = result.metrics(positive=positive, threshold=threshold)
+    truth = metrics.decisions(result.probabilities, labels, positive, threshold)
     row: dict[str, Any] = {"method": method, "nodes": int(labels.size)}
     for name in ASKED:
         value = getattr(found, name)
@@ -100,7 +104,7 @@ def plain(values: dict[str, float], method: str) -> dict[str, Any]:
     }
 
 
-def references(logits: FloatArray, labels: Indices, source: float) -> Rows:
+def references(logits: FloatArray, labels: Indices, source: float) -> list[dict[str, Any]]:
     """Return what the source temperature and the labelled oracle's imply."""
     oracle = temperature.solve(logits, labels).temperature
     at = {SOURCE: source, ORACLE: oracle}
@@ -176,7 +180,8 @@ def rare(graph: str, share: float, model: str, seed: int, size: int, _: Show | N
     """Return one row per shift and method where class 1 has a small share."""
     whole = load_graph(graph)
     parts = [_thinned(whole.labels, part, share, seed) for part in split(whole, seed)]
-    return _shifted(whole, parts, model, seed, size, (shifts.drop(0.2), shifts.noise(0.5)), None)
+    chosen = (shifts.drop(0.2), shifts.noise(0.5))
+    return _shifted(whole, parts, model, seed, size, chosen, None, RARE_THRESHOLD)
 
 
 def _thinned(labels: Any, nodes: Indices, share: float, seed: int) -> Indices:
@@ -196,6 +201,7 @@ def _shifted(
     size: int,
     chosen: Sequence[Any],
     show: Show | None,
+    threshold: float | None = None,
 ) -> Rows:
     train, val, test = parts
     predictor = MODELS[model](seed).fit(whole, train)
@@ -208,7 +214,8 @@ def _shifted(
         logits = predictor(target)[test].astype(np.float64)
         facts = {"target": repr(shift)}
         labels = whole.labels[test]
-        found = [scores(result, labels, NONE), *references(logits, labels, card.temperature)]
+        found = [scores(result, labels, NONE, threshold)]
+        found += references(logits, labels, card.temperature)
         rows += [facts | row for row in found]
     return rows
 
@@ -281,7 +288,7 @@ def _pair(row: Row, by: dict[str, Row], truth: Row) -> dict[str, Any]:
         for what, value in values.items():
             found[f"{what} {name}"] = abs(value - truth[name]) if defined else None
         found[f"held {name}"] = None
-        if defined and f"{name} low" in row:
+        if truth[name] is not None and row.get(f"{name} low") is not None:
             low, high = row[f"{name} low"] - 1e-9, row[f"{name} high"] + 1e-9
             found[f"held {name}"] = float(low <= truth[name] <= high)
     return found

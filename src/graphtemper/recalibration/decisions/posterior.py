@@ -3,9 +3,10 @@ r"""Calibrated probabilities per class, as draws from what is not known.
 .. math:: p_i = \mathrm{softmax}(\beta z_i + b + e_{\hat y_i})
 
 with the logarithms z of the result's probabilities, a slope, a bias per class, and an effect e of
-each predicted class: a table of confusions that no slope and biases describe. The biases have the
-card's expectations (`graphtemper.card.class_bias`) as their prior and labels of the target as their
-likelihood; the posterior is its normal approximation at the maximum. Effects follow from labels by
+each predicted class: a table of confusions that no slope and biases describe. Slope and biases have
+the accuracy of the result and the card's expectations (`graphtemper.card.class_bias`) as their
+prior and labels of the target as their likelihood; the posterior is its normal approximation at the
+maximum. Effects follow from labels by
 one step of Newton's method, so that with many labels every predicted class has the frequencies that
 were counted. Each draw takes an accuracy from the interval of the result, and the slope at which
 its probabilities imply that accuracy. So no metric is more certain than the accuracy is.
@@ -30,8 +31,8 @@ EFFECT = 0.35
 DRAWS = 200
 # Rows at which biases and slopes are fitted; no prior is as precise as a mean over them.
 _ROWS, _SLOPE_ROWS = 2000, 500
-# Smallest deviation of log(slope).
-_FINEST = 0.05
+# Deviation of log(slope) beside the accuracy, and the smallest one of the accuracy's log-odds.
+_FREE, _FINEST = 2.0, 0.02
 _STEPS, _LONGEST, _HALVINGS = 12, 2.0, 13
 _SLOPES = (-4.0, 3.0)
 
@@ -66,19 +67,18 @@ def draw(
     part = np.arange(0, len(logits), -(-len(logits) // _ROWS))
     slope_part = part[:: -(-part.size // _SLOPE_ROWS)]
     some, own = logits[slope_part], predicted[slope_part]
-    ends = np.array([value, low, high])
-    start = slopes(some, own, np.repeat(prior.biases[None, None, :], 3, axis=0), ends)
-    known = start[0], max((start[2] - start[1]) / (2.0 * DEVIATIONS), _FINEST)
-    mean, covariance = fit(logits, part, prior, labels, known)
-    noise = rng.standard_normal((DRAWS, classes)) @ np.linalg.cholesky(covariance).T
+    start = slopes(some, own, prior.biases[None, None, :], np.array([value]))[0]
+    spread = max((high - low) / (2.0 * DEVIATIONS), _FINEST)
+    mean, covariance, moves = fit(logits, part, prior, labels, float(start), (value, spread))
+    noise = rng.standard_normal((DRAWS, classes + 1)) @ np.linalg.cholesky(covariance).T
     noise[0] = 0.0
-    biases = centred(mean[1:] + noise)
+    biases = centred(mean[1:] + noise[:, 1:])
     at = temperatures.apply(np.exp(mean[0]) * logits[labels.rows] + mean[1:])
     centre, deviation = effects(at, labels, predicted[labels.rows], classes)
     moved = rng.standard_normal((DRAWS, classes, classes)) * deviation
     moved[0] = 0.0
-    steps = rng.standard_normal(DRAWS)
-    steps[0] = 0.0
+    # Where the accuracy lies in its interval, given the biases.
+    steps = noise @ moves / np.sqrt(moves @ covariance @ moves)
     sides = np.where(steps < 0.0, value - low, high - value) / DEVIATIONS
     table = centred(centre + moved)
     shift = biases[:, None, :] + table[:, own, :]
@@ -93,32 +93,40 @@ def fit(
     part: NDArray[np.intp],
     prior: ClassPrior,
     labels: Labels,
-    known: tuple[float, float],
-) -> tuple[FloatArray, FloatArray]:
-    """Return the likeliest (log slope, biases), (K + 1,), and the covariance of the biases.
+    start: float,
+    accuracy: tuple[float, float],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the likeliest (log slope, biases), their covariance, and derivatives of the accuracy.
 
-    ``known`` are the log slope that goes with the accuracy, and its deviation.
-    Gauss and Newton's method on the sum of squares and the likelihood of the labels; class shares
-    are the means over ``part`` of the rows.
+    Gauss and Newton's method, from the log slope ``start``, on four terms: biases, class shares
+    (the means of p over ``part`` of the rows), the log-odds of the ``accuracy`` that p implies
+    there, given as mean and deviation, and the likelihood of the labels.
     """
-    rows, classes, weights = labels.rows, labels.classes, labels.weights
+    rows, weights = labels.rows, labels.weights
     if rows.size:
         weights = weights * (effective_count(weights) / weights.sum())
     near, count = logits[part], logits.shape[1]
-    point = np.append(known[0], prior.biases)
-    held = np.append(known[1] ** -2, 1.0 / prior.bias_variance)
-    origin, certain = point.copy(), 1.0 / prior.share_variance
-    answers = np.zeros((rows.size, count))
-    answers[np.arange(rows.size), classes] = 1.0
-    information = np.diag(held)
+    top = np.eye(count)[near.argmax(axis=1)]
+    point = origin = np.append(start, prior.biases)
+    held, certain = np.append(_FREE**-2, 1.0 / prior.bias_variance), 1.0 / prior.share_variance
+    answers = np.eye(count)[labels.classes]
+    even = np.full(len(near), 1.0 / len(near))
     for _ in range(_STEPS):
         slope = float(np.exp(point[0]))
-        p = temperatures.apply(slope * near + point[1:])
+        z = slope * near
+        p = temperatures.apply(z + point[1:])
         shares = np.maximum(p.mean(axis=0), 1e-12)
-        jacobian = _moves(p, slope * near, np.full(len(p), 1.0 / len(p))) / shares[:, None]
-        missing = prior.log_shares - np.log(shares)
-        gradient = held * (origin - point) + jacobian.T @ (certain * missing)
+        jacobian = _moves(p, z, even) / shares[:, None]
+        right = (p * top).sum(axis=1)
+        implied = float(np.clip(right.mean(), 1e-6, 1.0 - 1e-6))
+        apart = right[:, None] * (top - p)
+        moves = np.append((apart * z).sum(axis=1).mean(), apart.mean(axis=0))
+        moves /= implied * (1.0 - implied)
+        gradient = held * (origin - point)
+        gradient += jacobian.T @ (certain * (prior.log_shares - np.log(shares)))
+        gradient += moves * ((accuracy[0] - log_odds(implied)) / accuracy[1] ** 2)
         information = np.diag(held) + jacobian.T @ (certain[:, None] * jacobian)
+        information += np.outer(moves, moves) / accuracy[1] ** 2
         if rows.size:
             z = slope * logits[rows]
             p = temperatures.apply(z + point[1:])
@@ -129,8 +137,8 @@ def fit(
         point = point + step * min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-6:
             break
-    covariance = np.linalg.inv(information)[1:, 1:]
-    return point, np.asarray(0.5 * (covariance + covariance.T))
+    covariance = np.linalg.inv(information)
+    return point, np.asarray(0.5 * (covariance + covariance.T)), moves
 
 
 def _moves(p: FloatArray, z: FloatArray, weights: FloatArray) -> FloatArray:
