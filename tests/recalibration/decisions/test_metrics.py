@@ -211,3 +211,26 @@ def test_bad_goals_are_one_sentence(result):
 def test_results_without_nodes_have_no_metrics(result):
     with pytest.raises(InputError, match="in memory"):
         replace(result, probabilities=np.empty((0, 2))).metrics()
+
+
+@pytest.mark.parametrize("case", ["one node", "flat", "certain", "class 0", "per node"])
+def test_odd_results_have_finite_metrics(known, result, case):
+    model, card, target = known
+    classes = card.num_classes
+    p = result.probabilities[:60].copy()
+    if case == "one node":
+        p = p[:1]
+    elif case == "flat":
+        p[:] = 1.0 / classes
+    elif case == "certain":
+        p = np.eye(classes)[p.argmax(axis=1)]
+    odd = replace(result, probabilities=p, logits=np.log(p + 1e-9), nodes=np.arange(len(p)))
+    if case == "per node":
+        odd = recalibrate(model, target, card, range(60), per_node=True)
+    for asked in ({}, {"positive": 0 if case == "class 0" else 1, "k": 1}):
+        found = odd.metrics(**asked)
+        for name, value in found.values().items():
+            assert np.isfinite(list(value.values())).all(), name
+            assert value["low"] <= value["value"] <= value["high"]
+        assert np.isfinite(found.confusion.value).all()
+        json.dumps(found.to_dict(), allow_nan=False)
