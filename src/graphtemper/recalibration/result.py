@@ -226,7 +226,8 @@ class Recalibration:
         >>> from graphtemper.models import SIGN
         >>> g = csbm.sample(600, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
         >>> model = SIGN(hops=1).fit(g, range(300))
-        >>> card = SourceCard.build(model, g, range(300, 600), compositions=0)
+        >>> few = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
+        >>> card = SourceCard.build(model, g, range(300, 600), compositions=0, shifts=few)
         >>> m = recalibrate(model, g, card, range(300, 600)).metrics(positive=1, k=50)
         >>> m.precision.low < m.precision.value < m.precision.high, m.confusion.value.shape
         (True, (2, 2))

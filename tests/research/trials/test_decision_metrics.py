@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphtemper_research.harness.runner import Request
-from graphtemper_research.trials import decisions
+from graphtemper_research.trials import decision_metrics as decisions
 
 
 def row(method, value, **more):
