@@ -21,7 +21,6 @@ from graphtemper.errors import MissingError, RangeError, ShapeError
 RATES = ("precision", "recall", "f1", "specificity")
 RANKINGS = ("auroc", "average_precision")
 NAMES = (*RATES, *RANKINGS, "precision_at_k", "recall_at_k", "cost")
-Metric = Callable[..., float | None]
 
 
 def rates(table: FloatArray) -> dict[str, FloatArray]:
@@ -165,7 +164,7 @@ def decisions(
     return {name: found.get(name) for name in NAMES}
 
 
-def _named(name: str, meaning: str) -> Metric:
+def _named(name: str, meaning: str) -> Callable[..., float | None]:
     """Return one of the metrics as a function with the arguments of `decisions`."""
 
     def metric(

@@ -78,7 +78,7 @@ def draw(
     moved = rng.standard_normal((DRAWS, classes, classes)) * deviation
     moved[0] = 0.0
     # Where the accuracy lies in its interval, given the biases.
-    steps = noise @ moves / np.sqrt(max(moves @ covariance @ moves, 1e-300))
+    steps = noise @ moves / np.sqrt(max(float(moves @ covariance @ moves), 1e-300))
     sides = np.where(steps < 0.0, value - low, high - value) / DEVIATIONS
     table = centred(centre + moved)
     shift = biases[:, None, :] + table[:, own, :]
