@@ -46,9 +46,8 @@ def reported():
     card = SourceCard.build(model, source, range(350, 700), compositions=10)
     target = shifts.noise(0.8)(block_model(2, 0.7, 700), 5).replace(name="February")
     plain = recalibrate(model, target, card)
-    plan = suggest_labels(plain, 150)
-    labels = {int(node): int(target.labels[node]) for node in plan.nodes}
-    odd = shifts.scale(9.0)(block_model(3, 0.1, 700), 7).replace(name="")
+    labels = {int(node): int(target.labels[node]) for node in suggest_labels(plain, 150)}
+    odd = shifts.scale(1e6)(block_model(3, 0.1, 700), 7).replace(name="")
     renamed = [
         replace(item, shift=HOSTILE, families=frozenset({HOSTILE})) for item in card.atlas[5:8]
     ]
@@ -60,12 +59,12 @@ def reported():
     named = target.replace(name=HOSTILE, class_names=(HOSTILE, "b", "b"))
     return {
         "plain": plain,
-        "labels": recalibrate(model, target, card, labels=labels, plan=plan, per_node=True),
+        "labels": recalibrate(model, target, card, labels=labels, per_node=True),
         "odd": recalibrate(model, odd, card),
         "logits": recalibrate(model(target), target, card),
         "no edges": recalibrate(model, target.replace(edges=np.empty((0, 2), int)), card),
         "one node": recalibrate(model, target, card, [5]),
-        "hostile": recalibrate(model, named, hostile, labels=labels, plan=plan),
+        "hostile": recalibrate(model, named, hostile, labels=labels),
     }
 
 

@@ -2,7 +2,7 @@
 
 The verdict is not `trust`, and an expert can label a handful of nodes.
 
-`suggest_labels` chooses the nodes. The atlas is the prior and the labels are the evidence, so the
+`suggest_labels` draws the nodes. The atlas is the prior and the labels are the evidence, so the
 interval narrows with every batch.
 """
 
@@ -27,9 +27,8 @@ print(result.summary())
 
 answers = {0: result}
 for count in (25, 50, 100, 200):
-    plan = suggest_labels(result, count)
-    labels = {int(node): int(target.labels[node]) for node in plan.nodes}
-    answers[count] = recalibrate(model, target, card, labels=labels, plan=plan)
+    labels = {node: target.labels[node] for node in suggest_labels(result, count)}
+    answers[count] = recalibrate(model, target, card, labels=labels)
 print(answers[200].summary())
 
 # %%

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from graphtemper.card import SourceCard
     from graphtemper.graph import Graph
     from graphtemper.recalibration import Recalibration, recalibrate, report
-    from graphtemper.recalibration.labelling import LabelPlan, suggest_labels
     from graphtemper.recalibration.reasons import Reason, ReasonCode
+    from graphtemper.recalibration.session import LabelSession, suggest_labels
     from graphtemper.signals.observation import Observation
     from graphtemper.theory import csbm
 
@@ -42,14 +42,14 @@ _OBJECTS = {
     "ConformalSets": "graphtemper.calibrators.conformal",
     "Estimate": "graphtemper._core.estimate",
     "Graph": "graphtemper.graph",
-    "LabelPlan": "graphtemper.recalibration.labelling",
+    "LabelSession": "graphtemper.recalibration.session",
     "Observation": "graphtemper.signals.observation",
     "Reason": "graphtemper.recalibration.reasons",
     "ReasonCode": "graphtemper.recalibration.reasons",
     "Recalibration": "graphtemper.recalibration",
     "SourceCard": "graphtemper.card",
     "recalibrate": "graphtemper.recalibration",
-    "suggest_labels": "graphtemper.recalibration.labelling",
+    "suggest_labels": "graphtemper.recalibration.session",
 }
 _MODULES = {
     "calibrators": "graphtemper.calibrators",
@@ -73,7 +73,7 @@ __all__ = [
     "ConformalSets",
     "Estimate",
     "Graph",
-    "LabelPlan",
+    "LabelSession",
     "Observation",
     "Reason",
     "ReasonCode",

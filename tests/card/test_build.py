@@ -1,19 +1,19 @@
 """What a build measures at the source, against the definitions of what it measures."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.special import logit
 
 from graphtemper import SourceCard, csbm
-from graphtemper.card import response
+from graphtemper.card import build as building
 from graphtemper.errors import TooFewError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import fingerprint
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.views import noisy_logits
+from graphtemper.temperature import apply
 
 NODES = np.arange(150, 300)
 LEVELS = {"noise": (0.5, 2.0), "mask": (0.3, 0.8), "rewire": (0.2, 0.8), "drop": (0.5,)}
@@ -60,33 +60,46 @@ def test_the_probe_noise_makes_the_source_disagree_as_often_as_it_is_wrong(card,
     assert disagreement(1 / 1.18) < wrong <= disagreement(1.18)
 
 
-def test_the_noise_of_an_environment_is_that_of_an_accuracy_on_so_many_nodes(card):
+def test_the_noise_of_an_environment_is_that_of_two_thirds_of_the_nodes_against_all(card):
     size, rng = 100_000, np.random.default_rng(0)
-    expected = [logit(rng.binomial(size, item.accuracy, 4000) / size).var() for item in card.atlas]
+    part = 2 * size // 3
+
+    def variance(accuracy):
+        right = round(accuracy * size)
+        return logit(rng.hypergeometric(right, size - right, part, 4000) / part).var()
+
+    expected = [variance(item.accuracy) for item in card.atlas]
     found = replace(card, num_nodes=size).response(has_model=True).noise
     np.testing.assert_allclose(found, expected, rtol=0.1)
 
 
-@pytest.mark.parametrize("miss", [0.3, -0.3])
-@pytest.mark.parametrize("exact", [0, 1], ids=["all signals", "few signals"])
-def test_the_signals_that_predict_left_out_families_better_are_read(card, monkeypatch, exact, miss):
-    truth = np.array([item.accuracy for item in card.atlas])
-    rows = np.arange(truth.size)[::-2]
-    tried = []
-
-    def fit(names, *other, lead):
-        tried.append(names)
-        predicted = logit(truth[rows]) - logit(card.reference.accuracy)
-        wrong = 0.0 if tried.index(names) == exact else miss
-        found = SimpleNamespace(names=names, kernel=None, widening=1.0)
-        return found, SimpleNamespace(predicted=predicted + wrong, rows=rows)
-
-    monkeypatch.setattr(response, "fit", fit)
-    fitted = response.fit_atlas(card.atlas, card.reference, card.num_nodes)
-    assert len(tried) == 3
-    assert len(tried[0]) > len(tried[1])
-    assert fitted["model"].names == tried[exact]
-    assert fitted["logits"].names == tried[2]
+def test_unlabelled_nodes_have_classes_that_agree_with_predictions_as_labels_do(graph, model):
+    """Shifts of the homophily move edges by class; the likeliest classes would agree too often."""
+    hidden = np.setdiff1d(np.arange(graph.num_nodes), NODES)
+    labels = graph.labels.copy()
+    labels[hidden] = -1
+    known = graph.replace(labels=labels)
+    plan = building.plan(
+        model,
+        known,
+        None,
+        NODES,
+        seed=0,
+        exclude=(),
+        compositions=0,
+        shifts=None,
+        environments=(),
+        budget=None,
+        privacy=None,
+    )
+    measured = building.measure(plan)
+    drawn = measured.source.graph.labels
+    np.testing.assert_array_equal(drawn[NODES], graph.labels[NODES])
+    assert drawn.min() == 0
+    agreement = (drawn == measured.observation.all_predictions)[hidden].mean()
+    confidence = apply(measured.observation.all_logits[hidden]).max(axis=1).mean()
+    assert agreement == pytest.approx(confidence, abs=4 * 0.5 / np.sqrt(hidden.size))
+    assert agreement < 0.99
 
 
 class Counting:

@@ -152,7 +152,7 @@ def test_the_oldest_is_forgotten_when_there_are_many(card, model):
 
 def test_a_large_card_forgets_down_to_its_size_limit(card, model):
     # Many drawn shifts leave space for a few environments only.
-    large = replace(card, atlas=card.atlas * 80)
+    large = replace(card, atlas=card.atlas * 76)
     one = card.learn(model, sample(2), name="x" * 190).environments[0]
     many = tuple(replace(one, name=f"{'x' * 190}{number}") for number in range(39))
     larger = replace(large, environments=many)

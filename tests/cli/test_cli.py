@@ -197,7 +197,7 @@ def test_help_groups_the_commands(call):
         title: re.findall(r"^│ ([a-z]\S+) ", block, flags=re.M) for title, block in groups.items()
     }
     assert commands == {
-        "Use": ["card", "recalibrate", "diagnose", "suggest-labels", "monitor", "scale"],
+        "Use": ["card", "recalibrate", "label", "diagnose", "monitor", "scale"],
         "Evidence": ["demo", "data", "bench"],
         "Research": ["paper", "explore"],
         "Options": ["completion"],
@@ -240,7 +240,7 @@ def test_a_closed_pipe_is_no_error(arguments):
 def test_completion_knows_commands_and_options(call, tmp_path, shell):
     result = call("completion", shell, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    for word in ("recalibrate", "suggest-labels", "logits", "report"):
+    for word in ("recalibrate", "label", "logits", "report"):
         assert word in result.stdout
     assert call("completion", "ksh", cwd=tmp_path).returncode == 2
 

@@ -1,4 +1,4 @@
-"""`graphtemper recalibrate`, `diagnose` and `suggest-labels`."""
+"""`graphtemper recalibrate` and `diagnose`."""
 
 import json
 
@@ -109,39 +109,25 @@ def test_diagnose(call, deployed):
     assert sorted(folder.iterdir()) == before
 
 
-def test_labels_are_suggested_filled_in_and_used(call, deployed, tmp_path):
+def test_labels_and_earlier_labels_are_used(call, deployed, tmp_path):
     folder, _ = deployed
     model = ("--predict", "model.npz", "--card", "model.card.json", "--nodes", "nodes.txt")
-    table = tmp_path / "labels.csv"
-    command = ("suggest-labels", "target.npz", *model, "--count", "30", "--out", table)
-    result = call(*command, cwd=folder)
-    assert result.returncode == 0, result.stderr
-    assert "(30 nodes)" in result.stdout
-    check_refusal(call(*command, cwd=folder))  # a table that may hold labels is not overwritten
-    answers = ("recalibrate", "target.npz", *model, "--out", tmp_path / "r.npz", "--json")
-    empty = call(*answers, "--labels", table, cwd=folder)
-    check_refusal(empty)
-    assert "line 2: the class of node" in empty.stderr
     truth = Graph.load(folder / "target.npz").labels
-    head, *lines = table.read_text().splitlines()
-    rows = [line.split(",") for line in lines]
-    assert {int(node) for node, _, _ in rows} <= set(range(320, 400))
-    filled = [f"{node},{truth[int(node)]},{weight}" for node, _, weight in rows]
-    table.write_text("\n".join([head, *filled]))
+    (tmp_path / "labels.csv").write_text(
+        "node,class\n" + "".join(f"{k},{truth[k]}\n" for k in range(330, 360)) + "361,?\n362,\n"
+    )
+    (tmp_path / "old.csv").write_text("node,class,period\n350,1,2026-05\n350,0,2026-04\n")
+    answers = ("recalibrate", "target.npz", *model, "--out", tmp_path / "r.npz", "--json")
+    labels = ("--labels", tmp_path / "labels.csv")
     plain = json.loads(call(*answers, cwd=folder).stdout)
-    labelled = json.loads(call(*answers, "--labels", table, cwd=folder).stdout)
+    labelled = json.loads(call(*answers, *labels, cwd=folder).stdout)
     assert (plain["num_labels"], labelled["num_labels"]) == (0, 30)
-    arguments = (*answers, "--labels", table, "--objective", "likelihood")
-    likeliest = json.loads(call(*arguments, cwd=folder).stdout)
-    assert likeliest["temperature"] != labelled["temperature"]
-    assert likeliest["accuracy"] == labelled["accuracy"]
     widths = [x["accuracy"]["high"] - x["accuracy"]["low"] for x in (plain, labelled)]
     assert widths[1] < widths[0]
-    text = call(*answers[:-1], "--labels", table, cwd=folder)
+    text = call(*answers[:-1], *labels, "--earlier", tmp_path / "old.csv", cwd=folder)
     assert "of 30 labelled nodes" in " ".join(text.stdout.split())
+    assert "1 of 80 nodes have an earlier label" in " ".join(text.stdout.split())
     assert max(len(line) for line in text.stdout.split("Written")[0].splitlines()) <= 80
-    listed = call(*command[:-1], tmp_path / "other.csv", "--json", cwd=folder)
-    assert [str(node) for node in json.loads(listed.stdout)["nodes"]] == [row[0] for row in rows]
 
 
 def test_labels_outside_the_chosen_nodes_are_refused(call, deployed, tmp_path):

@@ -4,15 +4,18 @@ Blocks with prompts are doctests, which pytest collects from `docs`. Blocks with
 here, in the order of their page, with the objects and files that the pages assume.
 """
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.helpers import FEW_SHIFTS
 
-from graphtemper import SourceCard, csbm, recalibrate, shifts
+from graphtemper import LabelSession, SourceCard, csbm, recalibrate, shifts
 from graphtemper.cli import app
 from graphtemper.models import SIGN
 
@@ -25,7 +28,7 @@ PAGES = sorted(
 NAMES = {path: str(path.relative_to(ROOT)) for path in [*PAGES, ROOT / "README.md"]}
 # Pages that need modules and other libraries have their own tests.
 ELSEWHERE = {"docs/any_model.md", "README.md"}
-CHEAP = {"card", "recalibrate", "diagnose", "suggest-labels"}
+CHEAP = {"card", "recalibrate", "diagnose"}
 
 
 def python_blocks(path):
@@ -60,14 +63,6 @@ def folder(names, tmp_path, monkeypatch):
     (tmp_path / "val_nodes.txt").write_text("\n".join(map(str, range(200, 400))))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def fill_in(path, labels):
-    """Write the classes of its nodes into a plan."""
-    head, *rows = path.read_text().splitlines()
-    plans = (row.split(",") for row in rows)
-    filled = [f"{node},{labels[int(node)]},{weight}" for node, _, weight in plans]
-    path.write_text("\n".join([head, *filled]) + "\n")
 
 
 def torch_script():
@@ -115,7 +110,7 @@ COMMANDS = [
 
 def test_commands_were_found():
     verbs = {param.values[0][0] for param in COMMANDS}
-    assert {"card", "recalibrate", "diagnose", "suggest-labels", "paper", "bench"} <= verbs
+    assert {"card", "recalibrate", "diagnose", "paper", "bench"} <= verbs
 
 
 @pytest.mark.parametrize("words", COMMANDS)
@@ -133,10 +128,44 @@ def test_cheap_commands_run(folder, names, capsys):
             continue
         ran.add(words)
         app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
-        if words[0] == "suggest-labels":
-            fill_in(folder / words[words.index("--out") + 1], names["target"].labels)
-    assert len(ran) > 8
-    assert (folder / "plan.csv").is_file()
+    assert len(ran) > 6
+
+
+EXPERT = """import csv, sys
+import numpy as np
+labels = np.load("target.npz")["labels"]
+rows = list(csv.DictReader(open(sys.argv[1])))
+for row in rows:
+    row["class"] = labels[int(row["node"])]
+with open(sys.argv[1], "w", newline="") as stream:
+    writer = csv.DictWriter(stream, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a loop of a POSIX shell")
+@pytest.mark.cpu(40)
+def test_the_labelling_loop_runs_as_printed(folder):
+    page = (ROOT / "docs" / "howto" / "labelling.md").read_text("utf-8")
+    (loop,) = re.findall(r"^```sh\n(.*?)^```", page, flags=re.M | re.S)
+    (folder / "expert.py").write_text(EXPERT)
+    for name, words in (("graphtemper", "-m graphtemper"), ("ask_experts", "expert.py")):
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        (folder / name).chmod(0o755)
+    paths = os.pathsep.join([str(folder), os.environ["PATH"]])
+    ran = subprocess.run(
+        ["sh", "-c", loop + "exit $?"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PATH": paths},
+        timeout=300,
+        check=False,
+    )
+    assert ran.stderr == ""
+    session = LabelSession.load(folder / "june.session.json")
+    assert session.done
+    assert session.summary() in " ".join(ran.stdout.split())
 
 
 def test_targets_of_make_exist():

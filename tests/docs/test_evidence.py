@@ -36,7 +36,7 @@ def test_the_readme_shows_the_known_shifts(evidence, results):
 
 def test_the_readme_shows_the_natural_shifts(evidence, results):
     means = evidence.natural_means(results)
-    expected = [f"{means[name]:.3f}" for name in ("source-T", "ece", "true accuracy")]
+    expected = [f"{means[name]:.3f}" for name in ("source-T", "answer", "true accuracy")]
     assert readme_row("families of natural shift") == expected
 
 
@@ -63,7 +63,7 @@ def test_means_of_families_are_plain_means(evidence):
             rows = [dict.fromkeys(names, value) | {"family": family} for family, value in values]
             return [row | {"model": "SIGN"} for row in rows] + [{"model": "GCN"}]
 
-    assert evidence.natural_means(Two())["ece"] == pytest.approx(0.4)
+    assert evidence.natural_means(Two())["answer"] == pytest.approx(0.4)
     assert "| a (2 pairs) | 0.200 |" in evidence.natural(Two())
 
 

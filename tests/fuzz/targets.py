@@ -184,7 +184,7 @@ TARGETS = {
     "logits.parquet": Target(write_tables, read_tables),
     "lists.parquet": Target(write_lists, read_tables),
     "labels.csv": Target(
-        write_text("node,class,weight\n1,0,2.0\n5,1,1.5\n7,1,1.0\n"),
+        write_text("node,class,note\n1,0,a\n5,1,b\n7,?,c\n"),
         lambda path: read_label_file(path, NODES, 2),
     ),
     "nodes.txt": Target(write_text("3\n17\n59\n"), lambda path: choose_nodes(GRAPH, path)),

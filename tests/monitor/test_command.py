@@ -15,7 +15,15 @@ import pytest
 
 from graphtemper import SourceCard, csbm, metrics, models, temperature
 from graphtemper.cli import app
-from graphtemper.errors import FileError, InputError, RangeError, TableError, TooFewError
+from graphtemper.errors import (
+    ConflictError,
+    FileError,
+    InputError,
+    RangeError,
+    TableError,
+    TooFewError,
+    UnreadableError,
+)
 from graphtemper.models import SIGN
 from graphtemper.monitor import Log, fingerprint
 from graphtemper.monitor.change import Change
@@ -318,6 +326,23 @@ def test_late_labels_on_the_command_line(folder, day, capsys):
     assert len(json.loads(capsys.readouterr().out)["track_record"]) == 2
 
 
+def test_earlier_labels_on_the_command_line(folder, day, capsys):
+    """The card learns what labels of the day before are worth, and later days are answered so."""
+    day(11).save(folder / "days" / "day11.npz")
+    old = "".join(f"{k},{label}\n" for k, label in enumerate(day(10).labels))
+    (folder / "old.csv").write_text(f"node,class\n{old}")
+    run("--earlier", "old.csv", "--json")
+    said = json.loads(capsys.readouterr().out)["newest"]["reasons"]
+    assert any("have an earlier label" in str(reason) for reason in said)
+    add("--of", "day10.npz", "--earlier", "old.csv", "--out", "wise.json", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert [one["name"] for one in told["labels"]["answered_again"]] == ["day11.npz"]
+    (learned,) = SourceCard.load("wise.json").environments
+    assert learned.earlier is not None
+    with pytest.raises((ConflictError, UnreadableError)):
+        run("--earlier", "old.csv", "--windows", "2")
+
+
 @pytest.mark.nightly
 def test_a_drop_that_late_labels_show_closes_the_gate_once(folder, watched, day):
     """Logits teach nothing, so that the newest answer is as it was."""
@@ -350,7 +375,7 @@ def test_a_drop_that_late_labels_show_closes_the_gate_once(folder, watched, day)
         ("node,class\n1,0\n1,1\n", TableError),
         ("node,class\n99999,0\n", RangeError),
         ("node,class\n1,7\n", TableError),
-        ("node,class\n1,\n", TableError),
+        ("node,class\n1,\n", TooFewError),
         ("node,class\n", TooFewError),
     ],
 )

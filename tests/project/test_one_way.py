@@ -21,7 +21,6 @@ FOLDERS = (ROOT / "src" / "graphtemper", ROOT / "research" / "src" / "graphtempe
 SOFTMAX_ELSEWHERE = {
     "graphtemper_research/theory_extensions/heterogeneity.py": "weights of a quadrature",
     "graphtemper_research/theory_extensions/many_classes.py": "weights of a quadrature",
-    "graphtemper/recalibration/few_labels.py": "the probability of one class, at many temperatures",
     "graphtemper/theory/aggregated_law.py": "weights of a binomial distribution",
 }
 BINNING_ELSEWHERE = {

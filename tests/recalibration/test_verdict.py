@@ -44,7 +44,20 @@ def _at(first, second):
     return {"first": 10.0 + 2.0 * first, "second": 5.0 + 0.5 * second}
 
 
-def _reading(response, signals, flat=False, blind=False, num_nodes=100, moments=None, edges=0.5):
+STILL = (np.ones(2), np.ones(2))
+
+
+def _reading(
+    response,
+    signals,
+    flat=False,
+    blind=False,
+    num_nodes=100,
+    moments=STILL,
+    edges=0.5,
+    moved=0.0,
+    expected=None,
+):
     """Return a reading with this response; a blind one lacks the leading signal."""
     gains = SimpleNamespace(signal=None) if blind else None
     if blind:
@@ -52,7 +65,10 @@ def _reading(response, signals, flat=False, blind=False, num_nodes=100, moments=
         signals = {"first": signals["first"], LEAD: signals["second"]}
     card = SimpleNamespace(environments=())
     evidence = SimpleNamespace(homophily=edges)
-    return Reading(card, evidence, signals, response, gains, num_nodes, moments, flat)
+    reading = Reading(card, evidence, signals, response, gains, num_nodes, moments, flat)
+    vars(reading)["moved_fraction"] = 1.0 if moments is None else moved
+    vars(reading)["expected"] = expected
+    return reading
 
 
 def test_novelty_is_the_distance_to_the_nearest_environment_in_reaches(response):
@@ -80,11 +96,11 @@ def test_a_signal_beyond_all_environments_is_named_with_its_side(response, where
 
 
 def test_the_reasons_give_width_and_distance_in_numbers(response):
-    wide, far = Estimate(0.8, 0.73, 0.87, "atlas"), _at(0.0, 5.0)
+    wide, far = Estimate(0.8, 0.6, 0.94, "atlas"), _at(0.0, 5.0)
     odd = Reason(ReasonCode.TEMPERATURE_AT_BOUND, "the logits are odd.")
     _, reasons = judge(_reading(response, far), wide, odd)
     texts = {reason.code: reason.text for reason in reasons}
-    assert "within 7 points: between 73% and 87%" in texts["wide_interval"]
+    assert "within 17 points: between 60% and 94%" in texts["wide_interval"]
     assert "2.5 times" in texts["far_from_atlas"]
     assert odd in reasons
 
@@ -93,14 +109,14 @@ def test_the_reasons_give_width_and_distance_in_numbers(response):
     ("accuracy", "distance", "blind", "verdict", "hardest"),
     [
         (SURE, 0.0, False, "trust", None),
-        (Estimate(0.8, 0.73, 0.87, "atlas"), 0.0, False, "caution", None),
+        (Estimate(0.8, 0.66, 0.92, "atlas"), 0.0, False, "trust", None),
+        (Estimate(0.8, 0.6, 0.94, "atlas"), 0.0, False, "caution", None),
         (SURE, CAUTION_NOVELTY, False, "trust", None),
         (SURE, CAUTION_NOVELTY + 0.1, False, "caution", None),
         (SURE, ABSTAIN_NOVELTY, False, "caution", None),
         # The accuracy nearest to one half that the interval allows asks for the most labels.
-        (Estimate(0.8, 0.58, 1.0, "atlas"), 0.0, False, "abstain", 0.58),
-        (Estimate(0.2, 0.0, 0.42, "atlas"), 0.0, False, "abstain", 0.42),
-        (Estimate(0.6, 0.35, 0.85, "atlas"), 0.0, False, "abstain", 0.5),
+        (Estimate(0.3, 0.0, 0.62, "atlas"), 0.0, False, "abstain", 0.5),
+        (Estimate(0.6, 0.25, 0.9, "atlas"), 0.0, False, "abstain", 0.5),
         # Where the estimate means nothing, any accuracy is possible.
         (SURE, ABSTAIN_NOVELTY + 0.1, False, "abstain", 0.5),
         (SURE, 0.0, True, "abstain", 0.5),
@@ -132,6 +148,35 @@ def test_a_blind_reading_says_why(response, given, words):
     assert [words in reason.text for reason in reasons if reason.code == "signal_unreadable"] == [
         True
     ]
+
+
+WIDE = Estimate(0.6, 0.2, 0.9, "usual over-confidence")
+SOME = SimpleNamespace(outlier=None)
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "accuracy", "verdict"),
+    [
+        ({"moved": 0.4}, {}, SURE, "trust"),
+        ({"moved": 0.6}, {}, SURE, "caution"),
+        ({"moments": None}, {}, SURE, "caution"),
+        ({"moved": 1.0}, {}, WIDE, "caution"),
+        ({"moved": 1.0, "blind": True}, {}, WIDE, "caution"),
+        ({"moved": 1.0, "blind": True, "moments": (np.ones(2), np.zeros(2))}, {}, WIDE, "abstain"),
+        ({"moved": 1.0, "expected": SOME}, {}, SURE, "trust"),
+        ({"moved": 1.0, "expected": SOME}, {}, WIDE, "caution"),
+        ({"moved": 1.0}, {"count": 3.0}, SURE, "caution"),
+        ({"moved": 1.0}, {"count": 30.0, "leads": True}, SURE, "trust"),
+        ({"moved": 1.0, "flat": True}, {"count": 30.0, "leads": True}, SURE, "abstain"),
+    ],
+)
+def test_trust_is_earned_by_evidence(response, given, said, accuracy, verdict):
+    """Unlabelled signals earn none once features have moved; environments and labels do."""
+    found, reasons = judge(_reading(response, _at(0.0, 0.0), **given), accuracy, None, **said)
+    assert found == verdict
+    moved = given.get("moments", STILL) is None or given.get("moved", 0.0) > 0.5
+    assumed = moved and not said.get("leads") and "expected" not in given
+    assert ("usual_assumed" in [reason.code for reason in reasons]) == assumed
 
 
 @pytest.mark.parametrize(("num_nodes", "words"), [(1, "the one node"), (7, "all 7 nodes")])

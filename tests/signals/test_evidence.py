@@ -11,7 +11,9 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.errors import RangeError
 from graphtemper.models import SGC, SIGN
 from graphtemper.signals import evidence
+from graphtemper.signals.covariances import Covariance
 from graphtemper.signals.evidence import LEAD, LOGIT_SIGNALS, SIGNALS
+from graphtemper.signals.gains import NEIGHBOURS
 from graphtemper.signals.observation import Observation
 
 
@@ -61,9 +63,8 @@ def test_the_source_read_against_itself_has_gains_of_one(card):
     signals = card.reference.signals
     assert signals == evidence.read(replace(card.reference.evidence), card.reference)
     source = log_odds(card.reference.accuracy)
-    for name in (LEAD, "edge agreement"):
-        assert signals[name] == pytest.approx(source, abs=0.25)
-    for name in ("homophily gain", "predicted shares", "logit spread"):
+    assert signals[LEAD] == pytest.approx(source, abs=0.25)
+    for name in ("predicted shares", "logit spread"):
         assert signals[name] == pytest.approx(0.0, abs=1e-9)
 
 
@@ -119,7 +120,8 @@ def test_a_view_that_shows_nothing_at_the_source_is_not_read():
     g = _graph(num_classes=2, num_features=1, homophily=0.5)
     alone = SIGN(hops=0).fit(g, range(450))
     card = SourceCard.build(alone, g, range(450, 900), compositions=0)
-    assert not {LEAD, "homophily gain", "edge agreement"} & set(card.responses["model"].names)
+    unread = {LEAD, "edge correlation", "wedge correlation", "held correlation"}
+    assert not unread & set(card.responses["model"].names)
     measured = [_measure(card, alone, target) for target in (g, shifts.noise(2.0)(g, 3))]
     first, second = (evidence.read(item, card.reference) for item in measured)
     assert first[LEAD] == second[LEAD]
@@ -167,3 +169,50 @@ def test_log_odds_stay_finite():
     assert np.isfinite(log_odds(0.0))
     assert log_odds(0.75) == pytest.approx(np.log(3.0))
     assert log_odds(None) == 0.0
+
+
+@pytest.mark.parametrize("level", [-0.6, 0.6])
+def test_agreement_across_edges_shows_both_signs_of_a_change_of_homophily(level):
+    """Where neighbours hardly agree at the source, they may agree more or less than by chance."""
+    g = _graph(num_classes=2, homophily=0.55)
+    model = SIGN(hops=1).fit(g, range(450))
+    card = SourceCard.build(model, g, range(450, 900), compositions=0)
+    assert "edge agreement" in card.responses["model"].names
+    target = _measure(card, model, shifts.homophily(level)(g, 3))
+    change = evidence.read(target, card.reference)["edge agreement"]
+    assert np.sign(level) * (change - card.reference.signals["edge agreement"]) > 0.05
+
+
+def test_correlations_of_neighbours_do_not_depend_on_the_scale_of_the_logits(card):
+    source = card.reference.evidence
+    doubled = replace(
+        source,
+        covariance=4.0 * source.covariance,
+        **{
+            name: Covariance(4.0 * getattr(source, name).value, 4.0 * getattr(source, name).error)
+            for name in NEIGHBOURS
+        },
+    )
+    signals = evidence.read(doubled, card.reference)
+    for name in NEIGHBOURS:
+        key = f"{name} correlation"
+        assert signals[key] == pytest.approx(card.reference.signals[key])
+
+
+def test_predicted_shares_of_other_nodes_are_compared_beyond_chance(card):
+    """Samples of one population differ, which is no change; the same nodes do not."""
+    source, rng, size = card.reference.evidence, np.random.default_rng(0), 200
+    found = []
+    for _ in range(200):
+        shares = rng.multinomial(size, source.predicted_shares) / size
+        drawn = replace(source, predicted_shares=shares)
+        found.append(
+            [evidence.read(drawn, card.reference, by)["predicted shares"] for by in (0.0, 1 / size)]
+        )
+    plain, corrected = np.mean(found, axis=0)
+    assert corrected < 0.5 * plain
+    moved = replace(source, predicted_shares=np.roll(source.predicted_shares, 1)[::-1])
+    assert (
+        evidence.read(moved, card.reference, 0.01)["predicted shares"]
+        <= (evidence.read(moved, card.reference)["predicted shares"])
+    )

@@ -14,7 +14,7 @@ MODULES = {
     "atlas_bench": "trials.known_shifts",
     "natural_shifts": "trials.natural_shifts",
     "natural_environments": "trials.natural_environments",
-    "natural_prior": "trials.natural_prior",
+    "natural_rule": "trials.natural_rule",
     "natural_labels": "trials.natural_labels",
     "decisions": "trials.decision_metrics",
     "labels": "trials.label_budgets",

@@ -38,9 +38,9 @@ from graphtemper.shifts import Shift
 from graphtemper.shifts.base import Seen
 from graphtemper.signals.covariances import column_halves
 from graphtemper.signals.evidence import Probe, Reference, measure, read
-from graphtemper.signals.node_signals import SKETCH, sketch_weights
 from graphtemper.signals.observation import Observation, SeenFeatures, unlabelled
 from graphtemper.signals.passes import Keys, node_keys
+from graphtemper.signals.second_opinion import SKETCH, sketch_weights
 from graphtemper.signals.views import share_own_views
 
 Progress = Callable[[int, int], None]
@@ -248,7 +248,7 @@ class Source:
         if weights is None:
             return None
         parts = [weights, *(weights * half[:, None] for half in halves)]
-        everything = np.hstack([*parts, sketch_weights(self.probe)])
+        everything = np.hstack([*parts, sketch_weights(self.probe.column_std, self.probe.seed)])
         if everything.shape[1] > _FEW * self.graph.num_features:
             return None
         columns = project(self.graph.features, everything)
@@ -284,7 +284,7 @@ class Source:
 
     def _signals(self, observation: Observation) -> dict[str, float]:
         """Return the signals, corrected for the splits that the atlas does not measure."""
-        found = read(measure(observation, self.probe, with_snr=False), self.reference)
+        found = read(measure(observation, self.probe, whole=False), self.reference)
         start = self.reference.signals
         if self.signals is None or self.signals is start:
             return found

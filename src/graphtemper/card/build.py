@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray, check_integer
+from graphtemper._core.reproducible import stream
 from graphtemper.card import atlas
 from graphtemper.card import budget as budgets
 from graphtemper.card.atlas import AtlasNodes, AtlasPoint, Progress, Shifts, Source
 from graphtemper.card.budget import Budget
-from graphtemper.card.class_profile import FEWEST
+from graphtemper.card.class_profile import FEWEST, MOST_CLASSES
 from graphtemper.card.environments import (
     LabelledGraph,
     check,
@@ -35,6 +36,7 @@ from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labe
 from graphtemper.card.response import Fitted, fit_atlas
 from graphtemper.errors import ConflictError, MissingError, NotLogitsError, TooFewError
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
+from graphtemper.graph.operators import project
 from graphtemper.models.passes import Passes, passes_of
 from graphtemper.models.predictor import Predictor, check_repeatable, fingerprint, probe_graph
 from graphtemper.shifts import Shift
@@ -43,6 +45,7 @@ from graphtemper.signals import pointwise as signals
 from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import count_votes
+from graphtemper.signals.second_opinion import Second, SecondOpinion, second_classes, sketch_weights
 from graphtemper.signals.views import noisy_logits
 
 FEWEST_NODES = 50
@@ -71,6 +74,8 @@ class Plan:
         Logits on a small fixed graph; None if the model does not run there.
     environments
         Other labelled graphs, with their nodes.
+    second
+        Classes (N,) that a second learner of the caller's predicts; None for one of our own.
     """
 
     predictor: Predictor
@@ -83,6 +88,7 @@ class Plan:
     secret: int
     fingerprint: FloatArray | None
     environments: list[tuple[Graph, Nodes]]
+    second: NDArray[np.int64] | None = None
 
     @contextmanager
     def running(self, progress: Progress | bool | None) -> Iterator[Progress]:
@@ -118,9 +124,15 @@ def plan(
     environments: Sequence[LabelledGraph],
     budget: Budget,
     privacy: float | None,
+    second: Second | None = None,
 ) -> Plan:
     """Check the arguments of `graphtemper.SourceCard.build` and decide what to run."""
     others = _environments(environments, graph, predictor, privacy)
+    if others and second is not None:
+        raise ConflictError(
+            "environments of a card with a second learner are learned afterwards, with "
+            "card.learn(..., second=...)."
+        )
     planned = atlas.plan(check_integer(seed, "seed", 0, 2**62), exclude, compositions, shifts)
     rows, labels = _labelled(graph, nodes)
     passes, recorded = _recognised(predictor, graph)
@@ -143,6 +155,7 @@ def plan(
         secret=secret_seed(seed, rows, labels),
         fingerprint=recorded,
         environments=others,
+        second=None if second is None else second_classes(second, graph, observation.num_classes),
     )
 
 
@@ -239,13 +252,17 @@ def measure(plan: Plan) -> Measured:
     predictions = observation.predictions
     accuracy = float((predictions == labels).mean())
     probe = _probe(observation, accuracy, plan.budget)
+    probe, agreement = _with_second_opinion(plan, probe, predictions)
     moments = pooled_moments(observation.logits, labels)
     # Under the shifts of the atlas fewer splits are measured, and compared with as few here.
     inside = replace(probe, splits=plan.budget.inside)
     found = evidence.both_show(*(evidence.measure(observation, item) for item in (probe, inside)))
-    reference, compared = (Reference(item, moments, accuracy) for item in found)
+    reference, compared = (
+        Reference(replace(item, second_agreement=agreement), moments, accuracy) for item in found
+    )
     nodes, start = observation.nodes, reference.signals
-    given = plan.predictor, graph, nodes, labels, inside, compared, plan.secret, start
+    classed = graph.replace(labels=_drawn_classes(graph, observation, plan.secret))
+    given = plan.predictor, classed, nodes, labels, inside, compared, plan.secret, start
     classes = observation.num_classes
     population = DriftBaseline.measure(graph, nodes, labels, predictions, classes, probe.column_std)
     small = np.bincount(labels, minlength=classes) < FEWEST
@@ -257,6 +274,58 @@ def measure(plan: Plan) -> Measured:
         Source(*given, own=observation if graph.is_plain else None),
         population,
     )
+
+
+def _with_second_opinion(
+    plan: Plan, probe: Probe, predictions: NDArray[np.intp]
+) -> tuple[Probe, float | None]:
+    """Return the probe with a second opinion, and how often the model agrees with it.
+
+    It is fitted to labelled nodes that the card does not score, as those that the model was trained
+    on. Without enough of these it is fitted to the card's own, and agreement is measured with two
+    others, each fitted to one half of the nodes and asked about the other half.
+    """
+    graph, nodes, labels = plan.graph, plan.observation.nodes, plan.labels
+    classes = plan.observation.num_classes
+    if plan.second is not None:
+        return probe, float((plan.second[nodes] == predictions).mean())
+    if classes > MOST_CLASSES:  # the coefficients would fill the card
+        return probe, None
+    columns = sketch_weights(probe.column_std, probe.seed)
+    sums = project(graph.features, columns)
+    others = np.setdiff1d(graph.labelled, nodes)
+    if others.size >= FEWEST_NODES:
+        assert graph.labels is not None
+        opinion = SecondOpinion.fit(sums[others], graph.labels[others], classes)
+        agree = opinion.scores(sums[nodes]).argmax(axis=1) == predictions
+    else:
+        opinion = SecondOpinion.fit(sums[nodes], labels, classes)
+        halves = np.array_split(np.arange(nodes.size), 2)
+        agree = np.concatenate(
+            [
+                SecondOpinion.fit(sums[nodes[fitted]], labels[fitted], classes)
+                .scores(sums[nodes[asked]])
+                .argmax(axis=1)
+                == predictions[asked]
+                for asked, fitted in (halves, halves[::-1])
+            ]
+        )
+    return replace(probe, second=opinion), float(agree.mean())
+
+
+def _drawn_classes(graph: Graph, observation: Observation, seed: int) -> NDArray[np.int64]:
+    """Return the labels, with a class drawn from calibrated probabilities for nodes without one.
+
+    Shifts of the homophily move edges by class, and would leave those at other nodes where they
+    are. The most likely class instead of a drawn one would agree too often with the predictions.
+    """
+    assert graph.labels is not None  # `select_labelled` refuses a graph without
+    labels, rows = graph.labels.copy(), graph.classified
+    rows = rows[labels[rows] < 0]
+    below = temperature.apply(observation.all_logits[rows]).cumsum(axis=1)[:, :-1]
+    draws = stream(seed, "classes of unlabelled nodes").random((rows.size, 1))
+    labels[rows] = (draws > below).sum(axis=1)
+    return labels
 
 
 def _probe(observation: Observation, accuracy: float, spent: budgets.Plan) -> Probe:

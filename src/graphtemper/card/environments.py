@@ -15,18 +15,20 @@ from itertools import pairwise
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
+from graphtemper.card import earlier
 from graphtemper.card.class_profile import FEWEST, fit_biases
 from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.privacy import effective_nodes, private_labels
 from graphtemper.card.random_effects import Environments, distances
 from graphtemper.card.response import Response
 from graphtemper.errors import (
+    ConflictError,
     ForeignError,
     GraphTemperWarning,
     InputError,
@@ -81,6 +83,10 @@ class Environment:
     shares, biases : (K,) arrays
         Class shares, and the biases that make the probabilities of each class right there. Classes
         with few members share theirs.
+    second_agreement
+        How often the model and the second opinion agree; None without one.
+    earlier : (p, p + 1) array or None
+        Moments of a regression on earlier labels (`graphtemper.card.earlier`), if there were any.
     """
 
     name: str
@@ -93,6 +99,8 @@ class Environment:
     sketch: tuple[float, ...]
     shares: FloatArray
     biases: FloatArray
+    second_agreement: float | None = None
+    earlier: FloatArray | None = None
 
     @property
     def log_shares(self) -> FloatArray:
@@ -126,22 +134,32 @@ def measure(
     name: str,
     when: When | None,
     privacy: float | None = None,
+    second: NDArray[np.int64] | None = None,
+    old: ArrayLike | None = None,
 ) -> Environment:
     """Run a frozen model in a labelled environment and keep aggregates.
 
     ``probe``, ``reference`` and ``privacy`` are those of the card. With an epsilon, labels are
-    randomised first: they may be those of the source.
+    randomised first: they may be those of the source. ``second`` are the classes (N,) by a learner
+    of the caller's, ``old`` earlier labels of the same nodes.
     """
     if not callable(predictor):
         raise MissingError("an environment is measured with the model; pass it in place of logits.")
     classes = reference.moments.shares.size
     rows, labels = check(classes, graph, nodes, name)
+    if old is not None:
+        old = earlier.checked(old, graph.num_nodes, classes)[rows]
+        if privacy is not None:
+            raise ConflictError(
+                "earlier labels would not be private; learn from them with a card without privacy."
+            )
     observation = Observation(predictor, graph, rows, seed=probe.seed)
     if privacy is not None:
         assert graph.labels is not None  # `check` refuses a graph without
         labels = private_labels(observation.all_logits, graph.labels, rows, privacy)[rows]
     observation = observation.at(probe.temperature)
-    measured = evidence.measure(observation, probe)
+    other = None if second is None else second[rows]
+    measured = evidence.measure(observation, probe, second=other)
     optimum = temperature.solve(observation.logits, labels).temperature
     accuracy, size = float((observation.predictions == labels).mean()), int(rows.size)
     sketch = column_sketch(observation.own_moments[0], probe.column_std, SKETCH_SIZE)
@@ -157,10 +175,14 @@ def measure(
         accuracy=accuracy,
         confidence=measured.confidence,
         temperature=float(np.clip(optimum, *_TEMPERATURES)),
-        signals=evidence.read(measured, reference),
+        signals=evidence.read(measured, reference, 1.0 / size),
         sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
         shares=shares,
         biases=biases,
+        second_agreement=measured.second_agreement,
+        earlier=None
+        if old is None
+        else earlier.moments(observation.logits, old, observation.predictions == labels),
     )
 
 
@@ -307,35 +329,27 @@ def in_order(environments: Sequence[Environment]) -> tuple[Environment, ...]:
 
 def as_arrays(
     environments: Sequence[Environment],
+    estimates: FloatArray,
     response: Response,
-    accuracy: float,
     signals: dict[str, float],
     sketch: Sequence[float] | None,
 ) -> Environments:
-    """Return environments as arrays, with the atlas's estimate in each.
+    """Return environments as arrays, with label-free estimates of the log-odds of accuracy (m, 2).
 
-    ``accuracy`` is the source's; ``signals`` and ``sketch`` are those of a new environment, to
-    which the distances are measured: by signals, by feature means, and by steps in time where there
-    is an order.
+    ``signals`` and ``sketch`` are those of a new environment, to which the distances are measured:
+    by signals, by feature means, and by steps in time where there is an order.
     """
-    start = log_odds(accuracy)
-    estimates = [
-        (log_odds(item.confidence), start + response.predict(item.signals)[0])
-        for item in environments
-    ]
     rows = [*(item.signals for item in environments), signals]
     views = [np.array([response.coordinates(row) for row in rows])]
     if sketch is not None:
         views.append(np.array([*(item.sketch for item in environments), sketch]))
-    ordered = environments[-1].when is not None
-    if ordered:
+    if environments[-1].when is not None:
         views.append(_steps(environments)[:, None])
     return Environments(
         truth=np.array([item.truth for item in environments]),
         variance=np.array([item.variance for item in environments]),
-        estimates=np.array(estimates),
+        estimates=estimates,
         distances=distances(views),
-        ordered=ordered,
     )
 
 

@@ -19,14 +19,16 @@ import numpy as np
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.safe_reading import check_seal, parse_json, sealed
 from graphtemper.card.class_profile import MOST_CLASSES, THIRDS
+from graphtemper.card.earlier import num_columns
 from graphtemper.card.environments import FARTHEST, SKETCH_SIZE
 from graphtemper.card.node_response import KINDS
 from graphtemper.card.privacy import MOST_EPSILON
 from graphtemper.errors import ContentError, InputError, RangeError, VersionError
 from graphtemper.signals.evidence import LOGIT_SIGNALS, SIGNALS, Evidence
+from graphtemper.signals.second_opinion import SKETCH
 
 Card = TypeVar("Card")
-SCHEMA = "graphtemper.card/5"
+SCHEMA = "graphtemper.card/6"
 MAX_BYTES = 100_000
 """Largest card. It holds 60 classes with the default atlas."""
 LARGEST = 1e30
@@ -47,7 +49,7 @@ _DIGITS, _FEWER_DIGITS, _MANY = 8, 5, 1000
 _RANGES: dict[str, tuple[float, float]] = {
     name: limits
     for limits, names in {
-        (0.0, 1.0): "accuracy edge_share recalls edges",
+        (0.0, 1.0): "accuracy edge_share recalls edges earlier",
         (0.0, 1e6): "noise_level error",
         (0.0, 1e8): "counts",
         (1e-12, 1e9): "linear smooth length noise scale",
@@ -76,6 +78,7 @@ _RANGES |= {
 _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "fingerprint": (None, "K"),
     "probe.column_std": ("F",),
+    "probe.second.weights": (SKETCH + 1, "K"),
     **{
         f"reference.evidence.{name}": ("K", "K") if item.kind == "square" else ("K",)
         for name, item in Evidence.declared().items()
@@ -90,6 +93,7 @@ _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "node_responses.*.classes": ("K",),
     "environments[].shares": ("K",),
     "environments[].biases": ("K",),
+    "environments[].earlier": ("P", "P+1"),
 }
 
 
@@ -156,7 +160,10 @@ def to_json(card: Any) -> str:
     content = _plain(card) | {"signals": list(_EVERY)}
     evidence = content["reference"]["evidence"]  # half of a symmetric matrix says all
     evidence["covariance"] = [row[: k + 1] for k, row in enumerate(evidence["covariance"])]
-    content["probe"]["column_std"] = _pack(card.probe.column_std)
+    with np.errstate(divide="ignore"):
+        content["probe"]["column_std"] = _pack(np.log(card.probe.column_std))
+    if card.probe.second is not None:
+        content["probe"]["second"]["weights"] = _pack(card.probe.second.weights)
     return sealed({"schema": SCHEMA} | content)
 
 
@@ -181,6 +188,7 @@ def from_json(text: str, kind: type[Card]) -> Card:
     check_seal(content, required=True)
     classes, columns = (int(root[name].number(int)) for name in ("num_classes", "num_features"))
     root.sizes = {"K": classes, "3K": THIRDS * classes, "F": columns}
+    root.sizes |= {"P": num_columns(classes), "P+1": num_columns(classes) + 1}
     if [item.value for item in root["signals"].items()] != list(_EVERY):
         raise root["signals"].odd(f"{len(_EVERY)} signals in the order of this version")
     card: Card = root.parsed(kind)
@@ -197,7 +205,9 @@ def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0
     matrices = (_NUMBER if square < _MANY else _SHORT) * (3 * square + num_classes) // 2
     matrices += THIRDS * _COUNT * square * (num_classes <= MOST_CLASSES)
     rows = _ROW * num_rows + _CLASS * num_classes
-    expected = matrices + rows + 8 * num_features // 3 + _OTHER
+    coefficients = (SKETCH + 1) * num_classes * (num_classes <= MOST_CLASSES)
+    packed = 8 * (num_features + coefficients) // 3
+    expected = matrices + rows + packed + _OTHER
     if (size or expected) > MAX_BYTES:
         raise RangeError(
             f"the card would have {'' if size else 'about '}{size or expected} bytes with "
@@ -207,13 +217,12 @@ def check_size(num_classes: int, num_features: int, num_rows: int, size: int = 0
         )
 
 
-def _pack(std: FloatArray) -> str:
-    """Return the logarithms of column standard deviations in half precision.
+def _pack(values: FloatArray) -> str:
+    """Return numbers in half precision: logarithms of column deviations, or coefficients.
 
-    There may be many columns, and a thousandth is precise enough for the size of a perturbation.
+    There may be many, and a thousandth is precise enough for a perturbation or a second opinion.
     """
-    with np.errstate(divide="ignore"):
-        return base64.b64encode(np.log(std).astype("<f2").tobytes()).decode("ascii")
+    return base64.b64encode(values.astype("<f2").tobytes()).decode("ascii")
 
 
 def _plain(value: Any, digits: int = _DIGITS) -> Any:
@@ -291,7 +300,11 @@ class _Field:
         shape = [self.sizes.get(str(size), size) for size in _SHAPES.get(self.path, (None,))]
         expected = f"{' x '.join(str(size or 'any') for size in shape)} numbers"
         try:
-            read = {"probe.column_std": self._unpacked, _LOWER: self._mirrored}
+            read = {
+                "probe.column_std": self._deviations,
+                "probe.second.weights": self._coefficients,
+                _LOWER: self._mirrored,
+            }
             array = read.get(self.path, self._listed)()
         except ValueError as error:  # rows of unequal length, or no base64
             raise self.odd(expected) from error
@@ -316,14 +329,24 @@ class _Field:
         lower[np.tril_indices(size)] = found
         return lower + np.tril(lower, -1).T
 
-    def _unpacked(self) -> FloatArray:
+    def _deviations(self) -> FloatArray:
         """Return column standard deviations; single-precision features have none above e^110."""
-        if not isinstance(self.value, str):
-            raise self.odd("base64")
-        logs = np.frombuffer(base64.b64decode(self.value, validate=True), "<f2").astype(np.float64)
+        logs = self._unpacked()
         if not (logs <= 110.0).all():
             raise self.odd("logarithms of at most 110")
         return np.exp(logs)
+
+    def _coefficients(self) -> FloatArray:
+        """Return the coefficients of the second opinion."""
+        weights = self._unpacked().reshape(-1, self.sizes["K"])
+        if not np.isfinite(weights).all():
+            raise self.odd("finite numbers")
+        return weights
+
+    def _unpacked(self) -> FloatArray:
+        if not isinstance(self.value, str):
+            raise self.odd("base64")
+        return np.frombuffer(base64.b64decode(self.value, validate=True), "<f2").astype(np.float64)
 
     def parsed(self, kind: Any) -> Any:
         """Return a value of a type, checked."""

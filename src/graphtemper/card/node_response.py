@@ -27,8 +27,9 @@ from graphtemper._core.numerics import RANGE, log_odds
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.signals import node_signals
 from graphtemper.signals.evidence import Probe
-from graphtemper.signals.node_signals import PLAIN_SIGNALS, SIGNALS, Classes, Float32
+from graphtemper.signals.node_signals import PLAIN_SIGNALS, SIGNALS, Classes
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.second_opinion import Float32
 from graphtemper.temperature.scaling import nearest_temperature
 
 KINDS = {"model": SIGNALS, "logits": PLAIN_SIGNALS}

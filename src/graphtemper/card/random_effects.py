@@ -1,7 +1,9 @@
 r"""Random effects: the accuracy in a new environment, predicted from labelled ones.
 
-Two estimates of the log-odds of the accuracy need no labels: mean confidence and the atlas. In a
-labelled environment e their *gap* to the truth is known. With :math:`x_e` what is known of the
+Two estimates of the log-odds of the accuracy need no labels: mean confidence, and what the second
+opinion and the atlas say. Which of them varies less around the truth differs by problem, so they
+are mixed with the weight that has the smallest leave-one-environment-out error. In a labelled
+environment e the *gap* of the mixture to the truth is known. With :math:`x_e` what is known of the
 environment without labels, gaps are described by
 
 .. math:: \gamma_e = \mu + f(x_e) + \epsilon_e + s_e,
@@ -22,23 +24,17 @@ left out, in standard deviations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.estimate import DEVIATIONS
 from graphtemper._core.numerics import log_odds_variance, to_share
 
-FEWEST_EXCHANGEABLE = 9
-"""With fewer environments no 90 % interval over exchangeable environments is bounded."""
 _TAILS = 4.0
-_LEVEL = 0.90
 # An environment is named if it lies this many deviations off and there are others to compare with.
 _STRANGE, _FEWEST_TO_COMPARE = 4.0, 3
 _ROUNDS = 4
-# Candidates for the accuracy of a new environment, and how many deviations off the farthest is.
-_CANDIDATES, _FARTHEST = 81, 6.0
 
 
 @dataclass(frozen=True)
@@ -55,9 +51,9 @@ class Constants:
         Distance, in median distances, at which environments have 60 % of the similar part alike.
     own_share
         Share of the variance between environments that even similar ones do not have in common.
-    atlas_weight, unmoved_weight, ridge
-        The usual weight of the atlas's estimate where feature means have moved, and where they have
-        not, as under the shifts that the atlas knows; and the penalty that holds it there.
+    weight, ridge
+        Usual weight of the second estimate where features have moved, and the penalty that holds
+        it there.
     """
 
     mean: float = -0.2
@@ -66,20 +62,8 @@ class Constants:
     spread_count: float = 3.0
     reach: float = 0.7
     own_share: float = 1.0 / 3.0
-    atlas_weight: float = 0.15
-    unmoved_weight: float = 0.85
+    weight: float = 2.0 / 3.0
     ridge: float = 0.6
-
-    def at(self, moved: float) -> Constants:
-        """Return the constants for a target whose feature means have moved so far, from 0 to 1.
-
-        Examples
-        --------
-        >>> CONSTANTS.at(1.0).atlas_weight, CONSTANTS.at(0.0).atlas_weight
-        (0.15, 0.85)
-        """
-        weight = moved * self.atlas_weight + (1.0 - moved) * self.unmoved_weight
-        return replace(self, atlas_weight=weight)
 
 
 CONSTANTS = Constants()
@@ -94,18 +78,15 @@ class Environments:
     truth, variance : (m,) arrays
         Log-odds of the accuracy, and their sampling variance.
     estimates : (m, 2) array
-        Log-odds of the accuracy by mean confidence and by the atlas, made without labels.
+        Log-odds of the accuracy by mean confidence, and by second opinion and atlas.
     distances : (m + 1, m + 1) array
         Squared distances between the environments and, in the last row and column, the new one.
-    ordered
-        Whether they are in order of time.
     """
 
     truth: FloatArray
     variance: FloatArray
     estimates: FloatArray
     distances: FloatArray
-    ordered: bool = False
 
 
 def distances(views: Sequence[FloatArray]) -> FloatArray:
@@ -209,44 +190,35 @@ def fit(
 
 
 def mixing_weight(known: Environments, constants: Constants = CONSTANTS) -> float:
-    """Return the weight of the atlas's estimate that has the smallest left-out error.
+    """Return the weight of the second estimate that has the smallest left-out error.
 
     Residuals count less the larger they are, so that one environment with wrong labels does not
     decide.
     """
-    similarity = _kernel(known.distances, constants)[:-1, :-1]
-    confidence, atlas = (
+    similarity = np.exp(-0.5 * known.distances[:-1, :-1] / constants.reach**2)
+    first, second = (
         fit(known.truth - column, known.variance, similarity, constants).residuals
         for column in known.estimates.T
     )
-    difference = atlas - confidence
-    usual = confidence + constants.atlas_weight * difference
-    smallest = np.minimum(np.abs(confidence), np.abs(atlas))
+    difference = second - first
+    usual = first + constants.weight * difference
+    smallest = np.minimum(np.abs(first), np.abs(second))
     counted = 1.0 / (1.0 + np.minimum(np.abs(usual), smallest) ** 2 / constants.spread**2)
-    above = constants.ridge * constants.atlas_weight - (counted * confidence * difference).sum()
+    above = constants.ridge * constants.weight - (counted * first * difference).sum()
     below = constants.ridge + (counted * difference**2).sum()
     return float(np.clip(above / below, 0.0, 1.0))
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The log-odds of the accuracy in a new environment: median, 90 % interval, atlas's weight.
+    """The log-odds of the accuracy in a new environment: centre and deviation of a 90 % interval.
 
-    ``exchangeable`` says that the interval is the conformal one, ``outlier`` which environment, if
-    any, does not go with the others.
+    ``outlier`` is the environment, if any, that does not go with the others.
     """
 
     centre: float
-    low: float
-    high: float
-    atlas_weight: float
-    exchangeable: bool
+    deviation: float
     outlier: int | None = None
-
-    @property
-    def deviation(self) -> float:
-        """The deviation of a symmetric 90 % interval that holds both ends."""
-        return max(self.high - self.centre, self.centre - self.low) / DEVIATIONS
 
 
 def expect(
@@ -262,69 +234,12 @@ def expect(
     """
     share = mixing_weight(known, constants)
     mix = np.array([1.0 - share, share])
-    kernel = _kernel(known.distances, constants)
+    kernel = np.exp(-0.5 * known.distances / constants.reach**2)
     effects = fit(known.truth - known.estimates @ mix, known.variance, kernel[:-1, :-1], constants)
     gap, deviation = effects.next_gap(kernel[-1, :-1], 0.0)
     centre = float(estimates @ mix) + gap
     variance = float(log_odds_variance(to_share(centre), num_nodes)) + sampled
-    deviation = float(np.hypot(deviation, np.sqrt(variance)))
-    low, high = centre - DEVIATIONS * deviation, centre + DEVIATIONS * deviation
-    exchangeable = not known.ordered and known.truth.size >= FEWEST_EXCHANGEABLE
-    if exchangeable:
-        reach = np.linspace(-_FARTHEST, _FARTHEST, _CANDIDATES) * deviation
-        # Constants that depend on the new environment would treat it in another way than others.
-        ends = conformal_interval(known, estimates, num_nodes, centre + reach, sampled=sampled)
-        # Nine gaps can lie together by chance, but no accuracy is known better than it is sampled.
-        half = DEVIATIONS * float(np.sqrt(variance))
-        low, high = min(ends[0], centre - half), max(ends[1], centre + half)
     strange = np.abs(effects.residuals / effects.deviations)
     worst = int(strange.argmax())
     named = strange.size >= _FEWEST_TO_COMPARE and strange[worst] > _STRANGE
-    return Expected(centre, low, high, share, exchangeable, worst if named else None)
-
-
-def conformal_interval(
-    known: Environments,
-    estimates: FloatArray,
-    num_nodes: int,
-    candidates: FloatArray,
-    constants: Constants = CONSTANTS,
-    level: float = _LEVEL,
-    sampled: float = 0.0,
-) -> tuple[float, float]:
-    """Return the full conformal interval: accuracies whose residual is not extreme.
-
-    Each candidate is taken for the truth in turn: the new environment joins the known ones, all of
-    them are explained by the others, and the candidate is kept unless the new one is farther off
-    than all but a share ``1 - level``. No step treats the new environment in another way than the
-    known ones, so the interval holds the truth of an exchangeable environment with at least the
-    stated probability (full conformal prediction; Vovk, Gammerman and Shafer, 2005). Its ends are
-    those of the candidates if these are all kept.
-    """
-    size = known.truth.size + 1
-    kept = []
-    for candidate in candidates:
-        together = Environments(
-            truth=np.append(known.truth, candidate),
-            variance=np.append(
-                known.variance, log_odds_variance(to_share(candidate), num_nodes) + sampled
-            ),
-            estimates=np.vstack([known.estimates, estimates]),
-            # Only the part between the environments is read.
-            distances=np.pad(known.distances, (0, 1)),
-        )
-        share = mixing_weight(together, constants)
-        gaps = together.truth - together.estimates @ np.array([1.0 - share, share])
-        effects = fit(gaps, together.variance, _kernel(known.distances, constants), constants)
-        far = np.abs(effects.residuals / effects.deviations)
-        as_far = int((far >= far[-1] - 1e-12).sum())
-        kept.append(as_far > (1.0 - level) * size + 1e-9)  # 0.1 is not exact
-    inside = np.flatnonzero(kept)
-    if inside.size == 0:
-        return float(candidates[candidates.size // 2]), float(candidates[candidates.size // 2])
-    first, last = max(inside[0] - 1, 0), min(inside[-1] + 1, candidates.size - 1)
-    return float(candidates[first]), float(candidates[last])
-
-
-def _kernel(squares: FloatArray, constants: Constants) -> FloatArray:
-    return np.asarray(np.exp(-0.5 * squares / constants.reach**2))
+    return Expected(centre, float(np.hypot(deviation, np.sqrt(variance))), worst if named else None)

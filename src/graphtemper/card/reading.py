@@ -1,27 +1,20 @@
 r"""A target read against a source card: its evidence, its signals, and the accuracy they imply.
 
-**The natural prior.** Shifts that somebody draws (noise, rewiring, masking) leave the means of the
-feature columns where they were. Shifts that happen (another month, country or release) move them.
-An estimate that was learned from drawn shifts is then one opinion of three: another is that the
-model is as right as its confidence says, and the third that it is a little over-confident, as
-models under natural shift usually are. Let u, between 0 and 1, say whether column means have moved;
-c be the log-odds of mean confidence at the source temperature; and m the atlas's centre. The answer
-is centred at
+**Features that moved.** Shifts that somebody draws (noise, rewiring, masking) leave the means of
+the feature columns where they were; there the atlas answers. Shifts that happen (another month,
+country or release) move them, and nothing unlabelled then tells the size of the drop: what the
+classes mean may have changed. The smallest rule that held on families left out stands in: the model
+is as right as its confidence at the source temperature says, or as its agreement with a second
+opinion (`graphtemper.signals.second_opinion`) says if that is less,
 
-.. math:: \hat\eta = c + (1 - (1 - w)\,u)\,(m - c) - s\,u, \qquad w = \frac{n^2}{n^2 + h^2},
+.. math:: \hat\eta = (1 - u)\,m + u\,\min(c, r), \qquad
+          \mathrm{Var} = (1 - u)\,v + u\,\tau^2,
 
-and only a fraction 1 - u of an excess of the first two terms over c is kept. The weight w of the
-atlas grows with the target's novelty n: confidence is hardly wrong near the source, and means
-nothing on a graph that is like none of those it was calibrated on. The variance grows by
-
-.. math:: \tau^2 \sqrt{u}\,(1 + \min(n, 5)^2)
-
-and the interval reaches further down than up by the factor `lower_tail`. The estimate is the
-median, which minimises the expected difference between mean confidence and accuracy. Without moved
-column means nothing changes.
-
-The four numbers are those of families of natural shift; ``graphtemper bench natural``
-chooses them again, with every family left out in turn.
+in log-odds, with u between 0 and 1 for whether column means have moved, m and v the centre and the
+variance by the atlas, c mean confidence and r the second opinion's estimate. The deviation
+:math:`\tau = 0.6` is the one number; it is that of natural families around the rule. Without a
+second opinion, c minus the usual over-confidence of 0.36 takes the place of the minimum. The same
+variance is added for a target that is unlike all shifts of the atlas.
 """
 
 from __future__ import annotations
@@ -34,38 +27,41 @@ import numpy as np
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
-from graphtemper.card import environments
+from graphtemper.card import earlier, environments
 from graphtemper.card.card import SourceCard
 from graphtemper.card.random_effects import CONSTANTS, Expected, expect
 from graphtemper.card.response import Response
 from graphtemper.errors import InputError, OtherClassesError
 from graphtemper.signals import evidence
-from graphtemper.signals.evidence import LEAD, Evidence, column_sketch
+from graphtemper.signals.evidence import LEAD, Evidence, Reference, column_sketch
 from graphtemper.signals.gains import Gains
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.receptive_field import Sample
+from graphtemper.signals.second_opinion import Second, moved_accuracy
 
 TAILS = 4.0
 """Degrees of freedom of the prior."""
 # The 95 % quantile of a Student t with 4 degrees of freedom and scale 1.
 _T_QUANTILE = 2.1318467863266495
-# Farther than this from the atlas, nothing more is known about the error.
-_FARTHEST = 5.0
 # Log-odds beyond this are an accuracy of 0 or 1 in float64.
 _FAR = 40.0
 # Feature means have moved if class shares may have changed by this much, which no drawn noise, mask
 # or change of edges looks like.
 _MOVED = 0.0625
+# Deviation of the log-odds of accuracy in natural families around the rule for features that moved,
+# and how far below mean confidence they usually lie. `graphtemper bench natural` measures both.
+NATURAL_DEVIATION, USUAL_GAP = 0.6, 0.36
+NEAR, FAR = 1.5, 4.0
+"""Novelty from which on a target is unlike the atlas, and at which the atlas says nothing."""
+# Links that stand for a node in the sampling error of agreement over links.
+_LINKS_PER_NODE = 2
 # Grid points at the prior's own scale, and points between the ends.
 _OWN, _EVEN = 81, 81
 
 
 @dataclass(frozen=True)
 class Prior:
-    """The accuracy before any label: a Student t on its log-odds, with two scales.
-
-    ``centre`` is the median of the log-odds. The 90 % interval reaches 1.645 deviations up, as that
-    of a normal does, and ``lower_tail`` times as far down.
+    """The accuracy before any label: a Student t on its log-odds, as wide as a normal's 90 %.
 
     Examples
     --------
@@ -75,106 +71,36 @@ class Prior:
 
     centre: float
     deviation: float
-    lower_tail: float = 1.0
 
     def log_density(self, log_odds: FloatArray) -> FloatArray:
         """Return the logarithm of the density, up to a constant."""
-        away = log_odds - self.centre
-        side = np.where(away < 0.0, self.lower_tail, 1.0)  # half of the probability on each side
-        square = (away / (side * self.deviation * DEVIATIONS / _T_QUANTILE)) ** 2
-        return np.asarray(-0.5 * (TAILS + 1.0) * np.log1p(square / TAILS) - np.log(side))
+        square = ((log_odds - self.centre) / (self.deviation * DEVIATIONS / _T_QUANTILE)) ** 2
+        return np.asarray(-0.5 * (TAILS + 1.0) * np.log1p(square / TAILS))
 
     def quantiles(self, shares: FloatArray) -> FloatArray:
         """Return quantiles of the log-odds.
 
         Examples
         --------
-        >>> Prior(0.0, 1.0, lower_tail=2.0).quantiles(np.array([0.05, 0.5, 0.95])).round(3).tolist()
-        [-3.29, 0.0, 1.645]
+        >>> Prior(0.0, 1.0).quantiles(np.array([0.05, 0.5, 0.95])).round(3).tolist()
+        [-1.645, 0.0, 1.645]
         """
         from scipy.special import stdtrit
 
         scale = self.deviation * DEVIATIONS / _T_QUANTILE
-        side = np.where(shares < 0.5, self.lower_tail, 1.0)
-        return np.asarray(self.centre + side * scale * stdtrit(TAILS, shares))
+        return np.asarray(self.centre + scale * stdtrit(TAILS, shares))
 
     def grid(self) -> FloatArray:
         """Return log-odds at which to start: dense at the centre, then ever sparser."""
         steps = np.sinh(np.linspace(-5.3, 5.3, _OWN))  # to a hundred deviations
-        own = self.centre + self.deviation * self.lower_tail * steps
+        own = self.centre + self.deviation * steps
         return np.unique(np.concatenate([own, np.linspace(-_FAR, _FAR, _EVEN)]))
 
     def estimate(self, method: str) -> Estimate:
         """Return the accuracy and its 90 % interval."""
         reach = DEVIATIONS * self.deviation
-        steps = (-reach * self.lower_tail, 0.0, reach)
-        low, value, high = (to_share(self.centre + step) for step in steps)
+        low, value, high = (to_share(self.centre + step) for step in (-reach, 0.0, reach))
         return Estimate(value, low, high, method)
-
-
-@dataclass(frozen=True)
-class NaturalPrior:
-    r"""Four numbers that say how to read a target whose feature means have moved.
-
-    Attributes
-    ----------
-    halfway
-        Novelty h at which the atlas and plain confidence count alike where column means have moved.
-    shift
-        Usual over-confidence s under natural shift, in log-odds.
-    deviation
-        Standard deviation :math:`\tau` of natural variation, in log-odds.
-    lower_tail
-        Factor by which the interval is longer below the estimate than above.
-    """
-
-    halfway: float = 2.0
-    shift: float = 0.1
-    deviation: float = 0.5
-    lower_tail: float = 2.0
-
-    def centre(self, confidence: float, atlas: float, fraction: float, novelty: float) -> float:
-        """Return the log-odds of the accuracy.
-
-        Parameters
-        ----------
-        confidence
-            Log-odds of mean confidence at the source temperature.
-        atlas
-            Log-odds of the accuracy by the atlas.
-        fraction
-            Whether column means have moved, between 0 and 1.
-        novelty
-            Distance to the atlas; farther than `_FARTHEST` counts as that.
-
-        Examples
-        --------
-        >>> prior = NaturalPrior()
-        >>> prior.centre(2.0, 1.0, fraction=0.0, novelty=2.0)  # means did not move: the atlas
-        1.0
-        >>> prior.centre(2.0, 1.0, fraction=1.0, novelty=2.0)  # half of the way, minus 0.1
-        1.4
-        """
-        far = min(novelty, _FARTHEST) ** 2
-        weight = far / (far + self.halfway**2)
-        centre = confidence + (1.0 - (1.0 - weight) * fraction) * (atlas - confidence)
-        if centre > confidence:
-            centre = confidence + (1.0 - fraction) * (centre - confidence)
-        return float(centre - self.shift * fraction)
-
-    def variance(self, novelty: float, fraction: float) -> float:
-        """Return the variance that natural variation adds to the log-odds.
-
-        Examples
-        --------
-        >>> NaturalPrior().variance(0.0, fraction=0.0), NaturalPrior().variance(1.0, fraction=1.0)
-        (0.0, 0.5)
-        """
-        size = 1.0 + min(novelty, _FARTHEST) ** 2
-        return float(self.deviation**2 * np.sqrt(fraction) * size)
-
-
-NATURAL = NaturalPrior()
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +125,8 @@ class Reading:
         Whether every node's logits are all equal.
     sampled
         Variance of the log-odds by the atlas where signals are those of a sample of the nodes.
+    earlier : (p,) array or None
+        Means of the columns of `graphtemper.card.earlier`, if there are earlier labels.
     """
 
     card: SourceCard
@@ -210,12 +138,18 @@ class Reading:
     moments: tuple[FloatArray, FloatArray] | None
     flat: bool
     sampled: float = 0.0
+    earlier: FloatArray | None = None
 
     @property
     def blind(self) -> bool:
         """Whether the leading signal of the card cannot be measured on this target."""
         unreadable = self.gains is not None and self.gains.signal is None
         return unreadable and LEAD in self.response.names
+
+    @property
+    def constant(self) -> bool:
+        """Whether all nodes have the same features."""
+        return self.moments is not None and not np.any(self.moments[1] > 0.0)
 
     @cached_property
     def novelty(self) -> float:
@@ -230,20 +164,39 @@ class Reading:
 
     @cached_property
     def expected(self) -> Expected | None:
-        """The accuracy predicted from the card's labelled environments; None without any."""
-        card = self.card
-        if not card.environments:
+        """The accuracy predicted from the card's labelled environments; None without any.
+
+        Where feature means have not moved, the estimate that is corrected is that of the atlas.
+        """
+        known, measured = self.card.environments, self.evidence
+        if not known:
             return None
-        source = card.reference.accuracy
+        moments = [(x.earlier, x.truth) for x in known if x.earlier is not None]
+        if self.earlier is not None and moments:
+            return earlier.expect(moments, self.earlier, self.num_nodes)
         sketch = None
         if self.moments is not None:
-            std, size = card.probe.column_std, environments.SKETCH_SIZE
+            std, size = self.card.probe.column_std, environments.SKETCH_SIZE
             sketch = column_sketch(self.moments[0], std, size).tolist()
-        given = card.environments, self.response, source, self.signals, sketch
-        known = environments.as_arrays(*given)
-        estimates = np.array([log_odds(self.evidence.confidence), self.atlas_centre])
-        constants = CONSTANTS.at(self.moved_fraction)
-        return expect(known, estimates, self.num_nodes, constants, self.sampled)
+        estimates = [
+            self._opinions(item.confidence, item.signals, item.second_agreement) for item in known
+        ]
+        given = environments.as_arrays(
+            known, np.array(estimates), self.response, self.signals, sketch
+        )
+        here = self._opinions(measured.confidence, self.signals, measured.second_agreement)
+        usual = 1.0 - (1.0 - CONSTANTS.weight) * self.moved_fraction
+        constants = replace(CONSTANTS, weight=usual)
+        return expect(given, np.array(here), self.num_nodes, constants, self.sampled)
+
+    def _opinions(
+        self, confidence: float, signals: dict[str, float], agreement: float | None
+    ) -> tuple[float, float]:
+        """Return log-odds of the accuracy by confidence, and by second opinion and atlas."""
+        source, claimed = self.card.reference, log_odds(confidence)
+        atlas = log_odds(source.accuracy) + self.response.predict(signals)[0]
+        second = second_estimate(claimed, source, agreement)
+        return claimed, atlas + 0.5 * self.moved_fraction * (second - atlas)
 
     @cached_property
     def drift(self) -> float:
@@ -263,21 +216,28 @@ class Reading:
 
     @cached_property
     def prior(self) -> Prior:
-        """The log-odds of the accuracy by the atlas and by the natural prior.
+        """The log-odds of the accuracy before any label of the target.
 
-        With labelled environments in the card it is what they let expect (`expected`) instead.
-        The variance adds up that of the response, the sampling errors of the n nodes here and of
-        those that the card was built from, and natural variation.
+        With labelled environments in the card it is what they let expect (`expected`). Without, it
+        is that of the atlas, or of the rule for features that moved (see above), with the sampling
+        errors of the n nodes here and of those that the card was built from.
         """
         if self.expected is not None:
             return Prior(self.expected.centre, self.expected.deviation)
-        fraction, centre = self.moved_fraction, self.atlas_centre
-        if fraction > 0.0:
-            confidence = log_odds(self.evidence.confidence)
-            centre = NATURAL.centre(confidence, centre, fraction, self.novelty)
-        variance = self._variance(centre) + NATURAL.variance(self.novelty, fraction)
-        lower_tail = 1.0 + (NATURAL.lower_tail - 1.0) * float(np.sqrt(fraction))
-        return Prior(centre, float(np.sqrt(variance)), lower_tail)
+        moved = self.moved_fraction
+        centre = (1.0 - moved) * self.atlas_centre + moved * self.natural_centre
+        response = (self.response.widening * self.response.predict(self.signals)[1]) ** 2
+        unlike = float(np.clip((self.novelty - NEAR) / (FAR - NEAR), 0.0, 1.0))
+        natural = max(moved, unlike) * NATURAL_DEVIATION**2
+        variance = (1.0 - moved) * (response + self.measured_variance) + natural
+        return Prior(centre, float(np.sqrt(variance + self._sampling_variance(centre))))
+
+    @property
+    def natural_centre(self) -> float:
+        """Log-odds of the accuracy by confidence or the second opinion, for features that moved."""
+        claimed = log_odds(self.evidence.confidence)
+        agreement = self.evidence.second_agreement
+        return min(claimed, second_estimate(claimed, self.card.reference, agreement))
 
     @property
     def atlas_centre(self) -> float:
@@ -287,21 +247,30 @@ class Reading:
     @property
     def atlas_variance(self) -> float:
         """Variance of the log-odds by the atlas, without natural variation."""
-        return self._variance(self.atlas_centre)
-
-    def _variance(self, centre: float) -> float:
-        """Return the variance of the response and of the sampling of both graphs' nodes."""
-        card = self.card
         deviation = self.response.widening * self.response.predict(self.signals)[1]
+        known = deviation**2 + self._sampling_variance(self.atlas_centre)
+        return known + self.measured_variance
+
+    @cached_property
+    def measured_variance(self) -> float:
+        """Variance of the log-odds by the atlas because signals are averages over n nodes.
+
+        Other nodes of the same population would have shown others, at the target as at the source.
+        """
+        own = sampling_variance(self, self.num_nodes, _LINKS_PER_NODE * self.num_nodes)
+        return max(self.sampled, own)
+
+    def _sampling_variance(self, centre: float) -> float:
+        """Return the variance that is due to the sampling of both graphs' nodes."""
+        card = self.card
         here = log_odds_variance(to_share(centre), self.num_nodes)
-        source = log_odds_variance(card.reference.accuracy, card.effective_nodes)
-        return float(deviation**2 + here + source + self.sampled)
+        return float(here + log_odds_variance(card.reference.accuracy, card.effective_nodes))
 
     def numbers(self) -> dict[str, float]:
         """Return what was measured, each quantity once and on its natural scale.
 
-        Signals that only the atlas holds are added: the accuracies that the class model and
-        held-out edges imply, and the change of predicted shares.
+        Signals that only the atlas holds are added: the accuracy that the class model implies, and
+        the change of predicted shares.
         """
         found = {
             key: float(value)
@@ -309,7 +278,6 @@ class Reading:
             if isinstance(value, int | float)
         }
         if self.gains is not None:
-            found["edge_accuracy"] = to_share(self.signals["edge agreement"])
             found["predicted_shares_change"] = self.signals["predicted shares"]
             if self.gains.signal is not None:
                 found["signal_accuracy"] = to_share(self.signals[LEAD])
@@ -330,14 +298,31 @@ class Reading:
         return sorted(best.items(), key=lambda pair: pair[1])
 
 
-def read(card: SourceCard, observation: Observation, sample: Sample | None = None) -> Reading:
+def second_estimate(claimed: float, source: Reference, agreement: float | None) -> float:
+    """Return the log-odds of the accuracy by agreement with the second opinion at a target.
+
+    Without one it is mean confidence, ``claimed`` in log-odds, minus the usual over-confidence.
+    """
+    at_source = source.evidence.second_agreement
+    if agreement is None or at_source is None:
+        return claimed - USUAL_GAP
+    return log_odds(moved_accuracy(source.accuracy, at_source, agreement))
+
+
+def read(
+    card: SourceCard,
+    observation: Observation,
+    sample: Sample | None = None,
+    second: Second | None = None,
+) -> Reading:
     r"""Measure an observation, made at the source temperature, and compare it with the source.
 
     With a ``sample``, perturbed passes are those of a sample of the nodes. The signals are
     functions of a few averages, each with a standard error :math:`s_k` over the sampled nodes or
     links, and the answer's variance grows by
     :math:`\sum_k ( \eta(q + s_k e_k) - \eta(q) )^2`, where :math:`\eta` are the log-odds of the
-    accuracy by the atlas and q the averages.
+    accuracy by the atlas and q the averages. ``second`` is the learner that the card was built
+    with, if the caller gave one.
 
     Examples
     --------
@@ -361,7 +346,10 @@ def read(card: SourceCard, observation: Observation, sample: Sample | None = Non
             f"the observation is at temperature {observation.temperature:g} but the card needs "
             f"{card.temperature:g}; pass observation.at(card.temperature)."
         )
-    measured = evidence.measure(observation, card.probe, sample.observation if sample else None)
+    other = card.second_classes(second, observation.graph)
+    other = None if other is None else other[observation.nodes]
+    run = sample.observation if sample else None
+    measured = evidence.measure(observation, card.probe, run, second=other)
     flat = bool((observation.logits == observation.logits[:, :1]).all())
     reading = read_evidence(card, measured, observation.num_nodes, observation.own_moments, flat)
     if sample is None:
@@ -392,7 +380,7 @@ def read_evidence(
     return Reading(
         card=card,
         evidence=measured,
-        signals=evidence.read(measured, card.reference),
+        signals=_signals(card, measured, num_nodes),
         response=card.response(measured.held is not None),
         gains=evidence.gains(measured, card.reference.evidence),
         num_nodes=num_nodes,
@@ -401,11 +389,16 @@ def read_evidence(
     )
 
 
+def _signals(card: SourceCard, measured: Evidence, num_nodes: int) -> dict[str, float]:
+    return evidence.read(measured, card.reference, 1.0 / num_nodes + 1.0 / card.num_nodes)
+
+
 def sampling_variance(reading: Reading, nodes: int, links: int) -> float:
     """Return the variance of the atlas's log-odds that is due to a sample of nodes and links."""
-    reference, predict = reading.card.reference, reading.response.predict
+    card, predict = reading.card, reading.response.predict
     here = predict(reading.signals)[0]
     moved = (
-        predict(evidence.read(item, reference))[0] for item in reading.evidence.moved(nodes, links)
+        predict(_signals(card, item, reading.num_nodes))[0]
+        for item in reading.evidence.moved(nodes, links)
     )
     return float(sum((there - here) ** 2 for there in moved))

@@ -3,7 +3,7 @@ r"""The response: accuracy as a function of signals, learned from the atlas.
 A Gaussian process on the log-odds of accuracy. Its mean is the leading signal, which is an estimate
 by itself; the residual is learned with a linear and a smooth part,
 
-.. math:: k(x, x') = a\,x^\top x' + b\,\exp(-|x-x'|^2 / 2\ell^2),
+.. math:: k(x, x') = a\,x^\top x' + b\,\exp(-|M^\top(x-x')|^2 / 2\ell^2),
 
 both zero at the source, so that a target that looks like the source gets the source's accuracy. The
 linear part extrapolates, the smooth part corrects near the environments of the atlas, and the
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,12 @@ from graphtemper._core.numerics import log_odds, log_odds_variance, normal_quant
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card.atlas import AtlasPoint
 from graphtemper.errors import MissingError, TooFewError
-from graphtemper.signals.evidence import FEW_SIGNALS, LEAD, LOGIT_SIGNALS, Reference
+from graphtemper.signals.evidence import LEAD, LOGIT_SIGNALS, Reference
 
 # A signal that varies less than this in the atlas, in log-odds, is constant up to rounding.
 _LEAST_SIZE = 1e-4
+# Share of a signal's variance in the atlas that counts as its error; see `_metric`.
+_RIDGE = 0.03
 # Environments nearer than this, in atlas standard deviations, are indistinguishable.
 _LEAST_REACH = 0.05
 
@@ -44,14 +46,27 @@ class Kernel:
     length: float
     noise: float
 
-    def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:
+    def __call__(self, x: FloatArray, y: FloatArray, metric: FloatArray) -> FloatArray:
         """Return the prior covariance of the response between two sets of points."""
+        straight = self.linear * (x @ y.T)
+        x, y = x @ metric, y @ metric
         distance = ((x[:, None, :] - y[None, :, :]) ** 2).sum(axis=2)
         near = np.exp(-0.5 * distance / self.length**2)
         # Subtracting the value at the origin keeps the response at the source fixed.
         at_x = np.exp(-0.5 * (x**2).sum(axis=1) / self.length**2)[:, None]
         at_y = np.exp(-0.5 * (y**2).sum(axis=1) / self.length**2)[None, :]
-        return np.asarray(self.linear * (x @ y.T) + self.smooth * (near - at_x * at_y))
+        return np.asarray(straight + self.smooth * (near - at_x * at_y))
+
+
+def _metric(points: FloatArray) -> FloatArray:
+    r"""Return the matrix M by which the smooth part measures distances, as \|M'(x - x')\|.
+
+    Most shifts move all signals together. Two shifts that differ in accuracy may differ in signals
+    by little else than how these go together, so distances are those of Mahalanobis:
+    :math:`M M^\top = (S + \rho I)^{-1}` with the mean products S of the signals in the atlas.
+    """
+    together = points.T @ points / len(points) + _RIDGE * np.eye(points.shape[1])
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(together)).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,63 +147,34 @@ def _accuracies(
 ) -> tuple[FloatArray, FloatArray]:
     """Return log-odds of accuracy relative to the source's, and their sampling variance.
 
-    Two thirds of n labelled nodes are scored under each shift, but these overlap: a part of their
-    sampling error is common to all shifts and no noise between them. The variance of n nodes leaves
-    that part to the response; that of two thirds of n gave intervals that cover too little.
+    Two thirds of n labelled nodes are scored under each shift. Their accuracy differs from that of
+    all n by chance, with variance (3/2 - 1) p (1 - p) / n; that of the n nodes from all others is
+    common to all shifts, and `graphtemper.card.reading` adds it.
     """
     accuracy = np.array([item.accuracy for item in atlas])
     values = np.array([log_odds(value) for value in accuracy]) - log_odds(reference.accuracy)
-    return values, log_odds_variance(accuracy, num_nodes)
+    return values, log_odds_variance(accuracy, 2 * num_nodes)
 
 
 def fit_atlas(
     atlas: Sequence[AtlasPoint], reference: Reference, num_nodes: int
 ) -> dict[str, Fitted]:
-    """Fit the response for targets with a model and for targets with logits alone.
-
-    With a model, a short and a long list of signals are tried. The one with the smaller error on
-    left-out families of shifts is used: it is chosen to extrapolate, on source labels alone.
-    """
-    readable = reference.readable
-    few = tuple(name for name in readable if name in FEW_SIGNALS)
-    start, truth = log_odds(reference.accuracy), np.array([item.accuracy for item in atlas])
+    """Fit the response for targets with a model and for targets with logits alone."""
     values, noise = _accuracies(atlas, reference, num_nodes)
-    lists: dict[str, list[tuple[str, ...]]] = {
-        "model": [readable, few],
-        "logits": [LOGIT_SIGNALS],
-    }
     fitted = {}
-    for kind in lists:
-        choices = []
-        for names in dict.fromkeys(lists[kind]):
-            with one_blas_thread():
-                surface, left_out = fit(
-                    names,
-                    [item.signals for item in atlas],
-                    values,
-                    noise,
-                    reference.signals,
-                    [item.families for item in atlas],
-                    lead=LEAD,
-                )
-            predicted = 1.0 / (1.0 + np.exp(-(start + left_out.predicted)))
-            choices.append((float(np.abs(predicted - truth[left_out.rows]).mean()), surface))
-        best = min(choices, key=lambda choice: choice[0])[1]
-        fitted[kind] = Fitted(best.names, best.kernel, best.widening)
+    for kind, names in {"model": reference.readable, "logits": LOGIT_SIGNALS}.items():
+        with one_blas_thread():
+            surface = fit(
+                names,
+                [item.signals for item in atlas],
+                values,
+                noise,
+                reference.signals,
+                [item.families for item in atlas],
+                lead=LEAD,
+            )
+        fitted[kind] = Fitted(names, surface.kernel, surface.widening)
     return fitted
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Predictions of the response for environments whose family was left out of the fit.
-
-    ``rows`` are environments, with one entry for each of their families; ``predicted`` are their
-    values and ``standardised`` the absolute residuals in stated standard deviations.
-    """
-
-    rows: NDArray[np.int64]
-    predicted: FloatArray
-    standardised: FloatArray
 
 
 def fit(
@@ -201,8 +187,8 @@ def fit(
     *,
     lead: str | None = None,
     level: float = 0.90,
-) -> tuple[Response, LeftOut]:
-    """Fit a response and return it with its predictions for left-out families.
+) -> Response:
+    """Fit a response, and widen its intervals until they cover left-out families.
 
     Parameters
     ----------
@@ -225,15 +211,12 @@ def fit(
     prior = prior_weights(names, scale, lead)
     missed = values - points @ prior
     kernel = _likely_kernel(points, missed, noise)
-    response = Response(tuple(names), points, values, noise, start, scale, prior, kernel)
-    left_out = _left_out(kernel, points, missed, noise, families)
-    if not left_out.rows.size:
+    _, residuals = _left_out(kernel, points, missed, noise, families)
+    if not residuals.size:
         raise TooFewError("a response needs at least two families of shifts, to leave one out.")
-    # Intervals are widened until they cover left-out families as often as they claim.
-    widening = max(1.0, float(np.quantile(left_out.standardised, level)) / normal_quantile(level))
-    response = replace(response, widening=widening, reach=reach(points, families))
-    predicted = left_out.predicted + (points @ prior)[left_out.rows]
-    return response, replace(left_out, predicted=predicted)
+    widening = max(1.0, float(np.quantile(residuals, level)) / normal_quantile(level))
+    known = points, values, noise, start, scale, prior, kernel
+    return Response(tuple(names), *known, widening, reach(points, families))
 
 
 def prior_weights(names: Sequence[str], scale: FloatArray, lead: str | None) -> FloatArray:
@@ -302,9 +285,11 @@ class _Likelihood:
     def __init__(self, points: FloatArray, values: FloatArray, noise: FloatArray) -> None:
         self._values, self._noise = values, noise
         self._products = points @ points.T
-        square = np.diag(self._products)
+        turned = points @ _metric(points)
+        near = turned @ turned.T
+        square = np.diag(near)
         self._from_origin = square[:, None] + square[None, :]
-        self._distance = self._from_origin - 2.0 * self._products
+        self._distance = self._from_origin - 2.0 * near
 
     def __call__(self, log_parameters: FloatArray) -> tuple[float, FloatArray]:
         linear, smooth, length, noise = np.exp(log_parameters)
@@ -335,11 +320,12 @@ def _condition(
     kernel: Kernel, points: FloatArray, values: FloatArray, noise: FloatArray, x: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the posterior mean and variance at x, with the sampling noise of the values."""
-    matrix = kernel(points, points) + np.diag(noise + kernel.noise)
+    metric = _metric(points)
+    matrix = kernel(points, points, metric) + np.diag(noise + kernel.noise)
     factor = np.linalg.cholesky(matrix + 1e-9 * np.trace(matrix) * np.eye(len(points)))
-    half = _solve_lower(factor, kernel(points, x))
+    half = _solve_lower(factor, kernel(points, x, metric))
     mean = half.T @ _solve_lower(factor, values)
-    prior = np.array([kernel(row[None, :], row[None, :])[0, 0] for row in x])
+    prior = np.array([kernel(row[None, :], row[None, :], metric)[0, 0] for row in x])
     return mean, np.maximum(prior - (half**2).sum(axis=0), 0.0) + kernel.noise
 
 
@@ -355,18 +341,18 @@ def _left_out(
     values: FloatArray,
     noise: FloatArray,
     families: Sequence[frozenset[str]],
-) -> LeftOut:
-    """Predict every environment once per family it contains, from those without that family."""
-    rows, means, residuals = [], [], []
+) -> tuple[NDArray[np.int64], FloatArray]:
+    """Predict every environment once per family it contains, from those without that family.
+
+    Returns the environments and the absolute residuals, in stated standard deviations.
+    """
+    rows, residuals = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     for name in sorted(frozenset().union(*families)):
         out = np.array([name in family for family in families])
         if out.all() or not out.any():
             continue
         mean, variance = _condition(kernel, points[~out], values[~out], noise[~out], points[out])
         rows.append(np.flatnonzero(out))
-        means.append(mean)
         # The left-out accuracy has a sampling error of its own.
         residuals.append(np.abs(values[out] - mean) / np.sqrt(variance + noise[out]))
-    if not rows:
-        return LeftOut(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
-    return LeftOut(np.concatenate(rows), np.concatenate(means), np.concatenate(residuals))
+    return np.concatenate(rows), np.concatenate(residuals)

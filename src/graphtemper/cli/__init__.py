@@ -18,7 +18,8 @@ from graphtemper._core.printable import printable
 from graphtemper._core.version import __version__
 from graphtemper.cli.card import card
 from graphtemper.cli.demo import demo
-from graphtemper.cli.deploy import diagnose, recalibrate, suggest_labels
+from graphtemper.cli.deploy import diagnose, recalibrate
+from graphtemper.cli.label import label
 from graphtemper.cli.monitor import monitor
 from graphtemper.cli.output import console, discard_output
 from graphtemper.cli.research import research_command
@@ -38,7 +39,7 @@ app = App(
 )
 # How `graphtemper --help` groups the commands.
 COMMANDS: dict[str, tuple[App | Callable[..., Any], ...]] = {
-    "Use": (card, recalibrate, diagnose, suggest_labels, monitor, scale),
+    "Use": (card, recalibrate, label, diagnose, monitor, scale),
     "Evidence": (demo, research_command("data"), research_command("bench")),
     "Research": (research_command("paper"), research_command("explore")),
 }

@@ -1,4 +1,4 @@
-"""`graphtemper recalibrate`, `diagnose` and `suggest-labels`: a model on an unlabelled graph."""
+"""`graphtemper recalibrate` and `diagnose`: a model on an unlabelled graph."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from graphtemper.cli.answers import diagnosis_rows, print_answer
 from graphtemper.cli.decisions import FAILED, Decisions
 from graphtemper.cli.options import (
     CardPath,
+    Earlier,
     Flag,
     Json,
     Labels,
@@ -26,7 +27,7 @@ from graphtemper.cli.options import (
     read_budget,
 )
 from graphtemper.cli.output import print_json, print_line, print_rows, print_sentence, working
-from graphtemper.errors import ConflictError, MissingError
+from graphtemper.errors import MissingError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -55,8 +56,8 @@ def recalibrate(
     deployed: Deployed,
     *,
     labels: Labels = None,
+    earlier: Earlier = None,
     out: Path = Path("recalibrated.npz"),
-    objective: Literal["balanced", "calibration", "likelihood"] = "balanced",
     class_shares: Literal["estimate"] | None = None,
     per_node: Flag = False,
     report: Path | None = None,
@@ -71,9 +72,6 @@ def recalibrate(
     out
         Result: .npz with probabilities, nodes, temperature, accuracy and verdict; or .parquet or
         .csv with one row per node.
-    objective
-        How labels set the temperature: by their accuracy (calibration), by their likelihood, or by
-        both.
     class_shares
         estimate corrects predictions for changed class shares where the evidence is sufficient;
         predictions may change. Default: nothing is done about class shares.
@@ -87,12 +85,12 @@ def recalibrate(
         The most forward passes of the model to take. Default: 12 for a card built with a budget.
     """
     result_file.check_path(out)
-    _check_outputs({"--out": out, "--report": report}, graph, deployed, labels)
+    check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
     if report is not None:
         result_file.check_report(report)
     gates = decisions.gates()
     options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
-    result, _ = _run(graph, deployed, labels, objective=objective, **options)
+    result, _ = run(graph, deployed, labels, earlier, **options)
     metrics = decisions.metrics(result)
     failed = [gate.text for gate in gates if gate.fails(result, metrics)]
     result_file.write(out, result)
@@ -117,7 +115,7 @@ def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> Non
     """Describe how much a model is over- or under-confident on an unlabelled graph, and why."""
     from graphtemper.recalibration.diagnosis import diagnosis
 
-    result, source = _run(graph, deployed, labels)
+    result, source = run(graph, deployed, labels)
     facts = diagnosis(result, source)
     if deployed.as_json:
         print_json(result.to_dict() | facts)
@@ -126,51 +124,27 @@ def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> Non
     print_rows(diagnosis_rows(result, facts))
 
 
-def suggest_labels(
-    graph: Target, deployed: Deployed, *, count: int = 50, out: Path = Path("labels.csv")
+def check_written(
+    outputs: dict[str, Path | None], graph: str, deployed: Deployed, *inputs: Path | None
 ) -> None:
-    """Choose nodes to label, spread over confidence, and write a table to fill in.
-
-    Parameters
-    ----------
-    count
-        Number of nodes.
-    out
-        CSV with the columns node,class,weight; the classes are empty. An existing file is not
-        overwritten.
-    """
-    from graphtemper import suggest_labels as choose
-    from graphtemper.recalibration.labelling import write_plan
-
-    if out.exists():
-        raise ConflictError(f"{out} exists and may hold labels; choose another --out.")
-    _check_outputs({"--out": out}, graph, deployed)
-    result, _ = _run(graph, deployed)
-    plan = choose(result, count, deployed.seed)
-    write_plan(out, plan)
-    if deployed.as_json:
-        rows = {"nodes": plan.nodes.tolist(), "weights": plan.weights.tolist()}
-        print_json({"out": str(out), **rows})
-        return
-    print_line(f"Written: {out} ({count} nodes)")
-    print_sentence(f"Fill in the column class, then run recalibrate with --labels {out}.")
-
-
-def _check_outputs(
-    outputs: dict[str, Path | None], graph: str, deployed: Deployed, labels: Path | None = None
-) -> None:
+    """Refuse to overwrite a file that the command reads."""
     files = (deployed.card, deployed.predict, deployed.logits, deployed.nodes)
-    result_file.check_outputs(outputs, (graph, labels, *files))
+    result_file.check_outputs(outputs, (graph, *inputs, *files))
 
 
-def _run(
-    graph: str, deployed: Deployed, labels: Path | None = None, **options: Any
+def run(
+    graph: str,
+    deployed: Deployed,
+    labels: Path | None = None,
+    earlier: Path | None = None,
+    **options: Any,
 ) -> tuple[Recalibration, SourceCard]:
+    """Recalibrate a graph with what the command line names; return the result and the card."""
     from graphtemper import SourceCard
     from graphtemper import recalibrate as job
     from graphtemper.cli.arguments import choose_nodes, resolve
     from graphtemper.graph.graph import Graph
-    from graphtemper.recalibration.labelling import read_label_file
+    from graphtemper.recalibration.labelling import read_earlier_file, read_label_file
     from graphtemper.scale.logits.logit_files import read_logits
 
     if deployed.predict is None and deployed.logits is None:
@@ -178,24 +152,16 @@ def _run(
     source = SourceCard.load(deployed.card)
     target = Graph.load(graph)
     nodes = choose_nodes(target, deployed.nodes, deployed.split)
+    size = target.num_nodes, source.num_classes
     known: Any = None
     if deployed.logits is not None:
-        known = read_logits(deployed.logits, target.num_nodes, source.num_classes)
+        known = read_logits(deployed.logits, *size)
     predictor: Any = known
     if deployed.predict is not None:
         predictor, options["logits"] = resolve(deployed.predict), known
-    classes, plan = None, None
     if labels is not None:
-        classes, plan = read_label_file(labels, target.num_nodes, source.num_classes)
+        options["labels"] = read_label_file(labels, *size)
+    if earlier is not None:
+        options["earlier"] = read_earlier_file(earlier, *size)
     with working("measuring", deployed.as_json):
-        result = job(
-            predictor,
-            target,
-            source,
-            nodes,
-            seed=deployed.seed,
-            labels=classes,
-            plan=plan,
-            **options,
-        )
-    return result, source
+        return job(predictor, target, source, nodes, seed=deployed.seed, **options), source

@@ -15,15 +15,17 @@ from cyclopts import App, Parameter
 
 from graphtemper.cli import monitor_output, result_file
 from graphtemper.cli.decisions import Asked
-from graphtemper.cli.options import CardPath, Json, PassSeed, Predict, Repeated
+from graphtemper.cli.options import CardPath, Earlier, Json, PassSeed, Predict, Repeated
 from graphtemper.cli.output import discard_output, progress
 from graphtemper.errors import ConflictError, ContentError, EmptyError, FileError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from graphtemper import SourceCard
     from graphtemper.models.predictor import Predictor
     from graphtemper.monitor import Gate, Log, Missed, Snapshot
-    from graphtemper.recalibration.labelling import LabelPlan
 
 CLOSED = 3
 """Exit code if a gate is closed; it differs from that of bad input, which is 2."""
@@ -122,6 +124,7 @@ def follow_snapshots(
     *snapshots: str,
     card: CardPath,
     predict: Predict | None = None,
+    earlier: Earlier = None,
     decisions: Asked = NOTHING,
     outputs: Outputs = DEFAULTS,
 ) -> None:
@@ -142,7 +145,7 @@ def follow_snapshots(
     """
     from graphtemper.monitor import follow
 
-    gates = outputs.check(card, (predict, *snapshots))
+    gates = outputs.check(card, (predict, earlier, *snapshots))
     source, model, found, book = _opened(card, predict, snapshots, outputs)
     if outputs.windows is not None and {entry.name for entry in book.entries()} - {
         snapshot.name for snapshot in found
@@ -150,12 +153,13 @@ def follow_snapshots(
         raise ContentError(
             "the log holds other spans than this graph's; begin a new log for these."
         )
+    old = _earlier(earlier, predict, source, outputs)
     missed: list[Missed] = []
     run = monitor_output.Run([], missed)
     try:
         with progress(outputs.as_json) as show:
             shown = partial(show, "snapshots"), missed.append
-            new = follow(model, found, source, book, *shown, decisions.asked)
+            new = follow(model, found, source, book, *shown, decisions.asked, earlier=old)
             run.added.extend(new)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
@@ -174,6 +178,7 @@ def add_late_labels(
     card: CardPath,
     predict: Predict | None = None,
     labels: Path | None = None,
+    earlier: Earlier = None,
     out: Path | None = None,
     outputs: Outputs = DEFAULTS,
 ) -> None:
@@ -191,35 +196,50 @@ def add_late_labels(
     of
         Name of the snapshot that the labels belong to, as in the log.
     labels
-        CSV with the columns node,class, or node,class,weight as written by `suggest-labels`: all
-        evaluated nodes, or a random sample of at least ten. Default: the labels in the snapshot's
-        graph.
+        CSV with the columns node and class: all evaluated nodes, or a random sample of at least
+        ten. Default: the labels in the snapshot's graph.
     out
         Also write the card that has learned to this file.
     """
     from graphtemper.monitor import add_labels, drops, limits_of
     from graphtemper.recalibration.labelling import read_label_file
 
-    gates = outputs.check(card, (predict, labels, *snapshots), out)
+    gates = outputs.check(card, (predict, labels, earlier, *snapshots), out)
     source, model, found, book = _opened(card, predict, snapshots, outputs)
-    given: dict[int, int] | None = None
-    plan: LabelPlan | None = None
+    given: dict[int, int | None] | None = None
     if labels is not None:
         if outputs.windows is not None:
             raise ConflictError(
                 "with --windows, the labels are those in the graph; leave --labels."
             )
         # Whether the snapshot has these nodes is checked with its content.
-        given, plan = read_label_file(labels, 10**18, source.num_classes)
+        given = read_label_file(labels, 10**18, source.num_classes)
+    old = _earlier(earlier, predict, source, outputs)
     limits = limits_of(source.reference.accuracy, gates)
     before = drops(book.history(), limits, outputs.false_drops, book.labelled())
     with progress(outputs.as_json) as show:
         again = partial(show, "answered again")
-        late = add_labels(model, found, source, book, of, given, plan=plan, progress=again)
+        late = add_labels(model, found, source, book, of, given, earlier=old, progress=again)
     if out is not None:
         late.card.save(out)
     known = {drop[:2] for drop in before}
     _finish(book, source, gates, outputs, monitor_output.Run([], [], late), known)
+
+
+def _earlier(
+    path: Path | None, predict: str | None, source: SourceCard, outputs: Outputs
+) -> NDArray[np.int64] | None:
+    """Read earlier labels, which are of the nodes of graphs."""
+    from graphtemper.recalibration.labelling import read_earlier_file
+
+    if path is None:
+        return None
+    if predict is None or outputs.windows is not None:
+        raise ConflictError(
+            "--earlier has labels of the nodes of graphs; leave it out with --windows and without "
+            "--predict."
+        )
+    return read_earlier_file(path, None, source.num_classes)
 
 
 def _opened(

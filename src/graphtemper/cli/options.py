@@ -37,8 +37,15 @@ Logits = Annotated[
 Labels = Annotated[
     Path | None,
     Parameter(
-        help="A few labels of the target: CSV with the columns node,class, or node,class,weight "
-        "as written by `suggest-labels`."
+        help="A few labels of the target: CSV with the columns node and class, as written by "
+        "`label`. Nodes without a class, or with a question mark, are left out."
+    ),
+]
+Earlier = Annotated[
+    Path | None,
+    Parameter(
+        help="Labels of the same nodes from earlier periods: CSV with the columns node, class and, "
+        "if there are several, period."
     ),
 ]
 NodesFile = Annotated[

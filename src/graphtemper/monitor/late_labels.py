@@ -21,7 +21,6 @@ from graphtemper.errors import (
     NoFileError,
     NoLabelsError,
     OtherModelError,
-    RangeError,
     TooFewError,
 )
 from graphtemper.graph.graph import Graph, select_nodes
@@ -33,14 +32,12 @@ from graphtemper.monitor.watch import (
     Progress,
     check_arguments,
     current_card,
+    fitted,
     measure,
     reason_of,
 )
-from graphtemper.recalibration.few_labels import Labels, effective_count
-from graphtemper.recalibration.labelling import LabelPlan, read_labels
-
-# Weights of labels may differ by this factor, as those of `suggest_labels` do by rounding.
-_EVEN_WEIGHTS = 2.0
+from graphtemper.recalibration.few_labels import Labels
+from graphtemper.recalibration.labelling import read_labels
 
 
 @dataclass(frozen=True)
@@ -71,9 +68,9 @@ def add_labels(
     card: SourceCard,
     log: Log,
     name: str,
-    labels: Mapping[int, int] | None = None,
+    labels: Mapping[int, int | None] | None = None,
     *,
-    plan: LabelPlan | None = None,
+    earlier: NDArray[np.int64] | None = None,
     progress: Progress | None = None,
 ) -> LateLabels:
     """Add labels of a logged snapshot to the log.
@@ -98,8 +95,9 @@ def add_labels(
     labels
         Class of each labelled node, by its index in the snapshot: all of the evaluated nodes, or a
         random sample of at least ten. Default: the labels in the snapshot's graph.
-    plan
-        The plan that the nodes come from, if `graphtemper.suggest_labels` chose them.
+    earlier
+        Labels from a period before that of the snapshot, as in `follow`. The card learns what they
+        were worth, and later snapshots are answered with the newest labels of each node.
     progress
         Called with the number of snapshots answered again, and their total.
 
@@ -145,7 +143,7 @@ def add_labels(
             labels = {int(k): int(graph.labels[k]) for k in found if graph.labels[k] >= 0}
     if labels is None:
         raise NoLabelsError(f"{name} holds no labels; give them as a table of node,class.")
-    read = read_labels(labels, plan, found, num_nodes, card.num_classes)
+    read = read_labels(labels, found, num_nodes, card.num_classes)
     learns = predictor is not None
     scored = _score(logits[read.rows], read, entry, card.temperature, revision + learns)
     answered: list[Entry] = []
@@ -155,14 +153,17 @@ def add_labels(
         _check_stored(graph, nodes, read.classes, name)
         whole[nodes] = read.classes
         environment = graph.replace(labels=whole)
-        learned = learned.learn(predictor, environment, nodes, name=name[:200], when=entry.when)
+        old = None if earlier is None else fitted(earlier, num_nodes)
+        facts: dict[str, Any] = {"name": name[:200], "when": entry.when, "earlier": old}
+        learned = learned.learn(predictor, environment, nodes, **facts)
+        latest = None if old is None else np.where(whole >= 0, whole, old)
         names = list(entries)
         later = [other for other in names[names.index(name) + 1 :] if other not in known]
         for number, other in enumerate(later, start=1):
             try:
                 if other not in by_name:
                     raise NoFileError("it is not among the given snapshots.")
-                given = learned, log.seed, scored.revision, entries[other].asked
+                given = learned, log.seed, scored.revision, entries[other].asked, latest
                 answer = measure(predictor, by_name[other], *given)
                 _check_digest(answer.digest, entries[other])
                 answered.append(replace(answer, when=entries[other].when))
@@ -176,7 +177,7 @@ def add_labels(
 
 
 def _chosen_logits(
-    parts: Any, labels: Mapping[int, int], num_classes: int
+    parts: Any, labels: Mapping[int, int | None], num_classes: int
 ) -> tuple[NDArray[np.int64], FloatArray, int]:
     """Return the labelled nodes of logits, their rows, and the number of nodes."""
     names, rows, start = [np.empty(0, np.int64)], [np.empty((0, num_classes))], 0
@@ -218,17 +219,11 @@ def _score(
             f"there are labels of {count} nodes of {entry.name}; at least {FEWEST_NODES} are "
             "needed to score an answer."
         )
-    if labels.weights.max() > _EVEN_WEIGHTS * labels.weights.min():
-        raise RangeError(
-            f"the weights of the labels of {entry.name} differ by more than a factor of two; a "
-            "card learns from all nodes or from a random sample."
-        )
     right = logits.argmax(axis=1) == labels.classes
-    accuracy = float(np.average(right, weights=labels.weights))
-    effective = effective_count(labels.weights)
-    smoothed = (accuracy * effective + 0.5) / (effective + 1.0)
+    accuracy = float(right.mean())
+    smoothed = (accuracy * count + 0.5) / (count + 1.0)
     unlabelled = max(entry.num_nodes - count, 0) / max(entry.num_nodes - 1, 1)
-    deviation = float(np.sqrt(smoothed * (1.0 - smoothed) / effective * unlabelled))
+    deviation = float(np.sqrt(smoothed * (1.0 - smoothed) / count * unlabelled))
     before, after = (
         float(metrics.ece(temperatures.apply(logits, value), labels.classes))
         for value in (source_temperature, entry.temperature)

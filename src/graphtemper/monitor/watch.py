@@ -7,6 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from graphtemper._core.checks import check_instance
 from graphtemper._core.printable import printable
 from graphtemper.card.card import SourceCard
@@ -42,6 +45,8 @@ def follow(
     progress: Progress | None = None,
     missed: OnMissed | None = None,
     decisions: Mapping[str, Any] | None = None,
+    *,
+    earlier: NDArray[np.int64] | None = None,
 ) -> Iterator[Entry]:
     """Recalibrate every snapshot that is not in the log yet, and yield the new entries.
 
@@ -70,6 +75,9 @@ def follow(
     decisions
         Metrics of decisions to log with each answer: arguments of `Recalibration.metrics`, such as
         ``{"positive": 1, "threshold": 0.5}``. They need graphs and a model.
+    earlier
+        Labels of the nodes of graphs from a period before the snapshots, -1 where unknown, as in
+        `recalibrate`.
 
     Examples
     --------
@@ -96,7 +104,9 @@ def follow(
     check_arguments(predictor, card, log, "follow(predictor, snapshots, card, log)")
     if decisions and predictor is None:
         raise ConflictError("metrics of decisions need graphs and their model; give the model.")
-    return _follow(predictor, list(snapshots), card, log, progress, missed, decisions or {})
+    return _follow(
+        predictor, list(snapshots), card, log, progress, missed, decisions or {}, earlier
+    )
 
 
 def _follow(
@@ -107,6 +117,7 @@ def _follow(
     progress: Progress | None,
     missed: OnMissed | None,
     decisions: Mapping[str, Any],
+    earlier: NDArray[np.int64] | None,
 ) -> Iterator[Entry]:
     def report(snapshot: Snapshot, error: Exception) -> Missed:
         """Report a snapshot that is not measured, or raise its error."""
@@ -123,7 +134,7 @@ def _follow(
     failed: list[Missed] = []  # since the last snapshot that was measured
     for number, snapshot in enumerate(new, start=1):
         try:
-            entry = measure(predictor, snapshot, learned, log.seed, revision, decisions)
+            entry = measure(predictor, snapshot, learned, log.seed, revision, decisions, earlier)
         except MissingExtraError:
             raise  # the snapshot is not at fault
         except Exception as error:
@@ -172,6 +183,7 @@ def measure(
     seed: int,
     revision: int,
     decisions: Mapping[str, Any],
+    earlier: NDArray[np.int64] | None = None,
 ) -> Entry:
     """Return the answer to a snapshot; labels in it are not used."""
     stamp, content = snapshot.stamp(), snapshot.load()
@@ -179,9 +191,9 @@ def measure(
     if isinstance(content, Graph):
         if predictor is None:
             raise InputError("it is a graph, and the watch is one of logits; give the model.")
-        result = recalibrate(
-            predictor, content.replace(labels=None), card, snapshot.nodes, seed=seed
-        )
+        hidden = content.replace(labels=None)
+        old = None if earlier is None else fitted(earlier, content.num_nodes)
+        result = recalibrate(predictor, hidden, card, snapshot.nodes, seed=seed, earlier=old)
         num_nodes = len(result.probabilities)
     else:
         result = estimate_logits(content, card)
@@ -212,6 +224,19 @@ def measure(
     if snapshot.stamp() != stamp:
         raise ContentError("it changed while it was read; rename it once it is complete.")
     return entry
+
+
+def fitted(earlier: NDArray[np.int64], num_nodes: int) -> NDArray[np.int64]:
+    """Return earlier labels of the nodes of a snapshot, which may have more or fewer of them.
+
+    Examples
+    --------
+    >>> fitted(np.array([1, 0]), 3).tolist(), fitted(np.array([1, 0]), 1).tolist()
+    ([1, 0, -1], [1])
+    """
+    whole = np.full(num_nodes, -1, dtype=np.int64)
+    whole[: earlier.size] = earlier[:num_nodes]
+    return whole
 
 
 def check_arguments(predictor: Predictor | None, card: SourceCard, log: Log, call: str) -> None:

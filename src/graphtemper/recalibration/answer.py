@@ -18,13 +18,15 @@ from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.reading import Prior, Reading
 from graphtemper.recalibration import few_labels
-from graphtemper.recalibration.few_labels import MATCH_DEVIATION, NO_LABELS, Labels, Objective
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.sequential import adjusted
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
-    CAUTION_WIDTH,
+    MOVED,
+    VERIFIED_WIDTH,
     direction,
     environment_reasons,
     judge,
@@ -34,46 +36,38 @@ from graphtemper.temperature.scaling import nearest_temperature
 Match = Callable[[float], tuple[float, str]]
 """Return the temperature for an accuracy, relative to the source's, and any problem with it."""
 
-ENVIRONMENTS = "environments"
-"""Method of an estimate by labelled environments."""
+ATLAS, ENVIRONMENTS, USUAL = "atlas", "environments", "usual over-confidence"
+"""Methods of an estimate without labels of the target."""
 # Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
 VAGUE = 1.5
-# How far, in log-odds, a shift usually moves accuracy away from mean confidence: what is known of
-# the temperature where nothing can be read and the source temperature is kept.
-KEPT = 0.5
-# How many matching errors mean confidence at the labels' temperature may miss their accuracy by.
-_MISMATCHES = 3.0
-_DISAGREEMENT = (
-    "the temperature that fits the labels does not fit their accuracy, as a few nodes with extreme "
-    "logits can cause; the accuracy is matched instead."
-)
 # A temperature harms if mean confidence misses the accuracy by this much more than before. What a
-# certain harm weighs, in units of accuracy.
-_HARM, _HARM_WEIGHT = 0.02, 0.05
-_STEPS, _QUANTILES = 41, 60
+# certain harm weighs, in units of accuracy: by environments alone, and with labels.
+_HARM, _HARM_WEIGHT, _LABELS_HARM = 0.02, 0.05, 0.35
+_STEPS = 41
 
 
-def answer(
-    reading: Reading,
-    logits: FloatArray,
-    labels: Labels = NO_LABELS,
-    objective: Objective = "balanced",
-) -> Recalibration:
+def answer(reading: Reading, logits: FloatArray, labels: Labels = NO_LABELS) -> Recalibration:
     """Answer about logits (n, K), given in units of the source temperature."""
     plain = from_atlas(reading, partial(nearest_temperature, logits))
-    return with_labels(plain, reading.prior, logits, labels, objective)
+    return with_labels(plain, reading.prior, logits, labels)
 
 
 def from_atlas(reading: Reading, match: Match) -> Recalibration:
     """Return the card's answer about the logits as they are, in memory or in shards."""
     prior, confidence = reading.prior, reading.evidence.confidence
-    if reading.expected is None:
-        accuracy = prior.estimate("atlas")
-        matched, problem = match(accuracy.value)
-    else:
-        accuracy = prior.estimate(ENVIRONMENTS)
-        matched, problem = match(accuracy_to_match(prior, confidence))
+    accuracy = prior.estimate(method_of(reading))
+    value = accuracy.value
+    if accuracy.method != ATLAS:
+        value = accuracy_to_match(prior.quantiles(few_labels.EVEN), confidence)
+    matched, problem = match(value)
     return judged(reading, confidence, accuracy, matched, at_bound(problem))
+
+
+def method_of(reading: Reading) -> str:
+    """Return what an estimate without labels of the target rests on."""
+    if reading.expected is not None:
+        return ENVIRONMENTS
+    return USUAL if reading.moved_fraction >= MOVED else ATLAS
 
 
 def judged(
@@ -89,18 +83,16 @@ def judged(
 ) -> Recalibration:
     """Return an answer with its verdict; `matched` is the temperature that its accuracy asks for.
 
-    The source temperature is kept where there is nothing to estimate another one from. The last
-    three are what labels say, as in `judge`.
+    An abstention keeps the source temperature. The last three are what labels say, as in `judge`.
     """
     verdict, reasons = judge(reading, accuracy, caveat, used, count=count, leads=leads)
     said = [direction(confidence, accuracy, known=verdict != "abstain")]
     if accuracy.method == ENVIRONMENTS:
         said += environment_reasons(reading)
-    nothing = reading.flat or (reading.blind and reading.expected is None)
     return Recalibration(
         reading=reading,
         accuracy=accuracy,
-        relative=1.0 if nothing and verdict == "abstain" else matched,
+        relative=1.0 if verdict == "abstain" else matched,
         verdict=verdict,
         reasons=[*said, *reasons],
         mean_confidence=(confidence, confidence),
@@ -109,68 +101,45 @@ def judged(
 
 
 def with_labels(
-    before: Recalibration, prior: Prior, logits: FloatArray, labels: Labels, objective: Objective
+    before: Recalibration, prior: Prior, logits: FloatArray, labels: Labels
 ) -> Recalibration:
     """Return an answer updated with labels; the same one without labels.
 
     ``prior`` is that of the log-odds of its accuracy. The farther the target is from the atlas, the
-    more labels count. Where the source temperature is kept, the temperature starts from it.
+    more labels count. The temperature moves from the answer without labels as far as they are sure.
     """
     if not labels.rows.size:
         return before
     reading, size = before.reading, len(logits)
     prior = replace(prior, deviation=_trusted(prior.deviation, reading.novelty))
-    right = logits.argmax(axis=1)[labels.rows] == labels.classes
-    accuracy = few_labels.accuracy(prior, right, labels.weights, population=size)
+    right = (logits.argmax(axis=1)[labels.rows] == labels.classes).astype(np.float64)
+    count, hits = right.size, int(right.sum())
+    if count < size:
+        confidence = temperatures.apply(logits).max(axis=1)
+        known = confidence, logits.argmax(axis=1), logits.shape[1], labels.columns
+        found = adjusted(few_labels.design(*known), labels.rows, right)
+        values = few_labels.posterior(prior, found, count, size)
+        accuracy = few_labels.accuracy(values)
+    else:
+        accuracy = Estimate(hits / count, hits / count, hits / count, few_labels.METHOD)
+        values = np.array([log_odds(accuracy.value)])
     temperature, caveat = before.relative, caveat_of(before)
     if not reading.flat:
-        temperature, caveat = _temperature(before, prior, accuracy, logits, labels, objective)
-    count = few_labels.effective_count(labels.weights)
+        now = temperatures.mean_confidence(logits, temperature)
+        aim = accuracy_to_match(values, now, _LABELS_HARM)
+        temperature, problem = nearest_temperature(logits, aim)
+        caveat = _below_chance(accuracy.value, logits.shape[1]) or at_bound(problem)
     information = count * max(accuracy.value * (1.0 - accuracy.value), 0.01)
-    after = judged(
+    return judged(
         reading,
         before.mean_confidence[0],
         accuracy,
         temperature,
         caveat,
-        _labels_used(right.size, int(right.sum()), accuracy, before.accuracy, size),
+        _labels_used(count, hits, accuracy, before.accuracy, size),
         count=count,
         leads=information > prior.deviation**-2,
     )
-    return replace(after, effective_labels=few_labels.labels_worth(accuracy, size))
-
-
-def _temperature(
-    before: Recalibration,
-    prior: Prior,
-    accuracy: Estimate,
-    logits: FloatArray,
-    labels: Labels,
-    objective: Objective,
-) -> tuple[float, Reason | None]:
-    """Return the temperature after labels, and what is wrong with it."""
-    caveat = _below_chance(accuracy.value, logits.shape[1])
-    matched, problem = nearest_temperature(logits, accuracy.value)
-    if objective == "calibration":
-        return matched, caveat or at_bound(problem)
-    kept = before.reading.blind and before.reading.expected is None and before.verdict == "abstain"
-    if kept:
-        prior = Prior(log_odds(before.mean_confidence[0]), KEPT)
-    likeliest = few_labels.temperature(prior, logits, labels, before.relative)
-    if objective == "balanced" and not kept and not problem:
-        share = few_labels.MATCHED_SHARE * (1.0 - labels.rows.size / len(logits))
-        likeliest *= (matched / likeliest) ** share
-    if caveat is None and _contradicts(logits, likeliest, accuracy):
-        # A few nodes with extreme logits can pull a likelihood anywhere, but not a count.
-        return matched, at_bound(problem) or Reason(ReasonCode.LABELS_DISAGREE, _DISAGREEMENT)
-    return likeliest, caveat
-
-
-def _contradicts(logits: FloatArray, temperature: float, accuracy: Estimate) -> bool:
-    """Return whether mean confidence at a temperature is clearly outside the accuracy interval."""
-    confidence = log_odds(temperatures.mean_confidence(logits, temperature))
-    slack = _MISMATCHES * MATCH_DEVIATION
-    return not log_odds(accuracy.low) - slack <= confidence <= log_odds(accuracy.high) + slack
 
 
 def _trusted(deviation: float, novelty: float) -> float:
@@ -194,9 +163,9 @@ def _labels_used(
         f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
         f"{100 * now:.1f} points, from the {before.method} alone to within {100 * was:.1f}"
     )
-    more = min(few_labels.more_labels(accuracy, CAUTION_WIDTH), population - count)
+    more = min(few_labels.more_labels(accuracy, VERIFIED_WIDTH), population - count)
     if more > 0:
-        text += f"; about {more} more would bring that to {100 * CAUTION_WIDTH:.0f}."
+        text += f"; about {more} more would bring that to {100 * VERIFIED_WIDTH:.0f}."
     else:
         text += ", so more labels are hardly worth it."
     return Reason(ReasonCode.LABELS_USED, text)
@@ -223,12 +192,14 @@ def caveat_of(result: Recalibration) -> Reason | None:
     return next(at_end, None)
 
 
-def accuracy_to_match(prior: Prior, confidence: float) -> float:
-    r"""Return the accuracy that mean confidence should match, between the prior's and confidence.
+def accuracy_to_match(
+    values: FloatArray, confidence: float, harm_weight: float = _HARM_WEIGHT
+) -> float:
+    r"""Return the accuracy that mean confidence should match, between the likely ones and itself.
 
-    The median of the prior minimises the expected distance :math:`|C - A|` of confidence and
-    accuracy, but where the prior hardly says on which side of the present confidence C_0 the
-    accuracy lies, moving does harm in almost half of all cases. So
+    The median of equally likely ``values`` of the log-odds minimises the expected distance
+    :math:`|C - A|` of confidence and accuracy, but where they hardly say on which side of the
+    present confidence C_0 the accuracy lies, moving does harm in almost half of all cases. So
 
     .. math:: E|C - A| + w\,P\big(|C - A| > |C_0 - A| + 0.02\big)
 
@@ -236,19 +207,19 @@ def accuracy_to_match(prior: Prior, confidence: float) -> float:
 
     Examples
     --------
-    >>> round(accuracy_to_match(Prior(0.0, 0.1), 0.8), 2)  # clearly over-confident
-    0.5
-    >>> round(accuracy_to_match(Prior(0.0, 1.0), 0.6), 2)  # perhaps over-confident
-    0.58
+    >>> clear, vague = (Prior(0.0, d).quantiles(few_labels.EVEN) for d in (0.1, 1.0))
+    >>> round(accuracy_to_match(clear, 0.8), 2), round(accuracy_to_match(vague, 0.6), 2)
+    (0.5, 0.58)
     """
+    centre = float(np.median(values))
     if confidence >= 1.0 or confidence <= 0.0:
-        return to_share(prior.centre)
+        return to_share(centre)
     start = float(np.log(confidence / (1.0 - confidence)))
-    candidates = _share(prior.centre + (start - prior.centre) * np.linspace(0.0, 1.0, _STEPS))
-    truth = _share(prior.quantiles((np.arange(_QUANTILES) + 0.5) / _QUANTILES))
+    candidates = _share(centre + (start - centre) * np.linspace(0.0, 1.0, _STEPS))
+    truth = _share(values)
     apart = np.abs(candidates[:, None] - truth)
     harm = apart > np.abs(confidence - truth) + _HARM
-    return float(candidates[int((apart + _HARM_WEIGHT * harm).mean(axis=1).argmin())])
+    return float(candidates[int((apart + harm_weight * harm).mean(axis=1).argmin())])
 
 
 def _share(values: FloatArray) -> FloatArray:

@@ -47,9 +47,9 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.card.class_profile import ClassProfile
 from graphtemper.card.reading import Prior, Reading
 from graphtemper.graph.operators import multiply
+from graphtemper.metrics import nll
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
 from graphtemper.recalibration.answer import answer, caveat_of, judged, with_labels
-from graphtemper.recalibration.few_labels import Objective, log_likelihood
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import ABSTAIN_NOVELTY
@@ -106,7 +106,7 @@ class ShareEstimate:
     changed: float
 
 
-def correct(result: Recalibration, observation: Observation, objective: Objective) -> Recalibration:
+def correct(result: Recalibration, observation: Observation) -> Recalibration:
     """Return a result corrected for new class shares, or with a reason why it is not."""
     reading, logits, labels = result.reading, result.logits, result.labels
     profile = reading.card.class_profile
@@ -126,9 +126,13 @@ def correct(result: Recalibration, observation: Observation, objective: Objectiv
         prior = Prior(log_odds(found.accuracy), _deviation(reading, found.error))
         accuracy = prior.estimate("class shares")
         corrected = judged(reading, confidence, accuracy, found.temperature, None)
-        better = with_labels(corrected, prior, shifted, labels, objective)
-        before = log_likelihood(logits, labels, plain.relative)
-        if log_likelihood(shifted, labels, corrected.relative) < before:
+        better = with_labels(corrected, prior, shifted, labels)
+        ways = (logits, plain.relative), (shifted, corrected.relative)
+        before, after = (
+            nll(temperatures.apply(z[labels.rows], t), labels.classes) if labels.rows.size else 0.0
+            for z, t in ways
+        )
+        if after > before:
             objection = "the labels are less likely with it than without"
         elif better.verdict == "abstain":
             objection = "the accuracy would not be known well enough"

@@ -8,29 +8,38 @@ labels of the target graph are never read, only those that the caller passes.
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from graphtemper._core.checks import check_instance
+from graphtemper._core.checks import FloatArray, check_instance
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.card import budget as budgets
 from graphtemper.card.budget import Budget
 from graphtemper.card.card import SourceCard
+from graphtemper.card.earlier import agreement, design
+from graphtemper.card.earlier import checked as checked_earlier
 from graphtemper.card.reading import read
-from graphtemper.errors import ChoiceError, ConflictError, GraphTemperWarning
+from graphtemper.errors import ChoiceError, ConflictError, ShapeError
 from graphtemper.graph.graph import Graph, Nodes
 from graphtemper.models.predictor import Predictor, graph_and_logits
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.answer import answer
-from graphtemper.recalibration.few_labels import NO_LABELS, Objective
-from graphtemper.recalibration.labelling import LabelPlan, LabelsGiven, read_labels
-from graphtemper.recalibration.reasons import Reason, sample_run, whole_graph_run
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+from graphtemper.recalibration.labelling import LabelsGiven, read_labels
+from graphtemper.recalibration.reasons import (
+    Reason,
+    earlier_labels,
+    sample_run,
+    whole_graph_run,
+)
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.signals.observation import Observation
+from graphtemper.signals.second_opinion import Second
 from graphtemper.signals.views import num_passes
 
 if TYPE_CHECKING:
@@ -51,12 +60,13 @@ def recalibrate(
     *,
     seed: int = 0,
     labels: LabelsGiven | None = None,
-    plan: LabelPlan | None = None,
-    objective: Objective = "balanced",
+    earlier: ArrayLike | None = None,
+    proxies: Mapping[str, ArrayLike] | None = None,
     class_shares: ClassShares = None,
     per_node: bool = False,
     budget: Budget = None,
     logits: ArrayLike | None = None,
+    second: Second | None = None,
 ) -> Recalibration:
     """Estimate the accuracy of a frozen model on an unlabelled graph and recalibrate it.
 
@@ -75,17 +85,19 @@ def recalibrate(
     seed
         Seed of the perturbed passes.
     labels
-        Classes of target nodes that were labelled by hand: ``{node: class}``, or a pandas
-        ``Series`` of classes indexed by node. The atlas is then the prior and the labels the
-        likelihood, for the accuracy and for the temperature (see
-        `graphtemper.recalibration.few_labels`). None and {} give the same result.
-    plan
-        From `suggest_labels`, if it chose the labelled nodes, so that its weights are used. Without
-        a plan the labelled nodes are taken to be a random sample.
-    objective
-        How labels set the temperature: with ``"likelihood"`` by their likelihood, with
-        ``"calibration"`` by their accuracy, which mean confidence then matches, and by default by
-        both: most of the lower ECE of the second for little of the lower NLL of the first.
+        Classes of target nodes that were labelled by hand: ``{node: class}``, a pandas ``Series``
+        of classes indexed by node, or one class per node of the graph, -1 where unknown. They are
+        taken to be a random sample (`suggest_labels` draws one). The answer without labels is then
+        the prior (see `graphtemper.recalibration.few_labels`); None and {} give that answer.
+        Labels that come in batches, until enough is known, are a `graphtemper.LabelSession`.
+    earlier
+        Labels of the *same nodes* from an earlier period: one class per node of the graph, -1 where
+        unknown, or a list of such arrays, the newest last. They set the estimate if the card has
+        learned environments with ``learn(..., earlier=...)``, and explain a part of new labels (see
+        `graphtemper.card.earlier`).
+    proxies
+        Other predictions for the nodes of the graph by name, as ``{"xgboost": array}``: classes
+        (N,), -1 where there is none, or probabilities (N, K). They explain a part of new labels.
     class_shares
         ``"estimate"`` estimates the target's class shares, and corrects the logits for them if the
         evidence supports it (see `graphtemper.recalibration.class_shares`). Predictions may then
@@ -107,6 +119,8 @@ def recalibrate(
         `graphtemper.signals.receptive_field`), and the interval contains the sampling error. On
         smaller graphs, with ``per_node``, or where a sample reads most of the graph, it runs on the
         whole graph. Logits that the model does not give there are refused.
+    second
+        The second learner on this graph, if the card was built with one.
 
     Examples
     --------
@@ -125,38 +139,68 @@ def recalibrate(
     Fifty labels, of nodes that the first result suggests:
 
     >>> from graphtemper import suggest_labels
-    >>> plan = suggest_labels(result, 50)
-    >>> labels = {int(node): int(target.labels[node]) for node in plan.nodes}
-    >>> better = recalibrate(model, target, card, labels=labels, plan=plan)
+    >>> labels = {node: target.labels[node] for node in suggest_labels(result, 50)}
+    >>> better = recalibrate(model, target, card, labels=labels)
     >>> before, after = result.accuracy, better.accuracy
-    >>> better.num_labels, after.high - after.low < before.high - before.low
-    (50, True)
+    >>> better.num_labels, round(before.high - before.low, 2), round(after.high - after.low, 2)
+    (50, 0.11, 0.09)
     """
-    _check_options(labels, plan, objective, class_shares, per_node)
+    _check_options(class_shares, per_node)
     observation, compared = _observe(predictor, graph, card, nodes, seed, logits)
-    given = NO_LABELS
     sample, ran = (None, []) if logits is None else _sampled(observation, per_node)
     passes = _passes(observation, card, budget, sample, compared)
-    if labels is not None:
-        size = observation.graph.num_nodes
-        given = read_labels(labels, plan, observation.nodes, size, card.num_classes)
-    result = answer(read(card, observation, sample), observation.logits, given, objective)
+    size = observation.graph.num_nodes, card.num_classes
+    reading, columns = read(card, observation, sample, second), []
+    if earlier is not None:
+        old = checked_earlier(earlier, *size)[observation.nodes]
+        reading = replace(reading, earlier=design(observation.logits, old).mean(axis=0))
+        columns.append(agreement(observation.logits, old))
+        learned = sum(item.earlier is not None for item in card.environments)
+        ran = [*ran, earlier_labels(int((old >= 0).sum()), old.size, learned)]
+    for name, values in (proxies or {}).items():
+        columns.append(_proxy(name, values, observation, *size))
+    given = NO_LABELS if labels is None else read_labels(labels, observation.nodes, *size)
+    if columns:
+        given = replace(given, columns=np.hstack(columns))
+    result = answer(reading, observation.logits, given)
     result = replace(result, logits=observation.logits, labels=given)
     if class_shares is not None:
         from graphtemper.recalibration.class_shares import correct
 
-        result = correct(result, observation, objective)
+        result = correct(result, observation)
     result = _applied(result, observation, per_node)
     return replace(result, passes=passes, reasons=[*result.reasons, *ran])
 
 
-def _check_options(
-    labels: LabelsGiven | None,
-    plan: LabelPlan | None,
-    objective: Objective,
-    class_shares: ClassShares,
-    per_node: bool,
-) -> None:
+def _proxy(
+    name: str, values: ArrayLike, observation: Observation, num_nodes: int, num_classes: int
+) -> FloatArray:
+    """Return what another predictor says about the model's predictions of the chosen nodes.
+
+    Its classes give two columns, whether it has one and whether it agrees, and its probabilities
+    one, that of the predicted class.
+    """
+    given, rows = np.asarray(values), observation.nodes
+    if given.ndim == 1 and given.dtype.kind in "iu":
+        old = checked_earlier(given, num_nodes, num_classes)[rows]
+        return np.column_stack([old >= 0, old == observation.predictions]).astype(np.float64)
+    shares = given.dtype.kind == "f" and given.shape == (num_nodes, num_classes)
+    if not shares or not (np.isfinite(given).all() and given.min() >= 0.0 and given.max() <= 1.0):
+        raise ShapeError(
+            f"the proxy {name!r:.60} must be one class per node, -1 where there is none, or "
+            f"probabilities of shape {(num_nodes, num_classes)}."
+        )
+    return np.asarray(given[rows, observation.predictions][:, None], np.float64)
+
+
+def relabelled(result: Recalibration, labels: Labels) -> Recalibration:
+    """Return a result with other labels; nothing is measured again."""
+    found = answer(result.reading, result.logits, labels)
+    found = replace(found, logits=result.logits, labels=labels, passes=result.passes)
+    return _with_probabilities(found, result.graph, result.nodes)
+
+
+def _check_options(class_shares: ClassShares, per_node: bool) -> None:
     if class_shares not in (None, "estimate"):
         raise ChoiceError(f"class_shares must be None or 'estimate', not {class_shares!r:.60}.")
     if per_node and class_shares is not None:
@@ -164,12 +208,6 @@ def _check_options(
             "class_shares='estimate' changes predictions, for which no node temperatures were "
             "learned; use it without per_node."
         )
-    if objective not in get_args(Objective):
-        known = " or ".join(map(repr, get_args(Objective)))
-        raise ChoiceError(f"objective must be {known}, not {objective!r:.60}.")
-    if (labels is None or not len(labels)) and (plan is not None or objective != "balanced"):
-        text = "plan and objective have no effect without labels; pass labels={node: class}."
-        warnings.warn(text, GraphTemperWarning, stacklevel=4)  # one more for the decorator
 
 
 def _observe(
@@ -209,17 +247,25 @@ def _applied(result: Recalibration, observation: Observation, per_node: bool) ->
             keep=result.verdict == "abstain",
         )
         reasons += uneven
-    probabilities = probabilities_at(
-        result.logits, result.relative if divisors is None else divisors
-    )
+    result = replace(result, reasons=reasons)
+    return _with_probabilities(result, observation.graph, observation.nodes, divisors)
+
+
+def _with_probabilities(
+    result: Recalibration,
+    graph: Graph | None,
+    nodes: NDArray[np.int64],
+    divisors: FloatArray | None = None,
+) -> Recalibration:
+    relative = result.relative if divisors is None else divisors
+    probabilities = probabilities_at(result.logits, relative)
     return replace(
         result,
-        graph=observation.graph,
-        nodes=observation.nodes,
+        graph=graph,
+        nodes=nodes,
         probabilities=probabilities,
         mean_confidence=(result.mean_confidence[0], float(probabilities.max(axis=1).mean())),
         node_temperatures=None if divisors is None else divisors * result.source_temperature,
-        reasons=reasons,
     )
 
 

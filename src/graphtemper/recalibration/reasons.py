@@ -36,6 +36,11 @@ class ReasonCode(StrEnum):
         "direction_unclear",
         "mean confidence and accuracy differ, but by less than the interval is wide",
     )
+    USUAL_ASSUMED = (
+        "usual_assumed",
+        "feature means have moved and there are neither labels nor labelled environments, so the "
+        "usual over-confidence under natural shift is assumed",
+    )
     SIGNAL_OUT_OF_RANGE = "signal_out_of_range", "a signal lies outside all values of the atlas"
     WIDE_INTERVAL = "wide_interval", "the accuracy interval is wide"
     FAR_FROM_ATLAS = (
@@ -51,10 +56,6 @@ class ReasonCode(StrEnum):
         "no temperature matches the estimated accuracy, so the nearest one is used",
     )
     BELOW_CHANCE = "below_chance", "by the labels, the accuracy is not above 1/K"
-    LABELS_DISAGREE = (
-        "labels_disagree",
-        "the temperature that fits the labels contradicts their accuracy, which is matched instead",
-    )
     LABELS_USED = "labels_used", "labels of the target were given"
     LABELS_NEEDED = "labels_needed", "the verdict is abstain; a number of labels would change it"
     NO_TEMPERATURE_HELPS = (
@@ -78,11 +79,13 @@ class ReasonCode(StrEnum):
     )
     ENVIRONMENTS_FEW = (
         "environments_few",
-        "labelled environments set the estimate; the interval needs a model of how they vary",
+        "fewer than three labelled environments set the estimate; how much environments usually "
+        "vary is assumed",
     )
     ENVIRONMENTS_EXCHANGEABLE = (
         "environments_exchangeable",
-        "labelled environments set the estimate; the interval needs exchangeable environments only",
+        "labelled environments set the estimate; the target should differ from them as they differ "
+        "from each other",
     )
     ENVIRONMENTS_ORDERED = (
         "environments_ordered",
@@ -92,6 +95,7 @@ class ReasonCode(StrEnum):
         "environment_deviates",
         "one labelled environment does not go with the others; its labels may be wrong",
     )
+    EARLIER_LABELS = "earlier_labels", "earlier labels of the same nodes were given"
     WHOLE_GRAPH_RUN = (
         "whole_graph_run",
         "logits were given, but the model ran on the whole graph: what it reads for a useful "
@@ -152,3 +156,12 @@ def sample_run(nodes: int, links: int, depth: int) -> Reason:
         f"within {depth} edges."
     )
     return Reason(ReasonCode.SAMPLE_RUN, text)
+
+
+def earlier_labels(known: int, nodes: int, environments: int) -> Reason:
+    """Return the reason of earlier labels; ``environments`` were learned with such labels."""
+    use = f"{environments} environments show what they are worth"
+    if not environments:
+        use = "they help to read new labels, but no environment shows what they are worth alone"
+    text = f"{known:,} of {nodes:,} nodes have an earlier label; {use}."
+    return Reason(ReasonCode.EARLIER_LABELS, text)

@@ -71,9 +71,6 @@ class Recalibration:
         The target, without its labels.
     labels
         The labels that the caller gave, by row.
-    effective_labels : float
-        How many labels alone would have made the accuracy interval as narrow: what the labels and
-        the card are worth together. 0 without labels.
     class_shares : (K,) array or None
         With ``class_shares="estimate"`` the estimated class shares of the target, if any explain
         its predictions.
@@ -99,7 +96,6 @@ class Recalibration:
     nodes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     graph: Graph | None = None
     labels: Labels = NO_LABELS
-    effective_labels: float = 0.0
     class_shares: FloatArray | None = None
     logit_shift: FloatArray | None = None
     node_temperatures: FloatArray | None = None
@@ -259,7 +255,6 @@ class Recalibration:
             "source_temperature": self.source_temperature,
             "num_nodes": self.num_nodes,
             "num_labels": self.num_labels,
-            "effective_labels": self.effective_labels,
             "class_shares": None if self.class_shares is None else self.class_shares.tolist(),
             "logit_shift": None if self.logit_shift is None else self.logit_shift.tolist(),
         }

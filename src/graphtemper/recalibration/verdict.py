@@ -8,18 +8,25 @@ import numpy as np
 
 from graphtemper._core.estimate import Estimate
 from graphtemper._core.numerics import normal_quantile
-from graphtemper.card.reading import Reading
+from graphtemper.card.reading import FAR, NEAR, Reading
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 
 Verdict = Literal["trust", "caution", "abstain"]
 
 LEVEL = 0.90
-# Half-widths of the accuracy interval above which an answer deserves caution, or is not given.
-CAUTION_WIDTH, ABSTAIN_WIDTH = 0.06, 0.20
+# Half-width of the accuracy interval up to which an answer may be trusted, and above which the
+# atlas alone has said nothing.
+CAUTION_WIDTH, ABSTAIN_WIDTH = 0.15, 0.30
+# Half-width of the interval that labels are counted for.
+VERIFIED_WIDTH = 0.10
 # Distance to the nearest environment, in units of how far left-out families lie from the others.
-CAUTION_NOVELTY, ABSTAIN_NOVELTY = 1.5, 4.0
+CAUTION_NOVELTY, ABSTAIN_NOVELTY = NEAR, FAR
+# Share of a move of the feature means from which on the atlas no longer answers.
+MOVED = 0.5
 # With fewer nodes than this, a share of them is not worth estimating.
 _FEWEST_NODES = 10
+# Fewer environments than this do not show how much they vary.
+_FEWEST_TO_VARY = 3
 # A gap between confidence and accuracy that is too small to call the model over-confident.
 _SMALL_GAP = 0.02
 
@@ -33,10 +40,11 @@ def judge(
     count: float = 0.0,
     leads: bool = False,
 ) -> tuple[Verdict, list[Reason]]:
-    """Decide whether an estimate can be trusted, by its width and by how new the target looks.
+    """Decide whether there is evidence that an estimate could be checked against.
 
-    With labels the interval already allows for an atlas that does not apply, so its width decides;
-    a new kind of target is no longer a reason for caution once the labels know more than the atlas.
+    Labels of the target and labelled environments are such evidence, and so are shifts of the atlas
+    that look like the target, if its feature means have not moved. Where they have and there is
+    neither, the usual over-confidence is an assumption.
 
     Parameters
     ----------
@@ -52,6 +60,8 @@ def judge(
     """
     reasons = _out_of_range(reading) + ([] if used is None else [used])
     width = 0.5 * (accuracy.high - accuracy.low)
+    checked = leads or reading.expected is not None
+    assumed = not checked and reading.moved_fraction >= MOVED
     verdict: Verdict = "trust"
     if width > CAUTION_WIDTH:
         verdict = "caution"
@@ -60,7 +70,10 @@ def judge(
             f"{accuracy.low:.0%} and {accuracy.high:.0%}."
         )
         reasons.append(Reason(ReasonCode.WIDE_INTERVAL, text))
-    if reading.novelty > CAUTION_NOVELTY and not leads:
+    if assumed:
+        verdict = "caution"
+        reasons.append(_assumption(reading, accuracy, count))
+    elif reading.novelty > CAUTION_NOVELTY and not checked:
         verdict = "caution"
         text = (
             f"the graph lies {reading.novelty:.1f} times as far from any shift in the atlas as an "
@@ -70,11 +83,13 @@ def judge(
     if caveat is not None:
         verdict = "caution"
         reasons.append(caveat)
-    too_far = reading.novelty > ABSTAIN_NOVELTY and not count
-    unreadable = reading.blind and not count
+    alone = not (checked or assumed)
+    unreadable = reading.blind and not (checked or count) and (alone or reading.constant)
+    too_far = reading.novelty > ABSTAIN_NOVELTY and alone and not count
     if unreadable:
         reasons.append(Reason(ReasonCode.SIGNAL_UNREADABLE, _why_unreadable(reading)))
-    if width > ABSTAIN_WIDTH or too_far or reading.flat or unreadable:
+    small = reading.num_nodes <= _FEWEST_NODES and width > CAUTION_WIDTH
+    if reading.flat or unreadable or too_far or small or (alone and width > ABSTAIN_WIDTH):
         verdict = "abstain"
         # An unknown accuracy is planned for at its hardest, the value nearest to one half.
         hardest = 0.5 if too_far or unreadable else min(max(0.5, accuracy.low), accuracy.high)
@@ -82,10 +97,22 @@ def judge(
     return verdict, reasons
 
 
+def _assumption(reading: Reading, accuracy: Estimate, count: float) -> Reason:
+    """Say what is assumed where feature means have moved, and how many labels would verify it."""
+    needed = labels_needed(min(max(0.5, accuracy.low), accuracy.high), population=reading.num_nodes)
+    text = (
+        "feature means have moved, and without labels nothing tells how far accuracy fell: the "
+        f"usual over-confidence is assumed; labels of about {needed} target nodes"
+        f"{' in all' if count else ''}, or one labelled earlier graph, would verify it."
+    )
+    if reading.moments is None:
+        text = text.replace("feature means have moved", "the features are unknown")
+    return Reason(ReasonCode.USUAL_ASSUMED, text)
+
+
 def _why_unreadable(reading: Reading) -> str:
     """Say why the leading signal of the card cannot be measured."""
-    constant = reading.moments is not None and not np.any(reading.moments[1] > 0.0)
-    if constant and reading.num_nodes > 1:
+    if reading.constant and reading.num_nodes > 1:
         return "all nodes have the same features, so there is no signal to read."
     if reading.evidence.homophily is None:
         return "the graph has no neighbours to read the signal from, on which this card relies."
@@ -100,7 +127,7 @@ def _what_would_help(accuracy: float, num_nodes: int, count: float) -> Reason:
     total = " in all" if count else ""
     text = (
         f"the accuracy is too uncertain to act on; labels of about {needed} target nodes{total} "
-        f"would bring it to within {100 * CAUTION_WIDTH:.0f} points."
+        f"would bring it to within {100 * VERIFIED_WIDTH:.0f} points."
     )
     if num_nodes <= _FEWEST_NODES:
         nodes = "the one node" if num_nodes == 1 else f"all {num_nodes} nodes"
@@ -109,7 +136,7 @@ def _what_would_help(accuracy: float, num_nodes: int, count: float) -> Reason:
 
 
 def labels_needed(
-    accuracy: float, half_width: float = CAUTION_WIDTH, population: int | None = None
+    accuracy: float, half_width: float = VERIFIED_WIDTH, population: int | None = None
 ) -> int:
     """Return the number of labels that bring a 90 % interval of the accuracy to a half-width.
 
@@ -196,11 +223,11 @@ def environment_reasons(reading: Reading) -> list[Reason]:
                 f"the estimate rests on {many}, of an earlier time; the interval assumes that this "
                 "graph differs from it as natural graphs usually differ from each other."
             )
-    elif expected.exchangeable:
+    elif count >= _FEWEST_TO_VARY:
         code = ReasonCode.ENVIRONMENTS_EXCHANGEABLE
         text = (
-            f"the estimate rests on {many}; the interval is valid if this graph could as well have "
-            "been any of them, whatever the distribution of their gaps."
+            f"the estimate rests on {many}; the interval assumes that this graph differs from them "
+            "as they differ from each other."
         )
     else:
         code = ReasonCode.ENVIRONMENTS_FEW

@@ -37,12 +37,13 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.errors import InputError, RangeError
 from graphtemper.graph.checks import Features
 from graphtemper.graph.graph import Graph
-from graphtemper.graph.operators import column_moments, multiply
+from graphtemper.graph.operators import column_moments, multiply, project
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals import views
 from graphtemper.signals.covariances import Covariance, centred
 from graphtemper.signals.gains import (
     COVARIANCES,
+    NEIGHBOURS,
     ClassMoments,
     Gains,
     read_gains,
@@ -51,6 +52,7 @@ from graphtemper.signals.gains import (
 )
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe as Probe
+from graphtemper.signals.second_opinion import sketch_weights
 from graphtemper.signals.views import Views
 
 LEAD = "signal accuracy"
@@ -62,18 +64,16 @@ SIGNALS = (
     "confidence",
     "edge agreement",
     "predicted homophily",
-    "homophily gain",
+    *(f"{name} correlation" for name in NEIGHBOURS),
     "predicted shares",
     "logit spread",
 )
 """The signals that the atlas reads if the model can be run."""
-FEW_SIGNALS = SIGNALS[:5]
-"""A shorter list; the card chooses between the two by leaving out families of shifts."""
 LOGIT_SIGNALS = ("confidence", "confident share", "certain share")
 """The signals that the atlas reads if there are only logits."""
 
-# Smallest agreement across held-out edges at the source that targets can be compared with.
-_LEAST_EDGE_AGREEMENT = 0.03
+# Smallest variance of logits, in units of the source's, that covariances are divided by.
+_LEAST_VARIANCE = 1e-3
 # Smallest lead of the class model over guessing that its scale is computed from.
 _LEAST_LEAD = 0.02
 # Larger logits, in units of the source temperature, have an infinite variance in float64.
@@ -133,6 +133,7 @@ class Evidence:
     edge_agreement: float | None = field(
         default=None, metadata=_declared("number", -1.0, 1.0, "links")
     )
+    second_agreement: float | None = field(default=None, metadata=_SHARE)
     snr: float | None = field(default=None, metadata=_declared("number", -1e300, 1e300))
 
     @classmethod
@@ -170,17 +171,22 @@ def measure(
     probe: Probe,
     sample: Observation | None = None,
     *,
-    with_snr: bool = True,
+    whole: bool = True,
+    second: NDArray[np.int64] | None = None,
 ) -> Evidence:
     """Measure the logits of an observation and, if it has a model, its `views`.
 
     The passes are taken on ``sample`` if it is given, see `graphtemper.signals.receptive_field`.
-    The SNR of the features is in no signal of `read` and may be left out.
+    The SNR of the features and the agreement with a second opinion are in no signal of `read`, and
+    are left out unless the measurement is ``whole``. ``second`` are the classes (n,) that a learner
+    of the caller's predicts, in place of those of the probe's.
     """
     basic = _of_logits(observation, probe)
+    if whole:
+        basic = replace(basic, second_agreement=_second_agreement(observation, probe, second))
     if not observation.has_model:
         return basic
-    if with_snr:
+    if whole:
         basic = replace(basic, snr=_snr(observation))
     return with_model(observation if sample is None else sample, probe, basic)
 
@@ -231,6 +237,17 @@ def _agreement(predictions: NDArray[np.intp], edges: NDArray[np.int32]) -> float
     return signals.predicted_homophily(predictions, edges) if len(edges) else None
 
 
+def _second_agreement(
+    observation: Observation, probe: Probe, second: NDArray[np.int64] | None
+) -> float | None:
+    if second is None and probe.second is not None:
+        weights = probe.second.weights
+        columns = sketch_weights(probe.column_std, probe.seed) @ weights[:-1]
+        scores = project(observation.graph.features, columns)[observation.nodes] + weights[-1]
+        second = np.nan_to_num(scores).argmax(axis=1)
+    return None if second is None else float((observation.predictions == second).mean())
+
+
 def _snr(observation: Observation) -> float | None:
     try:
         return signals.snr_estimate(observation.graph.features, observation.all_predictions)
@@ -261,11 +278,6 @@ class Reference:
         return transfer(self.moments, 1.0, source.mean, source.covariance).accuracy
 
     @cached_property
-    def edge_agreement(self) -> float:
-        """Agreement across held-out edges, bounded away from zero."""
-        return _positive_agreement(self.evidence)
-
-    @cached_property
     def gains(self) -> Gains | None:
         """The gains of the source against itself; None without a model."""
         return gains(self.evidence, self.evidence)
@@ -279,16 +291,15 @@ class Reference:
     def readable(self) -> tuple[str, ...]:
         """The signals that can be read against this source.
 
-        Agreement across held-out edges and the homophily gain are relative to the source. If the
-        source shows none, they would be noise and are not used. Without links between classified
-        nodes (`Graph.links`) there is no predicted homophily either.
+        Covariances of neighbours that the source does not show would be noise and are not used.
+        Without links between classified nodes (`Graph.links`) nothing of neighbours is.
         """
-        own = self.gains
+        own, linked = self.gains, self.evidence.homophily is not None
         usable = {
             LEAD: own is not None and own.signal is not None,
-            "edge agreement": (self.evidence.edge_agreement or 0.0) > _LEAST_EDGE_AGREEMENT,
-            "predicted homophily": self.evidence.homophily is not None,
-            "homophily gain": own is not None and own.has_neighbour_gains,
+            "edge agreement": linked,
+            "predicted homophily": linked,
+            **{f"{name} correlation": shows(self.evidence, name) for name in NEIGHBOURS},
         }
         return tuple(name for name in SIGNALS if usable.get(name, True))
 
@@ -315,14 +326,20 @@ def gains(evidence: Evidence, source: Evidence) -> Gains | None:
     return read_gains(evidence, source)
 
 
-def read(evidence: Evidence, reference: Reference) -> dict[str, float]:
-    """Return the signals of an observation; those that need a model are missing without one."""
+def read(evidence: Evidence, reference: Reference, sampled: float = 0.0) -> dict[str, float]:
+    r"""Return the signals of an observation; those that need a model are missing without one.
+
+    ``sampled`` is 1/n + 1/m for n nodes that are others than the m of the source: their predicted
+    shares differ by chance, by :math:`\sum_k p_k (1 - p_k) (1/n + 1/m)` in the mean square.
+    """
     if evidence is reference.evidence:
         return dict(reference.signals)
-    return _signals(evidence, reference, gains(evidence, reference.evidence))
+    return _signals(evidence, reference, gains(evidence, reference.evidence), sampled)
 
 
-def _signals(evidence: Evidence, reference: Reference, target: Gains | None) -> dict[str, float]:
+def _signals(
+    evidence: Evidence, reference: Reference, target: Gains | None, sampled: float = 0.0
+) -> dict[str, float]:
     of_logits = {
         "confidence": log_odds(evidence.confidence),
         "confident share": log_odds(evidence.confident_share),
@@ -330,15 +347,20 @@ def _signals(evidence: Evidence, reference: Reference, target: Gains | None) -> 
     }
     if target is None:
         return of_logits
-    change = evidence.predicted_shares - reference.evidence.predicted_shares
+    source = reference.evidence
+    shares = 0.5 * (evidence.predicted_shares + source.predicted_shares)
+    moved = float(((evidence.predicted_shares - source.predicted_shares) ** 2).sum())
+    chance = sampled * float((shares * (1.0 - shares)).sum())
+    variance, least = (float(np.trace(item.covariance)) for item in (evidence, source))
+    unit = max(variance, _LEAST_VARIANCE * least, 1e-300)
     return of_logits | {
         LEAD: log_odds(_lead(evidence, reference, target)),
         "noise agreement": log_odds(evidence.noise_agreement),
         "source-noise agreement": log_odds(evidence.source_noise_agreement),
-        "edge agreement": log_odds(_edge_accuracy(evidence, reference)),
+        "edge agreement": float(np.arctanh(np.clip(evidence.edge_agreement or 0.0, -0.99, 0.99))),
         "predicted homophily": log_odds(evidence.homophily),
-        "homophily gain": target.homophily,
-        "predicted shares": float(np.abs(change).sum()),
+        **{f"{name} correlation": getattr(evidence, name).value / unit for name in NEIGHBOURS},
+        "predicted shares": max(moved - chance, 0.0) ** 0.5,
         "logit spread": target.spread,
     }
 
@@ -365,21 +387,6 @@ def signal_accuracy(
     lead = max(reference.modelled_accuracy - chance, _LEAST_LEAD)
     scale = (reference.accuracy - chance) / lead
     return chance + (predicted - chance) * scale
-
-
-def _edge_accuracy(evidence: Evidence, reference: Reference) -> float:
-    """Return the accuracy that held-out agreement implies if labels agree as at the source.
-
-    With chance-corrected accuracy s, agreement across a held-out edge is proportional to s^2.
-    """
-    chance = reference.chance
-    corrected = (reference.accuracy - chance) / max(1.0 - chance, 1e-3)
-    ratio = min(float(np.sqrt(_positive_agreement(evidence) / reference.edge_agreement)), 1.5)
-    return chance + (1.0 - chance) * corrected * ratio
-
-
-def _positive_agreement(evidence: Evidence) -> float:
-    return max(float(evidence.edge_agreement or 0.0), 1e-4)
 
 
 SKETCH_SIZE = 128

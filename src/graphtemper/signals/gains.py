@@ -47,8 +47,9 @@ _EXPECTED_CHANGE = 0.5
 # Standard errors by which neighbours must contradict the halves to lower their gain.
 _CONTRADICTION = 0.5
 _LARGEST_ERROR = 50.0
-_NEIGHBOURS = ("edge", "wedge", "held")
-COVARIANCES = ("feature", "own_feature", *_NEIGHBOURS)
+NEIGHBOURS = ("edge", "wedge", "held")
+"""The covariances of neighbours."""
+COVARIANCES = ("feature", "own_feature", *NEIGHBOURS)
 """The covariances that a gain may be computed from."""
 _LEAST_RATIO = 1e-4
 
@@ -112,11 +113,11 @@ def read_gains(target: _Covariances, source: _Covariances) -> Gains:
     """Return the gains of a target against its source; both must be measured with a model."""
     spread = _spread(target, source)
     halves = _halves(target, source)
-    if not shows(source, *_NEIGHBOURS) or not _measured(target, *_NEIGHBOURS):
+    if not shows(source, *NEIGHBOURS) or not _measured(target, *NEIGHBOURS):
         return Gains(
             signal=halves, halves=halves, model=None, own=None, homophily=0.0, spread=spread
         )
-    edge, wedge, held = (_log_ratio(target, source, name) for name in _NEIGHBOURS)
+    edge, wedge, held = (_log_ratio(target, source, name) for name in NEIGHBOURS)
     own = float(np.clip(edge.value - 0.5 * wedge.value, *_OWN_RANGE))
     own_error = float(np.hypot(edge.error, 0.5 * wedge.error))
     model = float(np.clip(held.value - 0.5 * wedge.value, *_RANGE))

@@ -23,16 +23,15 @@ from numpy.typing import NDArray
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.reproducible import stream
 from graphtemper.graph.operators import adjacency, multiply
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.covariances import centred
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Probe
+from graphtemper.signals.second_opinion import Float32, sketch_weights
 from graphtemper.signals.views import leads
 from graphtemper.signals.views import measure as measure_views
 
-Float32 = NDArray[np.float32]
 Classes = NDArray[np.intp]
 
 LOGIT_SIGNALS = ("log margin", "entropy")
@@ -60,8 +59,6 @@ SIGNALS = (
 )
 """All signals; the further ones need the model."""
 
-# Number of random signed sums that replace the columns in distances between nodes.
-SKETCH = 64
 # Added to sizes and squared sizes before the logarithm, which would be unbounded at zero.
 _LEAST_SIZE, _LEAST_SQUARE = 1e-2, 1e-4
 
@@ -208,22 +205,10 @@ def _log(values: FloatArray, least: float) -> FloatArray:
     return np.asarray(np.log(np.maximum(values, 0.0) + least))
 
 
-def sketch_weights(probe: Probe) -> Float32:
-    """Return signed weights (F, s) of the columns, in units of the source's column deviations.
-
-    Random signed sums of standardised columns preserve distances between rows on average, so the
-    mean of s squares estimates a squared distance to a relative error of the root of 2 / s.
-    """
-    std = probe.column_std
-    scale = np.divide(1.0, std, out=np.zeros_like(std), where=std > 0)
-    scale /= np.sqrt(max(int((std > 0).sum()), 1))
-    signs = stream(probe.seed, "node sketch").choice([-1.0, 1.0], size=(scale.size, SKETCH))
-    return (signs * scale[:, None]).astype(np.float32)
-
-
 def _sketch(scope: _Scope, probe: Probe) -> Float32:
     """Return the sketches of the nodes ``near``, relative to that of the column means."""
-    observation, weights = scope.observation, sketch_weights(probe)
+    observation = scope.observation
+    weights = sketch_weights(probe.column_std, probe.seed)
     centre = observation.column_moments[0].astype(np.float32) @ weights
     if observation.seen is not None:
         return np.asarray(scope.of(observation.seen.sketch) - centre)

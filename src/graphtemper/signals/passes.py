@@ -27,6 +27,7 @@ from graphtemper.graph.graph import Graph
 from graphtemper.graph.operators import adjacency, graph_moments, row_blocks
 from graphtemper.models.passes import Noise, passes_of
 from graphtemper.models.predictor import Predictor
+from graphtemper.signals.second_opinion import SecondOpinion
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,8 @@ class Probe:
     the source disagree as often as the model is wrong. The thresholds are those of ATC at the
     source. ``seed`` draws the halves of the columns; it is the same in all cards, whose files hold
     no seed. ``splits`` is the number of splits of the columns, and with it of all passes: see
-    `graphtemper.signals.views`.
+    `graphtemper.signals.views`. ``second`` is the second opinion; None if the
+    caller has one.
     """
 
     temperature: float
@@ -48,6 +50,7 @@ class Probe:
     seed: int = 0
     splits: int = 3
     edge_share: float = 0.3
+    second: SecondOpinion | None = None
 
 
 Keys = NDArray[np.uint64]

@@ -65,35 +65,23 @@ def test_many_labels_find_slope_and_biases(classes):
     logits, labels, truth = drawn(bias=1.0, slope=0.6, classes=classes)
     accuracy = float((logits.argmax(axis=1) == labels).mean())
     rows = np.arange(0, SIZE, 2)
-    given = Labels(rows, labels[rows], np.ones(rows.size))
+    given = Labels(rows, labels[rows])
     wide = Estimate(accuracy, accuracy - 0.02, accuracy + 0.02, "")
     draws = posterior.draw(logits, wide, vague(classes), given, np.random.default_rng(0))
     p = draws.probabilities(logits, logits.argmax(axis=1), 0)
     assert np.abs(p - truth).mean() < 0.03
-    few = Labels(rows[:20], labels[rows[:20]], np.ones(20))
+    few = Labels(rows[:20], labels[rows[:20]])
     less = posterior.draw(logits, wide, vague(classes), few, np.random.default_rng(0))
     assert draws.biases.std(axis=0).max() < 0.5 * less.biases.std(axis=0).max()
 
 
 def test_effects_follow_the_frequencies_that_were_counted():
     p = np.full((1000, 2), 0.5)
-    labels = Labels(np.arange(1000), (np.arange(1000) % 4 > 0).astype(int), np.ones(1000))
+    labels = Labels(np.arange(1000), (np.arange(1000) % 4 > 0).astype(int))
     centre, deviation = posterior.effects(p, labels, np.zeros(1000, int), 2)
     assert centre[0, 1] - centre[0, 0] > 1.0
     assert centre[1] == pytest.approx([0.0, 0.0])
     assert deviation[0].max() < 0.1 < deviation[1].min() == posterior.EFFECT
-
-
-def test_repeated_weights_do_not_count_twice():
-    logits, labels, _ = drawn()
-    rows = np.arange(40)
-    one, two = (Labels(rows, labels[rows], np.full(40, weight)) for weight in (1.0, 7.0))
-    accuracy = Estimate(0.7, 0.6, 0.8, "")
-    draws = [
-        posterior.draw(logits, accuracy, vague(), item, np.random.default_rng(0))
-        for item in (one, two)
-    ]
-    assert draws[0].biases == pytest.approx(draws[1].biases, abs=1e-9)
 
 
 def test_no_slope_reaches_an_accuracy_below_chance():

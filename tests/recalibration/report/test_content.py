@@ -14,7 +14,7 @@ from graphtemper.recalibration.labelling import read_labels
 from graphtemper.recalibration.report.charts import charts, groups
 from graphtemper.recalibration.report.content import content, schema
 from graphtemper.recalibration.report.words import between, headline, labels_to_take
-from graphtemper.recalibration.verdict import CAUTION_WIDTH, labels_needed
+from graphtemper.recalibration.verdict import VERIFIED_WIDTH, labels_needed
 
 CASES = ("plain", "labels", "odd", "logits", "no edges", "one node", "hostile")
 
@@ -113,9 +113,8 @@ def test_what_to_do_follows_from_the_verdict(reported, contents):
         if word == "trust":
             assert actions[0] == "accept"
         if word != "trust" and not reported[case].num_labels:
-            nodes, weights = (report["labels_to_take"][key] for key in ("nodes", "weights"))
+            nodes = report["labels_to_take"]["nodes"]
             assert set(nodes) <= set(reported[case].nodes.tolist())
-            assert sum(weights) == len(reported[case].probabilities)
     assert contents["odd"]["verdict"]["word"] == "abstain"
     assert [step["action"] for step in contents["odd"]["next_steps"][:2]] == ["hold", "label"]
 
@@ -125,12 +124,12 @@ def test_further_labels_are_those_that_the_interval_lacks(reported):
     nodes = reported["odd"].nodes[:40]
     result = replace(
         reported["odd"],
-        labels=read_labels({k: 0 for k in nodes}, None, nodes, int(nodes.max()) + 1, 3),
+        labels=read_labels({k: 0 for k in nodes}, nodes, int(nodes.max()) + 1, 3),
         verdict="caution",
-        accuracy=Estimate(0.8, 0.7, 0.88, "labels"),
+        accuracy=Estimate(0.75, 0.62, 0.85, "labels"),
     )
-    expected = more_labels(result.accuracy, CAUTION_WIDTH)
-    assert 0 < expected < labels_needed(0.7, population=len(result.probabilities)) - 40
+    expected = more_labels(result.accuracy, VERIFIED_WIDTH)
+    assert 0 < expected < labels_needed(0.7, population=len(result.probabilities))
     assert labels_to_take(result) == expected
     sure = replace(result, accuracy=Estimate(0.8, 0.78, 0.82, "labels"))
     assert labels_to_take(sure) == 0

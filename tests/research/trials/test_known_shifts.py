@@ -1,4 +1,4 @@
-"""The sixteen shifts, on a small stand-in for a real graph."""
+"""The sixteen shifts and those of the homophily, on a small stand-in for a real graph."""
 
 import json
 
@@ -55,7 +55,7 @@ def test_a_cell_has_every_shift_and_method(finished):
     (path,) = (folder / "cells").iterdir()
     assert path.name == "standin-SIGN-1.json"
     cell = json.loads(path.read_text())
-    assert len(cell["rows"]) == 16 * len(METHODS)
+    assert len(cell["rows"]) == (16 + 4) * len(METHODS)
     assert cell["compositions"] == QUICK_COMPOSITIONS
     assert steps[-1][0] == "standin-SIGN-1"
     assert steps[-1][1] == steps[-1][2]
@@ -70,21 +70,45 @@ def test_a_cell_has_every_shift_and_method(finished):
     )
 
 
-def test_the_summary_comes_from_the_cells(finished, tmp_path):
+@pytest.mark.parametrize(("name", "count"), [("SIGN", 16), ("SIGN, homophily", 4)])
+def test_the_summary_comes_from_the_cells(finished, name, count):
     folder, outcome, _ = finished
-    average = {row["method"]: row for row in outcome.rows if row["graph"] == "average"}
+    found = [row for row in outcome.rows if row["trial"] == name and row["graph"] == "average"]
+    average = {row["method"]: row for row in found}
     assert tuple(average) == METHODS
     assert average["oracle-T"]["ece_ratio"] == 1.0
     assert average["oracle-T"]["nll_regret"] == 0.0
     cell = json.loads((folder / "cells" / "standin-SIGN-1.json").read_text())
-    own = [row for row in cell["rows"] if row["method"] == KNOWN]
-    covered = np.mean([row["low"] <= row["accuracy"] <= row["high"] for row in own])
-    assert average[KNOWN]["coverage"] == pytest.approx(covered)
+    of_homophily = [row for row in cell["rows"] if row["shift"].startswith("homophily")]
+    chosen = of_homophily if count == 4 else [r for r in cell["rows"] if r not in of_homophily]
+    own = [row for row in chosen if row["method"] == KNOWN]
+    assert len(own) == count
+    covered = [row["low"] <= row["accuracy"] <= row["high"] for row in own]
+    assert average[KNOWN]["coverage"] == pytest.approx(np.mean(covered))
+    trusted = [one for one, row in zip(covered, own, strict=True) if row["verdict"] == "trust"]
+    stated = average[KNOWN]["trusted_coverage"]
+    assert stated == (pytest.approx(np.mean(trusted)) if trusted else None)
     assert average[KNOWN]["ece"] == pytest.approx(np.mean([row["ece"] for row in own]))
-    assert sum(average[KNOWN][verdict] for verdict in ("trust", "caution", "abstain")) == 16
-    assert BENCH.page(outcome.to_dict()).count("\n| standin |") == len(METHODS)
+    assert sum(average[KNOWN][verdict] for verdict in ("trust", "caution", "abstain")) == count
+
+
+def test_the_page_has_a_row_per_trial_and_method(finished, tmp_path):
+    _, outcome, _ = finished
+    assert BENCH.page(outcome.to_dict()).count("\n| standin |") == 2 * len(METHODS)
     written = outcome.write(tmp_path)
     assert [path.name for path in written] == [f"atlas_bench.{e}" for e in ("json", "csv", "png")]
+
+
+def test_targets_of_the_homophily_have_no_labels_and_another_homophily(graph):
+    found = list(shifted_targets.shifted(graph, 1, shifted_targets.HOMOPHILY))
+    assert all(target.labels is None for _, target, _ in found)
+
+    def share(edges):
+        return float((graph.labels[edges[:, 0]] == graph.labels[edges[:, 1]]).mean())
+
+    shares = [share(target.edges) for _, target, _ in found]
+    assert shares == sorted(shares)
+    assert shares[1] < share(graph.edges) < shares[2]
 
 
 def test_finished_cells_are_not_measured_again(finished, from_cells):
@@ -106,6 +130,7 @@ def test_target_labels_reach_only_the_scores(graph, finished, monkeypatch):
     labels = graph.labels.copy()
     labels[parts[2]] = -1
     monkeypatch.setattr(shifted_targets, "SHIFTS", shifted_targets.SHIFTS[:7])
+    monkeypatch.setattr(known_shifts, "HOMOPHILY", ())  # these targets themselves read labels
     monkeypatch.setattr(trial, "split", lambda *_: parts)
     monkeypatch.setattr(known_shifts, "FEWEST_NODES", 0)
     truth, score = graph.labels[parts[2]], known_shifts.score

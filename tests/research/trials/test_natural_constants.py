@@ -18,11 +18,17 @@ def cell(family, gap, spread, seed):
         truth = 2.0 + gap + spread * rng.standard_normal()
         share = 1.0 / (1.0 + np.exp(-GRID))
         environment = {
-            **{"truth": truth, "variance": 0.004, "confidence": 2.0, "atlas": 2.0},
+            **{"truth": truth, "variance": 0.004, "confidence": 2.0, "atlas": 2.0, "second": 2.0},
             **{"place": rng.normal(size=3).tolist(), "means": rng.normal(size=4 + number).tolist()},
         }
         reading = {
-            **{"confidence": 2.0, "atlas": 2.0, "fraction": 1.0, "environment": environment},
+            **{
+                "confidence": 2.0,
+                "atlas": 2.0,
+                "second": 2.0,
+                "fraction": 1.0,
+                "environment": environment,
+            },
             "ece": np.abs(share - 1.0 / (1.0 + np.exp(-truth))).tolist(),
         }
         rows.append({"target": f"t{number}", "nodes": 1000, "reading": reading})

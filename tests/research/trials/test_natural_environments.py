@@ -11,7 +11,7 @@ from graphtemper_research.trials import (
     natural_environments,
     natural_labels,
     natural_places,
-    natural_prior,
+    natural_rule,
 )
 from graphtemper_research.trials.natural_environments import compare, family_means
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
@@ -139,10 +139,10 @@ def test_labels_have_a_page_of_the_same_cells(finished, from_cells):
     drawn = [
         item["ece"]
         for item in cell["rows"]
-        if item["target"] == row["target"] and item["method"].startswith("50 labels, calib")
+        if item["target"] == row["target"] and item["method"].startswith("50 labels, draw")
     ]
-    assert row["ece 50 labels, calibration"] == pytest.approx(np.mean(drawn))
-    assert "20 all match" in bench.page(outcome.to_dict())
+    assert row["ece 50 labels"] == pytest.approx(np.mean(drawn))
+    assert "20 all" in bench.page(outcome.to_dict())
 
 
 def test_a_family_of_two_has_no_environment_to_learn_from(quick, tmp_path):
@@ -150,8 +150,8 @@ def test_a_family_of_two_has_no_environment_to_learn_from(quick, tmp_path):
     for number, name in enumerate(names):
         month(number, 0.1).save(name)
     family = [Family("two", names)]
-    assert len(quick(natural_prior.bench(family), tmp_path).rows) == 2
+    assert len(quick(natural_rule.bench(family), tmp_path).rows) == 2
     rows = quick(natural_labels.bench(family), tmp_path).rows
-    assert rows[0]["ece 50 labels and environments, likelihood"] is None
+    assert rows[0]["ece 50 labels and environments"] is None
     with pytest.raises(EmptyError):
         quick(natural_environments.bench(family), tmp_path)

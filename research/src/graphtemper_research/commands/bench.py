@@ -122,7 +122,7 @@ def atlas(
         bool, Parameter(negative="", help="Measure 64 components of all sparse features as well.")
     ] = False,
 ) -> None:
-    """Evaluate the atlas under sixteen shifts of every graph, families known and unknown.
+    """Evaluate the atlas under sixteen shifts and four of homophily, families known and unknown.
 
     A graph's name with +svd64 at its end means 64 components of its sparse features.
     """
@@ -149,11 +149,11 @@ def natural(
 ) -> None:
     """Take a model to other months, countries and releases: without labels, with others, with few.
 
-    One run makes three pages: natural_prior (no labels), natural_labels and natural_environments,
+    One run makes three pages: natural_rule (no labels), natural_labels and natural_environments,
     which needs a family of at least three graphs.
     """
     out = run.out or Path("artifacts") / "natural"
-    for name in ("natural_prior", "natural_labels", "natural_environments"):
+    for name in ("natural_rule", "natural_labels", "natural_environments"):
         if finished:
             _publish(name, out)
         else:

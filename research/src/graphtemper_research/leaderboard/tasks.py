@@ -34,7 +34,7 @@ from graphtemper_research.leaderboard.methods import (
 from graphtemper_research.leaderboard.models import MODELS
 from graphtemper_research.trials import graph_names, shifted_targets, trial
 from graphtemper_research.trials.pairs import Pair, at_home, by_source, destinations
-from graphtemper_research.trials.shifted_targets import FEWEST_NODES, SHIFTS
+from graphtemper_research.trials.shifted_targets import FEWEST_NODES, HOMOPHILY, SHIFTS
 from graphtemper_research.trials.trial import ORACLE, Indices
 
 SCHEMA = "graphtemper.leaderboard_cell/3"
@@ -42,7 +42,7 @@ BUDGET = 400
 """Forward passes that a card may take, the same for every model: 67 environments."""
 KNOWN, NATURAL = "known shifts", "natural shifts"
 UNSHIFTED = shifted_targets.title(None)
-TITLED = {shifted_targets.title(shift): shift for shift in SHIFTS}
+TITLED = {shifted_targets.title(shift): shift for shift in (*SHIFTS, *HOMOPHILY)}
 ONE_PER_FAMILY = (
     UNSHIFTED,
     "noise(1)",
@@ -53,8 +53,10 @@ ONE_PER_FAMILY = (
     "shuffle(0.5)",
     "heterogeneous(1.5)",
     "scale(2.5)",
+    "homophily(-0.6)",
+    "homophily(0.6)",
 )
-"""The known shifts of the leaderboard: one strength of every family, and none."""
+"""The known shifts of the leaderboard: none, one of every family, and homophily both ways."""
 _UNSEEN = (UNSEEN, UNSEEN_PER_NODE)
 # What a task scores: the target's title, its family, its labelled graph, and the target itself.
 Scored = tuple[str, str, Graph, Target]
@@ -238,7 +240,7 @@ def _known_targets(task: Task, graph: Graph, train: Indices, test: Indices) -> I
         shift = TITLED[title]
         # The draws of `bench atlas`, also where only some of the shifts are measured.
         draw = trial.TARGET_SEED + 100 * task.seed + list(TITLED).index(title)
-        shifted = unlabelled if shift is None else shift(unlabelled, draw)
+        shifted = unlabelled if shift is None else shift(graph, draw).replace(labels=None)
         family = None if shift is None else shift.family
         yield title, family or UNSHIFTED, graph, Target(shifted, test, draw, train, family)
 

@@ -4,14 +4,15 @@
 `trial`                     a source, every method's answer on a target, and the scores
 `cases`                     which graphs, models and splits a request means
 `graph_names`               graphs by name, with features as stored or as a dense embedding
-`shifted_targets`           the sixteen shifts of the evaluations
+`shifted_targets`           the shifts of the evaluations: sixteen, and four of the homophily
 `share_targets`             targets with new class shares
 `hidden_shifts`             shifts that no unlabelled number shows
 `pairs`                     sources and targets that differ by nature
 `private_cards`             what a privacy budget costs under the known shifts
-`known_shifts`              sixteen shifts, with and without their family in the card
+`known_shifts`              these shifts, with and without their family in the card
 `natural_shifts`            other countries, another election, later years
 `label_budgets`             fifty and two hundred labels under natural shifts
+`label_sessions`            simulated labelling sessions under natural shifts
 `negative_controls`         what the atlas says about hidden shifts
 `paper_setting`             the paper's real-graph table with the atlas as one more column
 `prediction_sets`           prediction sets under known shifts and new class shares

@@ -127,7 +127,7 @@ def natural(
         others = [item for item in places if item is not place]
         rng = stream(seed, f"decisions {short(place.name)}")
         drawn = np.sort(rng.choice(place.nodes.size, min(COUNT, place.nodes.size // 2), False))
-        labels = Labels(drawn, place.classes[drawn], np.ones(drawn.size))
+        labels = Labels(drawn, place.classes[drawn])
         asked: dict[str, tuple[list[Environment], Labels]]
         asked = {NONE: ([], NO_LABELS), LABELS: ([], labels)}
         if others:

@@ -68,10 +68,10 @@ def answers_with_labels(
     position = {int(node): row for row, node in enumerate(nodes)}
     for count in EXCESS:
         for draw in range(1, DRAWS + 1):
-            plan = suggest_labels(plain, min(count, nodes.size // 2), seed=draw)
-            labels = {int(node): int(target.labels[node]) for node in plan.nodes}
+            chosen = suggest_labels(plain, min(count, nodes.size // 2), seed=draw)
+            labels = {int(node): int(target.labels[node]) for node in chosen}
             result = recalibrate(
-                source.predictor, hidden, source.card, nodes, seed=seed, labels=labels, plan=plan
+                source.predictor, hidden, source.card, nodes, seed=seed, labels=labels
             )
             rows = np.array([position[node] for node in labels])
             alone = temperature.solve(logits[rows], np.array(list(labels.values())))

@@ -7,6 +7,7 @@ that match a grid of accuracies. So any constants can be scored without running 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -16,6 +17,7 @@ from graphtemper._core.numerics import log_odds, to_share
 from graphtemper.card.random_effects import Constants, Environments, distances, expect
 from graphtemper.card.reading import Prior
 from graphtemper.recalibration.answer import accuracy_to_match
+from graphtemper.recalibration.few_labels import EVEN
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.cells import Cell
 from graphtemper_research.harness.frame import Row
@@ -31,6 +33,8 @@ TRIED = tuple(
 
 def ece(target: Row, others: Sequence[Row], constants: Constants) -> float:
     """Return the ECE of one target with all other environments, at some constants."""
+    reading = target["reading"]
+    moved = reading["fraction"]
     here, *known = (item["reading"]["environment"] for item in (target, *others))
     views = []
     for name in ("place", "means"):
@@ -41,17 +45,19 @@ def ece(target: Row, others: Sequence[Row], constants: Constants) -> float:
     environments = Environments(
         truth=np.array([item["truth"] for item in known]),
         variance=np.array([item["variance"] for item in known]),
-        estimates=np.array([[item["confidence"], item["atlas"]] for item in known]),
+        estimates=np.array([_opinions(item, moved) for item in known]),
         distances=distances(views),
-        ordered=True,  # the interval of the model: conformal ones do not change the centre
     )
-    reading = target["reading"]
-    estimates = np.array([reading["confidence"], reading["atlas"]])
-    there = constants.at(reading["fraction"])
-    found = expect(environments, estimates, target["nodes"], there)
+    there = replace(constants, weight=1.0 - (1.0 - constants.weight) * moved)
+    found = expect(environments, np.array(_opinions(reading, moved)), target["nodes"], there)
     confidence = to_share(reading["confidence"])
-    aim = accuracy_to_match(Prior(found.centre, found.deviation), confidence)
+    aim = accuracy_to_match(Prior(found.centre, found.deviation).quantiles(EVEN), confidence)
     return float(np.interp(log_odds(aim), GRID, reading["ece"]))
+
+
+def _opinions(read: Row, moved: float) -> tuple[float, float]:
+    """Return the estimates that gaps are corrections of, as `Reading.expected` makes them."""
+    return read["confidence"], read["atlas"] + 0.5 * moved * (read["second"] - read["atlas"])
 
 
 def left_out(cells: Sequence[Cell]) -> dict[tuple[Any, ...], float]:

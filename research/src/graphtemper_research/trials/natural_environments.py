@@ -47,7 +47,7 @@ from graphtemper_research.trials.trial import ORACLE, SOURCE, TOLERANCE, scored
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA = "graphtemper.natural_cell/3"
+SCHEMA = "graphtemper.natural_cell/4"
 # Largest mean ECE, error of the accuracy and share of pairs that are harmed; coverage.
 LIMITS = {ALL: 0.075, ONE: 0.090}
 ERROR, HARMED, COVERAGE = 0.06, 0.08, (0.85, 0.97)

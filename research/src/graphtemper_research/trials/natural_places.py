@@ -17,12 +17,12 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, to_share
 from graphtemper._core.reproducible import stream
 from graphtemper.card.environments import Environment
-from graphtemper.card.reading import Reading, read_evidence
+from graphtemper.card.reading import Reading, read_evidence, second_estimate
 from graphtemper.graph.graph import Graph
 from graphtemper.metrics import ece
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.answer import answer
-from graphtemper.recalibration.few_labels import NO_LABELS, Labels, Objective
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.signals import evidence
 from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
@@ -51,18 +51,17 @@ COUNTS, DRAWS = (20, 50), 2
 # Accuracies at which the ECE of a target is kept, as log-odds.
 GRID = np.linspace(-4.0, 5.0, 37)
 WITH = {NONE: "labels", ALL: "labels and environments"}
-OBJECTIVES: tuple[Objective, ...] = ("calibration", "likelihood", "balanced")
 
 
-def label_method(count: int, basis: str, objective: str, draw: int) -> str:
+def label_method(count: int, basis: str, draw: int) -> str:
     """Return the name of an answer with labels.
 
     Examples
     --------
-    >>> label_method(50, NONE, "calibration", 1)
-    '50 labels, calibration, draw 1'
+    >>> label_method(50, NONE, 1)
+    '50 labels, draw 1'
     """
-    return f"{count} {WITH[basis]}, {objective}, draw {draw}"
+    return f"{count} {WITH[basis]}, draw {draw}"
 
 
 def methods(others: bool, in_time: bool) -> list[str]:
@@ -73,9 +72,7 @@ def methods(others: bool, in_time: bool) -> list[str]:
     names = [SOURCE, NONE]
     names += [LATEST, POOLED, GAP, ONE, ALL, POISONED] if others else []
     bases = tuple(WITH) if others else (NONE,)
-    names += [
-        label_method(*choice) for choice in product(COUNTS, bases, OBJECTIVES, range(1, DRAWS + 1))
-    ]
+    names += [label_method(*choice) for choice in product(COUNTS, bases, range(1, DRAWS + 1))]
     past = [PAST_LATEST, PAST] if in_time else []
     return [*names, *past, ORACLE]
 
@@ -126,14 +123,9 @@ class Target:
         observation = Observation(predictor, hidden, place.nodes, seed=seed).at(card.temperature)
         return cls(card, observation, evidence.measure(observation, card.probe))
 
-    def ask(
-        self,
-        known: Sequence[Environment],
-        labels: Labels = NO_LABELS,
-        objective: Objective = "balanced",
-    ) -> Answer:
+    def ask(self, known: Sequence[Environment], labels: Labels = NO_LABELS) -> Answer:
         """Return the answer of the card with some labelled environments."""
-        found = answer(self.reading(known), self.observation.logits, labels, objective)
+        found = answer(self.reading(known), self.observation.logits, labels)
         stated = (found.accuracy.value, found.accuracy.low, found.accuracy.high)
         return Answer(found.temperature, *stated, found.verdict)
 
@@ -180,10 +172,9 @@ def answers_about(
         (count, draw): _drawn(place, count, rng) for count in COUNTS for draw in range(1, DRAWS + 1)
     }
     bases = tuple(WITH) if others else (NONE,)
-    for count, basis, objective, draw in product(COUNTS, bases, OBJECTIVES, range(1, DRAWS + 1)):
+    for count, basis, draw in product(COUNTS, bases, range(1, DRAWS + 1)):
         basis_known = known if basis == ALL else []
-        name = label_method(count, basis, objective, draw)
-        found[name] = target.ask(basis_known, draws[count, draw], objective)
+        found[label_method(count, basis, draw)] = target.ask(basis_known, draws[count, draw])
     if past:
         found[PAST_LATEST] = pooled(past[-1:])
         found[PAST] = target.ask(
@@ -196,7 +187,7 @@ def _drawn(place: Place, count: int, rng: np.random.Generator) -> Labels:
     """Return the labels of some random nodes, at most half of all."""
     size = min(count, place.nodes.size // 2)
     rows = np.sort(rng.choice(place.nodes.size, size, replace=False))
-    return Labels(rows, place.classes[rows], np.ones(size))
+    return Labels(rows, place.classes[rows])
 
 
 def measure(
@@ -229,7 +220,7 @@ def measure(
 
 
 def _facts(target: Target, place: Place) -> dict[str, Any]:
-    """Return what the natural prior reads, and the ECE at the accuracies of `GRID`."""
+    """Return what rules without labels read, and the ECE at the accuracies of `GRID`."""
     reading, logits = target.reading(), target.observation.logits
     eces = []
     for point in GRID:
@@ -238,12 +229,16 @@ def _facts(target: Target, place: Place) -> dict[str, Any]:
     return {
         "atlas": reading.atlas_centre,
         "confidence": log_odds(reading.evidence.confidence),
+        "second": _second(reading, reading.evidence.confidence, reading.evidence.second_agreement),
         "fraction": reading.moved_fraction,
         "novelty": reading.novelty,
-        "variance": reading.atlas_variance,
         "ece": eces,
         "environment": _environment(reading, place.known),
     }
+
+
+def _second(reading: Reading, confidence: float, agreement: float | None) -> float:
+    return second_estimate(log_odds(confidence), reading.card.reference, agreement)
 
 
 def _environment(reading: Reading, known: Environment) -> dict[str, Any]:
@@ -253,6 +248,7 @@ def _environment(reading: Reading, known: Environment) -> dict[str, Any]:
         "truth": known.truth,
         "variance": known.variance,
         "confidence": log_odds(known.confidence),
+        "second": _second(reading, known.confidence, known.second_agreement),
         "atlas": atlas,
         "place": reading.response.coordinates(known.signals).round(4).tolist(),
         "means": [round(number, 5) for number in known.sketch],

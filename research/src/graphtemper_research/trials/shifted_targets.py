@@ -1,8 +1,8 @@
-"""The sixteen shifts of the evaluations, and the targets they make of a graph."""
+"""The shifts of the evaluations, and the targets they make of a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from graphtemper import shifts
 from graphtemper.graph.graph import Graph
@@ -22,6 +22,8 @@ SHIFTS: tuple[Shift | None, ...] = (
     shifts.heterogeneous(1.5),
     *(shifts.scale(level) for level in (0.4, 2.5)),
 )
+HOMOPHILY = tuple(shifts.homophily(level) for level in (-0.6, -0.3, 0.3, 0.6))
+"""The shift of the paper's theory, which needs the labels of a graph to be drawn."""
 
 
 def title(shift: Shift | None) -> str:
@@ -44,14 +46,26 @@ def large_graphs() -> list[str]:
     ]
 
 
-def families() -> list[str]:
-    """Return the families of the shifts, each once."""
-    return list(dict.fromkeys(shift.family for shift in SHIFTS if shift is not None))
+def families(chosen: Sequence[Shift | None] | None = None) -> list[str]:
+    """Return the families of some shifts, or of `SHIFTS`, each once.
+
+    Examples
+    --------
+    >>> families(HOMOPHILY)
+    ['homophily']
+    """
+    given = SHIFTS if chosen is None else chosen
+    return list(dict.fromkeys(shift.family for shift in given if shift is not None))
 
 
-def shifted(graph: Graph, seed: int) -> Iterator[tuple[Shift | None, Graph, int]]:
-    """Yield every shift with the unlabelled graph under it and the seed of the draw."""
-    unlabelled = graph.replace(labels=None)
-    for index, shift in enumerate(SHIFTS):
+def shifted(
+    graph: Graph, seed: int, chosen: Sequence[Shift | None] | None = None
+) -> Iterator[tuple[Shift | None, Graph, int]]:
+    """Yield every shift, of `SHIFTS` by default, with the graph under it and the draw's seed.
+
+    The graph has all its labels, which a shift of the homophily reads; the targets have none.
+    """
+    for index, shift in enumerate(SHIFTS if chosen is None else chosen):
         draw = TARGET_SEED + 100 * seed + index
-        yield shift, unlabelled if shift is None else shift(unlabelled, draw), draw
+        target = graph if shift is None else shift(graph, draw)
+        yield shift, target.replace(labels=None), draw

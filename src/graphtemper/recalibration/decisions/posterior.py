@@ -6,10 +6,10 @@ with the logarithms z of the result's probabilities, a slope, a bias per class, 
 each predicted class: a table of confusions that no slope and biases describe. Slope and biases have
 the accuracy of the result and the card's expectations (`graphtemper.card.class_bias`) as their
 prior and labels of the target as their likelihood; the posterior is its normal approximation at the
-maximum. Effects follow from labels by
-one step of Newton's method, so that with many labels every predicted class has the frequencies that
-were counted. Each draw takes an accuracy from the interval of the result, and the slope at which
-its probabilities imply that accuracy. So no metric is more certain than the accuracy is.
+maximum. Effects follow from labels by one step of Newton's method, so that with many labels every
+predicted class has the frequencies that were counted. Each draw takes an accuracy from the interval
+of the result, and the slope at which its probabilities imply that accuracy. So no metric is more
+certain than the accuracy is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper.card.class_bias import ClassPrior, centred
-from graphtemper.recalibration.few_labels import Labels, effective_count
+from graphtemper.recalibration.few_labels import Labels
 
 EFFECT = 0.35
 """Deviation of the effect of a predicted class, and of a segment, before any label."""
@@ -102,9 +102,7 @@ def fit(
     (the means of p over ``part`` of the rows), the log-odds of the ``accuracy`` that p implies
     there, given as mean and deviation, and the likelihood of the labels.
     """
-    rows, weights = labels.rows, labels.weights
-    if rows.size:
-        weights = weights * (effective_count(weights) / weights.sum())
+    rows = labels.rows
     near, count = logits[part], logits.shape[1]
     top = np.eye(count)[near.argmax(axis=1)]
     point = origin = np.append(start, prior.biases)
@@ -130,9 +128,9 @@ def fit(
         if rows.size:
             z = slope * logits[rows]
             p = temperatures.apply(z + point[1:])
-            left = weights[:, None] * (answers - p)
+            left = answers - p
             gradient += np.append((left * z).sum(), left.sum(axis=0))
-            information += _fisher(p, z, weights)
+            information += _fisher(p, z)
         step = np.linalg.solve(information, gradient)
         point = point + step * min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-6:
@@ -149,11 +147,10 @@ def _moves(p: FloatArray, z: FloatArray, weights: FloatArray) -> FloatArray:
     return np.column_stack([first, inner])
 
 
-def _fisher(p: FloatArray, z: FloatArray, weights: FloatArray) -> FloatArray:
+def _fisher(p: FloatArray, z: FloatArray) -> FloatArray:
     """Return the information (K + 1, K + 1) of labels about log slope and biases."""
-    moves = _moves(p, z, weights)
-    mean = (p * z).sum(axis=1)
-    spread = float(weights @ ((p * z**2).sum(axis=1) - mean**2))
+    moves = _moves(p, z, np.ones(len(p)))
+    spread = float(((p * z**2).sum(axis=1) - (p * z).sum(axis=1) ** 2).sum())
     return np.vstack([np.append(spread, moves[:, 0]), moves])
 
 
@@ -168,11 +165,10 @@ def effects(
     shape = (num_groups, p.shape[1])
     left, information = np.zeros(shape), np.zeros(shape)
     if labels.rows.size:
-        weights = labels.weights * (effective_count(labels.weights) / labels.weights.sum())
         answers = np.zeros_like(p)
         answers[np.arange(len(p)), labels.classes] = 1.0
-        np.add.at(left, group, weights[:, None] * (answers - p))
-        np.add.at(information, group, weights[:, None] * p * (1.0 - p))
+        np.add.at(left, group, answers - p)
+        np.add.at(information, group, p * (1.0 - p))
     variance = 1.0 / (EFFECT**-2 + information)
     return variance * left, np.sqrt(variance)
 

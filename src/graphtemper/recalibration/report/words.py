@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphtemper.recalibration.few_labels import more_labels
-from graphtemper.recalibration.labelling import suggest_labels
 from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.session import suggest_labels
 from graphtemper.recalibration.verdict import (
     ABSTAIN_NOVELTY,
     CAUTION_NOVELTY,
-    CAUTION_WIDTH,
+    VERIFIED_WIDTH,
     labels_needed,
 )
 
@@ -186,10 +186,10 @@ def next_steps(result: Recalibration) -> list[dict[str, Any]]:
     count = labels_to_take(result)
     if count:
         text = (
-            f"They would determine the accuracy to within {100 * CAUTION_WIDTH:.0f} points. The "
-            "first command chooses them, spread over confidence; the second uses them."
+            f"They would determine the accuracy to within {100 * VERIFIED_WIDTH:.0f} points. The "
+            "first command asks for them in batches, until they suffice; the second uses them."
         )
-        commands = ["graphtemper suggest-labels", "graphtemper recalibrate --labels"]
+        commands = ["graphtemper label", "graphtemper recalibrate --labels"]
         about = f"about {count}" if count > 1 else "1"
         more = " more" if result.num_labels else ""
         title = f"Label {about}{more} node{'s' if count > 1 else ''}"
@@ -237,7 +237,7 @@ def labels_to_take(result: Recalibration) -> int:
         return 0
     accuracy, size = result.accuracy, len(result.probabilities)
     if result.num_labels:
-        needed = more_labels(accuracy, CAUTION_WIDTH)
+        needed = more_labels(accuracy, VERIFIED_WIDTH)
     else:
         # Far from the atlas the interval does not apply, so every accuracy is possible.
         strange = result.reading.novelty > ABSTAIN_NOVELTY
@@ -247,9 +247,8 @@ def labels_to_take(result: Recalibration) -> int:
 
 
 def suggestion(result: Recalibration) -> dict[str, Any] | None:
-    """Return nodes to label with their weights; None if there are labels or none are needed."""
+    """Return nodes to label; None if there are labels or none are needed."""
     count = labels_to_take(result)
     if not count or result.num_labels:
         return None
-    plan = suggest_labels(result, count)
-    return {"nodes": plan.nodes.tolist(), "weights": plan.weights.tolist()}
+    return {"nodes": suggest_labels(result, count).tolist()}

@@ -1,0 +1,108 @@
+"""`graphtemper label`: a labelling session, one batch per call."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from graphtemper.cli import result_file
+from graphtemper.cli.deploy import Deployed, check_written, run
+from graphtemper.cli.options import Earlier, Target
+from graphtemper.cli.output import print_json, print_line, print_sentence
+from graphtemper.errors import ConflictError
+
+MORE = 3
+"""Exit code if more labels are needed."""
+
+
+def label(
+    graph: Target,
+    deployed: Deployed,
+    *,
+    session: Path,
+    goal: float | None = None,
+    at_least: float | None = None,
+    batch: int = 10,
+    labels: Path | None = None,
+    out: Path = Path("batch.csv"),
+    result: Path | None = None,
+    earlier: Earlier = None,
+) -> None:
+    """Label a target in batches until its accuracy is known well enough.
+
+    Each call reads the batch that was filled in, and writes the next one. The exit code is 3 while
+    more labels are needed and 0 when the goal is reached. Nothing is lost between two calls: labels
+    are in the session before the next batch is written.
+
+    Parameters
+    ----------
+    session
+        File of the session, which is begun if it does not exist. It holds node numbers and labels.
+    goal
+        Stop when the 90 % interval reaches at most this far to each side, such as 0.05. With the
+        next option, what a new session is for.
+    at_least
+        Stop when the accuracy is decided to be above or below this gate, such as 0.8.
+    batch
+        Number of nodes of the next batch.
+    labels
+        Table to read, with the columns node and class, next to that of --out, which is read if it
+        exists. A class may be empty (not labelled yet) or a question mark (it cannot be labelled).
+    out
+        Table to write for the next batch: node, its prediction, the probability of that, and an
+        empty class to fill in.
+    result
+        When the goal is reached, also write the recalibrated probabilities to this .npz, .parquet
+        or .csv file.
+    """
+    from graphtemper import LabelSession
+    from graphtemper._core.files import atomic_write
+    from graphtemper.recalibration.labelling import read_label_file
+
+    if result is not None:
+        result_file.check_path(result)
+    outputs = {"--out": out, "--session": session, "--result": result}
+    check_written(outputs, graph, deployed, earlier)
+    found, card = run(graph, deployed, earlier=earlier)
+    if session.exists():
+        state = LabelSession.load(session, found)
+        if (goal, at_least) not in ((None, None), (state.goal, state.at_least)):
+            raise ConflictError(
+                f"{session} has another goal; leave the goal out, or begin another session."
+            )
+    else:
+        state = LabelSession(found, goal=goal, at_least=at_least, seed=deployed.seed)
+    assert found.graph is not None
+    for table in dict.fromkeys([*filter(None, [labels]), *filter(Path.exists, [out])]):
+        known = state.labels
+        given = read_label_file(table, found.graph.num_nodes, card.num_classes)
+        # A call that was killed may have added them.
+        state.add({node: k for node, k in given.items() if known.get(node, "new") != k})
+    state.save(session)
+    done, accuracy = state.done, state.accuracy
+    if done and result is not None:
+        result_file.write(result, state.result)
+    if not done:
+        words = found.graph.class_names
+        rows = csv.writer(text := io.StringIO(), lineterminator="\n")
+        rows.writerow(["node", "predicted", "probability", "class"])
+        place = {int(node): row for row, node in enumerate(found.nodes)}
+        for node in state.next(batch).tolist():
+            predicted = int(found.predictions[place[node]])
+            word = f"{predicted}" if words is None else f"{predicted} {words[predicted]}"
+            rows.writerow([node, word, f"{found.probabilities[place[node]].max():.3f}", ""])
+        with atomic_write(out) as stream:
+            stream.write(text.getvalue().encode())
+    if deployed.as_json:
+        names = ("done", "num_labels", "waiting", "more", "decision")
+        facts = {name: getattr(state, name) for name in names} | {"accuracy": asdict(accuracy)}
+        print_json(facts | {"session": str(session), "out": None if done else str(out)})
+    else:
+        print_sentence(state.summary())
+        if not done:
+            print_line(f"Fill in the column class of {out}, then run the same command again.")
+    if not done:
+        sys.exit(MORE)

@@ -1,0 +1,371 @@
+"""A labelling session: labels that arrive in batches, and an interval that holds at the stop.
+
+The order of the chosen nodes is drawn once. What is known of the accuracy is a function of the
+*run*: the nodes from the start of the order that all have an answer. So labels may come late, in
+another order, or for nodes that were not suggested; the run takes them in when it gets to them, and
+until then they serve the temperature only. Whoever labels the easy nodes first cannot mislead it.
+
+A file of a session holds node numbers, predictions and labels, and is continued without a model.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphtemper._core.checks import (
+    FloatArray,
+    check_instance,
+    check_integer,
+    check_number,
+    check_unit,
+)
+from graphtemper._core.estimate import Estimate
+from graphtemper._core.files import atomic_write
+from graphtemper._core.reproducible import stream
+from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
+from graphtemper.errors import (
+    ConflictError,
+    ContentError,
+    DamagedError,
+    InputError,
+    MissingError,
+    OtherModelError,
+    RangeError,
+    RepeatedError,
+    VersionError,
+)
+from graphtemper.recalibration.few_labels import design
+from graphtemper.recalibration.job import relabelled
+from graphtemper.recalibration.labelling import LabelsGiven, as_labels, checked
+from graphtemper.recalibration.result import Recalibration
+from graphtemper.recalibration.sequential import (
+    FEWEST,
+    WAGER,
+    Adjusted,
+    adjusted,
+    any_moment,
+    fortunes,
+    half_width,
+)
+
+SCHEMA = "graphtemper.session/1"
+AT_THE_GOAL, ANY_MOMENT = "labels, at the goal", "labels, at any moment"
+"""Methods of the estimate of a session: at its own stop, and wherever somebody else stops."""
+_MAX_BYTES = 2_000_000_000
+_ARRAYS = {"nodes": "i8", "predictions": "i4", "confidence": "f8", "columns": "f8"}
+# What depends on the labels and is kept until the next ones.
+_KEPT = ("_run", "_found", "decision", "accuracy", "result")
+# Logits of another machine differ in the last bits, and a file holds this many digits.
+_SAME, _DIGITS = 1e-3, 5
+
+
+def suggest_labels(result: Recalibration, count: int, seed: int = 0) -> NDArray[np.int64]:
+    """Return nodes to label: a simple random sample of those of a result, in random order.
+
+    These are the first ``count`` nodes that a `LabelSession` of the same seed asks for. Samples
+    that are spread over confidence were no better on families of natural graphs: what confidence
+    explains is taken out of the answer instead.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> suggest_labels(SimpleNamespace(nodes=np.arange(100, 110)), 3).tolist()
+    [107, 100, 106]
+    """
+    if not hasattr(result, "nodes"):
+        check_instance(result, Recalibration, "result", "suggest_labels(result, count)")
+    nodes = np.asarray(result.nodes)
+    return nodes[_order(nodes.size, seed)[: check_integer(count, "count", 1, nodes.size)]]
+
+
+def _order(size: int, seed: int) -> NDArray[np.int64]:
+    return stream(seed, "labelling session").permutation(size)
+
+
+class LabelSession:
+    """Labels of a target in batches, until its accuracy is known well enough.
+
+    Parameters
+    ----------
+    result
+        From `recalibrate`, with one temperature and uncorrected predictions.
+    goal
+        Stop when the 90 % interval of the accuracy reaches at most this far to each side, as 0.05.
+    at_least
+        Or stop when the accuracy is decided to be above or below this gate, as 0.80; either
+        decision is wrong with a probability of at most 5 %.
+    seed
+        Seed of the order of nodes.
+
+    Examples
+    --------
+    >>> from graphtemper import SourceCard, csbm, recalibrate
+    >>> from graphtemper.models import SIGN
+    >>> g = csbm.sample(800, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
+    >>> model = SIGN(hops=1).fit(g, range(400))
+    >>> few = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
+    >>> card = SourceCard.build(model, g, range(400, 800), compositions=0, shifts=few)
+    >>> june = csbm.sample(800, degree=6, homophily=0.6, snr=1.0, num_features=8, seed=2)
+    >>> session = LabelSession(recalibrate(model, june, card), goal=0.08)
+    >>> while not session.done:
+    ...     session.add({node: june.labels[node] for node in session.next(10)})
+    >>> print(session.summary())
+    60 labels: accuracy 85.7%, 90 % interval 78.3% to 93.1%.
+    >>> float((model(june).argmax(axis=1) == june.labels).mean())
+    0.8475
+    """
+
+    _answers: dict[int, int | None]
+    _source: Recalibration | None
+
+    def __init__(
+        self,
+        result: Recalibration,
+        *,
+        goal: float | None = None,
+        at_least: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_instance(result, Recalibration, "result", "LabelSession(result, goal=0.05)")
+        if result.node_temperatures is not None or result.logit_shift is not None:
+            raise ConflictError(
+                "a session needs one temperature and the model's own predictions; recalibrate "
+                "without per_node and class_shares."
+            )
+        if result.graph is None:
+            raise MissingError("a session needs the nodes; recalibrate a graph in memory.")
+        columns, graph = result.labels.columns, result.graph
+        facts: dict[str, Any] = {"goal": goal, "at_least": at_least, "seed": seed}
+        facts |= {"num_nodes": graph.num_nodes, "num_classes": result.logits.shape[1]}
+        facts |= {"start": result.accuracy.value, "nodes": result.nodes}
+        facts |= {"predictions": result.predictions}
+        facts["confidence"] = result.probabilities.max(axis=1).round(_DIGITS)
+        facts["columns"] = result.logits[:, :0] if columns is None else columns.round(_DIGITS)
+        self._begin(**facts)
+        self._source = result
+        rows, given = result.labels.rows.tolist(), result.labels.classes.tolist()
+        self._answers = dict(zip(rows, given, strict=True))
+
+    def _begin(self, **facts: Any) -> None:
+        """Take what does not change, also as a file has it, and draw the order."""
+        goals = {name: facts[name] for name in ("goal", "at_least") if facts[name] is not None}
+        if len(goals) != 1:
+            raise ConflictError("give one goal: goal=0.05 for a width, or at_least=0.8 for a gate.")
+        for name, value in goals.items():
+            most = 0.5 if name == "goal" else 1.0
+            facts[name] = check_number(value, name)
+            if not 0.0 < facts[name] < most:
+                raise RangeError(f"{name} must lie between 0 and {most:g}, not {value!r:.60}.")
+        facts["seed"] = check_integer(facts["seed"], "seed", 0)
+        facts |= {name: np.array(facts[name], kind) for name, kind in _ARRAYS.items()}
+        self.goal, self.at_least = facts["goal"], facts["at_least"]
+        self._facts, self._nodes = facts, facts["nodes"]
+        self._order = _order(self._nodes.size, facts["seed"])
+        self._answers, self._source = {}, None
+
+    def next(self, count: int = 10) -> NDArray[np.int64]:
+        """Return the next nodes to label: the first of the order that have no answer, if any."""
+        check_integer(count, "count", 1)
+        open_rows = [row for row in self._order.tolist() if row not in self._answers]
+        return np.asarray(self._nodes[open_rows[:count]])
+
+    def add(self, labels: LabelsGiven, *, replace: bool = False) -> None:
+        """Add labels: ``{node: class}``, a pandas ``Series``, or one class per node, -1 if unknown.
+
+        None in place of a class says that a node cannot be labelled. It leaves the population: the
+        accuracy is that of nodes that can be labelled. With ``replace`` a label corrects an earlier
+        one. If anything is wrong with the labels, the session stays as it was.
+        """
+        size = self._facts["num_nodes"], self._facts["num_classes"]
+        found = checked(labels, self._nodes, *size)
+        for row, label in found.items():
+            before = self._answers.get(row)
+            if before is not None and not replace:
+                raise RepeatedError(
+                    f"node {self._nodes[row]} has the label {before} already and is now given "
+                    f"{label}; leave one out, or correct it with replace=True."
+                )
+        self._answers |= found
+        for name in _KEPT:
+            self.__dict__.pop(name, None)
+
+    @property
+    def labels(self) -> dict[int, int | None]:
+        """All answers by node; None where a node cannot be labelled."""
+        return {int(self._nodes[row]): label for row, label in self._answers.items()}
+
+    @property
+    def num_labels(self) -> int:
+        """Number of labels, without nodes that cannot be labelled."""
+        return sum(label is not None for label in self._answers.values())
+
+    @property
+    def waiting(self) -> int:
+        """Number of labels that the interval does not use yet: earlier nodes have no answer."""
+        return self.num_labels - self._run[1].size
+
+    @cached_property
+    def _run(self) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
+        """What may explain the population, and the rows and hits of the run among it."""
+        facts = self._facts
+        answered = takewhile(self._answers.__contains__, self._order.tolist())
+        run = [(row, self._answers[row]) for row in answered]
+        rows = np.array([row for row, label in run if label is not None], np.int64)
+        classes = [label for _, label in run if label is not None]
+        kept = np.ones(self._nodes.size, dtype=bool)
+        kept[[row for row, label in run if label is None]] = False
+        known = facts["confidence"][kept], facts["predictions"][kept], facts["num_classes"]
+        right = (facts["predictions"][rows] == classes).astype(np.float64)
+        return design(*known, facts["columns"][kept]), (np.cumsum(kept) - 1)[rows], right
+
+    @cached_property
+    def _found(self) -> Adjusted:
+        """The estimate by the run alone; the one without labels before there are two."""
+        return (
+            adjusted(*self._run) if self._run[1].size > 1 else Adjusted(self._facts["start"], 0.25)
+        )
+
+    @property
+    def _half(self) -> float:
+        """Half-width of the interval at a stop; 0 if no node is left."""
+        if not self._run[1].size:
+            return 1.0
+        return half_width(self._found.variance, self._run[1].size, len(self._run[0]))
+
+    @cached_property
+    def decision(self) -> str | None:
+        """``above`` or ``below`` the gate, or None while that is open or if there is none."""
+        if self.at_least is None:
+            return None
+        if self._half == 0.0:
+            return "above" if self._run[2].mean() >= self.at_least else "below"
+        more, less = fortunes(*self._run, np.array([self.at_least]))[:, 0] >= WAGER
+        return "above" if more else "below" if less else None
+
+    @property
+    def done(self) -> bool:
+        """Whether the goal is reached, or no node is left."""
+        if self.goal is None or self._half == 0.0:
+            return self._half == 0.0 or self.decision is not None
+        return self._run[1].size >= FEWEST and self._half <= self.goal
+
+    @cached_property
+    def accuracy(self) -> Estimate:
+        """The accuracy with a 90 % interval that holds where the session stands.
+
+        At a goal of a width it is the narrow one that holds at this stop. At a gate, and before any
+        goal, it is the wider one that holds at any moment (``method`` says which).
+        """
+        value, half, method = self._found.value, self._half, AT_THE_GOAL
+        low, high = max(value - half, 0.0), min(value + half, 1.0)
+        if not self.done or (self.goal is None and half > 0.0):
+            (low, high), method = any_moment(*self._run), ANY_MOMENT
+        return Estimate(min(max(value, low), high), low, high, method)
+
+    @property
+    def more(self) -> int:
+        """About how many more labels are expected to reach the goal; 0 when it is reached."""
+        count, size, variance = self._run[1].size, len(self._run[0]), self._found.variance
+        if self.done:
+            return 0
+        if self.at_least is not None:
+            # A bet grows by half of the squared distance over the variance with every label.
+            apart = max(abs(self._found.value - self.at_least), 0.02)
+            needed = 2.0 * variance * (WAGER + 1.0) / apart**2
+        else:
+            needed = max((half_width(variance, 1, 10**18) / self.goal) ** 2, FEWEST)
+        return int(min(max(np.ceil(needed / (1.0 + needed / size)) - count, 1), size - count))
+
+    @cached_property
+    def result(self) -> Recalibration:
+        """The result, recalibrated with all labels of the session."""
+        if self._source is None:
+            raise MissingError(
+                "the session was loaded without its result; load it with "
+                "LabelSession.load(path, recalibrate(model, graph, card))."
+            )
+        return relabelled(self._source, as_labels(self._answers, self._source.labels.columns))
+
+    def summary(self) -> str:
+        """Return where the session stands, in one line."""
+        found = self.accuracy
+        text = f"{self.num_labels} labels: accuracy {found.value:.1%}, 90 % interval "
+        text += f"{found.low:.1%} to {found.high:.1%}"
+        if not self.done:
+            text += f" if you stop here; about {self.more} more are expected"
+        elif self.decision is not None:
+            text += f", {self.decision} the gate of {self.at_least:.0%}"
+        if self.waiting:
+            text += f"; {self.waiting} labels wait for nodes before them in the order"
+        return f"{text}."
+
+    def __repr__(self) -> str:
+        return f"LabelSession: {self.summary()}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the session as JSON: nodes, predictions, confidences and labels."""
+        facts = self._facts | {name: self._facts[name].tolist() for name in _ARRAYS}
+        content = {"schema": SCHEMA} | facts | {"answers": list(self._answers.items())}
+        with atomic_write(path) as file:
+            file.write(sealed(content).encode())
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], result: Recalibration | None = None
+    ) -> LabelSession:
+        """Read a session.
+
+        With the ``result`` that it was begun with, computed again, `result` is available too, and a
+        session of another model or graph is refused.
+        """
+        session = cls.__new__(cls)
+        try:
+            session._read(parse_json(read_bytes(path, _MAX_BYTES, "the session")))
+        except VersionError as error:
+            raise VersionError(f"{path}: {error}") from error
+        except (InputError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+            text = str(error) if isinstance(error, InputError) else "a field is missing or invalid."
+            raise DamagedError(f"{path} is not a labelling session: {text}") from error
+        if result is not None:
+            other = cls(result, goal=session.goal, at_least=session.at_least)
+            if not session._facts_agree(other._facts):
+                raise OtherModelError(
+                    f"the session {path} was begun with another model, graph, card or choice of "
+                    "nodes; give those, or begin a new session."
+                )
+            session._source = result
+        return session
+
+    def _facts_agree(self, other: dict[str, Any]) -> bool:
+        """Return whether these are the same nodes with the same predictions, up to rounding."""
+        pairs = [(self._facts[name], other[name]) for name in _ARRAYS]
+        if any(mine.shape != its.shape for mine, its in pairs):
+            return False
+        return all((np.abs(mine - its) > _SAME).sum() <= _SAME * mine.size for mine, its in pairs)
+
+    def _read(self, content: dict[str, Any]) -> None:
+        """Take the state from a file, or raise an error."""
+        if content["schema"] != SCHEMA:
+            raise VersionError(f"its schema is {content['schema']!r:.60}, not {SCHEMA!r}.")
+        check_seal(content, required=True)
+        drop = {"schema", "answers", "crc32"}
+        self._begin(**{name: value for name, value in content.items() if name not in drop})
+        facts, size = self._facts, self._nodes.size
+        check_unit(facts["start"], "start")
+        limits = {"nodes": facts["num_nodes"], "predictions": facts["num_classes"], "confidence": 2}
+        facts["columns"] = facts["columns"].reshape(size, -1 if facts["columns"].size else 0)
+        fits = [
+            facts[name].shape == (size,) and 0 <= facts[name].min() <= facts[name].max() < end
+            for name, end in limits.items()
+        ]
+        if not all(fits) or np.unique(self._nodes).size < size:
+            raise ContentError("its nodes do not agree with each other.")
+        for row, label in content["answers"]:
+            check_integer(0 if label is None else label, "a class", 0, facts["num_classes"] - 1)
+            self._answers[check_integer(row, "a row", 0, size - 1)] = label

@@ -1,0 +1,134 @@
+r"""A second opinion: a linear classifier that reads the features of a node and nothing else.
+
+Where classes mean the same but the inputs of a model have moved, the model and a simpler learner
+err in different ways and agree less often than at the source. With the accuracy a and the agreement
+g at the source and the agreement g' at a target,
+
+.. math:: a' = \Phi\bigl(\Phi^{-1}(a) + \Phi^{-1}(g') - \Phi^{-1}(g)\bigr),
+
+agreement on the line with slope one (Baek et al., *Agreement-on-the-line*, 2022), which needs no
+constant. Where the meaning of the classes has moved, both err alike and agreement shows nothing: so
+it may lower an estimate, and never raises one.
+
+The classifier is a multinomial logistic regression on 64 random signed sums of the standardised
+columns, fitted to labelled nodes that the card does not score. Sums of fewer than 64 columns hold
+all that the columns do, and few coefficients cannot memorise labels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphtemper._core.checks import FloatArray
+from graphtemper._core.numerics import RANGE
+from graphtemper._core.reproducible import stream
+from graphtemper.errors import RangeError, ShapeError
+from graphtemper.graph.graph import Graph
+
+Float32 = NDArray[np.float32]
+Second = ArrayLike | Callable[[Graph], ArrayLike]
+"""A learner of the caller's: its classes (N,) or scores (N, K), or a function graph -> either."""
+
+SKETCH = 64
+"""Number of random signed sums that stand for the columns."""
+# The score of a class that no fitted node had.
+_ABSENT = -1e3
+
+
+@dataclass(frozen=True, eq=False)
+class SecondOpinion:
+    """Coefficients (s + 1, K) of the classes; the last row is constant.
+
+    Examples
+    --------
+    >>> sums = np.array([[-1.0], [-2.0], [1.0], [3.0]])
+    >>> opinion = SecondOpinion.fit(sums, np.array([0, 0, 1, 1]), num_classes=2)
+    >>> opinion.scores(sums).argmax(axis=1).tolist()
+    [0, 0, 1, 1]
+    """
+
+    weights: FloatArray
+
+    @classmethod
+    def fit(
+        cls, sums: FloatArray | Float32, labels: NDArray[np.int64], num_classes: int
+    ) -> SecondOpinion:
+        """Fit sums (n, s) of labelled nodes, with a ridge penalty of one."""
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        weights = np.full((sums.shape[1] + 1, num_classes), 0.0)
+        present = np.unique(labels)
+        weights[-1] = _ABSENT
+        weights[-1, present] = 0.0
+        if present.size > 1:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                model = LogisticRegression(max_iter=200).fit(sums, labels)
+            both = np.vstack([model.coef_.T, model.intercept_])
+            # Two classes have one row of coefficients, that of the second.
+            weights[:, present[-both.shape[1] :]] = both
+        return cls(weights)
+
+    def scores(self, sums: FloatArray | Float32) -> FloatArray:
+        """Return the log-odds of the classes, (n, K), up to a constant per node."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = sums.astype(np.float64) @ self.weights[:-1] + self.weights[-1]
+        return np.asarray(np.nan_to_num(found))
+
+
+def second_classes(second: Second, graph: Graph, num_classes: int) -> NDArray[np.int64]:
+    """Return the classes (N,) that a learner of the caller's predicts.
+
+    Examples
+    --------
+    >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]])
+    >>> second_classes([[0.9, 0.1], [0.2, 0.8]], g, 2).tolist()
+    [0, 1]
+    >>> second_classes(lambda graph: [0, 5], g, 2)
+    Traceback (most recent call last):
+    graphtemper.errors.RangeError: second must predict classes from 0 to 1, not 5.
+    """
+    found = np.asarray(second(graph) if callable(second) else second)
+    if found.ndim == 2 and found.shape[1] == num_classes:
+        found = found.argmax(axis=1)
+    if found.shape != (graph.num_nodes,) or not np.issubdtype(found.dtype, np.integer):
+        raise ShapeError(
+            f"second must give a class for each of the {graph.num_nodes} nodes, or scores of "
+            f"{num_classes} classes, not an array of shape {found.shape}."
+        )
+    odd = found[(found < 0) | (found >= num_classes)]
+    if odd.size:
+        raise RangeError(f"second must predict classes from 0 to {num_classes - 1}, not {odd[0]}.")
+    return found.astype(np.int64)
+
+
+def sketch_weights(column_std: FloatArray, seed: int) -> Float32:
+    """Return signed weights (F, s) of the columns, in units of the source's column deviations.
+
+    Random signed sums of standardised columns preserve distances between rows on average, so the
+    mean of s squares estimates a squared distance to a relative error of the root of 2 / s.
+    """
+    scale = np.divide(1.0, column_std, out=np.zeros_like(column_std), where=column_std > 0)
+    scale /= np.sqrt(max(int((column_std > 0).sum()), 1))
+    signs = stream(seed, "node sketch").choice([-1.0, 1.0], size=(scale.size, SKETCH))
+    return (signs * scale[:, None]).astype(np.float32)
+
+
+def moved_accuracy(accuracy: float, at_source: float, here: float) -> float:
+    """Return the accuracy that a change of agreement implies.
+
+    Examples
+    --------
+    >>> round(moved_accuracy(0.8, 0.9, 0.9), 6), round(moved_accuracy(0.8, 0.9, 0.6), 3)
+    (0.8, 0.425)
+    """
+    from scipy.special import ndtr, ndtri
+
+    start, source, target = ndtri(np.clip([accuracy, at_source, here], *RANGE))
+    return float(ndtr(start + target - source))
