@@ -85,9 +85,11 @@ def test_environments_travel_with_the_card(card, model, tmp_path):
     assert [item.name for item in learned.environments] == ["a", "b"]  # in order of time
     learned.save(tmp_path / "card.json")
     again = SourceCard.load(tmp_path / "card.json")
-    assert [item.__dict__ for item in again.environments] == [
-        item.__dict__ for item in learned.environments
-    ]
+    assert again.to_json() == learned.to_json()
+    one, other = again.environments[0], learned.environments[0]
+    assert one.signals == other.signals
+    assert np.array_equal(one.biases, other.biases)
+    assert np.array_equal(one.shares, other.shares)
 
 
 def test_environments_like_the_target_count_for_more(card, model):

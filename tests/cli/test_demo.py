@@ -65,3 +65,11 @@ def test_demo_runs_without_extras(call, without_extras):
     content = json.loads(call("demo", "--json", cwd=without_extras).stdout)
     assert content["picture"] is content["report"] is None
     assert content["scores"]
+
+
+@pytest.mark.cpu(4)
+def test_demo_of_fraud_shows_estimates_next_to_the_truth(call, without_extras):
+    result = call("demo", "--fraud", cwd=without_extras)
+    assert result.returncode == 0, result.stderr
+    for word in ("Fraud on the changed graph", "precision", "at the source", "recall at k", "cost"):
+        assert word in result.stdout

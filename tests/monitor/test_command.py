@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from graphtemper import SourceCard, csbm
+from graphtemper import SourceCard, csbm, metrics, models, temperature
 from graphtemper.cli import app
 from graphtemper.errors import (
     ConflictError,
@@ -54,9 +54,9 @@ def test_the_command_leaves_log_page_and_metrics(folder, capsys, monkeypatch):
     assert output["added"] == ["day2.npz", "day10.npz"]
     assert output["newest"]["name"] == "day10.npz"
     assert "day10.npz" in (folder / "watch.html").read_text("utf-8")
-    metrics = (folder / "watch.prom").read_text()
-    assert f'graphtemper_accuracy{{watch="monitor"}} {output["newest"]["accuracy"]!r}\n' in metrics
-    assert 'last_run_timestamp_seconds{watch="monitor"} 5.25\n' in metrics
+    exposed = (folder / "watch.prom").read_text()
+    assert f'graphtemper_accuracy{{watch="monitor"}} {output["newest"]["accuracy"]!r}\n' in exposed
+    assert 'last_run_timestamp_seconds{watch="monitor"} 5.25\n' in exposed
     run("--json")
     again = json.loads(capsys.readouterr().out)
     assert again["added"] == again["missed"] == []
@@ -432,3 +432,24 @@ def test_a_closed_pipe_keeps_the_exit_code(folder):
         assert process.stderr.read() == b""
         assert process.wait(60) == code
         process.stderr.close()
+
+
+def test_metrics_of_decisions_are_columns_and_gates(folder, day, capsys):
+    asked = ("--positive", "1", "--threshold", "0.5", "--page", "w.html", "--prometheus", "w.prom")
+    with pytest.raises(SystemExit) as stop:
+        run(*asked, "--fail-on", "low(precision)<0.999", "--json")
+    assert stop.value.code == 3
+    newest = json.loads(capsys.readouterr().out)["newest"]
+    assert newest["asked"] == {"positive": 1, "threshold": 0.5}
+    assert newest["metrics"]["precision"]["low"] < newest["metrics"]["precision"]["high"]
+    assert 'graphtemper_recall_low{watch="monitor"}' in (folder / "w.prom").read_text()
+    run(*asked, "--fail-on", "high(recall)<0.01")
+    assert "Precision " in capsys.readouterr().out
+    add("--of", "day2.npz", "--page", "w.html", "--json")
+    scored = json.loads(capsys.readouterr().out)["labels"]["metrics"]
+    first = Log("monitor.sqlite", fingerprint(SourceCard.load("model.card.json"))).entries()[0]
+    graph = day(2)
+    logits = models.load("model.npz")(graph)
+    p = temperature.apply(logits, first.temperature)
+    assert scored["precision"] == metrics.precision(p, graph.labels, 1, threshold=0.5)
+    assert "realised" in (folder / "w.html").read_text("utf-8")

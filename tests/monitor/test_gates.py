@@ -46,7 +46,7 @@ def test_conditions(text, closed):
 def test_a_gate_that_cannot_be_parsed(text):
     with pytest.raises(ChoiceError) as refused:
         Gate.parse(text)
-    for word in ("change", "accuracy, low, high, temperature, slope or confidence", "<=", "80%"):
+    for word in ("change", "accuracy, low, high, temperature, slope, confidence", "<=", "80%"):
         assert word in str(refused.value)
 
 

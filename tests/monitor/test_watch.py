@@ -323,3 +323,10 @@ def test_a_log_of_the_other_kind_and_an_empty_one_are_refused(watched, log, shot
         follow(None, shots(1), card, log)
     with pytest.raises(EmptyError):
         read_log(log, card)
+
+
+def test_metrics_of_decisions_need_a_model(watched, tmp_path):
+    _, card = watched
+    log = Log(tmp_path / "logits.sqlite", fingerprint(card), kind="logits")
+    with pytest.raises(ConflictError, match="give the model"):
+        follow(None, [], card, log, decisions={"positive": 1})

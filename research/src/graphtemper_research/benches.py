@@ -16,6 +16,7 @@ MODULES = {
     "natural_environments": "trials.natural_environments",
     "natural_rule": "trials.natural_rule",
     "natural_labels": "trials.natural_labels",
+    "decisions": "trials.decision_metrics",
     "labels": "trials.label_budgets",
     "controls": "trials.negative_controls",
     "paper_setting": "trials.paper_setting",

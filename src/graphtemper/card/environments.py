@@ -22,6 +22,7 @@ from graphtemper._core.checks import FloatArray
 from graphtemper._core.numerics import log_odds, log_odds_variance, to_share
 from graphtemper._core.printable import natural_key
 from graphtemper.card import earlier
+from graphtemper.card.class_profile import FEWEST, fit_biases
 from graphtemper.card.graph_types import GraphTypes
 from graphtemper.card.privacy import effective_nodes, private_labels
 from graphtemper.card.random_effects import Environments, distances
@@ -79,6 +80,9 @@ class Environment:
         The signals, measured without labels and read against the card.
     sketch
         Random combinations of the means of the feature columns.
+    shares, biases : (K,) arrays
+        Class shares, and the biases that make the probabilities of each class right there. Classes
+        with few members share theirs.
     second_agreement
         How often the model and the second opinion agree; None without one.
     earlier : (p, p + 1) array or None
@@ -93,8 +97,16 @@ class Environment:
     temperature: float
     signals: dict[str, float]
     sketch: tuple[float, ...]
+    shares: FloatArray
+    biases: FloatArray
     second_agreement: float | None = None
     earlier: FloatArray | None = None
+
+    @property
+    def log_shares(self) -> FloatArray:
+        """Logarithms of the class shares, with half a node added to every class."""
+        members = self.shares * self.num_nodes + 0.5
+        return np.asarray(np.log(members / members.sum()))
 
     @property
     def truth(self) -> float:
@@ -151,6 +163,11 @@ def measure(
     optimum = temperature.solve(observation.logits, labels).temperature
     accuracy, size = float((observation.predictions == labels).mean()), int(rows.size)
     sketch = column_sketch(observation.own_moments[0], probe.column_std, SKETCH_SIZE)
+    shares = np.bincount(labels, minlength=classes) / size
+    biases = fit_biases(observation.logits, labels)[1]
+    small = shares * size < FEWEST
+    if small.any():
+        shares[small], biases[small] = shares[small].mean(), biases[small].mean()
     return Environment(
         name=name,
         when=when,
@@ -160,6 +177,8 @@ def measure(
         temperature=float(np.clip(optimum, *_TEMPERATURES)),
         signals=evidence.read(measured, reference, 1.0 / size),
         sketch=tuple(sketch.clip(-FARTHEST, FARTHEST).tolist()),
+        shares=shares,
+        biases=biases,
         second_agreement=measured.second_agreement,
         earlier=None
         if old is None

@@ -91,6 +91,8 @@ _SHAPES: dict[str, tuple[int | str | None, ...]] = {
     "class_profile.edges": (THIRDS - 1,),
     "class_profile.biases": ("K",),
     "node_responses.*.classes": ("K",),
+    "environments[].shares": ("K",),
+    "environments[].biases": ("K",),
     "environments[].earlier": ("P", "P+1"),
 }
 
@@ -148,6 +150,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "node_responses": (_are_node_responses, "one number per node signal, each listed once"),
     "atlas": (lambda points: 3 <= len(points) <= 5000, "a list of 3 to 5000 shifts"),
     "environments": (_are_environments, "environments with names and one kind of time"),
+    "environments[].shares": (_are_shares, "shares that sum to 1"),
     "environments[].sketch": (lambda values: len(values) == SKETCH_SIZE, f"{SKETCH_SIZE} numbers"),
 }
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from graphtemper.cli.output import STYLES, console, print_line, print_sentence
+from graphtemper.cli.output import STYLES, console, print_line, print_sentence, table
 
 if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
+    from graphtemper.recalibration.decisions import Metrics
 
 _DIRECTIONS = {
     "over-confident": "over-confident",
@@ -17,12 +18,18 @@ _DIRECTIONS = {
 }
 
 
-def print_answer(result: Recalibration) -> None:
+def print_answer(result: Recalibration, metrics: Metrics | None = None) -> None:
     """Print the summary of an answer, wrapped to the terminal, with the verdict in its colour."""
-    verdict, *lines = result.summary(console().width).splitlines()
+    verdict, *lines = result.summary(console().width, metrics).splitlines()
     print_sentence(verdict, STYLES[result.verdict])
     for line in lines:
         print_line(line)
+    if metrics is not None and metrics.segments:
+        parts = metrics.segments.items()
+        rows = [{"segment": str(name), "nodes": one.num_nodes} | one.rows() for name, one in parts]
+        shown = ("segment", "nodes", "precision", "recall")
+        rows = [{key: row.get(key, "-") for key in shown} for row in rows]
+        console().print(table("Segments", rows))
 
 
 def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from graphtemper.cli.options import Json
+from graphtemper.cli.options import Flag, Json
 from graphtemper.cli.output import (
     STYLES,
     console,
@@ -27,7 +28,13 @@ _HEADS = {
 }
 
 
-def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = False) -> None:
+def demo(
+    *,
+    out: Path = Path("artifacts/demo"),
+    seed: int = 0,
+    fraud: Flag = False,
+    as_json: Json = False,
+) -> None:
     """Run the main job end to end on a built-in graph: train, card, shift, recalibrate, report.
 
     The picture needs the extra [plots] and the report the extra [report]; without them the demo
@@ -39,19 +46,22 @@ def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = F
         Folder for the picture and the report.
     seed
         Seed of all random draws.
+    fraud
+        Find a rare class instead: precision, recall and cost, next to the true values.
     """
     from graphtemper.cli import demo_job as job
     from graphtemper.recalibration.report import html, style
 
     no_picture, no_report = _missing(style.check_extra), _missing(html.check_extra)
     with progress(as_json) as show:
-        result = job.run(seed, progress=lambda done, total: show("source card", done, total))
+        shown = partial(show, "source card")
+        result = job.run(seed, fraud=fraud, progress=shown)
     picture = report = None
     if no_picture is None:
         picture = style.draw(out / "demo.png", lambda figure: job.draw(figure, result))
     if no_report is None:
         report = out / "report.html"
-        result.answer.report(report)
+        result.answer.report(report, metrics=result.metrics)
     if as_json:
         paths = {"picture": picture, "report": report}
         written = {name: None if path is None else str(path) for name, path in paths.items()}
@@ -59,6 +69,8 @@ def demo(*, out: Path = Path("artifacts/demo"), seed: int = 0, as_json: Json = F
         return
     rows = [{_HEADS[name]: value for name, value in row.items()} for row in result.scores]
     console().print(table("The same predictions at three temperatures", rows))
+    if result.metrics is not None:
+        console().print(table("Fraud on the changed graph, found at 0.5", result.decided))
     answer, accuracy = result.answer, result.answer.accuracy
     print_sentence(
         f"Accuracy: estimated {accuracy.value:.3f} ({accuracy.low:.3f} to {accuracy.high:.3f}), "

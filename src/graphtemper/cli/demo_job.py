@@ -15,6 +15,7 @@ from graphtemper.errors import RangeError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.recalibration import Recalibration
+from graphtemper.recalibration.decisions import Metrics
 from graphtemper.recalibration.report import style
 from graphtemper.theory import csbm
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NUM_NODES, NUM_FEATURES, NUM_CLASSES = 2400, 16, 3
-SHIFT = shifts.compose(shifts.homophily(-0.25), shifts.noise(0.7))
+NOISE = shifts.noise(0.7)
+SHIFT = shifts.compose(shifts.homophily(-0.25), NOISE)
 # The target's seed; the atlas draws its own from 2^62 others.
 TARGET_SEED = 1_000_000
 COMPOSITIONS = 30
+FRAUD: dict[str, Any] = {"positive": 1, "threshold": 0.5, "k": 50, "costs": [[0, 1], [20, 0]]}
 
 
 @dataclass(frozen=True)
@@ -37,43 +40,65 @@ class Demo:
     scores: list[dict[str, Any]]
     probabilities: dict[str, NDArray[np.float64]]
     labels: NDArray[np.int64]
+    metrics: Metrics | None = None
+
+    @property
+    def decided(self) -> list[dict[str, Any]]:
+        """The metrics of decisions in words, next to the true values."""
+        assert self.metrics is not None
+        truth = metrics.decisions(self.answer.probabilities, self.labels, **FRAUD)
+        return [
+            {"metric": name.replace("_", " "), "estimated": text, "true": truth[name]}
+            for name, text in self.metrics.rows().items()
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer and the scores as plain values, by the names of the schema."""
         scores = {"true_accuracy": self.true_accuracy, "scores": self.scores}
-        return self.answer.to_dict() | scores
+        decided = {} if self.metrics is None else {"decisions": self.decided}
+        return self.answer.to_dict() | scores | decided
 
 
-def source_graph(seed: int) -> Graph:
-    """Draw a graph of three classes and rotate its features, so that every column has signal."""
+def source_graph(seed: int, fraud: bool = False) -> Graph:
+    """Draw a graph of three classes and rotate its features, so that every column has signal.
+
+    With ``fraud`` it has two, and one node in twelve is of the second.
+    """
     graph = csbm.sample(
-        NUM_NODES,
+        2 * NUM_NODES if fraud else NUM_NODES,
         degree=8,
         homophily=0.75,
         snr=1.0,
-        num_classes=NUM_CLASSES,
+        num_classes=2 if fraud else NUM_CLASSES,
         num_features=NUM_FEATURES,
         seed=seed,
     )
+    if fraud:
+        assert graph.labels is not None
+        kept = stream(seed, "demo fraud").random(graph.num_nodes) < np.where(graph.labels, 0.09, 1)
+        graph = graph.subgraph(np.flatnonzero(kept)).replace(class_names=("licit", "fraud"))
     square = stream(seed, "demo rotation").standard_normal((NUM_FEATURES, NUM_FEATURES))
     return graph.replace(features=graph.features @ np.linalg.qr(square)[0])
 
 
-def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
+def run(seed: int = 0, *, fraud: bool = False, progress: Progress | None = None) -> Demo:
     """Train and build a card on one graph, and recalibrate on a noisier, less homophilous one.
 
     Parameters
     ----------
     seed
         Seed of all random draws.
+    fraud
+        Whether to find a rare class, and judge decisions about it.
     progress
         Called with the numbers of finished and of all environments of the card.
     """
     if seed < 0:
         raise RangeError(f"seed must be 0 or more, not {seed}.")
-    graph = source_graph(seed)
-    order = stream(seed, "demo split").permutation(NUM_NODES)
-    train, val, test = np.split(order, [NUM_NODES // 2, 3 * NUM_NODES // 4])
+    graph = source_graph(seed, fraud)
+    size = graph.num_nodes
+    order = stream(seed, "demo split").permutation(size)
+    train, val, test = np.split(order, [size // 2, 3 * size // 4])
     assert graph.labels is not None
     labels = graph.labels.copy()
     labels[test] = -1  # a shift of homophily reads all labels of a graph
@@ -82,7 +107,7 @@ def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
     card = SourceCard.build(
         model, source, val, seed=seed, compositions=COMPOSITIONS, progress=progress
     )
-    target = SHIFT(graph, TARGET_SEED + seed)
+    target = (NOISE if fraud else SHIFT)(graph, TARGET_SEED + seed)
     result = recalibrate(model, target.replace(labels=None), card, test, seed=seed)
     truth, logits = graph.labels[test], model(target)[test].astype(np.float64)
     candidates = {
@@ -107,6 +132,7 @@ def run(seed: int = 0, *, progress: Progress | None = None) -> Demo:
         scores=scores,
         probabilities=probabilities,
         labels=truth,
+        metrics=result.metrics(**FRAUD) if fraud else None,
     )
 
 
@@ -114,7 +140,7 @@ def draw(figure: Figure, demo: Demo) -> None:
     """Draw the reliability diagram before and after."""
     panels = figure.subplots(1, 2, sharey=True)
     curves = {"source": (style.RED, "before"), "atlas (label-free)": (style.GREEN, "after")}
-    lowest = 1.0 / NUM_CLASSES
+    lowest = 1.0 / demo.answer.probabilities.shape[1]
     for axes, (name, (colour, word)) in zip(panels, curves.items(), strict=True):
         curve = metrics.reliability_curve(demo.probabilities[name], demo.labels, bins=10)
         axes.plot([lowest, 1], [lowest, 1], color=style.GREY, linewidth=0.8)

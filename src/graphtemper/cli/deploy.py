@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,6 +11,7 @@ from cyclopts import Parameter
 
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
+from graphtemper.cli.decisions import FAILED, Decisions
 from graphtemper.cli.options import (
     CardPath,
     Earlier,
@@ -24,12 +26,15 @@ from graphtemper.cli.options import (
     Target,
     read_budget,
 )
-from graphtemper.cli.output import print_json, print_line, print_rows, working
+from graphtemper.cli.output import print_json, print_line, print_rows, print_sentence, working
 from graphtemper.errors import MissingError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
     from graphtemper.recalibration import Recalibration
+
+
+_NOTHING = Decisions()
 
 
 @Parameter(name="*")
@@ -58,6 +63,7 @@ def recalibrate(
     report: Path | None = None,
     date: str = "",
     budget: str | None = None,
+    decisions: Decisions = _NOTHING,
 ) -> None:
     """Correct a model's probabilities on an unlabelled graph, and say how far to trust them.
 
@@ -82,19 +88,27 @@ def recalibrate(
     check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
     if report is not None:
         result_file.check_report(report)
+    gates = decisions.gates()
     options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
     result, _ = run(graph, deployed, labels, earlier, **options)
+    metrics = decisions.metrics(result)
+    failed = [gate.text for gate in gates if gate.fails(result, metrics)]
     result_file.write(out, result)
     if report is not None:
-        result.report(report, date=date)
+        result.report(report, date=date, metrics=metrics)
     if deployed.as_json:
         paths = {"out": out} | ({} if report is None else {"report": report})
-        print_json(result.to_dict() | {name: str(path) for name, path in paths.items()})
-        return
-    print_answer(result)
-    print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
-    if report is not None:
-        print_line(f"Report: {report}")
+        facts = {} if metrics is None else {"metrics": metrics.to_dict(), "failed": failed}
+        print_json(result.to_dict() | facts | {name: str(path) for name, path in paths.items()})
+    else:
+        print_answer(result, metrics)
+        print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
+        if report is not None:
+            print_line(f"Report: {report}")
+        for text in failed:
+            print_sentence(f"Failed: {text}")
+    if failed:
+        sys.exit(FAILED)
 
 
 def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from cyclopts import App, Parameter
 
 from graphtemper.cli import monitor_output, result_file
+from graphtemper.cli.decisions import Asked
 from graphtemper.cli.options import CardPath, Earlier, Json, PassSeed, Predict, Repeated
 from graphtemper.cli.output import discard_output, progress
 from graphtemper.errors import ConflictError, ContentError, EmptyError, FileError
@@ -57,7 +58,8 @@ class Outputs:
         the name of the log.
     fail_on
         A gate: abstain, caution, drop, change, or a comparison such as "accuracy<0.8" of accuracy,
-        low, high, temperature, slope or confidence by <, <=, > or >=; may be repeated.
+        low, high, temperature, slope, confidence or a metric of decisions, such as precision or
+        low(precision), by <, <=, > or >=; may be repeated.
     windows
         Cut one graph whose nodes have times into this number of spans, each of them a snapshot.
         The graph grows from span to span, which alone can raise a change.
@@ -114,7 +116,7 @@ class Outputs:
         return self.log.stem if self.name is None else self.name
 
 
-DEFAULTS = Outputs()
+DEFAULTS, NOTHING = Outputs(), Asked()
 
 
 @monitor.default
@@ -123,6 +125,7 @@ def follow_snapshots(
     card: CardPath,
     predict: Predict | None = None,
     earlier: Earlier = None,
+    decisions: Asked = NOTHING,
     outputs: Outputs = DEFAULTS,
 ) -> None:
     """Follow a model over snapshots of its graph or its logits: a log, a page, alarms, and gates.
@@ -156,7 +159,7 @@ def follow_snapshots(
     try:
         with progress(outputs.as_json) as show:
             shown = partial(show, "snapshots"), missed.append
-            new = follow(model, found, source, book, *shown, earlier=old)
+            new = follow(model, found, source, book, *shown, decisions.asked, earlier=old)
             run.added.extend(new)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(

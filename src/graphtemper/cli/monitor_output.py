@@ -75,6 +75,12 @@ def print_outcome(
             "Snapshot": f"{newest.name}, number {len(standing.answers)} of the log",
             "New": _counts(run.added),
             "Accuracy": f"{newest.accuracy_in_words}; {standing.source:.1%} at the source",
+            **{
+                name.replace("_", " ").capitalize(): "{value:.3g} ({low:.3g} to {high:.3g})".format(
+                    **value
+                )
+                for name, value in newest.metrics.items()
+            },
             "Temperature": f"{newest.temperature:.3g}{note}",
             "Alarms": "; ".join(alarms) or "none",
             "Record": f"{sum(item.covered for item in record)} of {len(record)} intervals held"

@@ -1,4 +1,4 @@
-"""Metrics of probabilities: calibration, likelihood, selective prediction, prediction sets.
+"""Metrics of probabilities: calibration, likelihood, decisions, selective prediction, sets.
 
 Every metric takes ``probabilities`` (n, K), rows summing to 1, and ``labels`` (n,) integers, and
 checks both. A binary score g becomes two columns with ``temperature.apply([[0, g]])``.
@@ -15,6 +15,19 @@ from graphtemper.metrics.calibration_error import (
     ece,
     mce,
     noise_floor,
+)
+from graphtemper.metrics.decisions import (
+    auroc,
+    average_precision,
+    confusion,
+    cost,
+    decisions,
+    f1,
+    precision,
+    precision_at_k,
+    recall,
+    recall_at_k,
+    specificity,
 )
 from graphtemper.metrics.prediction_sets import (
     classwise_coverage,
@@ -35,23 +48,34 @@ __all__ = [
     "ReliabilityCurve",
     "accumulate",
     "aurc",
+    "auroc",
+    "average_precision",
     "bin_probabilities",
     "bootstrap",
     "brier",
     "brier_decomposition",
     "classwise_coverage",
     "classwise_ece",
+    "confusion",
+    "cost",
     "coverage",
     "debiased_ece",
+    "decisions",
     "degree_ece",
     "ece",
     "error_auroc",
+    "f1",
     "mce",
     "mean_set_size",
     "nll",
     "noise_floor",
+    "precision",
+    "precision_at_k",
+    "recall",
+    "recall_at_k",
     "reliability_curve",
     "risk_at_coverage",
     "singleton_share",
     "smooth_ece",
+    "specificity",
 ]

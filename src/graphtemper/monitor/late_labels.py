@@ -163,8 +163,8 @@ def add_labels(
             try:
                 if other not in by_name:
                     raise NoFileError("it is not among the given snapshots.")
-                given = by_name[other], learned, log.seed, scored.revision, latest
-                answer = measure(predictor, *given)
+                given = learned, log.seed, scored.revision, entries[other].asked, latest
+                answer = measure(predictor, by_name[other], *given)
                 _check_digest(answer.digest, entries[other])
                 answered.append(replace(answer, when=entries[other].when))
             except Exception as error:  # a file of long ago may be damaged or gone
@@ -228,4 +228,22 @@ def _score(
         float(metrics.ece(temperatures.apply(logits, value), labels.classes))
         for value in (source_temperature, entry.temperature)
     )
-    return Labelled(entry.name, revision, int(count), accuracy, deviation, before, after)
+    realised = _realised(temperatures.apply(logits, entry.temperature), labels, entry)
+    return Labelled(entry.name, revision, int(count), accuracy, deviation, before, after, realised)
+
+
+def _realised(p: FloatArray, labels: Labels, entry: Entry) -> dict[str, float] | None:
+    """Return the metrics that were estimated, as the labelled nodes have them.
+
+    A review and costs of all nodes are left out unless all nodes are labelled.
+    """
+    if not entry.asked:
+        return None
+    whole = labels.classes.size == entry.num_nodes
+    asked = {
+        name: value
+        for name, value in entry.asked.items()
+        if whole or name in ("positive", "threshold")
+    }
+    found = metrics.decisions(p, labels.classes, **asked)
+    return {name: value for name, value in found.items() if value is not None}

@@ -16,7 +16,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -69,6 +69,9 @@ class Entry:
         How many times the card had learned from late labels when it gave this answer.
     stamp
         Stamp of the files that were read; files with the same stamp are not read again.
+    asked, metrics
+        Which metrics of decisions the watch asks for, as arguments of `Recalibration.metrics`, and
+        those by name, each with value, low and high.
     """
 
     name: str
@@ -86,6 +89,8 @@ class Entry:
     when: str | None = None
     revision: int = 0
     stamp: str | None = None
+    asked: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -123,6 +128,8 @@ class Labelled(NamedTuple):
         them are labelled.
     ece_before, ece_after
         Calibration error at the source temperature, and at the temperature first answered.
+    metrics
+        What the metrics of decisions that were estimated turned out to be, on the labelled nodes.
     """
 
     name: str
@@ -132,6 +139,7 @@ class Labelled(NamedTuple):
     deviation: float
     ece_before: float
     ece_after: float
+    metrics: dict[str, float] | None = None
 
 
 class Log:

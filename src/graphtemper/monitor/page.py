@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper._core.files import atomic_write
+from graphtemper.metrics.decisions import NAMES
 from graphtemper.monitor.drop import SOURCE
 from graphtemper.monitor.log import VERDICTS
 from graphtemper.monitor.standing import Standing
@@ -85,6 +86,7 @@ def render(standing: Standing) -> str:
         held=sum(item.covered for item in record),
         revised=any(answer.revision for answer in answers),
         total=len(rows),
+        decided=[name for name in NAMES if any(name in row["metrics"] for row in rows)],
         drawn=len(drawn),
         marks=marks[::-1],
         begun=begun[::-1],
@@ -101,6 +103,7 @@ def _below(limit: str, late: bool) -> str:
 def _rows(standing: Standing) -> list[dict[str, Any]]:
     """Return one row per snapshot, placed by date if all have one, otherwise by name."""
     true = {item.first.name: item.labelled.accuracy for item in standing.record}
+    realised = {item.first.name: item.labelled.metrics for item in standing.record}
     whens = [entry.when for entry in standing.answers]
     try:
         dates = [int(np.datetime64(when or "?", "ms").astype(np.int64)) for when in whens]
@@ -117,6 +120,7 @@ def _rows(standing: Standing) -> list[dict[str, Any]]:
             row[name] = getattr(entry, name) if entry.settled else None
         replaced = entry.revision > first.revision and first.settled
         row |= {"first": first.accuracy if replaced else None, "true": true.get(entry.name)}
+        row |= {"metrics": entry.metrics, "realised": realised.get(entry.name) or {}}
         rows.append(row)
     return rows
 

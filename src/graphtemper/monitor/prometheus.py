@@ -48,6 +48,9 @@ def exposition(standing: Standing, ran_at: float, missed: int = 0, watch: str = 
         add("verdict", "1 for the verdict on the newest snapshot.", chosen, f',verdict="{word}"')
     name = f',snapshot="{_escape(entry.name)}"'
     add("snapshot_info", "1, with the name of the newest snapshot.", 1, name)
+    for name, value in entry.metrics.items():
+        for end, key in ((name, "value"), (f"{name}_low", "low"), (f"{name}_high", "high")):
+            add(end, f"Estimated {name.replace('_', ' ')} of decisions: {key}.", value[key])
     add("source_accuracy", "Accuracy at the source.", standing.source)
     dropped = any(drop.position == len(standing.answers) - 1 for drop in standing.drops)
     add("dropped", "1 if the newest accuracy is below the source's or a gate.", int(dropped))

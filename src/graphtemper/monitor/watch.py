@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ def follow(
     log: Log,
     progress: Progress | None = None,
     missed: OnMissed | None = None,
+    decisions: Mapping[str, Any] | None = None,
     *,
     earlier: NDArray[np.int64] | None = None,
 ) -> Iterator[Entry]:
@@ -70,6 +72,9 @@ def follow(
         Called with each snapshot that cannot be measured or is refused, and the watch continues;
         by default the error is raised. A snapshot that could not be measured is tried again by the
         next watch, until a later one is in the log, which then records it as missed.
+    decisions
+        Metrics of decisions to log with each answer: arguments of `Recalibration.metrics`, such as
+        ``{"positive": 1, "threshold": 0.5}``. They need graphs and a model.
     earlier
         Labels of the nodes of graphs from a period before the snapshots, -1 where unknown, as in
         `recalibrate`.
@@ -97,7 +102,11 @@ def follow(
     ['day 1']
     """
     check_arguments(predictor, card, log, "follow(predictor, snapshots, card, log)")
-    return _follow(predictor, list(snapshots), card, log, progress, missed, earlier)
+    if decisions and predictor is None:
+        raise ConflictError("metrics of decisions need graphs and their model; give the model.")
+    return _follow(
+        predictor, list(snapshots), card, log, progress, missed, decisions or {}, earlier
+    )
 
 
 def _follow(
@@ -107,6 +116,7 @@ def _follow(
     log: Log,
     progress: Progress | None,
     missed: OnMissed | None,
+    decisions: Mapping[str, Any],
     earlier: NDArray[np.int64] | None,
 ) -> Iterator[Entry]:
     def report(snapshot: Snapshot, error: Exception) -> Missed:
@@ -124,7 +134,7 @@ def _follow(
     failed: list[Missed] = []  # since the last snapshot that was measured
     for number, snapshot in enumerate(new, start=1):
         try:
-            entry = measure(predictor, snapshot, learned, log.seed, revision, earlier)
+            entry = measure(predictor, snapshot, learned, log.seed, revision, decisions, earlier)
         except MissingExtraError:
             raise  # the snapshot is not at fault
         except Exception as error:
@@ -172,6 +182,7 @@ def measure(
     card: SourceCard,
     seed: int,
     revision: int,
+    decisions: Mapping[str, Any],
     earlier: NDArray[np.int64] | None = None,
 ) -> Entry:
     """Return the answer to a snapshot; labels in it are not used."""
@@ -187,6 +198,7 @@ def measure(
     else:
         result = estimate_logits(content, card)
         num_nodes = result.num_nodes
+    metrics = result.metrics(**decisions) if decisions else None
     entry = Entry(
         name=snapshot.name,
         digest=snapshot.checksum(content),
@@ -203,6 +215,8 @@ def measure(
         when=snapshot.when,
         revision=revision,
         stamp=stamp,
+        asked={} if metrics is None else {**decisions, "positive": metrics.positive},
+        metrics={} if metrics is None else metrics.values(),
     )
     numbers = [value for value in vars(entry).values() if isinstance(value, float)]
     if not all(map(math.isfinite, [*numbers, *entry.signals.values()])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from textwrap import fill
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from graphtemper.graph.graph import Graph
+    from graphtemper.recalibration.decisions import Metrics
 
 SCHEMA = "graphtemper.recalibration/3"
 """Schema of `Recalibration.to_dict`, in `graphtemper.report.schema("recalibration")`."""
@@ -188,6 +190,51 @@ class Recalibration:
             values = values + self.logit_shift
         return probabilities_at(values, self.temperature)
 
+    def metrics(
+        self,
+        positive: int | str | None = None,
+        threshold: float | None = None,
+        k: int | None = None,
+        costs: ArrayLike | None = None,
+        segments: Sequence[Any] | NDArray[Any] | None = None,
+    ) -> Metrics:
+        """Return what the answer means for decisions: precision, recall, F1, rankings, cost.
+
+        Parameters
+        ----------
+        positive
+            The class of interest, by number or by its name in the graph, against all others.
+            Without it, metrics are means over classes.
+        threshold
+            Flag nodes whose probability of that class reaches it. By default those are flagged
+            whose prediction it is.
+        k
+            Size of a review: precision and recall of the k nodes with the highest probability.
+        costs
+            Cost of a node by true class (rows) and decision (columns): 2 x 2 with ``positive``, as
+            ``[[0, 1], [20, 0]]``, else K x K.
+        segments
+            The name of each chosen node's part, such as its country; the same metrics for each.
+
+        Examples
+        --------
+        >>> from graphtemper import SourceCard, csbm, recalibrate
+        >>> from graphtemper.models import SIGN
+        >>> g = csbm.sample(600, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
+        >>> model = SIGN(hops=1).fit(g, range(300))
+        >>> few = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
+        >>> card = SourceCard.build(model, g, range(300, 600), compositions=0, shifts=few)
+        >>> m = recalibrate(model, g, card, range(300, 600)).metrics(positive=1, k=50)
+        >>> m.precision.low < m.precision.value < m.precision.high, m.confusion.value.shape
+        (True, (2, 2))
+        """
+        from graphtemper.recalibration.decisions import Answer, estimate
+
+        names = () if self.graph is None else self.graph.class_names or ()
+        seen = self.probabilities, self.accuracy, self.mean_confidence[0], self.labels
+        answer = Answer(*seen, self.reading, names)
+        return estimate(answer, positive, threshold, k, costs, segments)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the per-node arrays as plain Python values."""
         accuracy, (before, after) = self.accuracy, self.mean_confidence
@@ -217,12 +264,18 @@ class Recalibration:
             found["node_temperatures"] = dict(named)
         return found if self.passes is None else found | {"passes": self.passes}
 
-    def summary(self, width: int = 80) -> str:
-        """Return the verdict, the numbers and the reasons as text, wrapped to a width."""
-        rows = self.summary_rows()
+    def summary(self, width: int = 80, metrics: Metrics | None = None) -> str:
+        """Return the verdict, the numbers and the reasons as text, wrapped to a width.
+
+        ``metrics`` of decisions come first.
+        """
+        asked = {} if metrics is None else metrics.rows()
+        rows = {name.replace("_", " ").capitalize(): text for name, text in asked.items()}
+        rows |= self.summary_rows()
         indent = max(map(len, rows)) + 2
         paragraphs = [(name.ljust(indent) + value, indent) for name, value in rows.items()]
-        paragraphs += [(f"- {reason}", 2) for reason in self.reasons]
+        notes = [] if metrics is None else metrics.notes
+        paragraphs += [(f"- {reason}", 2) for reason in (*notes, *self.reasons)]
         wrapped = (
             fill(text, max(width, deep + 20), subsequent_indent=" " * deep)
             for text, deep in paragraphs
@@ -309,15 +362,21 @@ class Recalibration:
         return notebook.table(f"Verdict: {self.verdict}", rows) + image
 
     def report(
-        self, path: str | os.PathLike[str], *, name: str | None = None, date: str = ""
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        date: str = "",
+        metrics: Metrics | None = None,
     ) -> None:
         """Write the result as one HTML page for people, an .html file.
 
-        ``name`` is what they call the graph, and ``date`` when it was observed, as text.
+        ``name`` is what they call the graph, and ``date`` when it was observed, as text. With
+        ``metrics`` the page leads with them.
         """
         # Pages are made from results, so a result finds its page by name.
         page = import_module("graphtemper.recalibration.report.page")
-        page.write_report(path, self, name, date)
+        page.write_report(path, self, name, date, metrics)
 
 
 def probabilities_at(logits: FloatArray, temperature: float | FloatArray) -> FloatArray:

@@ -161,6 +161,12 @@ def natural(
 
 
 @bench.command
+def decisions(run: Run = RUN, splits: Splits = SPLITS, *, families: str | None = None) -> None:
+    """Estimate precision, recall and F1 under natural and drawn shifts, and with rare classes."""
+    _run("decisions", run, splits, families)
+
+
+@bench.command
 def natural_pairs(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
     """Compare the atlas with its peers on pairs of graphs and on later years of one graph."""
     _run("natural_shifts", run, splits, groups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from graphtemper.recalibration.report.decided import charts_of
 from graphtemper.recalibration.report.vega import (
     AFTER,
     BEFORE,
@@ -34,6 +35,8 @@ def charts(content: Content) -> dict[str, Spec]:
     specs = {"overview": overview(content)}
     specs |= {f"histogram-{side}": confidence_histogram(content, side) for side in _COLOUR}
     specs |= {kind: groups(content, kind) for kind in ("classes", "degrees")}
+    if "metrics" in content:
+        specs |= charts_of(content["metrics"])
     if content["labels"] is not None:
         specs |= {f"reliability-{side}": reliability(content, side) for side in _COLOUR}
     return specs

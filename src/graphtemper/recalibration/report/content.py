@@ -14,14 +14,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import metrics
+from graphtemper import metrics as scores
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.version import __version__
 from graphtemper.errors import ChoiceError, InputError
 from graphtemper.metrics.binned import bin_index, equal_width_edges, weighted_count
+from graphtemper.recalibration.decisions import Metrics
 from graphtemper.recalibration.diagnosis import diagnosis
-from graphtemper.recalibration.report import words
+from graphtemper.recalibration.report import decided, words
 from graphtemper.recalibration.result import Recalibration
 from graphtemper.recalibration.verdict import LEVEL
 from graphtemper.temperature.scaling import nearest_temperature
@@ -40,7 +41,12 @@ _DIGITS = 6
 _NAMED_FAMILIES = 5
 
 
-def content(result: Recalibration, name: str | None = None, date: str = "") -> Row:
+def content(
+    result: Recalibration,
+    name: str | None = None,
+    date: str = "",
+    metrics: Metrics | None = None,
+) -> Row:
     """Return the content of a report about a result, as values that JSON can hold.
 
     Parameters
@@ -51,6 +57,8 @@ def content(result: Recalibration, name: str | None = None, date: str = "") -> R
         Name of the target. Default: the name of the graph.
     date
         When the target was observed, as it should be shown.
+    metrics
+        Metrics of decisions to lead with.
 
     Returns
     -------
@@ -111,6 +119,9 @@ def content(result: Recalibration, name: str | None = None, date: str = "") -> R
         "next_steps": words.next_steps(result),
         "labels_to_take": words.suggestion(result),
     }
+    if metrics is not None:
+        names = result.graph.class_names or ()
+        values["metrics"] = decided.content_of(metrics, lambda k: class_name(names, k))
     rounded: Row = _rounded(values | {name: numbers[name] for name in shown})
     return rounded
 
@@ -266,7 +277,7 @@ def _right(result: Recalibration, used: NDArray[np.intp]) -> Row:
 
 
 def _curve(p: FloatArray, classes: NDArray[np.int64], bins: int) -> list[Row]:
-    curve = metrics.reliability_curve(p, classes, bins, level=LEVEL)
+    curve = scores.reliability_curve(p, classes, bins, level=LEVEL)
     columns = {name: getattr(curve, name) for name in ("confidence", "accuracy", "low", "high")}
     columns["nodes"] = curve.count
     return [
@@ -289,7 +300,7 @@ def labelled(result: Recalibration) -> Row | None:
     panel["accuracy"] = _right(result, np.arange(rows.size))
     sides = {"before": temperatures.apply(result.logits[rows]), "after": result.probabilities[rows]}
     for side, p in sides.items():
-        ece, floor = metrics.ece(p, classes, bins), metrics.noise_floor(p, bins)
+        ece, floor = scores.ece(p, classes, bins), scores.noise_floor(p, bins)
         panel[side] = {"ece": ece, "floor": floor, "curve": _curve(p, classes, bins)}
     return panel
 

@@ -10,6 +10,7 @@ from typing import Any
 from graphtemper._core.files import atomic_write
 from graphtemper._core.safe_reading import parse_json, read_bytes
 from graphtemper.errors import DamagedError, RangeError, VersionError
+from graphtemper.recalibration.decisions import Metrics
 from graphtemper.recalibration.report.charts import charts
 from graphtemper.recalibration.report.content import SCHEMA, content
 from graphtemper.recalibration.report.html import check_name, embeddable, render_page, text_of
@@ -23,11 +24,15 @@ _MARK = {"trust": "✓", "caution": "!", "abstain": "✕"}
 
 
 def write_report(
-    path: str | os.PathLike[str], result: Recalibration, name: str | None, date: str = ""
+    path: str | os.PathLike[str],
+    result: Recalibration,
+    name: str | None,
+    date: str = "",
+    metrics: Metrics | None = None,
 ) -> None:
     """Write a result as one HTML page, atomically; `content` determines what is on it."""
     check_name(path)
-    page = render(content(result, name, date)).encode("utf-8")
+    page = render(content(result, name, date, metrics)).encode("utf-8")
     if len(page) > MAX_BYTES:
         raise RangeError(
             f"the report has {len(page)} bytes, more than the limit of {MAX_BYTES}; use a card "

@@ -1,0 +1,117 @@
+"""Options about decisions: which class, threshold and costs, and conditions that fail a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import Parameter
+
+from graphtemper.cli.options import Repeated
+from graphtemper.errors import ShapeError, TableError
+
+if TYPE_CHECKING:
+    from graphtemper.monitor.gates import Gate
+    from graphtemper.recalibration import Recalibration
+    from graphtemper.recalibration.decisions import Metrics
+
+FAILED = 2
+"""Exit code of a run that a condition fails."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Which decisions to judge.
+
+    Parameters
+    ----------
+    positive
+        The class of interest, by name or number: precision, recall, F1 and more are estimated for
+        it against all others.
+    threshold
+        Flag nodes whose probability of that class reaches it. Default: those predicted as it.
+    review
+        Number of nodes with the highest probability that people will look at.
+    costs
+        CSV with the cost of a node by true class (rows) and decision (columns): two rows, the
+        others and the positive class; without --positive one row per class.
+    """
+
+    positive: str | None = None
+    threshold: float | None = None
+    review: int | None = None
+    costs: Path | None = None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What `Recalibration.metrics` is called with, but for segments; empty for nothing."""
+        costs = None if self.costs is None else read_costs(self.costs)
+        named = {"positive": self.positive, "threshold": self.threshold}
+        given = named | {"k": self.review, "costs": costs}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Decisions(Asked):
+    """Which decisions to judge, and what fails a run.
+
+    Parameters
+    ----------
+    segments
+        A text file with the name of each node's segment, one line per node of the graph, or the
+        word environment for the field of the graph.
+    fail_if
+        Exit with code 2 on a condition, such as "precision<0.6" or "low(precision)<0.6" for the
+        lower end of its interval; may be repeated.
+    """
+
+    segments: str | None = None
+    fail_if: Repeated | None = None
+
+    def metrics(self, result: Recalibration) -> Metrics | None:
+        """Return the metrics that were asked about, or None."""
+        if self == Decisions():
+            return None
+        segments = None if self.segments is None else self._read_segments(result)
+        return result.metrics(**self.asked, segments=segments)
+
+    def _read_segments(self, result: Recalibration) -> Any:
+        from graphtemper._core.safe_reading import read_lines
+
+        graph = result.graph
+        assert graph is not None
+        names: Any = graph.environment
+        if self.segments != "environment":
+            lines = read_lines(Path(str(self.segments)), "the list of segments")
+            names = [line.strip() for line in lines]
+        if names is None or len(names) != graph.num_nodes:
+            found = "no environments" if names is None else f"{len(names)} lines"
+            raise ShapeError(
+                f"--segments {self.segments}: the graph has {graph.num_nodes} nodes but there are "
+                f"{found}; name one segment for each node."
+            )
+        return [names[node] for node in result.nodes]
+
+    def gates(self) -> list[Gate]:
+        """Return the conditions, or refuse one that cannot be read."""
+        from graphtemper.monitor.gates import Gate
+
+        return [Gate.parse(text) for text in self.fail_if or ()]
+
+
+def read_costs(path: Path) -> list[list[float]]:
+    """Read a table of numbers, separated by commas."""
+    from graphtemper._core.safe_reading import read_lines
+
+    rows = []
+    for number, line in enumerate(read_lines(path, "the table of costs"), start=1):
+        try:
+            rows.append([float(cell) for cell in line.split(",")])
+        except ValueError as error:
+            raise TableError(
+                f"{path}, line {number}: {line.strip()[:40]!r} is not a row of numbers."
+            ) from error
+    return rows

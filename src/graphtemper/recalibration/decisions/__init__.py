@@ -1,0 +1,14 @@
+"""What the answer about a target means for decisions: precision, recall, F1, rankings, cost."""
+
+from __future__ import annotations
+
+from graphtemper.recalibration.decisions.metrics import (
+    Answer,
+    BestThreshold,
+    Confusion,
+    Curve,
+    Metrics,
+    estimate,
+)
+
+__all__ = ["Answer", "BestThreshold", "Confusion", "Curve", "Metrics", "estimate"]

@@ -1,0 +1,239 @@
+"""Estimated metrics of decisions."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphtemper import SourceCard, csbm, metrics, recalibrate
+from graphtemper.errors import ChoiceError, InputError, MissingError, RangeError, ShapeError
+from graphtemper.models import SIGN
+
+LEVELS = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
+COSTS = [[0, 1], [20, 0]]
+
+
+def sample(seed, classes=2, size=900):
+    return csbm.sample(
+        size, degree=6, homophily=0.75, snr=0.8, num_classes=classes, num_features=8, seed=seed
+    )
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def known(request):
+    graph = sample(1, request.param)
+    model = SIGN(hops=1).fit(graph, range(300))
+    card = SourceCard.build(model, graph, range(300, 900), compositions=0, shifts=LEVELS)
+    target = sample(2, request.param).replace(
+        class_names=("licit", "fraud", "other")[: request.param]
+    )
+    return model, card, target
+
+
+@pytest.fixture(scope="module")
+def result(known):
+    model, card, target = known
+    return recalibrate(model, target, card)
+
+
+def test_intervals_hold_the_realised_metrics(known, result):
+    _, _, target = known
+    asked = {"positive": 1, "k": 100, "costs": COSTS}
+    found = result.metrics(**asked)
+    truth = metrics.decisions(result.probabilities, target.labels, **asked)
+    held = [getattr(found, name).low <= truth[name] <= getattr(found, name).high for name in truth]
+    assert sum(held) >= len(held) - 1
+    assert all(abs(getattr(found, name).value - truth[name]) < 0.1 for name in ("recall", "f1"))
+    assert found.confusion.value.sum() == pytest.approx(900)
+    assert (found.confusion.low <= found.confusion.value + 1e-9).all()
+
+
+def test_means_over_classes(known, result):
+    _, _, target = known
+    found = result.metrics()
+    truth = metrics.decisions(result.probabilities, target.labels)
+    for name in ("precision", "recall", "f1", "specificity", "auroc", "average_precision"):
+        value = getattr(found, name)
+        assert value.low - 0.02 <= truth[name] <= value.high + 0.02
+        weighted = found.weighted[name]
+        assert weighted.low <= weighted.value <= weighted.high
+    assert found.reasons == {
+        "precision_at_k": "it needs k",
+        "recall_at_k": "it needs k",
+        "cost": "it needs costs",
+    }
+    json.dumps(found.to_dict())
+
+
+def test_with_all_labels_the_answer_is_exact(known):
+    model, card, target = known
+    labels = dict(enumerate(target.labels.tolist()))
+    result = recalibrate(model, target, card, labels=labels)
+    asked = {"positive": 1, "threshold": 0.4, "k": 50, "costs": COSTS}
+    found = result.metrics(**asked)
+    truth = metrics.decisions(result.probabilities, target.labels, **asked)
+    for name, value in truth.items():
+        one = getattr(found, name)
+        assert [one.value, one.low, one.high] == pytest.approx([value] * 3, abs=1e-9)
+
+
+def test_labels_narrow_the_interval(known, result):
+    model, card, target = known
+    rows = np.random.default_rng(0).choice(900, 300, replace=False)
+    labelled = recalibrate(
+        model, target, card, labels={int(i): int(target.labels[i]) for i in rows}
+    )
+    before, after = (item.metrics(positive=1).precision for item in (result, labelled))
+    assert after.high - after.low < before.high - before.low
+
+
+def test_an_uncertain_accuracy_makes_uncertain_metrics(result):
+    wide = replace(result.accuracy, low=0.5 * result.accuracy.value)
+    narrow, unsure = (
+        replace(result, accuracy=item).metrics().precision for item in (result.accuracy, wide)
+    )
+    assert unsure.high - unsure.low > 1.5 * (narrow.high - narrow.low)
+
+
+def test_classes_have_names(result):
+    assert result.metrics(positive="fraud").f1 == result.metrics(positive=1).f1
+    assert result.metrics(positive="1").f1 == result.metrics(positive=1).f1
+
+
+def test_curve_and_best_thresholds(result):
+    found = result.metrics(positive=1, costs=COSTS)
+    curve = found.at([0.1, 0.5, 0.9])
+    assert (np.diff(curve.recall[:, 0]) <= 0).all()
+    assert (curve.precision[:, 1] <= curve.precision[:, 2]).all()
+    assert (np.diff(curve.flagged) <= 0).all()
+    cheap = found.best_threshold("cost")
+    tables = found.ranked.tables(np.array([cheap.threshold, *np.linspace(0.05, 0.95, 19)]))
+    expected = (np.array(COSTS) * tables[1:]).sum(axis=(-2, -1)).mean(axis=0)
+    assert expected[0] <= 1.02 * expected.min()
+    precise = found.best_threshold({"precision": 0.8})
+    assert precise.precision.value >= 0.8
+    assert 0.0 <= precise.sure <= 1.0
+    assert found.best_threshold({"recall": 0.9}).recall.value >= 0.9
+    assert found.best_threshold("f1").f1.value >= found.f1.value - 0.02
+
+
+def test_segments_add_up_and_are_less_certain(result):
+    """With the accuracy of the whole known well: otherwise its interval outweighs the segment's."""
+    country, value = np.where(np.arange(900) < 600, "DE", "FR"), result.accuracy.value
+    sure = replace(result.accuracy, low=value - 0.01, high=value + 0.01)
+    found = replace(result, accuracy=sure).metrics(positive=1, segments=country)
+    assert {name: one.num_nodes for name, one in found.segments.items()} == {"DE": 600, "FR": 300}
+    small = found.segments["FR"].recall
+    assert small.high - small.low > found.recall.high - found.recall.low
+
+
+def test_labels_of_a_segment_move_it_most(known):
+    """In one segment every label says class 0; its precision of class 1 falls below the other's."""
+    model, card, target = known
+    rows = np.arange(0, 900, 3)
+    labels = {int(i): 0 if i < 450 else int(target.labels[i]) for i in rows}
+    found = recalibrate(model, target, card, labels=labels)
+    parts = found.metrics(positive=1, segments=np.arange(900) < 450).segments
+    assert parts[True].precision.value < parts[False].precision.value - 0.1
+
+
+def test_metrics_that_are_undefined_are_none(result):
+    found = result.metrics(positive=1, threshold=1.0)
+    assert found.precision is None
+    assert found.reasons["precision"] == "no node is flagged"
+    assert found.recall.value == 0.0
+    assert np.isnan(found.at([1.0]).precision).all()
+
+
+def test_metrics_are_reproducible(result):
+    assert str(result.metrics(positive=1, k=9)) == str(result.metrics(positive=1, k=9))
+
+
+def test_words_name_the_source(result):
+    text = repr(result.metrics(positive=1))
+    assert text.startswith("Metrics(precision 0.")
+    assert text.count("at the source") == 4
+    assert "at the source" not in repr(result.metrics(positive=1, threshold=0.3))
+
+
+def test_large_results_are_thinned(result):
+    rng = np.random.default_rng(0)
+    classes = result.probabilities.shape[1]
+    logits = 2.0 * rng.standard_normal((60_000, classes))
+    p = np.exp(logits)
+    p /= p.sum(axis=1, keepdims=True)
+    large = replace(result, logits=logits, probabilities=p, nodes=np.arange(60_000))
+    found = large.metrics(positive=1, threshold=0.9, k=500)
+    assert found.num_nodes == 60_000
+    assert found.at([0.9]).flagged[0] == pytest.approx((p[:, 1] >= 0.9).sum(), rel=0.01)
+    assert found.confusion.value.sum() == pytest.approx(60_000)
+    assert large.metrics().num_nodes == 60_000
+
+
+def test_few_positives_at_the_source_are_named(result):
+    card = result.reading.card
+    shares = np.full(card.num_classes, 0.0)
+    shares[:2] = 0.99, 0.01
+    moments = replace(card.reference.moments, shares=shares)
+    rare = replace(card, reference=replace(card.reference, moments=moments))
+    found = replace(result, reading=replace(result.reading, card=rare)).metrics(positive=1)
+    assert found.notes == ["the card has only 6 nodes of class 1, so intervals are wide."]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "text"),
+    [
+        ({"positive": 7}, RangeError, "positive must be"),
+        ({"positive": "ham"}, ChoiceError, "the graph names licit, fraud"),
+        ({"threshold": 0.5}, MissingError, "pass positive="),
+        ({"positive": 1, "threshold": 1.5}, RangeError, "between 0 and 1"),
+        ({"positive": 1, "k": 901}, RangeError, "k must be"),
+        ({"positive": 1, "costs": [1, 2]}, ShapeError, "2 x 2"),
+        ({"segments": ["a"]}, ShapeError, "one for each of the 900 nodes"),
+        ({"segments": np.arange(900)}, RangeError, "merge some"),
+    ],
+)
+def test_bad_input_is_one_sentence(result, asked, error, text):
+    with pytest.raises(error, match=text):
+        result.metrics(**asked)
+
+
+def test_bad_goals_are_one_sentence(result):
+    with pytest.raises(MissingError, match="thresholds need a class"):
+        result.metrics().at([0.5])
+    found = result.metrics(positive=1)
+    with pytest.raises(ChoiceError, match="with costs 'cost'"):
+        found.best_threshold("cost")
+    with pytest.raises(ChoiceError, match="a condition is"):
+        found.best_threshold({"auroc": 0.5})
+    with pytest.raises(RangeError, match="ask for less"):
+        found.best_threshold({"precision": 1.0})
+
+
+def test_results_without_nodes_have_no_metrics(result):
+    with pytest.raises(InputError, match="in memory"):
+        replace(result, probabilities=np.empty((0, 2))).metrics()
+
+
+@pytest.mark.parametrize("case", ["one node", "flat", "certain", "class 0", "per node"])
+def test_odd_results_have_finite_metrics(known, result, case):
+    model, card, target = known
+    classes = card.num_classes
+    p = result.probabilities[:60].copy()
+    if case == "one node":
+        p = p[:1]
+    elif case == "flat":
+        p[:] = 1.0 / classes
+    elif case == "certain":
+        p = np.eye(classes)[p.argmax(axis=1)]
+    odd = replace(result, probabilities=p, logits=np.log(p + 1e-9), nodes=np.arange(len(p)))
+    if case == "per node":
+        odd = recalibrate(model, target, card, range(60), per_node=True)
+    for asked in ({}, {"positive": 0 if case == "class 0" else 1, "k": 1}):
+        found = odd.metrics(**asked)
+        for name, value in found.values().items():
+            assert np.isfinite(list(value.values())).all(), name
+            assert value["low"] <= value["value"] <= value["high"]
+        assert np.isfinite(found.confusion.value).all()
+        json.dumps(found.to_dict(), allow_nan=False)

@@ -1,0 +1,90 @@
+"""Draws of calibrated probabilities: what they imply, and what labels make of them."""
+
+import numpy as np
+import pytest
+
+from graphtemper import temperature
+from graphtemper._core.estimate import Estimate
+from graphtemper.card.class_bias import ClassPrior
+from graphtemper.recalibration.decisions import posterior
+from graphtemper.recalibration.few_labels import NO_LABELS, Labels
+
+SIZE = 4000
+
+
+def drawn(bias=0.0, slope=1.0, seed=0, classes=2):
+    """Logits, and labels from softmax(slope z + bias for the last class)."""
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.standard_normal((SIZE, classes))
+    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    p = temperature.apply(slope * logits + bias * np.eye(classes)[-1])
+    labels = (np.cumsum(p, axis=1) < rng.random((SIZE, 1))).sum(axis=1)
+    return logits, labels, p
+
+
+def vague(classes=2, shares=None):
+    if shares is None:
+        shares = np.full(classes, 1.0 / classes)
+    wide = np.full(classes, 1.0)
+    return ClassPrior(np.zeros(classes), 0.3 * wide, np.log(shares), 4.0 * wide)
+
+
+def implied(draws, logits, d):
+    top = logits.argmax(axis=1)
+    return draws.probabilities(logits, top, d)[np.arange(len(top)), top].mean()
+
+
+def test_draws_imply_the_accuracies_of_the_interval():
+    logits, _, _ = drawn()
+    accuracy = Estimate(0.75, 0.70, 0.80, "atlas")
+    draws = posterior.draw(logits, accuracy, vague(), NO_LABELS, np.random.default_rng(1))
+    values = [implied(draws, logits, d) for d in range(posterior.DRAWS)]
+    assert values[0] == pytest.approx(0.75, abs=0.02)
+    assert np.quantile(values, [0.05, 0.95]) == pytest.approx([0.70, 0.80], abs=0.02)
+
+
+def test_known_shares_set_the_biases():
+    logits, labels, _ = drawn(bias=-1.5)
+    shares = np.bincount(labels) / SIZE
+    sure = ClassPrior(np.zeros(2), np.ones(2), np.log(shares), np.full(2, 1e-4))
+    accuracy = float((logits.argmax(axis=1) == labels).mean())
+    found = posterior.draw(
+        logits,
+        Estimate(accuracy, accuracy, accuracy, ""),
+        sure,
+        NO_LABELS,
+        np.random.default_rng(0),
+    )
+    mean = found.probabilities(logits, logits.argmax(axis=1), 0).mean(axis=0)
+    assert mean == pytest.approx(shares, abs=0.04)
+    assert found.biases[0, 1] - found.biases[0, 0] == pytest.approx(-1.5, abs=0.5)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_many_labels_find_slope_and_biases(classes):
+    logits, labels, truth = drawn(bias=1.0, slope=0.6, classes=classes)
+    accuracy = float((logits.argmax(axis=1) == labels).mean())
+    rows = np.arange(0, SIZE, 2)
+    given = Labels(rows, labels[rows])
+    wide = Estimate(accuracy, accuracy - 0.02, accuracy + 0.02, "")
+    draws = posterior.draw(logits, wide, vague(classes), given, np.random.default_rng(0))
+    p = draws.probabilities(logits, logits.argmax(axis=1), 0)
+    assert np.abs(p - truth).mean() < 0.03
+    few = Labels(rows[:20], labels[rows[:20]])
+    less = posterior.draw(logits, wide, vague(classes), few, np.random.default_rng(0))
+    assert draws.biases.std(axis=0).max() < 0.5 * less.biases.std(axis=0).max()
+
+
+def test_effects_follow_the_frequencies_that_were_counted():
+    p = np.full((1000, 2), 0.5)
+    labels = Labels(np.arange(1000), (np.arange(1000) % 4 > 0).astype(int))
+    centre, deviation = posterior.effects(p, labels, np.zeros(1000, int), 2)
+    assert centre[0, 1] - centre[0, 0] > 1.0
+    assert centre[1] == pytest.approx([0.0, 0.0])
+    assert deviation[0].max() < 0.1 < deviation[1].min() == posterior.EFFECT
+
+
+def test_no_slope_reaches_an_accuracy_below_chance():
+    logits, _, _ = drawn()
+    found = posterior.slopes(logits, logits.argmax(axis=1), np.zeros((1, 1, 2)), np.array([-3.0]))
+    assert found[0] == pytest.approx(-4.0, abs=0.01)

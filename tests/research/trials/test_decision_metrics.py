@@ -1,0 +1,52 @@
+"""The bench of metrics of decisions."""
+
+import numpy as np
+import pytest
+
+from graphtemper_research.harness.runner import Request
+from graphtemper_research.trials import decision_metrics as decisions
+
+
+def row(method, value, **more):
+    return {"method": method} | {name: value for name in decisions.ASKED} | more
+
+
+def cell(method_rows):
+    rows = [{"target": "b"} | item for item in method_rows]
+    head = {"kind": "natural", "family": "f", "model": "SIGN", "seed": 1, "source": "a"}
+    return head | {"rows": rows}
+
+
+def test_errors_and_coverage_are_those_of_the_truth():
+    ends = {
+        f"{name} {end}": value
+        for name in decisions.ASKED
+        for end, value in (("low", 0.5), ("high", 0.7), ("true", 0.65))
+    }
+    found = decisions.summarise(
+        [cell([row("no labels", 0.6, **ends), row("source-T", 0.9), row("oracle-T", 0.7)])]
+    )
+    mine = next(item for item in found if item["method"] == "no labels")
+    assert mine["error precision"] == pytest.approx(0.05)
+    assert mine["source recall"] == pytest.approx(0.25)
+    assert mine["held f1"] == 1.0
+    bars = {bar.quantity: bar for bar in decisions.compare(found)}
+    assert bars["error with no labels, over that of source-T"].measured == pytest.approx(0.2)
+
+
+def test_probabilities_at_their_word():
+    p = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
+    found = decisions.plug_in(p)
+    assert found["precision"] == pytest.approx(0.7)
+    assert found["recall"] == pytest.approx(1.4 / 1.5)
+
+
+def test_positives_are_thinned():
+    labels = np.array([1] * 50 + [0] * 50)
+    kept = decisions._thinned(labels, np.arange(100), 0.1, 1)
+    assert labels[kept].mean() == pytest.approx(0.1, abs=0.02)
+
+
+def test_quick_requests_measure_one_family(tmp_path):
+    found, _ = decisions.cases(Request(tmp_path, names=["bitcoin"], quick=True))
+    assert {case.head["family"] for case in found} <= {"bitcoin"}
