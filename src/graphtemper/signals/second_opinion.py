@@ -17,7 +17,6 @@ all that the columns do, and few coefficients cannot memorise labels.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -58,21 +57,32 @@ class SecondOpinion:
     def fit(
         cls, sums: FloatArray | Float32, labels: NDArray[np.int64], num_classes: int
     ) -> SecondOpinion:
-        """Fit sums (n, s) of labelled nodes, with a ridge penalty of one."""
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
+        """Fit sums (n, s) of labelled nodes, with a ridge penalty of one.
 
-        weights = np.full((sums.shape[1] + 1, num_classes), 0.0)
-        present = np.unique(labels)
-        weights[-1] = _ABSENT
-        weights[-1, present] = 0.0
-        if present.size > 1:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                model = LogisticRegression(max_iter=200).fit(sums, labels)
-            both = np.vstack([model.coef_.T, model.intercept_])
-            # Two classes have one row of coefficients, that of the second.
-            weights[:, present[-both.shape[1] :]] = both
+        Written out, because importing a library for it takes longer than the fit.
+        """
+        from scipy.optimize import minimize
+
+        x = np.column_stack([sums, np.ones(len(sums))]).astype(np.float64)
+        rows, shape = np.arange(labels.size), (x.shape[1], num_classes)
+
+        def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+            weights = flat.reshape(shape)
+            z = x @ weights
+            z -= z.max(axis=1, keepdims=True)
+            p = np.exp(z)
+            total = p.sum(axis=1)
+            value = float(np.log(total).sum() - z[rows, labels].sum())
+            p /= total[:, None]
+            p[rows, labels] -= 1.0
+            penalised = weights.copy()
+            penalised[-1] = 0.0
+            value += 0.5 * float((penalised**2).sum())
+            return value, (x.T @ p + penalised).ravel()
+
+        found = minimize(loss, np.zeros(shape).ravel(), jac=True, method="L-BFGS-B")
+        weights = found.x.reshape(shape)
+        weights[-1, np.setdiff1d(np.arange(num_classes), labels)] = _ABSENT
         return cls(weights)
 
     def scores(self, sums: FloatArray | Float32) -> FloatArray:
