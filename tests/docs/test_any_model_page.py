@@ -48,6 +48,7 @@ def blocks(text):
     return re.findall(r"```python\n(.*?)```", text, flags=re.S)
 
 
+@pytest.mark.cpu(10)
 def test_five_lines_calibrate_an_existing_script(script):
     page = (ROOT / "README.md").read_text("utf-8")
     section = page.partition("## In a PyG script\n")[2].partition("\n## ")[0]
@@ -95,7 +96,7 @@ def stub(name, monkeypatch, **functions):
     return module
 
 
-@pytest.mark.cpu(5)
+@pytest.mark.cpu(10)
 def test_every_block_of_the_page_runs(script, monkeypatch):
     if "dgl" not in sys.modules:
         stub(

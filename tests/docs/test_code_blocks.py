@@ -77,6 +77,7 @@ def torch_script():
     return {"net": net, "data": data, "new_data": data.clone()}
 
 
+@pytest.mark.cpu(6)  # one page builds a card of a module
 @pytest.mark.parametrize("path", PLAIN, ids=NAMES.get)
 def test_plain_blocks_run(path, names, folder, capsys):
     namespace = dict(names) | {"recalibrate": recalibrate}

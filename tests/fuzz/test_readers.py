@@ -275,6 +275,7 @@ def test_reading_takes_little_more_memory_than_the_arrays(tmp_path):
 TEXTS = {"nodes.txt": "{}\n", "labels.csv": "{},1\n"}
 
 
+@pytest.mark.cpu(5)  # traces memory
 @pytest.mark.parametrize("name", TEXTS)
 def test_repeated_lines_take_no_memory(name, tmp_path):
     """A file repeats one line; every node may occur once."""
