@@ -2,9 +2,8 @@
 
 Run ``python -m benchmarks.modules`` for all rows, or ``python -m benchmarks.modules twitch_de GCN``
 for one; ``million`` is a drawn graph whose logits are given, so that the module runs on a sample,
-``sample`` compares such samples with passes over all nodes, and ``shards SAGE`` runs a module on
-neighbourhoods that are read from shards. Seconds are those of the processor, over all threads. Rows
-are kept in docs/results/modules.json.
+and ``sample`` compares such samples with passes over all nodes. Seconds are those of the processor,
+over all threads. Rows are kept in docs/results/modules.json.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,6 @@ from graphtemper import Graph, SourceCard, csbm, recalibrate, shifts
 from graphtemper._core.numerics import to_share
 from graphtemper.card.reading import Reading, read
 from graphtemper.graph.operators import multiply, operator
-from graphtemper.scale import convert_graph, recalibrate_shards
 from graphtemper.signals import receptive_field
 from graphtemper.signals.observation import Observation
 from graphtemper_research.graphs import datasets
@@ -35,7 +32,6 @@ from graphtemper_research.trials.trial import MODELS
 
 FILE = ROOT / "docs" / "results" / "modules.json"
 CASES = [(name, kind) for name in ("pubmed", "twitch_de") for kind in ("GCN", "GAT", "SAGE")]
-SHARDED = [("shards", kind) for kind in ("GCN", "GAT", "SAGE")]
 _COLUMNS, _CLASSES = 100, 5
 _PAGE = """# What a card of a module costs
 
@@ -61,17 +57,6 @@ The difference is at most {share:.0f} % of the width of the 90 % interval.
 
 | target | all nodes | sample | z | sampled nodes | all nodes, s | sample, s |
 | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-"""
-_SHARDS = """
-## Modules on shards
-
-Graphs of degree {degree} with 100 columns in {shards} shards, larger than what is run in one pass:
-`recalibrate_shards` computes the logits of all nodes on exact neighbourhoods, and its evidence on a
-sample. Neighbourhoods grow with the degree to the power of the layers, and with them the seconds;
-with `logits=` only the sample remains.
-
-| module | nodes | edges | CPU, s | nodes per CPU second |
-| --- | ---: | ---: | ---: | ---: |
 """
 
 
@@ -161,28 +146,6 @@ def _read_sample(card: SourceCard, seen: Observation) -> tuple[int, Reading]:
     return sample.nodes.size, read(card, seen, sample)
 
 
-def on_shards(
-    kind: str, num_nodes: int = 450_000, degree: int = 6, shards: int = 8, at_source: int = 900
-) -> dict[str, Any]:
-    """Return the row of a module on a graph in shards, with logits computed on neighbourhoods."""
-    source, part = _drawn(at_source, 1, degree), at_source // 3
-    model = MODELS[f"PyG-{kind}"](0).fit(source, np.arange(part))
-    few = {"noise": (0.5, 1.5), "drop": (0.5,), "rewire": (0.3, 0.7), "scale": (0.5,)}
-    card = SourceCard.build(
-        model, source, range(part, at_source), shifts=few, compositions=0, progress=False
-    )
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        graph = convert_graph(
-            _drawn(num_nodes, 2, degree, homophily=0.5),
-            folder / "graph",
-            rows_per_shard=-(-num_nodes // shards),
-        )
-        cost, _ = seconds(lambda: recalibrate_shards(model, graph, card, folder / "out"))
-    row = {"graph": "shards", "module": kind, "nodes": num_nodes, "edges": graph.num_edges}
-    return row | {"degree": degree, "shards": shards, "cpu": round(cost, 2)}
-
-
 def layer_by_layer(net: torch.nn.Module, graph: Graph) -> np.ndarray:
     """Return the logits of a GraphSAGE, as a pipeline for large graphs makes them."""
     mean, values = operator(graph, "mean"), graph.features
@@ -204,7 +167,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     """Return the page."""
     lines = []
     for row in rows:
-        if row["graph"] in ("sample", "shards"):
+        if row["graph"] == "sample":
             continue
         one, cells = row["pass"], [row["graph"], row["module"], f"{row['pass']:.3g}"]
         for what, passes in (("card", "card_passes"), ("recalibrate", "passes")):
@@ -221,8 +184,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         if row["graph"] == "sample":
             page += _sample_section(row)
-    shards = [row for row in rows if row["graph"] == "shards"]
-    return page + _shard_section(shards) if shards else page
+    return page
 
 
 def _sample_section(row: dict[str, Any]) -> str:
@@ -243,16 +205,6 @@ def _sample_section(row: dict[str, Any]) -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def _shard_section(rows: list[dict[str, Any]]) -> str:
-    lines = (
-        f"| {row['module']} | {row['nodes']:,} | {row['edges']:,} | {row['cpu']:.1f} | "
-        f"{row['nodes'] / row['cpu']:,.0f} |"
-        for row in rows
-    )
-    head = _SHARDS.format(degree=rows[0]["degree"], shards=rows[0]["shards"])
-    return head + "\n".join(lines) + "\n"
-
-
 def write(rows: list[dict[str, Any]], path: Path = FILE) -> None:
     """Merge rows into the file, and write the page beside it."""
     known = json.loads(path.read_text("utf-8")) if path.exists() else []
@@ -265,14 +217,10 @@ def write(rows: list[dict[str, Any]], path: Path = FILE) -> None:
 def main(arguments: list[str]) -> None:
     """Measure one case or all, each row written as soon as it is known."""
     torch.set_num_threads(1)
-    cases = [tuple(arguments)] if arguments else [*CASES, ("million",), ("sample",), *SHARDED]
+    cases = [tuple(arguments)] if arguments else [*CASES, ("million",), ("sample",)]
     for case in cases:
-        if case[0] == "shards":
-            row = on_shards(case[1])
-        else:
-            drawn = {("million",): on_a_sample, ("sample",): sample_and_all}
-            row = drawn[case]() if case in drawn else measure(*case)
-        write([row])
+        drawn = {("million",): on_a_sample, ("sample",): sample_and_all}
+        write([drawn[case]() if case in drawn else measure(*case)])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python -m benchmarks.run [--out FOLDER] [--page FILE] [--results FILE] [--nodes N] [--only PART]
 
 Peers that are not installed are reported as missing. Absolute times are noisy; read the ratios.
-``--only`` measures some parts and keeps the other rows of the last run.
+``--only`` measures some parts and keeps the other rows of the last run if its code was the same.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks import jobs, peers, products
 from benchmarks.timing import Row
 
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.harness.speed import FILE, table
 from graphtemper_research.paper.results_page import write_results
@@ -53,7 +54,8 @@ def main() -> None:
         "sampler": peers.sampler_rows,
         "card": jobs.card_rows,
     }
-    known = json.loads((arguments.out / FILE).read_text()) if arguments.only else []
+    found = json.loads((arguments.out / FILE).read_text()) if arguments.only else {}
+    known = found["rows"] if found.get("code") == digest() else []
     rows: list[dict[str, object]] = []
     for name, part in parts.items():
         if arguments.only and name not in arguments.only:
@@ -62,7 +64,7 @@ def main() -> None:
         for row in part():
             rows.append(row.to_dict() | {"part": name})
             print(rows[-1], flush=True)
-    write_text(arguments.out / FILE, json.dumps(rows, indent=1) + "\n")
+    write_text(arguments.out / FILE, json.dumps({"code": digest(), "rows": rows}, indent=1) + "\n")
     write_text(arguments.page, PAGE + table(rows))
     write_results(arguments.out, arguments.results)
 

@@ -1,63 +1,79 @@
 """A large graph.
 
-Shards on disk instead of a graph in memory, with the same answer.
+Logits and tables in Parquet instead of a graph in memory.
 
 The graph of this example has 40,000 nodes, so that it runs in seconds; the steps are the same for a
-hundred million, where memory holds a part of the graph at a time.
+hundred million, where memory holds a sample with its neighbourhoods.
 """
 
 # %%
 # A model and a card from a small labelled graph.
 
 import tempfile
-import time
 from pathlib import Path
 
-from graphtemper import SourceCard, csbm
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from graphtemper import SourceCard, csbm, recalibrate, scale
 from graphtemper.models import SIGN
 
 settings = {"degree": 10, "snr": 1.0, "num_features": 16}
 source = csbm.sample(2000, homophily=0.8, seed=1, **settings)
-model = SIGN(hops=2).fit(source, range(1000))
+model = SIGN(hops=2, operator="mean").fit(source, range(1000))
 card = SourceCard.build(model, source, range(1000, 2000), compositions=0)
 
 # %%
-# The large graph becomes a folder of shards. `convert_tables` does the same from a table of edges
-# and a table of features that do not fit into memory.
-
-from graphtemper.scale import convert_graph, recalibrate_shards
+# What an inference job leaves behind: edges, nodes with their features, and logits, in parts.
 
 folder = Path(tempfile.mkdtemp())
 target = csbm.sample(40_000, homophily=0.7, seed=2, **settings)
-shards = convert_graph(target, folder / "target.shards", rows_per_shard=10_000)
-print(f"{shards.num_nodes:,} nodes, {shards.num_edges:,} edges, {len(shards.shards)} shards")
+logits = model(target)
+tables = {
+    "edges": dict(zip(("source", "target"), target.edges.T, strict=True)),
+    "nodes": {f"x{j}": column for j, column in enumerate(target.features.T)},
+    "logits": {f"logit_{k}": column for k, column in enumerate(logits.T)},
+}
+for name, columns in tables.items():
+    (folder / name).mkdir()
+    for part in range(4):
+        rows = {key: np.array_split(values, 4)[part] for key, values in columns.items()}
+        pq.write_table(pa.table(rows), folder / name / f"part-{part}.parquet")
 
 # %%
-# The answer is a folder of Parquet files, one row per node.
+# One call. The answer is a folder of Parquet files, one row per node.
 
-start = time.process_time()
-result = recalibrate_shards(model, shards, card, folder / "answer")
-seconds = {40_000: time.process_time() - start}
+result = scale.recalibrate(
+    logits=folder / "logits",
+    graph=folder / "edges",
+    features=folder / "nodes",
+    card=card,
+    model=model,
+    out=folder / "answer",
+)
 print(f"verdict {result.verdict}, accuracy {result.accuracy.value:.3f}")
 print(sorted(path.name for path in result.out.iterdir()))
-
-import pyarrow.parquet as pq
-
-table = pq.read_table(folder / "answer")
-print(table.slice(0, 3).to_pandas().round(3).to_string(index=False))
+print(pq.read_table(result.out).slice(0, 3).to_pandas().round(3).to_string(index=False))
 
 # %%
-# The cost grows in proportion to the graph: CPU seconds of the whole job for three sizes.
+# Larger graphs than 400,000 nodes are not loaded: the model runs on a sample of the nodes. Here
+# samples of several sizes are forced, and compared with the whole graph.
 
 import matplotlib.pyplot as plt
 
-for size in (20_000, 10_000):
-    graph = csbm.sample(size, homophily=0.7, seed=2, **settings)
-    parts = convert_graph(graph, folder / f"{size}.shards", rows_per_shard=10_000)
-    start = time.process_time()
-    recalibrate_shards(model, parts, card, folder / f"{size}.answer")
-    seconds[size] = time.process_time() - start
+from graphtemper.scale import recalibration
+
+recalibration.SMALL_NODES = 0
+whole = recalibrate(model, target.replace(labels=None), card).accuracy
+sizes, found = (500, 1000, 2000, 4000), []
+for size in sizes:
+    places = {"logits": folder / "logits", "graph": folder / "edges", "features": folder / "nodes"}
+    given = {"card": card, "model": model, "out": folder / f"of {size}", "sample": size}
+    found.append(scale.recalibrate(**places, **given).accuracy)
 
 figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
-axes.plot([size / 1000 for size in seconds], list(seconds.values()), "o-")
-axes.set(xlim=(0, None), ylim=(0, None), xlabel="thousand nodes", ylabel="CPU seconds")
+reach = [[item.value - item.low for item in found], [item.high - item.value for item in found]]
+axes.errorbar(sizes, [item.value for item in found], reach, fmt="o", capsize=3)
+axes.axhspan(whole.low, whole.high, alpha=0.15)
+axes.set(xlabel="sampled nodes", ylabel="estimated accuracy")

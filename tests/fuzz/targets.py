@@ -17,15 +17,13 @@ from graphtemper import Graph, LabelSession, SourceCard, csbm, models, recalibra
 from graphtemper.cli.arguments import choose_nodes
 from graphtemper.errors import GraphTemperError
 from graphtemper.models import SIGN
-from graphtemper.models.predictor import predict
 from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track_record
 from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
-from graphtemper.scale import Serial, ShardedGraph, convert_graph
-from graphtemper.scale.conversion.tables import read_edges, read_features
-from graphtemper.scale.evidence.feature_moments import feature_moments
+from graphtemper.scale import Serial, StoredGraph
 from graphtemper.scale.logits.logit_files import read_logits
 from graphtemper.scale.logits.logit_tables import LogitTables
+from graphtemper.scale.stored_graph import known_of_nodes, load
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import cells
@@ -59,7 +57,7 @@ class Target:
 def read_log(path):
     log = Log(path, "card")
     return (
-        *(log.entries(), log.missed(), log.reported()),
+        *(log.entries(), log.missed(), log.reported("drop")),
         *(log.history(), track_record(log), log.learned()),
     )
 
@@ -96,10 +94,15 @@ def read_tables(path):
     return [logits.sum() for _, logits in tables.batches(0)]
 
 
-def read_table_of_features(path):
-    table = read_features(path)
-    rows = sum(len(block) for block in table.blocks())
-    assert rows <= max(table.num_nodes, 0)
+def read_edges(path):
+    """Load a graph with these edges, and others that are whole."""
+    nodes = path.with_name("whole-nodes.parquet")
+    pq.write_table(pa.table(COLUMNS), nodes)
+    load(Serial(), StoredGraph.open(nodes, path))
+
+
+def read_nodes(path):
+    known_of_nodes(Serial(), StoredGraph.open(path))
 
 
 def read_cell(path):
@@ -110,22 +113,13 @@ def read_cell(path):
         assert row["low"] is None or row["low"] <= row["high"] or row["low"] > row["high"]
 
 
-def read_shards(path):
-    """Open a sharded graph and run a model on it, which detects damage within files."""
-    graph = ShardedGraph.open(path)
-    if graph.num_features == 3:
-        feature_moments(Serial(), graph)
-        with np.errstate(over="ignore", invalid="ignore"):  # the model refuses what follows
-            predict(MODEL, graph.to_graph())
-
-
 def write_graph(path):
     GRAPH.replace(train_masks=np.ones((1, NODES), bool), time=np.arange(NODES)).save(path)
 
 
 @cache
 def card():
-    return SourceCard.build(MODEL, GRAPH, compositions=0)
+    return SourceCard.build(MODEL, GRAPH, GRAPH.labelled, compositions=0)
 
 
 def write_cell(path):
@@ -193,18 +187,8 @@ TARGETS = {
         lambda path: read_label_file(path, NODES, 2),
     ),
     "nodes.txt": Target(write_text("3\n17\n59\n"), lambda path: choose_nodes(GRAPH, path)),
-    "edges.csv": Target(
-        lambda path: np.savetxt(path, GRAPH.edges, "%d", ","),
-        lambda path: sum(len(edges) for edges in read_edges(path)),
-    ),
-    "edges.parquet": Target(
-        lambda path: pq.write_table(pa.table(EDGES), path),
-        lambda path: sum(len(edges) for edges in read_edges(path)),
-    ),
-    "features.npy": Target(lambda path: np.save(path, GRAPH.features), read_table_of_features),
-    "features.parquet": Target(
-        lambda path: pq.write_table(pa.table(COLUMNS), path), read_table_of_features
-    ),
+    "edges.parquet": Target(lambda path: pq.write_table(pa.table(EDGES), path), read_edges),
+    "features.parquet": Target(lambda path: pq.write_table(pa.table(COLUMNS), path), read_nodes),
     "upstream.npz": Target(write_upstream, lambda path: datasets._convert(path, "any")),
     "cell.json": Target(write_cell, read_cell),
     "watch.sqlite": Target(write_log, read_log),
@@ -213,19 +197,6 @@ TARGETS = {
     ),
     "report.html": Target(write_block, read_report),
 }
-FOLDERS = {
-    "dense.shards": Target(lambda path: convert_graph(GRAPH, path, rows_per_shard=25), read_shards),
-    "sparse.shards": Target(
-        lambda path: convert_graph(_sparse(), path, rows_per_shard=25), read_shards
-    ),
-}
-
-
-def _sparse():
-    import scipy.sparse as sp
-
-    features = GRAPH.features * (np.abs(GRAPH.features) > 0.5)
-    return GRAPH.replace(features=sp.csr_matrix(features))
 
 
 def one_sentence(read, path):

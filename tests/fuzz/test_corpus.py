@@ -16,11 +16,11 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
+from tests.fuzz.targets import TARGETS, one_sentence
 from tests.helpers import mostly_nightly
 
 CORPUS = Path(__file__).with_name("corpus")
-NAMES = {name.replace(".", "-"): name for name in (*TARGETS, *FOLDERS)}
+NAMES = {name.replace(".", "-"): name for name in TARGETS}
 CASES = sorted(path.relative_to(CORPUS).as_posix() for path in CORPUS.glob("*/*"))
 # One of each target, for the tests that run by day.
 FIRST = {*{case.split("/")[0]: case for case in reversed(CASES)}.values()}
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 
 def test_every_target_has_cases():
     covered = {NAMES[case.split("/")[0]] for case in CASES}
-    assert covered >= {*TARGETS, "dense.shards"}
+    assert covered >= {*TARGETS}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def valid(tmp_path_factory):
     def find(name):
         if name not in paths:
             paths[name] = folder / name
-            (TARGETS | FOLDERS)[name].write(paths[name])
+            TARGETS[name].write(paths[name])
         return paths[name]
 
     return find
@@ -100,14 +100,10 @@ def in_a_fork(work, seconds=600):
 @pytest.mark.parametrize("case", mostly_nightly(CASES, FIRST.__contains__))
 def test_kept_cases(case, tmp_path, valid):
     name = NAMES[case.split("/")[0]]
-    path, good, size = tmp_path / name, valid(name), 0
-    if name in FOLDERS:
-        shutil.copytree(good, path)
-        shutil.copytree(CORPUS / case, path, dirs_exist_ok=True)
-    else:
-        shutil.copy(CORPUS / case, path)
-        size = path.stat().st_size
-    measurement = in_a_fork(lambda: measured((TARGETS | FOLDERS)[name].read, good, path))
+    path, good = tmp_path / name, valid(name)
+    shutil.copy(CORPUS / case, path)
+    size = path.stat().st_size
+    measurement = in_a_fork(lambda: measured(TARGETS[name].read, good, path))
     assert not isinstance(measurement, str), measurement
     seconds, traced, resident = measurement
     assert seconds < 5.0

@@ -137,6 +137,7 @@ def model(source):
 
 
 def small_card(predictor, source, nodes=range(120, 240)):
+    nodes = source.labelled if nodes is None else nodes
     return SourceCard.build(predictor, source, nodes, compositions=0, shifts=FEW_SHIFTS)
 
 
@@ -292,7 +293,7 @@ def test_layouts_change_no_byte(card, model, target, tmp_path, layout):
     assert temperature.apply(laid).tobytes() == p.tobytes()
     assert temperature.fit(laid, y) == temperature.fit(z, y)
     assert temperature.match_confidence(laid, 0.7) == temperature.match_confidence(z, 0.7)
-    for score in (metrics.ece, metrics.nll, metrics.brier, metrics.smooth_ece, metrics.aurc):
+    for score in (metrics.ece, metrics.nll, metrics.brier):
         assert score(lay(p), y) == score(p, y)
 
 
@@ -436,20 +437,12 @@ def test_metrics_of_any_logits(z, seed):
     rng = np.random.default_rng(seed)
     p, labels = temperature.apply(z), rng.integers(z.shape[1], size=len(z))
     order, names = rng.permutation(len(z)), rng.permutation(z.shape[1])
-    for score in (
-        metrics.ece,
-        metrics.mce,
-        metrics.classwise_ece,
-        metrics.smooth_ece,
-        metrics.aurc,
-    ):
+    for score in (metrics.ece, metrics.mce):
         value = score(p, labels)
         assert 0.0 <= value <= 1.0 + 1e-9
         assert score(p[order], labels[order]) == pytest.approx(value, abs=1e-9)
     assert 0.0 <= metrics.brier(p, labels) <= 2.0 + 1e-9
     assert metrics.nll(p, labels) >= 0.0
-    parts = metrics.brier_decomposition(p, labels)
-    assert all(np.isfinite(getattr(parts, name)) for name in type(parts).__slots__)
     unique = (p == p.max(axis=1, keepdims=True)).sum() == len(p)
     turned, renamed = p[:, names], np.argsort(names)[labels]
     assert metrics.brier(turned, renamed) == pytest.approx(metrics.brier(p, labels))
@@ -460,6 +453,7 @@ def test_metrics_of_any_logits(z, seed):
 # --- graphs and block models ------------------------------------------------------------------
 
 
+@pytest.mark.cpu(4)
 @given(
     st.integers(1, 200),
     st.integers(2, 500),
@@ -516,12 +510,10 @@ for part in (card.to_json().encode(), result.probabilities.tobytes(), drawn.feat
 """
 # Large enough for a linear algebra library to share its products among threads.
 LARGE_JOB = """
-import hashlib, tempfile
-from pathlib import Path
+import hashlib
 import numpy as np
 from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.models import GCN, SIGN
-from graphtemper.scale import convert_graph, recalibrate_shards
 few = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
 g = csbm.sample(20000, 4, 0.8, 1.0, num_classes=7, num_features=300, seed=1)
 model = SIGN(hops=2, max_iter=20).fit(g, range(1000))
@@ -536,11 +528,6 @@ gcn.layers_ = [
 for part in (model.weights_, model(g), gcn(g), card.reference.evidence.covariance):
     print(hashlib.sha256(np.ascontiguousarray(part).tobytes()).hexdigest())
 print(hashlib.sha256(result.probabilities.tobytes()).hexdigest(), float(result.temperature).hex())
-with tempfile.TemporaryDirectory() as folder:
-    shards = convert_graph(g, Path(folder) / "shards", rows_per_shard=7000)
-    recalibrate_shards(model, shards, card, Path(folder) / "out")
-    for path in sorted((Path(folder) / "out").iterdir()):
-        print(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
 """
 
 

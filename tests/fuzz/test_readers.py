@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.fuzz.targets import FOLDERS, TARGETS, one_sentence
+from tests.fuzz.targets import TARGETS, one_sentence
 
 from graphtemper import SourceCard
 from graphtemper._core.files import read_npz
@@ -83,61 +83,6 @@ def test_damaged_bytes(name, valid, tmp_path):
         path.unlink(missing_ok=True)
         path.write_bytes(content)
         one_sentence(TARGETS[name].read, path)
-
-    trial()
-
-
-@pytest.mark.parametrize("name", FOLDERS)
-def test_damaged_folders(name, tmp_path):
-    """One file of a folder is changed, removed, or replaced by another one."""
-    folder = tmp_path / name
-    FOLDERS[name].write(folder)
-    FOLDERS[name].read(folder)
-    whole = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-    paths = st.sampled_from(sorted(whole))
-
-    @settings(
-        max_examples=TRIALS // 2 + 1,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(paths, st.none() | paths | st.lists(CHANGES, min_size=1, max_size=3))
-    def trial(path, other):
-        try:
-            if other is None:
-                path.unlink()
-            elif isinstance(other, list):
-                content = whole[path]
-                for change in other:
-                    content = changed(content, change)
-                path.write_bytes(content)
-            else:
-                path.write_bytes(whole[other])
-            one_sentence(FOLDERS[name].read, folder)
-        finally:
-            path.write_bytes(whole[path])
-
-    trial()
-
-
-@pytest.mark.parametrize("name", ["dense.shards", "sparse.shards"])
-def test_manifests_with_other_values(name, tmp_path):
-    """Well-formed JSON with one field replaced."""
-    folder = tmp_path / name
-    FOLDERS[name].write(folder)
-    facts = json.loads((folder / "graph.json").read_text())
-    ways = list(paths_into(facts))
-
-    @settings(max_examples=TRIALS // 2 + 1, deadline=None, database=None)
-    @given(st.sampled_from(ways), JSON)
-    @example(("shards", 0, "files", "indptr.npy", "bytes"), float("inf"))
-    @example(("num_nodes",), 2**70)
-    @example(("num_nodes",), True)
-    @example(("shards", 1, "last"), 1e300)
-    def trial(way, value):
-        (folder / "graph.json").write_text(json.dumps(edited(facts, way, value)))
-        one_sentence(FOLDERS[name].read, folder)
 
     trial()
 

@@ -1,38 +1,80 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from graphtemper import SourceCard, csbm, shifts
 from graphtemper.models import SIGN
-from graphtemper.scale import convert_graph, recalibrate_shards
+from graphtemper.scale import recalibrate, recalibration
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 def sample(num_nodes, homophily, seed):
     return csbm.sample(num_nodes, 8, homophily, snr=1.0, num_classes=4, num_features=12, seed=seed)
 
 
-@pytest.fixture(scope="session")
-def problem(tmp_path_factory):
-    """A model, its card, and a shifted target in memory and in three shards."""
-    source = sample(1500, 0.7, 1)
-    model = SIGN(hops=2).fit(source, range(700))
-    card = SourceCard.build(model, source, range(700, 1500), compositions=0)
-    # Two passes of each kind instead of six, to save time; every stage still runs.
-    card = replace(card, probe=replace(card.probe, splits=2))
-    target = shifts.noise(0.5)(sample(2000, 0.6, 2), 3).replace(name="target")
-    folder = tmp_path_factory.mktemp("shards") / "target"
-    sharded = convert_graph(target, folder, rows_per_shard=700)
-    return SimpleNamespace(model=model, card=card, target=target, sharded=sharded)
+def save(folder, columns, parts=3):
+    """Write columns as a folder of Parquet files."""
+    folder.mkdir(parents=True)
+    size = len(next(iter(columns.values())))
+    for part, rows in enumerate(np.array_split(np.arange(size), parts)):
+        table = pa.table({name: values[rows] for name, values in columns.items()})
+        pq.write_table(table, folder / f"part-{part}.parquet")
+    return folder
 
 
-@pytest.fixture(scope="session")
-def serial(problem, tmp_path_factory):
-    """The answer of one process, the bytes it wrote, and a function that reads such bytes."""
-    out = tmp_path_factory.mktemp("serial") / "answer"
-    answer = recalibrate_shards(problem.model, problem.sharded, problem.card, out)
-    return SimpleNamespace(answer=answer, written=written(out), read=written)
+def stored(graph, logits, folder, *, order=None):
+    """Write a graph and logits of its nodes; ``order`` is the order of the rows."""
+    rows = np.arange(graph.num_nodes) if order is None else order
+    ends = dict(zip(("source", "target"), graph.edges.T, strict=True))
+    if graph.edge_weight is not None:
+        ends["weight"] = graph.edge_weight
+    if graph.edge_type is not None:
+        ends["type"] = graph.edge_type
+    if graph.edge_features is not None:
+        ends |= {f"a{j}": column for j, column in enumerate(graph.edge_features.T)}
+    features = {f"x{j}": column[rows] for j, column in enumerate(graph.features.T)}
+    columns = {f"logit_{k}": column[rows] for k, column in enumerate(logits.T)}
+    return {
+        "graph": save(folder / "edges", ends),
+        "features": save(folder / "nodes", {"node": rows} | features),
+        "logits": save(folder / "logits", {"node": rows} | columns),
+    }
 
 
 def written(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="session")
+def problem(tmp_path_factory):
+    """A model, its card, and a shifted target in memory and in Parquet."""
+    source = sample(1500, 0.7, 1)
+    model = SIGN(hops=2, operator="mean").fit(source, range(700))
+    card = SourceCard.build(model, source, range(700, 1500), compositions=0)
+    # Two passes of each kind instead of six, to save time; every stage still runs.
+    card = replace(card, probe=replace(card.probe, splits=2))
+    target = shifts.noise(0.5)(sample(2000, 0.6, 2), 3).replace(name="target")
+    tables = stored(target, model(target), tmp_path_factory.mktemp("stored") / "target")
+    return SimpleNamespace(model=model, card=card, target=target, tables=tables)
+
+
+@pytest.fixture
+def sampled(monkeypatch):
+    """Small graphs are not loaded."""
+    monkeypatch.setattr(recalibration, "SMALL_NODES", 0)
+
+
+@pytest.fixture(scope="session")
+def serial(problem, tmp_path_factory):
+    """The answer of one process from a sample, the bytes it wrote, and what reads such bytes."""
+    out = tmp_path_factory.mktemp("serial") / "answer"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recalibration, "SMALL_NODES", 0)
+        answer = recalibrate(
+            **problem.tables, card=problem.card, model=problem.model, out=out, sample=400
+        )
+    return SimpleNamespace(answer=answer, written=written(out), read=written)

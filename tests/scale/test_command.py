@@ -1,125 +1,77 @@
-"""The command `graphtemper scale`."""
+"""The command `graphtemper recalibrate` on a graph in Parquet."""
 
 import json
 import subprocess
 import sys
-from importlib import import_module
 
 import numpy as np
 import pytest
 
-pytest.importorskip("pyarrow")
+from graphtemper.cli.stored import Stored, recalibrate_stored
+from graphtemper.scale import recalibrate, recalibration
+
+from .conftest import written
 
 
-def call(*arguments, cwd):
+def call(problem, folder, *options):
+    tables = {name: str(path) for name, path in problem.tables.items()}
+    inputs = (tables["graph"], "--features", tables["features"], "--card", "card.json")
     return subprocess.run(
-        [sys.executable, "-m", "graphtemper", "scale", *map(str, arguments)],
-        cwd=cwd,
+        [sys.executable, "-m", "graphtemper", "recalibrate", *inputs, *map(str, options)],
+        cwd=folder,
         capture_output=True,
         text=True,
     )
 
 
-@pytest.fixture(scope="module")
-def folder(problem, tmp_path_factory):
-    path = tmp_path_factory.mktemp("command")
-    problem.target.save(path / "target.npz")
-    problem.model.save(path / "model.npz")
-    problem.card.save(path / "card.json")
-    return path
+@pytest.fixture
+def folder(problem, tmp_path):
+    problem.model.save(tmp_path / "model.npz")
+    problem.card.save(tmp_path / "card.json")
+    return tmp_path
 
 
-@pytest.mark.cpu(4)
-def test_from_a_graph_to_probabilities(folder, serial):
-    converted = call(
-        "convert", "target.npz", "--out", "g", "--rows-per-shard", 700, "--json", cwd=folder
-    )
-    assert converted.returncode == 0, converted.stderr
-    assert json.loads(converted.stdout)["shards"] == 3
-    options = ("--predict", "model.npz", "--card", "card.json", "--out", "answer")
-    result = call("recalibrate", "g", *options, cwd=folder)
+@pytest.mark.nightly
+def test_from_tables_to_probabilities(problem, folder):
+    options = ("--logits", problem.tables["logits"], "--predict", "model.npz", "--out", "answer")
+    result = call(problem, folder, *options)
     assert result.returncode == 0, result.stderr
     assert "Verdict" in result.stdout
     assert "2,000 nodes" in result.stdout
-    assert serial.read(folder / "answer") == serial.written
+    again = call(problem, folder, *options, "--json")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    recalibrate(**problem.tables, card=problem.card, model=problem.model, out=folder / "known")
+    assert written(folder / "answer") == written(folder / "known")
 
 
 @pytest.mark.nightly
-def test_any_model_and_its_logits(folder, problem):
-    (folder / "mine.py").write_text(
-        "from graphtemper.models import load\n\nmodel = load('model.npz')\n\n\n"
-        "def predict(graph):\n    return model(graph)\n"
-    )
-    np.save(folder / "z.npy", problem.model(problem.target))
-    options = ("--predict", "mine:predict", "--card", "card.json", "--json", "--out")
-    found = []
-    for name, more in (("computed", ()), ("given", ("--logits", "z.npy"))):
-        result = call("recalibrate", problem.sharded.path, *options, name, *more, cwd=folder)
-        assert result.returncode == 0, result.stderr
-        found.append(json.loads(result.stdout))
-    assert found[0]["temperature"] == pytest.approx(found[1]["temperature"], rel=1e-6)
-    wrong = call("recalibrate", problem.sharded.path, *options, "none", "--hops", 0, cwd=folder)
-    assert wrong.returncode == 2
-
-
-@pytest.mark.nightly
-def test_bad_input_is_one_sentence(folder, tmp_path):
-    options = ("--predict", "model.npz", "--card", "card.json", "--out", "nothing")
-    for arguments in (
-        ("check", tmp_path),
-        ("recalibrate", tmp_path, *options),
-        ("recalibrate-logits", tmp_path, "--card", "card.json", "--out", "nothing"),
-        ("convert", tmp_path / "edges.csv", "--features", tmp_path / "x.npy", "--out", "nothing"),
-        ("convert", "edges.csv", "--out", "nothing"),
-        ("convert", "target.npz", "--features", "x.npy", "--out", "nothing"),
+def test_what_is_missing_or_too_much_is_one_sentence(problem, folder):
+    for options, said in (
+        ((), "give --logits"),
+        (("--logits", "z.npy", "--per-node"), "leave the others out"),
     ):
-        result = call(*arguments, cwd=folder)
-        assert result.returncode == 2
-        assert result.stderr.startswith("graphtemper: ")
-        assert result.stderr.count("\n") == 1
+        result = call(problem, folder, *options, "--out", "nothing")
+        assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+        assert said in result.stderr
     assert not (folder / "nothing").exists()
 
 
-@pytest.mark.parametrize("job", ["convert", "recalibrate_logits"])
-def test_an_interrupted_conversion_says_that_nothing_is_kept(
-    folder, problem, tmp_path, monkeypatch, job
-):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def test_the_answer_is_printed(problem, folder, capsys):
+    given = {"card": folder / "card.json", "logits": problem.tables["logits"], "as_json": True}
+    stored = Stored(features=str(problem.tables["features"]))
+    recalibrate_stored(str(problem.tables["graph"]), stored, folder / "answer", **given)
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["out"] == str(folder / "answer")
+    assert np.isfinite(facts["temperature"])
 
-    from graphtemper.scale.conversion import convert
-    from graphtemper.scale.logits import recalibration as of_logits
 
-    command = getattr(import_module("graphtemper.cli.scale"), job)
-
+def test_an_interruption_says_that_nothing_is_kept(problem, folder, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    out, card, read = tmp_path / "out", folder / "card.json", tmp_path / "z.parquet"
-    if job == "convert":
-        monkeypatch.setattr(convert.ShardWriter, "finish", stop)
-        read, options = str(folder / "target.npz"), {}
-    else:
-        monkeypatch.setattr(of_logits, "write_parts", stop)
-        columns = {f"logit_{k}": z for k, z in enumerate(problem.model(problem.target).T)}
-        pq.write_table(pa.table(columns), read)
-        options = {"card": card}
-    with pytest.raises(KeyboardInterrupt):
-        command(read, out=out, **options, as_json=True)
-    assert {path.name for path in tmp_path.iterdir()} <= {"z.parquet"}
-
-
-def test_logits(folder, problem, tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    logits = problem.model(problem.target)
-    columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
-    pq.write_table(pa.table(columns), tmp_path / "z.parquet")
-    options = ("--card", "card.json", "--out", tmp_path / "answer", "--json")
-    result = call("recalibrate-logits", tmp_path / "z.parquet", *options, cwd=folder)
-    assert result.returncode == 0, result.stderr
-    facts = json.loads(result.stdout)
-    p = pq.read_table(tmp_path / "answer")["probability_0"].to_numpy()
-    z = logits.astype(np.float64) / facts["temperature"]
-    np.testing.assert_allclose(p, np.exp(z[:, 0]) / np.exp(z).sum(axis=1), rtol=1e-6)
+    monkeypatch.setattr(recalibration, "write_parts", stop)
+    given = {"card": folder / "card.json", "logits": problem.tables["logits"]}
+    stored = Stored(features=str(problem.tables["features"]))
+    with pytest.raises(KeyboardInterrupt, match="the same command starts over"):
+        recalibrate_stored(str(problem.tables["graph"]), stored, folder / "answer", **given)
+    assert {path.name for path in folder.iterdir()} == {"card.json", "model.npz"}

@@ -8,16 +8,17 @@ import sys
 import threading
 import time
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from graphtemper.errors import ClusterError, FileError
-from graphtemper.scale import OnDask, Serial, connected, recalibrate_logits, recalibrate_shards
+from graphtemper.scale import OnDask, Serial, connected, recalibrate
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.runner import Request, run
+
+from .conftest import written
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.nightly
@@ -60,11 +61,18 @@ class Killing(OnDask):
         return super().map(function, items)
 
 
-def test_two_workers_write_the_bytes_of_one_process(problem, serial, client, tmp_path):
-    engine = OnDask(client)
-    recalibrate_shards(
-        problem.model, problem.sharded, problem.card, tmp_path / "out", engine=engine
-    )
+def answered(problem, out, client):
+    given = {"card": problem.card, "model": problem.model, "out": out, "sample": 400}
+    return recalibrate(**problem.tables, **given, client=client)
+
+
+@pytest.mark.parametrize("kind", [None, 2, 5, 9])
+def test_two_workers_write_the_bytes_of_one_process(
+    problem, serial, client, sampled, tmp_path, kind
+):
+    """Also if one dies during a pass over logits, nodes or edges."""
+    engine = client if kind is None else Killing(client, kind)
+    answered(problem, tmp_path / "out", engine)
     assert serial.read(tmp_path / "out") == serial.written
 
 
@@ -83,7 +91,7 @@ def test_workers_may_die_and_write_the_bytes_of_one_process(
 ):
     logits = write_logits(problem, tmp_path / "logits")
     one, other = (
-        recalibrate_logits(logits, problem.card, tmp_path / name, engine=engine).out
+        recalibrate(logits, problem.card, tmp_path / name, client=engine).out
         for name, engine in (("one", Serial()), ("other", kind(client)))
     )
     assert serial.read(one) == serial.read(other)
@@ -96,7 +104,7 @@ def test_errors_of_tasks_are_raised_unchanged(problem, client, tmp_path):
 
 
 def _open(path):
-    from graphtemper.scale.storage.parquet import open_parquet
+    from graphtemper.scale.parquet import open_parquet
 
     return open_parquet(path)
 
@@ -110,17 +118,18 @@ def test_a_cluster_that_loses_all_workers_is_given_up():
         leave.join()
 
 
-def test_the_command_line_at_a_scheduler(problem, serial, client, tmp_path):
-    problem.model.save(tmp_path / "model.npz")
+def test_the_command_line_at_a_scheduler(problem, client, tmp_path):
     problem.card.save(tmp_path / "card.json")
-    shutil.copytree(problem.sharded.path, tmp_path / "graph")
-    inputs = ("--predict", "model.npz", "--card", "card.json")
-    outputs = ("--out", "out")
-    scheduler = ("--scheduler", client.scheduler.address)
-    command = ("-m", "graphtemper", "scale", "recalibrate", "graph", *inputs, *outputs, *scheduler)
+    shutil.copytree(problem.tables["logits"], tmp_path / "logits")
+    shutil.copytree(problem.tables["features"], tmp_path / "nodes")
+    inputs = ("edges", "--features", "nodes", "--logits", "logits", "--card", "card.json")
+    scheduler = ("--scheduler", client.scheduler.address, "--out", "out")
+    command = ("-m", "graphtemper", "recalibrate", *inputs, *scheduler)
     # Relative paths are those of the caller, whose working directory is not that of the workers.
     subprocess.run([sys.executable, *command], check=True, capture_output=True, cwd=tmp_path)
-    assert serial.read(tmp_path / "out") == serial.written
+    tables = {key: problem.tables[key] for key in ("logits", "features")}
+    recalibrate(**tables, card=problem.card, out=tmp_path / "one")
+    assert written(tmp_path / "out") == written(tmp_path / "one")
 
 
 def test_a_missing_scheduler_is_reported():
@@ -177,9 +186,7 @@ def _rows(name, show):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 7])
-def test_any_number_of_workers(problem, serial, workers, tmp_path):
+def test_any_number_of_workers(problem, serial, sampled, workers, tmp_path):
     with cluster(workers) as local, distributed.Client(local) as client:
-        out = Path(tmp_path / "out")
-        engine = OnDask(client)
-        recalibrate_shards(problem.model, problem.sharded, problem.card, out, engine=engine)
-    assert serial.read(out) == serial.written
+        answered(problem, tmp_path / "out", client)
+    assert serial.read(tmp_path / "out") == serial.written

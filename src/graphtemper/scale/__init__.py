@@ -1,13 +1,11 @@
-"""Graphs larger than memory or than one machine: shards, bounded memory, Dask.
+"""Logits of any number of nodes: streamed, with evidence from a sample; one process or Dask.
 
-- `storage`: files of sharded graphs and of results
-- `conversion`: from graphs and tables to shards
+- `recalibration`: the one call
+- `streaming`: from logits in parts to a temperature, and to probabilities
+- `stored_graph`: edges and nodes in Parquet, read in passes
+- `evidence`: sums over all nodes, and the model on a sample
+- `logits`: the readers of logits
 - `engine`: tasks in this process or on a Dask cluster
-- `evidence`: signals of logits and features as sums over shards
-- `modules`: a model on neighbourhoods that are read from shards
-- `streaming`, `answering`: from logits in parts to probabilities and an answer
-- `recalibration`: recalibration of a model on a sharded graph
-- `logits`: recalibration of stored logits, without the graph and the model
 
 Names are imported on first use, and Dask and pyarrow (extra ``scale``) only where needed.
 """
@@ -18,38 +16,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphtemper.scale.answering import ShardedRecalibration
-    from graphtemper.scale.conversion.convert import convert_graph, convert_tables
+    from graphtemper.scale.answering import StoredRecalibration
     from graphtemper.scale.engine import OnDask, Serial, connected
-    from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
-    from graphtemper.scale.logits.recalibration import recalibrate_logits
-    from graphtemper.scale.recalibration import recalibrate_shards
-    from graphtemper.scale.storage.shards import ShardedGraph
+    from graphtemper.scale.recalibration import recalibrate
+    from graphtemper.scale.stored_graph import StoredGraph
 
 _MODULES = {
-    "ConfidenceSketch": "logits.confidence_sketch",
     "OnDask": "engine",
     "Serial": "engine",
-    "ShardedGraph": "storage.shards",
-    "ShardedRecalibration": "answering",
+    "StoredGraph": "stored_graph",
+    "StoredRecalibration": "answering",
     "connected": "engine",
-    "convert_graph": "conversion.convert",
-    "convert_tables": "conversion.convert",
-    "recalibrate_logits": "logits.recalibration",
-    "recalibrate_shards": "recalibration",
+    "recalibrate": "recalibration",
 }
 
 __all__ = [
-    "ConfidenceSketch",
     "OnDask",
     "Serial",
-    "ShardedGraph",
-    "ShardedRecalibration",
+    "StoredGraph",
+    "StoredRecalibration",
     "connected",
-    "convert_graph",
-    "convert_tables",
-    "recalibrate_logits",
-    "recalibrate_shards",
+    "recalibrate",
 ]
 
 

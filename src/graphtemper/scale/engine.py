@@ -1,6 +1,6 @@
 """Engines run tasks: one after the other in this process, or on a Dask cluster.
 
-Work is a list of tasks, one per shard, each with a small result. Results are returned in the order
+Work is a list of tasks, one per file, each with a small result. Results are returned in the order
 of the tasks, so sums over them have the same bytes on any number of workers. Tasks read and write
 files that every worker can access, and a task that runs twice writes the same bytes twice: a worker
 that dies costs only the time of its tasks.
@@ -94,7 +94,7 @@ class OnDask:
             except KilledWorker as error:
                 raise ClusterError(
                     "a task lost its worker repeatedly, most likely for lack of memory; give "
-                    "workers more memory, or convert the graph with fewer rows per shard."
+                    "workers more memory, or write the tables in smaller files."
                 ) from error
             except (FutureCancelledError, FuturesCancelledError, CommClosedError) as error:
                 raise ClusterError(

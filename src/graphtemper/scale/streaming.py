@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from math import exp, log
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.files import atomic_write_in_place
+from graphtemper._core.files import atomic_write
+from graphtemper._core.reproducible import stream
 from graphtemper.card.reading import Reading
-from graphtemper.errors import RangeError, TableError
+from graphtemper.errors import DamagedError, RangeError, TableError
+from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.recalibration.answer import from_atlas
 from graphtemper.recalibration.result import Recalibration, probabilities_at
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.evidence.logit_sums import LogitSums
 from graphtemper.scale.evidence.sums import total
 from graphtemper.scale.logits.confidence_sketch import REACH, ConfidenceSketch
-from graphtemper.scale.logits.logit_tables import LogitParts, NamedParts
-from graphtemper.scale.storage.parquet import arrow
+from graphtemper.scale.logits.logit_tables import LogitParts, NamedParts, as_numbers, checksum
+from graphtemper.scale.parquet import arrow
+from graphtemper.signals import sampling
 from graphtemper.signals.evidence import Probe, check_logit_size
+from graphtemper.signals.passes import mixed
 from graphtemper.temperature.inverse import smallest_contribution
 from graphtemper.temperature.scaling import nearest_defined
 
@@ -33,22 +38,104 @@ from graphtemper.temperature.scaling import nearest_defined
 _STEP, _MOST_RANGES = 1.9 * REACH, 120
 
 
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Random nodes, in increasing order, with their logits at the source temperature."""
+
+    nodes: Rows
+    logits: FloatArray
+
+    @property
+    def strata(self) -> Rows:
+        """The strata of the nodes by predicted class and confidence."""
+        return sampling.strata(temperatures.apply(self.logits))
+
+
+class Draw(NamedTuple):
+    """Which nodes are in a pool: those whose hash with a salt is below a limit."""
+
+    salt: np.uint64
+    limit: np.uint64
+    starts: list[int]
+
+
+class Seen(NamedTuple):
+    """What one pass over the logits shows: sums, rows per part, and the predicted classes."""
+
+    sums: LogitSums
+    counts: list[int]
+    predicted: NDArray[np.uint16]
+    pool: Pool
+
+
 def sum_logits(engine: Engine, parts: LogitParts, probe: Probe) -> tuple[LogitSums, list[int]]:
     """Return the sums of all logits, and the number of rows of each part."""
-    by_part = engine.map(partial(_sums, parts=parts, probe=probe), range(len(parts)))
-    found = [part for part in by_part if part is not None]
+    by_part = engine.map(partial(_sums, parts=parts, probe=probe, draw=None), range(len(parts)))
+    found = [sums for sums, *_ in by_part if sums is not None]
     if not found:
         raise TableError("there are no rows of logits; every file is empty.")
-    return total(found), [0 if part is None else part.count for part in by_part]
+    return total(found), [0 if sums is None else sums.count for sums, *_ in by_part]
 
 
-def _sums(part: int, *, parts: LogitParts, probe: Probe) -> LogitSums | None:
-    batches, row = [], 0
-    for logits in scaled_batches(parts, part, probe.temperature):
+def survey(
+    engine: Engine, parts: LogitParts, probe: Probe, num_nodes: int, size: int, seed: int
+) -> Seen:
+    """Return what one pass over the logits of numbered nodes shows, with a pool of some of them."""
+    sizes = parts.sizes()
+    if sum(sizes) != num_nodes:
+        raise DamagedError(
+            f"there are {sum(sizes):,} rows of logits, but the graph has {num_nodes:,} nodes."
+        )
+    limit = min(int(size / num_nodes * 2.0**64), 2**64 - 1)
+    salt = sampling.salt(stream(seed, "pool of nodes"))
+    draw = Draw(salt, np.uint64(limit), [0, *accumulate(sizes)])
+    by_part = engine.map(partial(_sums, parts=parts, probe=probe, draw=draw), range(len(parts)))
+    found = [part for part in by_part if part[0] is not None]
+    predicted, numbers = np.empty(num_nodes, np.uint16), 0
+    for _, nodes, classes, _ in found:
+        numbers += checksum(nodes)
+        predicted[nodes] = classes
+    if numbers % 2**64 != checksum(np.arange(num_nodes)):
+        raise DamagedError(
+            f"the column node of the logits must hold 0 to {num_nodes - 1}, each once; some are "
+            "missing or repeated."
+        )
+    drawn = [pool for *_, pool in found]
+    nodes, logits = (np.concatenate(column) for column in zip(*drawn, strict=True))
+    order = np.argsort(nodes)
+    counts = [0 if part[0] is None else part[0].count for part in by_part]
+    return Seen(
+        total([part[0] for part in found]), counts, predicted, Pool(nodes[order], logits[order])
+    )
+
+
+def _sums(part: int, *, parts: LogitParts, probe: Probe, draw: Draw | None) -> tuple[Any, ...]:
+    batches, row, seen = [], 0, []
+    for names, raw in parts.batches(part):
+        if not len(raw):
+            continue
+        logits = raw / probe.temperature
         check_logit_size(logits, range(row, row + len(logits)))
         batches.append(LogitSums.of(logits, probe))
+        if draw is not None:
+            seen.append(_numbered(names, logits, draw, draw.starts[part] + row))
         row += len(logits)
-    return total(batches) if batches else None
+    if not seen or draw is None:
+        return (total(batches) if batches else None), None, None, None
+    nodes, classes = (np.concatenate([item[k] for item in seen]) for k in (0, 1))
+    pool = tuple(np.concatenate([item[k] for item in seen]) for k in (2, 3))
+    return total(batches), nodes, classes, pool
+
+
+def _numbered(names: Any, logits: FloatArray, draw: Draw, start: int) -> tuple[Any, ...]:
+    """Return the nodes of a batch, their classes, and those that are in the pool."""
+    count = draw.starts[-1]
+    nodes = np.arange(start, start + len(logits)) if names is None else as_numbers(names)
+    if nodes.dtype.kind not in "iu" or nodes.min() < 0 or nodes.max() >= count:
+        raise TableError(f"the column node of the logits must hold integers from 0 to {count - 1}.")
+    here = mixed(nodes.astype(np.uint64) + draw.salt) <= draw.limit
+    classes = logits.argmax(axis=1).astype(np.uint16)
+    return nodes, classes, nodes[here].astype(np.int64), logits[here]
 
 
 def scaled_batches(parts: LogitParts, part: int, temperature: float) -> Iterator[FloatArray]:
@@ -158,7 +245,7 @@ def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatAr
     """
     pyarrow, parquet = arrow(), arrow("pyarrow.parquet")
     writer, confidence = None, 0.0
-    with atomic_write_in_place(path) as stream:
+    with atomic_write(path) as stream:
         try:
             for nodes, p in blocks:
                 columns = {f"probability_{k}": column for k, column in enumerate(p.T)}

@@ -1,1 +1,1 @@
-"""Evidence about a sharded graph, as sums over its shards."""
+"""Evidence about a stored graph: sums over all nodes, and a sample."""

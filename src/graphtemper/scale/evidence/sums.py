@@ -1,4 +1,4 @@
-"""Mergeable sums: the partial results of shards, which add up to those of the graph."""
+"""Mergeable sums: the partial results of files, which add up to those of all."""
 
 from __future__ import annotations
 

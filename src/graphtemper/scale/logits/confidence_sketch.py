@@ -16,7 +16,7 @@ degree n through Chebyshev points of an interval of half-length l then misses m 
           \tfrac12 (\rho - \rho^{-1})\, l = \theta
 
 (Trefethen, *Approximation Theory and Approximation Practice*, Theorem 8.2). The sketch is the sum
-of confidences at those points: a few dozen numbers, which add up over shards. The degree is the
+of confidences at those points: a few dozen numbers, which add up over files. The degree is the
 smallest one with :math:`\varepsilon \le 10^{-9}`.
 """
 

@@ -26,8 +26,8 @@ from graphtemper.scale.logits.logit_tables import (
     LIST,
     NODE,
     VALUES_AT_ONCE,
-    LogitParts,
     LogitTables,
+    as_numbers,
 )
 
 ARRAYS = (".npy", ".npz", ".csv", ".safetensors")
@@ -93,6 +93,11 @@ class LogitArray:
         stem = Path(self.name).stem
         return f"{stem}.parquet" if len(self) == 1 else f"{stem}-{shard:05d}.parquet"
 
+    def sizes(self) -> list[int]:
+        """Return the number of rows of every part."""
+        starts = range(0, max(len(self.values), 1), self._step)
+        return [len(self.values[start : start + self._step]) for start in starts]
+
     def batches(self, shard: int) -> Iterator[tuple[NDArray[np.int64] | None, FloatArray]]:
         """Yield the nodes and the logits of one part."""
         start = shard * self._step
@@ -115,7 +120,7 @@ def open_logits(path: str | os.PathLike[str], num_classes: int) -> LogitArray | 
     """
     place = Path(path)
     if place.is_dir() or place.suffix in ("", ".parquet"):
-        return LogitTables.open(place, num_classes)
+        return LogitTables.open(path, num_classes)
     if place.suffix not in ARRAYS:
         raise TableError(f"cannot read logits from {place}; save them as {EXPECTED}.")
     return LogitArray.open(place, num_classes)
@@ -132,7 +137,12 @@ def read_logits(path: str | os.PathLike[str], num_nodes: int, num_classes: int) 
     >>> read_logits(path, num_nodes=2, num_classes=2).tolist()
     [[1.5, 2.0], [0.5, -0.5]]
     """
-    parts: LogitParts = open_logits(path, num_classes)
+    return in_order(open_logits(path, num_classes), num_nodes)
+
+
+def in_order(parts: LogitArray | LogitTables, num_nodes: int) -> FloatArray:
+    """Return all logits (N, K), in the order of the nodes."""
+    path = parts.name
     blocks = [block for part in range(len(parts)) for block in parts.batches(part)]
     logits = np.concatenate([rows for _, rows in blocks])
     try:
@@ -142,11 +152,6 @@ def read_logits(path: str | os.PathLike[str], num_nodes: int, num_classes: int) 
     if any(names is not None for names, _ in blocks):
         logits = logits[_order(np.concatenate([as_numbers(n) for n, _ in blocks]), path)]
     return logits
-
-
-def as_numbers(names: Any) -> NDArray[Any]:
-    """Return a block of the column ``node`` as an array."""
-    return np.asarray(names.to_numpy(zero_copy_only=False) if hasattr(names, "to_numpy") else names)
 
 
 def _order(nodes: NDArray[Any], path: str | os.PathLike[str]) -> NDArray[np.intp]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,14 +14,19 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import FloatArray
 from graphtemper.errors import DamagedError, InputError, TableError
 from graphtemper.models.predictor import checked_logits
-from graphtemper.scale.storage.parquet import (
+from graphtemper.scale.parquet import (
+    File,
+    Place,
     arrow,
+    file_name,
+    num_rows,
     open_parquet,
     parquet_files,
     read_batches,
     same_columns,
     to_floats,
 )
+from graphtemper.signals.passes import mixed
 
 NODE, LIST = "node", "logits"
 VALUES_AT_ONCE = 4_000_000
@@ -39,6 +42,9 @@ class LogitParts(Protocol):
 
     def __len__(self) -> int:
         """Return the number of parts."""
+
+    def sizes(self) -> list[int]:
+        """Return the number of rows of every part."""
 
     def batches(self, shard: int) -> Iterator[tuple[Any, FloatArray]]:
         """Yield at least one batch: nodes (None if they have no names), and their logits."""
@@ -59,13 +65,13 @@ class LogitTables:
     the file names.
     """
 
-    files: tuple[Path, ...]
+    files: tuple[File, ...]
     num_classes: int
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], num_classes: int) -> LogitTables:
+    def open(cls, path: Place, num_classes: int) -> LogitTables:
         """Check that all files are present, complete, and have the same columns."""
-        files = parquet_files(Path(path).absolute())  # workers may run in other directories
+        files = parquet_files(path)
         tables = cls(tuple(files), num_classes)
         tables._columns(same_columns(files))
         return tables
@@ -76,22 +82,33 @@ class LogitTables:
         present = [name for name in names if re.fullmatch(r"logit_\d+", name)]
         if not present:
             raise TableError(
-                f"{self.files[0].name} has neither columns logit_0, logit_1, ... nor a list logits."
+                f"{file_name(self.files[0])} has neither columns logit_0, logit_1, ... nor a list "
+                "logits."
             )
         expected = [f"logit_{k}" for k in range(self.num_classes)]
         if sorted(present) != sorted(expected):
             raise TableError(
-                f"{self.files[0].name} has {len(present)} columns of logits, but the card is for "
-                f"{self.num_classes} classes: name them logit_0 to {expected[-1]}, without others."
+                f"{file_name(self.files[0])} has {len(present)} columns of logits, but the card is "
+                f"for {self.num_classes} classes: name them logit_0 to {expected[-1]}, without "
+                "others."
             )
         return expected
+
+    @property
+    def name(self) -> str:
+        """What an error calls the logits."""
+        return str(self.files[0] if len(self.files) == 1 else f"{self.files[0]} and the others")
 
     def __len__(self) -> int:
         return len(self.files)
 
     def file_name(self, shard: int) -> str:
         """Return the name of a part's result."""
-        return self.files[shard].name
+        return file_name(self.files[shard])
+
+    def sizes(self) -> list[int]:
+        """Return the number of rows of every part."""
+        return num_rows(list(self.files))
 
     def batches(self, shard: int) -> Iterator[tuple[NDArray[Any] | None, FloatArray]]:
         """Yield at least one batch: nodes (None if they have no names), and their logits."""
@@ -107,7 +124,7 @@ class LogitTables:
                 yield nodes, self._logits(batch, columns, path, rows)
                 rows += batch.num_rows
 
-    def _logits(self, batch: Any, columns: list[str], path: Path, start: int) -> FloatArray:
+    def _logits(self, batch: Any, columns: list[str], path: File, start: int) -> FloatArray:
         if not batch.num_rows:
             return np.empty((0, self.num_classes))
         if columns == [LIST]:
@@ -119,7 +136,7 @@ class LogitTables:
         except InputError as error:
             raise DamagedError(f"{path}, from row {start} on: {error}") from error
 
-    def _from_lists(self, column: Any, path: Path) -> NDArray[Any]:
+    def _from_lists(self, column: Any, path: File) -> NDArray[Any]:
         types, kind = arrow("pyarrow.types"), column.type
         lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
         numbers = any(is_kind(kind) for is_kind in lists) and (
@@ -136,3 +153,13 @@ class LogitTables:
         return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(
             -1, self.num_classes
         )
+
+
+def as_numbers(names: Any) -> NDArray[Any]:
+    """Return a block of the column ``node`` as an array."""
+    return np.asarray(names.to_numpy(zero_copy_only=False) if hasattr(names, "to_numpy") else names)
+
+
+def checksum(numbers: NDArray[Any]) -> int:
+    """Return a number that shows whether two tables name the same nodes, in any order."""
+    return int(mixed(numbers.astype(np.uint64)).sum(dtype=np.uint64))

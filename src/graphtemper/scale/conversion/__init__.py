@@ -1,1 +1,0 @@
-"""Conversion of graphs and tables to shards."""

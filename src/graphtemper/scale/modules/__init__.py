@@ -1,1 +1,0 @@
-"""Models of any kind on shards, run on the exact receptive fields of some nodes at a time."""

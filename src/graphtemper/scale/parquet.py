@@ -1,0 +1,161 @@
+"""Parquet files: finding them, opening, batches, and columns as arrays."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from graphtemper._core.safe_reading import open_regular
+from graphtemper.errors import DamagedError, MissingExtraError, TableError
+
+Place = str | os.PathLike[str]
+File = Path | str
+"""A file of this machine, or the address of one in a store such as ``s3://bucket/part.parquet``."""
+
+
+def arrow(module: str = "pyarrow") -> Any:
+    """Import a module of pyarrow, or raise an error that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            "Parquet and text tables need pyarrow; run pip install 'graphtemper[scale]'."
+        ) from error
+
+
+def parquet_files(place: Place) -> list[File]:
+    """Return a Parquet file, those of a directory, or those of a pattern, sorted by name.
+
+    A place with ``://`` is an address, which pyarrow opens. Names that start with a dot or an
+    underscore are skipped, as Spark does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("b.parquet", "a.parquet", "_log.parquet", "notes.txt"):
+    ...     (folder / name).touch()
+    >>> [file.name for file in parquet_files(f"{folder}/*.parquet")]
+    ['a.parquet', 'b.parquet']
+    >>> [file_name(file) for file in parquet_files(folder.as_uri())]
+    ['a.parquet', 'b.parquet']
+    """
+    text = os.fspath(place)
+    files: list[File] = []
+    if "://" in text:
+        files = list(_stored(text))
+    elif os.path.isfile(text):
+        files = [Path(text).absolute()]  # workers may run in other directories
+    else:
+        pattern = text if glob.has_magic(text) else os.path.join(glob.escape(text), "*.parquet")
+        files = [Path(found).absolute() for found in glob.glob(pattern) if os.path.isfile(found)]
+    files = sorted(file for file in files if file_name(file)[0] not in "._")
+    if not files:
+        raise DamagedError(
+            f"{text} is neither a Parquet file nor a directory or a pattern of some."
+        )
+    return files
+
+
+def _stored(text: str) -> Iterator[str]:
+    """Yield the addresses of the files at an address, which may end with a pattern of names."""
+    scheme, _, rest = text.partition("://")
+    folder, _, name = rest.rpartition("/")
+    if not glob.has_magic(name):
+        if name.endswith(".parquet"):
+            yield text
+            return
+        folder, name = rest, "*.parquet"
+    try:
+        system, inside = arrow("pyarrow.fs").FileSystem.from_uri(f"{scheme}://{folder}")
+        found = system.get_file_info(arrow("pyarrow.fs").FileSelector(inside))
+    except (OSError, ValueError, arrow().ArrowException) as error:
+        raise DamagedError(f"{text} cannot be listed: {str(error).splitlines()[0]}.") from error
+    yield from (f"{scheme}://{x.path}" for x in found if x.is_file and fnmatch(x.base_name, name))
+
+
+def file_name(file: File) -> str:
+    """Return the last part of a path or an address."""
+    return PurePosixPath(file).name
+
+
+def open_parquet(file: File) -> Any:
+    """Open a Parquet file."""
+    try:
+        if isinstance(file, Path):
+            with open_regular(file):
+                pass
+            source: Any = file
+        else:
+            system, path = arrow("pyarrow.fs").FileSystem.from_uri(file)
+            source = system.open_input_file(path)
+        # Checksums are those of files that have them.
+        opened = arrow("pyarrow.parquet").ParquetFile(source, page_checksum_verification=True)
+        _ = opened.schema_arrow.names  # they may not be UTF-8
+        return opened
+    except (OSError, ValueError, arrow().ArrowException) as error:
+        raise DamagedError(f"{file} is missing, truncated, damaged or not Parquet.") from error
+
+
+def same_columns(files: list[File]) -> list[str]:
+    """Return the columns of Parquet files, which must be the same in all of them."""
+    names: list[str] = open_parquet(files[0]).schema_arrow.names
+    for file in files[1:]:
+        other_names = open_parquet(file).schema_arrow.names
+        if other_names != names:
+            differing = sorted(set(other_names) ^ set(names)) or ["another order"]
+            raise TableError(
+                f"{file_name(file)} does not have the columns of {file_name(files[0])} "
+                f"({differing[0]}); do not mix tables of different schema."
+            )
+    return names
+
+
+def num_rows(files: list[File]) -> list[int]:
+    """Return the number of rows of every file."""
+    return [int(open_parquet(file).metadata.num_rows) for file in files]
+
+
+def read_batches(file: File, columns: list[str], rows: int) -> Iterator[Any]:
+    """Yield some columns of a Parquet file in batches of a limited number of rows."""
+    opened = open_parquet(file)
+    try:
+        yield from opened.iter_batches(batch_size=rows, columns=columns, use_threads=False)
+    except (OSError, ValueError, arrow().ArrowException) as error:
+        raise DamagedError(f"{file} is truncated or damaged.") from error
+
+
+def to_floats(
+    batch: Any, names: list[str], file: File, dtype: DTypeLike = np.float64
+) -> NDArray[Any]:
+    """Return columns of a batch as an (m, C) array of floats."""
+    types = arrow("pyarrow.types")
+    values = np.empty((batch.num_rows, len(names)), dtype)
+    for position, name in enumerate(names):
+        column = batch.column(name)
+        real = types.is_floating(column.type) or types.is_integer(column.type)
+        if not (real or types.is_boolean(column.type)) or column.null_count:
+            raise TableError(
+                f"{file}: column {name!r} must hold real numbers without gaps, not {column.type}."
+            )
+        with np.errstate(invalid="ignore"):  # a signalling NaN warns; the caller refuses any NaN
+            values[:, position] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def to_numbers(batch: Any, name: str, file: File) -> NDArray[Any]:
+    """Return a column of a batch as integers."""
+    column = batch.column(name)
+    if not arrow("pyarrow.types").is_integer(column.type) or column.null_count:
+        raise TableError(
+            f"{file}: column {name!r} must hold integers without gaps, not {column.type}."
+        )
+    return np.asarray(column.to_numpy(zero_copy_only=False))

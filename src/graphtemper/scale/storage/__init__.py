@@ -1,1 +1,0 @@
-"""Files of sharded graphs and of results: shards, Parquet and directories."""

@@ -1,0 +1,79 @@
+"""A directory gets its name only once it is complete and on disk."""
+
+import os
+
+import numpy as np
+import pytest
+
+from graphtemper.errors import WriteError
+from graphtemper.scale import recalibrate
+from graphtemper.scale.output_directory import atomic_directory
+from graphtemper.scale.streaming import write_probabilities
+
+pytest.importorskip("pyarrow")
+PART = [(np.arange(1), np.full((1, 2), 0.5))]
+
+
+def test_contents_reach_the_disk_before_the_name(problem, tmp_path, monkeypatch):
+    steps, sync, rename = [], os.fsync, os.rename
+
+    def synced(handle):
+        steps.append(os.fstat(handle).st_ino)
+        sync(handle)
+
+    def renamed(old, new):
+        steps.append("named")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    recalibrate(problem.tables["logits"], problem.card, tmp_path / "g")
+    position = steps.index("named")
+    paths = [tmp_path / "g", *(tmp_path / "g").rglob("*")]
+    assert len(paths) == 1 + 3 + 1
+    assert {path.stat().st_ino for path in paths} <= set(steps[:position])
+    assert tmp_path.stat().st_ino in steps[position:]
+
+
+def test_a_file_and_its_name_are_flushed(tmp_path, monkeypatch):
+    synced, sync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (synced.append(os.fstat(handle)), sync(handle)))
+    write_probabilities(tmp_path / "part.parquet", PART)
+    assert [status.st_ino for status in synced] == [
+        (tmp_path / "part.parquet").stat().st_ino,
+        tmp_path.stat().st_ino,
+    ]
+
+
+def test_a_task_that_outlives_its_run_creates_no_directory(tmp_path):
+    with pytest.raises(KeyboardInterrupt), atomic_directory(tmp_path / "out") as folder:
+        raise KeyboardInterrupt
+    with pytest.raises(WriteError):
+        write_probabilities(folder / "part-00001.parquet", PART)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])
+def test_permissions_are_those_of_the_umask(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        with atomic_directory(tmp_path / "out") as folder:
+            assert folder.stat().st_mode & 0o777 == 0o777 & ~mask
+            write_probabilities(folder / "x", PART)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o777 & ~mask
+    assert (tmp_path / "out" / "x").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_the_partial_file_of_a_dead_worker_is_not_in_the_result(tmp_path):
+    with atomic_directory(tmp_path / "out") as folder:
+        (folder / "part.parquet").write_bytes(b"complete")
+        (folder / ".part.parquet.x1").write_bytes(b"ha")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["part.parquet"]
+
+
+def test_a_full_disk_leaves_nothing(tmp_path):
+    with pytest.raises(WriteError), atomic_directory(tmp_path / "out"):
+        raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())

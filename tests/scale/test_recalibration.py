@@ -1,0 +1,163 @@
+"""One call on logits, tables and a model: from a sample it says what the whole graph says."""
+
+import json
+
+import numpy as np
+import pytest
+
+from graphtemper import recalibrate as in_memory
+from graphtemper.errors import (
+    DamagedError,
+    MissingError,
+    OtherFeaturesError,
+    OtherModelError,
+    RangeError,
+    WriteError,
+)
+from graphtemper.scale import recalibrate
+from graphtemper.scale.evidence import sample as sampling
+from graphtemper.scale.evidence.sample import Measured, merged, spread
+
+from .conftest import pa, pq, stored, written
+
+
+def answered(problem, out, **changes):
+    given = {"card": problem.card, "model": problem.model, "out": out, "sample": 400}
+    return recalibrate(**(problem.tables | given | changes))
+
+
+@pytest.mark.parametrize("sample", [20_000, 2000])
+def test_with_all_nodes_the_answer_is_that_in_memory(problem, tmp_path, sample):
+    found = answered(problem, tmp_path / "out", sample=sample)
+    logits = problem.model(problem.target)
+    expected = in_memory(problem.model, problem.target, problem.card, logits=logits)
+    assert found.accuracy == expected.accuracy
+    assert found.temperature == expected.temperature
+    p = pq.read_table(found.out)["probability_2"].to_numpy()
+    np.testing.assert_allclose(p, expected.probabilities[:, 2], rtol=1e-6)
+
+
+def test_the_answer_of_a_sample_is_near_and_its_interval_wider(problem, serial):
+    found, whole = serial.answer, in_memory(problem.model, problem.target, problem.card)
+    assert found.signals["confidence"] == pytest.approx(whole.signals["confidence"], rel=1e-6)
+    assert found.signals["homophily"] == pytest.approx(whole.signals["homophily"], rel=1e-9)
+    assert found.signals["second_agreement"] == whole.signals["second_agreement"]
+    assert found.signals["log_degree"] == pytest.approx(whole.signals["log_degree"], abs=0.03)
+    deviation = (whole.accuracy.high - whole.accuracy.low) / 3.29
+    assert 0.0 < abs(found.accuracy.value - whole.accuracy.value) < deviation
+    assert found.reading.sampled > 0.0
+    assert found.accuracy.high - found.accuracy.low > whole.accuracy.high - whole.accuracy.low
+    [reason] = [item.text for item in found.reasons if item.code == "sample_run"]
+    assert "on 400 sampled nodes" in reason
+
+
+def test_the_seed_decides(problem, serial, sampled, tmp_path):
+    again = answered(problem, tmp_path / "again")
+    assert written(again.out) == serial.written
+    other = answered(problem, tmp_path / "other", seed=1)
+    assert other.accuracy.value != serial.answer.accuracy.value
+
+
+def test_rows_in_another_order_have_the_same_answer(problem, serial, sampled, tmp_path):
+    graph, order = problem.target, np.random.default_rng(3).permutation(2000)
+    tables = stored(graph, problem.model(graph), tmp_path / "turned", order=order)
+    found = answered(problem, tmp_path / "out", **tables)
+    for name, value in serial.answer.signals.items():
+        assert found.signals[name] == pytest.approx(value, rel=1e-5)
+
+
+def test_probabilities_keep_the_nodes_and_the_manifest_names_the_files(problem, serial):
+    facts = json.loads(serial.written["_answer.json"])
+    assert facts["parts"] == ["part-0.parquet", "part-1.parquet", "part-2.parquet"]
+    z = problem.model(problem.target) / facts["temperature"]
+    table = pq.read_table(serial.answer.out)
+    np.testing.assert_array_equal(table["node"].to_numpy(), np.arange(2000))
+    expected = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(table["probability_0"].to_numpy(), expected[:, 0], rtol=1e-5)
+
+
+def test_hubs_are_replaced_and_counted(problem, sampled, tmp_path, monkeypatch):
+    monkeypatch.setattr(sampling, "MOST_EDGES", 110)
+    found = answered(problem, tmp_path / "out")
+    [reason] = [item.text for item in found.reasons if item.code == "sample_run"]
+    assert "reach more than 110 edges, and others of their strata took their places" in reason
+
+
+def test_blocks_average_what_they_measure(problem, sampled, serial, tmp_path, monkeypatch):
+    known = []
+    block = sampling._block
+
+    def small(given, reach, chosen):
+        known.append(block(given, reach, chosen[:150]))
+        return known[-1]
+
+    monkeypatch.setattr(sampling, "_block", small)
+    found = answered(problem, tmp_path / "out")
+    assert [part.nodes for part in known] == [150, 150, 100]
+    count = sum(part.nodes for part in known)
+    mean = sum(part.nodes * part.evidence.noise_agreement for part in known) / count
+    assert found.signals["noise_agreement"] == pytest.approx(mean, rel=1e-12)
+    assert isinstance(merged(known), Measured)
+    error = (sum((p.nodes * p.evidence.feature.error) ** 2 for p in known)) ** 0.5 / count
+    assert merged(known).evidence.feature.error == pytest.approx(error, rel=1e-9)
+
+
+def test_spread_takes_every_kth_and_no_refused_position():
+    chosen, replaced = spread(np.zeros(100, bool), 10, 0.0)
+    assert (chosen.tolist(), replaced) == (list(range(0, 100, 10)), 0)
+    chosen, replaced = spread(np.arange(100) >= 50, 10, 0.0)
+    assert (chosen.size, chosen.max() < 50, np.unique(chosen).size, replaced) == (10, True, 10, 5)
+    assert spread(np.ones(4, bool), 2, 0.0)[0].size == 0
+
+
+def test_layers_that_are_not_declared(problem, sampled, tmp_path):
+    def model(graph):
+        return problem.model(graph)
+
+    with pytest.raises(MissingError, match="give its layers as hops"):
+        answered(problem, tmp_path / "out", model=model)
+    assert list(tmp_path.iterdir()) == []
+    for hops, depth in ((2, 2), (1, 2)):  # one step more is tried
+        found = answered(problem, tmp_path / f"{hops}", model=model, hops=hops)
+        assert f"with all nodes within {depth} edges" in str(found.reasons[-1])
+
+
+def test_logits_of_other_nodes_are_refused(problem, sampled, tmp_path):
+    logits = np.roll(problem.model(problem.target), 1, axis=0)
+    tables = stored(problem.target, logits, tmp_path / "g")
+    with pytest.raises(OtherModelError, match="tables are of one graph"):
+        answered(problem, tmp_path / "out", **tables)
+    assert [path.name for path in tmp_path.iterdir()] == ["g"]
+
+
+@pytest.mark.parametrize("case", ["fewer", "repeated", "outside"])
+def test_logits_and_nodes_that_do_not_match(problem, sampled, tmp_path, case):
+    rows = {"fewer": np.arange(1999), "repeated": np.arange(2000), "outside": np.arange(2000)}[case]
+    if case != "fewer":
+        rows[5] = 2000 if case == "outside" else 6
+    logits = problem.model(problem.target)[np.minimum(rows, 1999)]
+    columns = {f"logit_{k}": column for k, column in enumerate(logits.T)}
+    pq.write_table(pa.table({"node": rows} | columns), tmp_path / "z.parquet")
+    said = {"fewer": "1,999 rows", "repeated": "each once", "outside": "integers from 0 to 1999"}
+    with pytest.raises(DamagedError if case != "outside" else Exception, match=said[case]):
+        answered(problem, tmp_path / "out", logits=tmp_path / "z.parquet")
+    assert [path.name for path in tmp_path.iterdir()] == ["z.parquet"]
+
+
+def test_an_answer_is_never_replaced(problem, tmp_path):
+    answered(problem, tmp_path / "out", model=None)
+    before = written(tmp_path / "out")
+    with pytest.raises(WriteError, match="exists already"):
+        answered(problem, tmp_path / "out", model=None)
+    assert written(tmp_path / "out") == before
+
+
+def test_arguments_that_do_not_fit(problem, sampled, tmp_path):
+    with pytest.raises(MissingError, match="give graph and features"):
+        answered(problem, tmp_path / "out", features=None)
+    with pytest.raises(RangeError, match="sample"):
+        answered(problem, tmp_path / "out", sample=5)
+    pq.write_table(pa.table({"x0": np.zeros(2000)}), tmp_path / "n.parquet")
+    for model in (None, problem.model):
+        with pytest.raises(OtherFeaturesError, match="12 feature columns"):
+            answered(problem, tmp_path / "out", features=tmp_path / "n.parquet", model=model)
