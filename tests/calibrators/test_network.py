@@ -19,6 +19,19 @@ def test_when_training_stops(scene, stop):
             gats.fit(scene.logits, scene.labels, scene.graph, scene.cal)
 
 
+@pytest.mark.parametrize("method", [GATS, CaGCN])
+def test_labels_of_the_training_nodes_do_not_stop_the_default(scene, method):
+    """Their logits are overfitted: by default only calibration nodes decide."""
+    wrong = scene.labels.copy()
+    wrong[scene.train] = (wrong[scene.train] + 1) % 3
+    found = []
+    for labels in (scene.labels, wrong):
+        made = method(epochs=12, patience=3, lr=0.1)
+        made.fit(scene.logits, labels, scene.graph, scene.cal[:60], train_nodes=scene.train)
+        found.append(made.temperatures(scene.logits, scene.graph))
+    np.testing.assert_array_equal(*found)
+
+
 def test_folds_choose_short_training_on_random_labels(scene):
     """With random labels, longer training must raise the loss on held-out nodes."""
     labels = np.random.default_rng(0).integers(3, size=500)

@@ -41,24 +41,3 @@ def test_probabilities_are_not_written_to(sample):
         metrics.brier(layout, labels)
         metrics.ece(layout, labels)
         np.testing.assert_array_equal(layout, before)
-
-
-def test_decomposition_from_its_definition(sample):
-    p, labels = sample(4, n=300)
-    parts = metrics.brier_decomposition(p, labels, bins=7)
-    reliability = resolution = uncertainty = within = 0.0
-    for k in range(4):
-        hit = (labels == k).astype(float)
-        index = np.ceil(p[:, k] * 7) - 1
-        uncertainty += hit.mean() * (1 - hit.mean())
-        for b in range(7):
-            q, o = p[index == b, k], hit[index == b]
-            if len(q):
-                reliability += len(q) / 300 * (q.mean() - o.mean()) ** 2
-                resolution += len(q) / 300 * (o.mean() - hit.mean()) ** 2
-                within += len(q) / 300 * (q.var() - 2 * ((q - q.mean()) * (o - o.mean())).mean())
-    assert parts.reliability == pytest.approx(reliability)
-    assert parts.resolution == pytest.approx(resolution)
-    assert parts.uncertainty == pytest.approx(uncertainty)
-    assert parts.within_bin == pytest.approx(within)
-    assert parts.brier == pytest.approx(metrics.brier(p, labels))

@@ -12,15 +12,9 @@ from __future__ import annotations
 
 from graphtemper.calibrators.base import Calibrator, TemperatureCalibrator
 from graphtemper.calibrators.cagcn import CaGCN
-from graphtemper.calibrators.dirichlet import Dirichlet
-from graphtemper.calibrators.ensemble_temperature import EnsembleTemperature
 from graphtemper.calibrators.gats import GATS
-from graphtemper.calibrators.histogram_binning import HistogramBinning
-from graphtemper.calibrators.isotonic import Isotonic, IsotonicShared
-from graphtemper.calibrators.matrix_scaling import MatrixScaling
 from graphtemper.calibrators.stac import STAC
 from graphtemper.calibrators.temperature_scaling import TemperatureScaling
-from graphtemper.calibrators.vector_scaling import VectorScaling
 
 __all__ = [
     "GATS",
@@ -28,28 +22,14 @@ __all__ = [
     "STAC",
     "CaGCN",
     "Calibrator",
-    "Dirichlet",
-    "EnsembleTemperature",
-    "HistogramBinning",
-    "Isotonic",
-    "IsotonicShared",
-    "MatrixScaling",
     "TemperatureCalibrator",
     "TemperatureScaling",
-    "VectorScaling",
 ]
 
 REGISTRY: dict[str, type[Calibrator]] = {
     method.__name__: method
     for method in (
         TemperatureScaling,
-        VectorScaling,
-        MatrixScaling,
-        Dirichlet,
-        EnsembleTemperature,
-        Isotonic,
-        IsotonicShared,
-        HistogramBinning,
         CaGCN,
         GATS,
         STAC,

@@ -20,6 +20,7 @@ from graphtemper._core.checks import (
     check_matrix,
 )
 from graphtemper._core.parameters import HasParameters
+from graphtemper._core.reproducible import stream
 from graphtemper.errors import (
     MissingError,
     MissingExtraError,
@@ -245,3 +246,17 @@ class TemperatureCalibrator(Calibrator):
 
     def _transform(self, inputs: Inputs) -> FloatArray:
         return temperature.apply(inputs.logits, self._temperatures(inputs))
+
+
+def fold_numbers(count: int, folds: int, seed: int) -> NDArray[np.int64]:
+    """Return a fold 0 ... folds-1 for each of ``count`` rows, of sizes that differ by at most one.
+
+    Examples
+    --------
+    >>> np.bincount(fold_numbers(7, 3, seed=0)).tolist()
+    [3, 2, 2]
+    """
+    order = stream(seed, "calibration folds").permutation(count)
+    numbers = np.empty(count, dtype=np.int64)
+    numbers[order] = np.arange(count) % folds
+    return numbers

@@ -49,8 +49,8 @@ class CaGCN(NetworkCalibrator):
         Fraction of hidden units dropped in training.
     lr, weight_decay, epochs, patience, seed
         Adam, its L2 penalty, the limits, and the seed of weights and dropout.
-    stop : {"calibration", "train", "folds"}
-        Which nodes end the training; the authors use the calibration nodes themselves.
+    stop : {"folds", "train", "calibration"}
+        Which nodes end the training; see `GATS`. The authors use the calibration nodes themselves.
 
     References
     ----------
@@ -67,6 +67,7 @@ class CaGCN(NetworkCalibrator):
     (200, 2)
     """
 
+    authors_stop = "calibration"
     reference = "Wang et al., NeurIPS 2021"
     differs = "logits are frozen (the authors' code fits them with the base model's dropout on)"
 
@@ -80,7 +81,7 @@ class CaGCN(NetworkCalibrator):
         weight_decay: float = 5e-3,
         epochs: int = 2000,
         patience: int = 100,
-        stop: Stop | None = "calibration",
+        stop: Stop = "folds",
         seed: int = 0,
     ) -> None:
         self.hidden = check_integer(hidden, "hidden", 1)

@@ -58,9 +58,9 @@ class GATS(NetworkCalibrator):
     lr, weight_decay, epochs, patience, seed
         Adam, its L2 penalty (the authors: 0 to 0.2 by data set, 0.005 for a GCN on cora), the
         limits, and the seed.
-    stop : {"train", "calibration", "folds"}, optional
-        Which nodes end the training; None is the authors' ``"train"`` with ``train_nodes`` and
-        ``"folds"`` without.
+    stop : {"folds", "train", "calibration"}
+        Which nodes end the training: three folds of the calibration nodes, the base model's (the
+        authors' rule), or the calibration nodes themselves.
 
     References
     ----------
@@ -88,7 +88,7 @@ class GATS(NetworkCalibrator):
         weight_decay: float = 5e-3,
         epochs: int = 2000,
         patience: int = 100,
-        stop: Stop | None = None,
+        stop: Stop = "folds",
         seed: int = 0,
     ) -> None:
         self.heads = check_integer(heads, "heads", 1)

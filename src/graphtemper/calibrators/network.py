@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from graphtemper.calibrators.training import Problem, Schedule
 
-Stop = Literal["train", "calibration", "folds"]
+Stop = Literal["folds", "train", "calibration"]
 # A multiplier this small already makes every probability uniform.
 SMALLEST = 1e-6
 
@@ -37,29 +37,29 @@ class Training:
     weight_decay: float
     epochs: int
     patience: int
-    stop: Stop | None
+    stop: Stop
     seed: int
 
 
 class NetworkCalibrator(TemperatureCalibrator):
     """A network gives every node a multiplier 1/T, trained on the NLL of the calibration nodes.
 
-    ``stop`` chooses the nodes that decide when training ends: ``"train"`` those of the base model
-    (as in the code of GATS; it needs ``train_nodes``), ``"calibration"`` the fitted
-    nodes themselves (as in the code of CaGCN), ``"folds"`` three folds of the calibration nodes,
-    then all of them for the median number of epochs. None is ``"train"`` with ``train_nodes`` and
-    ``"folds"`` without.
+    ``stop`` chooses the nodes that decide when training ends: ``"folds"`` three folds of the
+    calibration nodes, then all of them for the median number of epochs; ``"train"`` those of the
+    base model, whose logits are overfitted (it needs ``train_nodes``); ``"calibration"`` the fitted
+    nodes themselves. ``authors_stop`` is the rule of the released code.
     """
 
     extra = "pyg"
     needs: tuple[Need, ...] = ("labels", "graph")
     granularity: Granularity = "node"
+    authors_stop: Stop = "train"
 
     lr: float
     weight_decay: float
     epochs: int
     patience: int
-    stop: Stop | None
+    stop: Stop
     seed: int
 
     def _set_training(self, training: Training) -> None:
@@ -67,7 +67,7 @@ class NetworkCalibrator(TemperatureCalibrator):
         self.weight_decay = check_non_negative(training.weight_decay, "weight_decay")
         self.epochs = check_integer(training.epochs, "epochs", 1)
         self.patience = check_integer(training.patience, "patience", 1)
-        self.stop = check_choice(training.stop, (None, *get_args(Stop)), "stop")
+        self.stop = check_choice(training.stop, get_args(Stop), "stop")
         self.seed = check_integer(training.seed, "seed", 0, 2**63 - 1)
 
     @abstractmethod
@@ -103,11 +103,10 @@ class NetworkCalibrator(TemperatureCalibrator):
     ) -> tuple[list[NDArray[np.float32]], int]:
         from graphtemper.calibrators.training import Part, train_in_folds, train_until
 
-        stop = self.stop or ("folds" if labelled.train_labels is None else "train")
-        if stop == "folds":
+        if self.stop == "folds":
             return train_in_folds(problem, schedule, labelled.nodes, labelled.labels, self.seed)
         fit = Part.of(labelled.nodes, labelled.labels)
-        if stop == "calibration":
+        if self.stop == "calibration":
             return train_until(problem, schedule, fit, fit, self.seed)
         if labelled.train_nodes is None or labelled.train_labels is None:
             raise MissingError(

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphtemper.calibrators.linear_map import fold_numbers
+from graphtemper.calibrators.base import fold_numbers
 from graphtemper.errors import RangeError
 
 Parameters = list[Tensor]

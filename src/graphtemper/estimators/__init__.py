@@ -7,9 +7,6 @@ estimator            reads at the target                         carries
 `AverageConfidence`  confidence                                  nothing
 `DoC`                confidence                                  accuracy, mean confidence
 `GDE`                votes of perturbed passes                   a strength
-`MinimumATCGDE`      both, as the paper does                     a threshold, a strength
-`NuclearNorm`        singular values of the probabilities        accuracy, score
-`MaNo`               a matrix norm of the normalised logits      accuracy, score
 `COT`                probabilities                               class shares
 ===================  ==========================================  ==========================
 """
@@ -20,8 +17,7 @@ from graphtemper._core.estimate import Estimate
 from graphtemper.estimators.atc import ATC
 from graphtemper.estimators.base import Estimator
 from graphtemper.estimators.confidence import AverageConfidence, DoC
-from graphtemper.estimators.gde import GDE, MinimumATCGDE
-from graphtemper.estimators.matrix_norms import MaNo, NuclearNorm
+from graphtemper.estimators.gde import GDE
 from graphtemper.estimators.transport import COT
 
 __all__ = [
@@ -32,7 +28,4 @@ __all__ = [
     "DoC",
     "Estimate",
     "Estimator",
-    "MaNo",
-    "MinimumATCGDE",
-    "NuclearNorm",
 ]

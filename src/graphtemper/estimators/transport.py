@@ -32,7 +32,7 @@ class COT(HasParameters):
 
     so it is never above the mean confidence. Carries :math:`\pi`. Fails where the true class
     shares changed, and where noise inflates confidence. Solved on all nodes through its dual, which
-    has K unknowns (see `transported`). The published method can add the source's confidence
+    has K unknowns (see `transport`). The published method can add the source's confidence
     gap; here the source temperature of the observation takes its place.
 
     References
@@ -65,7 +65,7 @@ class COT(HasParameters):
 
     def estimate(self, target: Observation) -> Estimate:
         """Return one minus the transport cost at the target."""
-        value = transported(target.probabilities, self._fitted_shares())
+        value, _ = transport(target.probabilities, self._fitted_shares())
         return share_estimate(value, target.num_nodes, "COT")
 
     def _fitted_shares(self) -> FloatArray:
@@ -74,8 +74,11 @@ class COT(HasParameters):
         return self.shares_
 
 
-def transported(probabilities: FloatArray, shares: FloatArray) -> float:
+def transport(probabilities: FloatArray, shares: FloatArray) -> tuple[float, FloatArray]:
     r"""Return the largest mean probability of an assignment with the given class shares.
+
+    Each node's probability of the class it is assigned, (n,), comes second: one minus its cost. At
+    most K - 1 nodes lie on a tie between classes; they are not split.
 
     By duality this is the minimum over prices u, one per class, of the convex function
 
@@ -88,22 +91,22 @@ def transported(probabilities: FloatArray, shares: FloatArray) -> float:
 
     Examples
     --------
-    >>> round(transported(np.array([[0.4, 0.6], [0.1, 0.9]]), np.array([0.5, 0.5])), 6)
-    0.65
+    >>> mean, each = transport(np.array([[0.4, 0.6], [0.1, 0.9]]), np.array([0.5, 0.5]))
+    >>> round(mean, 6), each.tolist()
+    (0.65, [0.4, 0.9])
     """
     # A class without mass has an infinite price: nothing is assigned to it.
     present = shares > 0.0
     p, mass = probabilities[:, present], shares[present]
-    if mass.size == 1:
-        return float(p.mean())
     prices = np.zeros(mass.size)
-    for smoothing in _SMOOTHING:
+    for smoothing in _SMOOTHING if mass.size > 1 else ():
         for _ in range(_NEWTON_STEPS):
             step = _newton_step(p, mass, prices, smoothing)
             prices = prices + step
             if float(np.abs(step).max()) < 1e-3 * smoothing:
                 break
-    return float(mass @ prices + (p - prices).max(axis=1).mean())
+    assigned = p[np.arange(len(p)), (p - prices).argmax(axis=1)]
+    return float(mass @ prices + (p - prices).max(axis=1).mean()), assigned
 
 
 def _newton_step(

@@ -1,4 +1,4 @@
-"""Metrics of probabilities: calibration, likelihood, decisions, selective prediction, sets.
+"""Metrics of probabilities: calibration, likelihood, decisions, sets.
 
 Every metric takes ``probabilities`` (n, K), rows summing to 1, and ``labels`` (n,) integers, and
 checks both. A binary score g becomes two columns with ``temperature.apply([[0, g]])``.
@@ -11,7 +11,6 @@ from graphtemper.metrics.binned import BinnedStatistics, bin_probabilities
 from graphtemper.metrics.calibration_error import (
     classwise_ece,
     debiased_ece,
-    degree_ece,
     ece,
     mce,
     noise_floor,
@@ -35,25 +34,16 @@ from graphtemper.metrics.prediction_sets import (
     mean_set_size,
     singleton_share,
 )
-from graphtemper.metrics.proper import BrierDecomposition, brier, brier_decomposition, nll
-from graphtemper.metrics.selective import aurc, error_auroc, risk_at_coverage
-from graphtemper.metrics.smooth import smooth_ece
-from graphtemper.metrics.streaming import accumulate
-from graphtemper.metrics.uncertainty import Interval, ReliabilityCurve, bootstrap, reliability_curve
+from graphtemper.metrics.proper import brier, nll
+from graphtemper.metrics.uncertainty import ReliabilityCurve, reliability_curve
 
 __all__ = [
     "BinnedStatistics",
-    "BrierDecomposition",
-    "Interval",
     "ReliabilityCurve",
-    "accumulate",
-    "aurc",
     "auroc",
     "average_precision",
     "bin_probabilities",
-    "bootstrap",
     "brier",
-    "brier_decomposition",
     "classwise_coverage",
     "classwise_ece",
     "confusion",
@@ -61,9 +51,7 @@ __all__ = [
     "coverage",
     "debiased_ece",
     "decisions",
-    "degree_ece",
     "ece",
-    "error_auroc",
     "f1",
     "mce",
     "mean_set_size",
@@ -74,8 +62,6 @@ __all__ = [
     "recall",
     "recall_at_k",
     "reliability_curve",
-    "risk_at_coverage",
     "singleton_share",
-    "smooth_ece",
     "specificity",
 ]

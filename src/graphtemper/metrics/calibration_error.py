@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from graphtemper._core.checks import (
-    as_array,
     check_choice,
     check_count,
     check_matrix,
@@ -17,7 +16,6 @@ from graphtemper._core.checks import (
     probability_columns,
 )
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import NotFiniteError, ShapeError
 from graphtemper.metrics.binned import (
     BinnedStatistics,
     Closed,
@@ -26,7 +24,6 @@ from graphtemper.metrics.binned import (
     equal_width_edges,
     sum_in_bins,
 )
-from graphtemper.metrics.top_label import top_label
 
 
 def ece(
@@ -203,42 +200,3 @@ def class_statistics(
 
     blocks = map_blocks(part, *p.shape)
     return [reduce(add, column) for column in zip(*blocks, strict=True)]
-
-
-def degree_ece(
-    probabilities: ArrayLike, labels: ArrayLike, degree: ArrayLike, groups: int = 10
-) -> float:
-    r"""ECE over groups of nodes of similar degree, instead of similar confidence.
-
-    Nodes are sorted by degree (ties keep their order) and cut into ``groups`` runs of equal
-    length, up to one node. Several published graph calibrators report this number as "ECE". It
-    cannot detect miscalibration that depends on confidence inside a group, so do not compare it
-    with `ece`.
-
-    Parameters
-    ----------
-    probabilities : (n, K) array
-    labels : (n,) integer array
-    degree : (n,) array
-        Degree of each node.
-    groups : int
-        Number of groups; groups beyond the number of nodes stay empty.
-
-    Examples
-    --------
-    >>> round(degree_ece([[0.1, 0.9], [0.2, 0.8]], [1, 0], [1, 5], groups=2), 4)
-    0.45
-    """
-    confidence, correct = top_label(probabilities, labels)
-    values = as_array(degree, "degree")
-    if values.shape != confidence.shape or values.dtype.kind not in "iuf":
-        raise ShapeError(
-            f"degree must hold {len(confidence)} numbers, one per node, "
-            f"not an array of shape {values.shape} and type {values.dtype}."
-        )
-    if not np.isfinite(values).all():
-        raise NotFiniteError(f"degree[{int(np.argmax(~np.isfinite(values)))}] is not finite.")
-    order = np.argsort(values, kind="stable")
-    residual = (confidence - correct)[order]
-    parts = np.array_split(residual, check_count(groups, "groups"))
-    return float(sum(abs(part.sum()) for part in parts) / len(residual))

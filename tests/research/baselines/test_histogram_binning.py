@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from graphtemper import temperature
-from graphtemper.calibrators import HistogramBinning
-from graphtemper.calibrators.histogram_binning import inner_edges
 from graphtemper.errors import RangeError
+from graphtemper_research.baselines import HistogramBinning
+from graphtemper_research.baselines.histogram_binning import inner_edges
 
 
 def test_bins_are_equally_large_and_hold_frequencies(sample):

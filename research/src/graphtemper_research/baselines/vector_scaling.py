@@ -7,7 +7,7 @@ import numpy as np
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray, check_non_negative
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
-from graphtemper.calibrators.linear_map import Labels, likelihood, minimum, start_temperature
+from graphtemper_research.baselines.linear_map import Labels, likelihood, minimum, start_temperature
 
 
 class VectorScaling(Calibrator):

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray
-from graphtemper._core.reproducible import stream
+from graphtemper.calibrators.base import fold_numbers
 from graphtemper.errors import NotIdentifiableError
 
 Labels = NDArray[np.intp]
@@ -179,17 +179,3 @@ def chosen_strength(inputs: FloatArray, labels: Labels, seed: int) -> float:
             matrix, bias = fit_full(inputs[~held], labels[~held], strength, strength)
             losses[index] += likelihood(inputs[held] @ matrix.T + bias, labels[held])[0]
     return STRENGTHS[int(np.argmin(losses))]
-
-
-def fold_numbers(count: int, folds: int, seed: int) -> NDArray[np.int64]:
-    """Return a fold 0 ... folds-1 for each of ``count`` rows, of sizes that differ by at most one.
-
-    Examples
-    --------
-    >>> np.bincount(fold_numbers(7, 3, seed=0)).tolist()
-    [3, 2, 2]
-    """
-    order = stream(seed, "calibration folds").permutation(count)
-    numbers = np.empty(count, dtype=np.int64)
-    numbers[order] = np.arange(count) % folds
-    return numbers

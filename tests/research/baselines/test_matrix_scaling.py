@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from graphtemper.calibrators import (
+from graphtemper.errors import RangeError
+from graphtemper_research.baselines import (
     Dirichlet,
     MatrixScaling,
     VectorScaling,
 )
-from graphtemper.errors import RangeError
 
 
 def test_matrix_scaling_without_penalty_is_multinomial_regression(sample):

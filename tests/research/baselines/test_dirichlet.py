@@ -3,7 +3,7 @@
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper.calibrators import Dirichlet, MatrixScaling
+from graphtemper_research.baselines import Dirichlet, MatrixScaling
 
 
 def test_dirichlet_with_a_scaled_identity_is_temperature_scaling(sample):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from graphtemper import temperature
-from graphtemper.calibrators import VectorScaling
-from graphtemper.calibrators.vector_scaling import vector_loss
 from graphtemper.errors import RangeError
+from graphtemper_research.baselines import VectorScaling
+from graphtemper_research.baselines.vector_scaling import vector_loss
 
 
 def test_the_gradient_is_that_of_finite_differences(sample, finite_differences):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphtemper import temperature
 from graphtemper._core.checks import FloatArray
-from graphtemper.calibrators.matrix_scaling import MatrixScaling
+from graphtemper_research.baselines.matrix_scaling import MatrixScaling
 
 
 class Dirichlet(MatrixScaling):

@@ -6,7 +6,7 @@ from graphtemper import temperature
 from graphtemper._core.checks import FloatArray, check_integer, check_non_negative
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.calibrators.base import Calibrator, Inputs, Labelled
-from graphtemper.calibrators.linear_map import chosen_strength, fit_full
+from graphtemper_research.baselines.linear_map import chosen_strength, fit_full
 
 
 class MatrixScaling(Calibrator):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphtemper import temperature
-from graphtemper.calibrators import Isotonic, IsotonicShared
+from graphtemper_research.baselines import Isotonic, IsotonicShared
 
 
 def test_isotonic_curves_preserve_averages_and_increase(sample):

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from graphtemper.calibrators import EnsembleTemperature, TemperatureScaling
-from graphtemper.calibrators.ensemble_temperature import components, mixture_weights
+from graphtemper.calibrators import TemperatureScaling
 from graphtemper.errors import ChoiceError
+from graphtemper_research.baselines.ensemble_temperature import (
+    EnsembleTemperature,
+    components,
+    mixture_weights,
+)
 
 
 def test_ensemble_with_all_weight_on_the_first_is_temperature_scaling(sample):

@@ -3,7 +3,12 @@
 import numpy as np
 
 from graphtemper import temperature
-from graphtemper.calibrators.linear_map import fit_full, fold_numbers, full_hessian, full_objective
+from graphtemper.calibrators.base import fold_numbers
+from graphtemper_research.baselines.linear_map import (
+    fit_full,
+    full_hessian,
+    full_objective,
+)
 
 
 def test_derivatives_are_those_of_finite_differences(sample, finite_differences):
