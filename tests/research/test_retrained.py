@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.decomposition import TruncatedSVD
 
 from graphtemper import csbm, shifts
 
@@ -10,7 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra [pyg]
 from graphtemper.errors import NoLabelsError, OtherFeaturesError  # noqa: E402
 from graphtemper_research.retrained import GDASpecReg, GDeltaUQ, Tent  # noqa: E402
 from graphtemper_research.retrained.g_delta_uq import damped  # noqa: E402
-from graphtemper_research.retrained.gda_specreg import Critic, leading_eigenvectors  # noqa: E402
+from graphtemper_research.retrained.gda_specreg import Critic, leading_vectors  # noqa: E402
 
 
 def accuracy(p, scene):
@@ -78,21 +79,35 @@ def test_anchored_first_layer_is_that_of_the_joined_input(scene):
     model = fitted(GDeltaUQ(anchors=2, epochs=1), scene)
     parameters = [torch.from_numpy(array) for array in model.parameters_]
     context = model._context(scene.graph)
-    fast = model._anchored(parameters, context)
+    fast = [model._output(parameters, context, h) for h in model._anchored(parameters, context)]
     x = np.asarray(scene.graph.features)
     weights = np.concatenate(model.parameters_[:2])
     for row, anchor in enumerate(model.anchors_.toarray()):
         joined = np.concatenate([x - anchor, np.tile(anchor, (len(x), 1))], axis=1)
-        projected = torch.from_numpy((joined @ weights).astype(np.float32))
-        slow = model._head(parameters, context, projected, None)
+        aggregated = context.operator @ (joined @ weights).astype(np.float32)
+        hidden = torch.from_numpy(np.maximum(aggregated + model.parameters_[2], 0.0))
+        slow = model._output(parameters, context, hidden)
         torch.testing.assert_close(fast[row], slow, atol=1e-4, rtol=1e-4)
 
 
-def test_eigenvectors_are_those_of_a_dense_decomposition():
+@pytest.mark.parametrize("components", [6, 40, 1000])
+def test_the_basis_is_that_of_a_singular_value_decomposition_of_the_laplacian(components):
+    """A dense SVD of D - A, with the signs of scikit-learn's TruncatedSVD (the authors' tool)."""
     g = csbm.sample(60, degree=6, homophily=0.8, snr=1.0, seed=0)
-    few = leading_eigenvectors(g, 5, seed=0)
-    all_of_them = leading_eigenvectors(g, 60, seed=0)
-    np.testing.assert_allclose(np.abs(few), np.abs(all_of_them[:, :5]), atol=1e-6)
+    dense = np.zeros((60, 60))
+    for a, b in g.edges:
+        dense[a, b] = dense[b, a] = 1.0
+    laplacian = np.diag(dense.sum(axis=0)) - dense
+    values, vectors = np.linalg.svd(laplacian)[1:]
+    basis = leading_vectors(g, components, seed=0)
+    count = min(components, 60)
+    assert basis.shape == (60, count)
+    gaps = np.abs(np.diff(values, prepend=np.inf, append=-np.inf))
+    alone = np.minimum(gaps[:-1], gaps[1:]) > 1e-6  # vectors of equal values may turn
+    same = np.abs((basis * vectors[:count].T).sum(axis=0))
+    np.testing.assert_allclose(same[alone[:count]], 1.0, atol=1e-6)
+    few = TruncatedSVD(5, algorithm="arpack", random_state=0).fit(laplacian).components_
+    np.testing.assert_allclose(basis[:, :5], few.T, atol=1e-6)
 
 
 def test_the_critic_tells_two_clouds_apart():

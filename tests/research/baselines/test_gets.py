@@ -25,7 +25,7 @@ def test_gets_with_one_expert_is_cagcn_with_softplus(scene):
 
 
 def test_gets_by_class_changes_predictions_and_refuses_one_temperature(scene):
-    gets = GETS(scale="node_class", lr=0.1, epochs=40)
+    gets = GETS(scale="node_class", lr=0.1, epochs=40, stop="calibration")
     assert not gets.preserves_argmax
     gets.fit(scene.logits, scene.labels, scene.graph, scene.cal, train_nodes=scene.train)
     p = gets.transform(scene.logits, graph=scene.graph)

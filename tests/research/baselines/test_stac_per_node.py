@@ -30,6 +30,13 @@ def test_signals_are_standardised(observation):
         assert values.std() == pytest.approx(1)
 
 
+def test_agreement_supports_the_prediction_where_neighbours_differ():
+    path = np.array([[0, 1], [1, 2]])
+    assert stac_per_node.corrected_agreement([0, 1, 0], path).tolist() == [1.0, 1.0, 1.0]
+    assert stac_per_node.corrected_agreement([0, 0, 0], path).tolist() == [1.0, 1.0, 1.0]
+    assert stac_per_node.corrected_agreement([0, 1], path[:0]).tolist() == [0.5, 0.5]
+
+
 def test_the_gradient_is_that_of_finite_differences(observation, threshold):
     loss = per_node_loss(observation, threshold)
     rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,6 +33,23 @@ INPUTS = ("logits", "features", "degree")
 # Every non-empty subset of the inputs, written with plus signs.
 EXPERTS = tuple("+".join(chosen) for size in (1, 2, 3) for chosen in combinations(INPUTS, size))
 _OF_GATE, _PER_EXPERT = 4, 7
+_WIDTHS = ("hidden", "feature_width", "degree_width", "active")
+_NUMBERS = ("lr", "weight_decay", "dropout", "balance")
+# The settings of the released configuration files, by graph.
+RELEASED: dict[str, dict[str, Any]] = {
+    graph: dict(zip((*_WIDTHS, *_NUMBERS), values, strict=True))
+    for graph, values in {
+        "cora": (16, 16, 16, 2, 0.001, 0.0, 0.5, 1.0),
+        "citeseer": (16, 32, 64, 2, 0.1, 0.01, 0.2, 1.0),
+        "pubmed": (16, 64, 64, 1, 0.1, 0.0, 0.8, 1.0),
+        "amazon_photo": (32, 64, 32, 2, 0.1, 0.001, 0.8, 0.1),
+        "amazon_computers": (16, 64, 16, 2, 0.1, 0.0, 0.8, 1.0),
+        "coauthor_cs": (16, 64, 32, 1, 0.1, 0.0, 0.8, 1.0),
+        "coauthor_physics": (16, 64, 64, 1, 0.1, 0.001, 0.2, 1.0),
+        "ogbn_arxiv": (16, 64, 64, 2, 0.1, 0.01, 0.2, 1.0),
+        "cora_full": (16, 64, 16, 1, 0.1, 0.0, 0.8, 1.0),
+    }.items()
+}
 _LEAST_NOISE = 1e-2
 
 
@@ -81,8 +98,9 @@ class GETS(NetworkCalibrator):
     dropout, balance : float
         Fraction of hidden units dropped in training; weight of the load loss.
     lr, weight_decay, epochs, patience, seed
-        Adam, its L2 penalty, the limits, and the seed. Defaults are the authors' for cora.
-    stop : {"train", "calibration", "folds"}, optional
+        Adam, its L2 penalty, the limits, and the seed. Defaults are the authors' for cora;
+        ``GETS(**RELEASED[graph])`` has their settings for nine graphs.
+    stop : {"folds", "train", "calibration"}
         Which nodes end the training; see `GATS`.
 
     References
@@ -120,7 +138,7 @@ class GETS(NetworkCalibrator):
         weight_decay: float = 0.0,
         epochs: int = 1000,
         patience: int = 50,
-        stop: Stop | None = None,
+        stop: Stop = "folds",
         seed: int = 0,
     ) -> None:
         self.scale: Scale = check_choice(scale, get_args(Scale), "scale")

@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 class SimilarityCalibrator(NetworkCalibrator):
     r"""Temperatures from distances to class prototypes and from the similarity of neighbours.
 
-    **An independent design after the abstract of SimCalib, not its published equations** (AAAI
-    2024, open access), so its results are not SimCalib's. The abstract
-    names a global part, the Mahalanobis distance between a node's representation and the class
-    prototypes, and a local part, the similarity of neighbours in terms of homophily and relative
-    degree. Here both enter the attention of `GATS` without its distance factor:
+    **An independent design after the abstract of SimCalib, not its published equations**, so its
+    results are not SimCalib's. There is no released code, and the paper's equations were not
+    available to the authors of this package. The abstract names the ingredients: a global part, the
+    Mahalanobis distance between a node's representation and the class prototypes, and a local part,
+    the similarity of the movement of representations, measured by homophily and relative degree.
+    It does not say which layers are compared, whether the covariance is pooled, nor how the parts
+    become a temperature. These are choices made here: one layer, a pooled covariance, relative
+    degrees as in Yan et al. (2022), and the attention of `GATS` without its distance factor:
 
     .. math:: T_i = T_0 + \frac1H \sum_h \mathrm{softplus}\Big(\omega\,\delta_i
        + \sum_j \alpha_{ij}\,\theta_h^\top [\bar z_j, \bar m_j, \hat h_j, r_j]\Big)
@@ -57,13 +60,14 @@ class SimilarityCalibrator(NetworkCalibrator):
         Initial :math:`T_0`.
     lr, weight_decay, epochs, patience, seed
         Adam, its L2 penalty, the limits, and the seed.
-    stop : {"train", "calibration", "folds"}, optional
+    stop : {"folds", "train", "calibration"}
         Which nodes end the training; see `GATS`.
 
     References
     ----------
     Tang et al., "SimCalib: Graph Neural Network Calibration based on Similarity between Nodes",
-    AAAI 2024.
+    AAAI 2024; Yan et al., "Two Sides of the Same Coin: Heterophily and Oversmoothing in Graph
+    Convolutional Neural Networks", ICDM 2022.
 
     Examples
     --------
@@ -77,7 +81,10 @@ class SimilarityCalibrator(NetworkCalibrator):
 
     needs = ("labels", "graph", "train_nodes")
     reference = "after SimCalib (Tang et al., AAAI 2024)"
-    differs = "an independent design after the abstract, not the published equations"
+    differs = (
+        "an independent design after the abstract, not the published equations: layer, covariance "
+        "and the way from distances, homophily and relative degree to a temperature are our own"
+    )
 
     def __init__(
         self,
@@ -88,7 +95,7 @@ class SimilarityCalibrator(NetworkCalibrator):
         weight_decay: float = 5e-3,
         epochs: int = 2000,
         patience: int = 100,
-        stop: Stop | None = None,
+        stop: Stop = "folds",
         seed: int = 0,
     ) -> None:
         self.represent = represent

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
 from graphtemper import temperature as temperatures
@@ -158,6 +159,25 @@ def node_temperatures(
     )
 
 
+def corrected_agreement(predictions: ArrayLike, edges: NDArray[np.integer]) -> FloatArray:
+    r"""Return the neighbour agreement a, or 1 - a if neighbours are expected to differ, (N,).
+
+    It is 1 - a if the homophily of the predictions is below 1/2, so
+    that large values always support the prediction. The rule is that of the paper's per-node stage.
+    Limitation: with K > 2 classes chance agreement is below 1/2, so the rule may also apply to a
+    mildly homophilous graph.
+
+    Examples
+    --------
+    >>> corrected_agreement([0, 1, 0], np.array([[0, 1], [1, 2]])).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    agreement = measure.neighbour_agreement(predictions, edges)
+    if len(edges) and measure.predicted_homophily(predictions, edges) < 0.5:
+        return 1.0 - agreement
+    return agreement
+
+
 def node_signals(
     observation: Observation,
     *,
@@ -171,11 +191,13 @@ def node_signals(
     """
     graph, p = observation.graph, observation.probabilities
     raw = (
-        measure.flip_rate(
+        stac_variants.flip_rate(
             observation.votes("feature", passes, level=level), observation.predictions
         ),
-        measure.flip_rate(observation.votes("edge", passes, share=share), observation.predictions),
-        measure.corrected_agreement(observation.all_predictions, graph.links)[observation.nodes],
+        stac_variants.flip_rate(
+            observation.votes("edge", passes, share=share), observation.predictions
+        ),
+        corrected_agreement(observation.all_predictions, graph.links)[observation.nodes],
         measure.entropy(p, normalised=True),
         measure.margin(p),
         measure.log_degree(graph.degrees[observation.nodes]),

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
@@ -121,14 +122,27 @@ def node_proxy(
     One minus the flip rate, shifted so that its mean is the estimated accuracy, then clipped to
     [0.001, 0.999] as in the paper's script.
     """
-    feature = signals.flip_rate(
-        observation.votes("feature", passes, level=level), observation.predictions
-    )
-    edge = signals.flip_rate(
-        observation.votes("edge", passes, share=share), observation.predictions
-    )
+    feature = flip_rate(observation.votes("feature", passes, level=level), observation.predictions)
+    edge = flip_rate(observation.votes("edge", passes, share=share), observation.predictions)
     unstable = PROXY_WEIGHTS[0] * feature + PROXY_WEIGHTS[1] * edge
     return np.asarray(np.clip(accuracy + unstable.mean() - unstable, *PROXY_RANGE))
+
+
+def flip_rate(votes: ArrayLike, predictions: ArrayLike) -> FloatArray:
+    r"""Return for each node the fraction of passes that change the clean prediction, (n,).
+
+    .. math:: f_i = 1 - v_{i\hat y_i} / M
+
+    with votes v. This is the instability in the script of the paper;
+    `graphtemper.signals.instability` compares the passes with each other instead.
+
+    Examples
+    --------
+    >>> flip_rate([[4, 0], [1, 3]], [0, 0]).tolist()
+    [0.0, 0.75]
+    """
+    counts, classes = np.asarray(votes), np.asarray(predictions)
+    return np.asarray(1.0 - counts[np.arange(classes.size), classes] / counts.sum(axis=1))
 
 
 def binned_loss(confidence: FloatArray, proxy: FloatArray, accuracy: float) -> float:

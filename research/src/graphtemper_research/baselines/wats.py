@@ -55,7 +55,7 @@ class WATS(NetworkCalibrator):
         Fraction of hidden units dropped in training.
     lr, weight_decay, epochs, patience, seed
         Adam, its L2 penalty, the limits, and the seed.
-    stop : {"train", "calibration", "folds"}, optional
+    stop : {"folds", "train", "calibration"}
         Which nodes end the training; see `GATS`.
 
     References
@@ -85,7 +85,7 @@ class WATS(NetworkCalibrator):
         weight_decay: float = 0.0,
         epochs: int = 1000,
         patience: int = 50,
-        stop: Stop | None = None,
+        stop: Stop = "folds",
         seed: int = 0,
     ) -> None:
         self.coefficients: Coefficients = check_choice(

@@ -33,7 +33,9 @@ def main(folder: Path, journal: Path) -> None:
         methods = [
             method
             for method in METHODS
-            if seed < method.splits and (name, seed, method.name) not in finished
+            if method.only in (None, name)
+            and seed < method.splits
+            and (name, seed, method.name) not in finished
         ]
         if not methods:
             continue

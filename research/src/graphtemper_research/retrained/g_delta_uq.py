@@ -98,7 +98,9 @@ class GDeltaUQ(Retrained):
             lambda parameters, generator: self._training_logits(
                 parameters, context, rows, generator
             ),
-            lambda parameters: self._anchored(parameters, context).mean(dim=0),
+            lambda parameters: self._output(
+                parameters, context, self._anchored(parameters, context).mean(dim=0)
+            ),
         )
 
     def _training_logits(
@@ -114,42 +116,44 @@ class GDeltaUQ(Retrained):
         from graphtemper.models.torch_sparse import product
 
         of_input, of_anchor = parameters[:2]
-        own = product(context.features, context.transposed, of_input)
+        matrix, of_rows = context.operator, context.features[rows]
+        own = product(matrix, matrix, product(context.features, context.transposed, of_input))
         # [x - a, a] W = x W_1 + a (W_2 - W_1): the anchor's part is a row of X (W_2 - W_1).
-        shifts = product(context.features, context.transposed, of_anchor - of_input)
-        pool = torch.from_numpy(rows)
+        shifts = product(of_rows, sp.csr_matrix(of_rows.T), of_anchor - of_input)
         total = torch.zeros(1)
         for _ in range(self.anchors):
-            drawn = pool[torch.randint(len(pool), (len(own),), generator=generator)]
-            total = total + self._head(parameters, context, own + shifts[drawn], generator)
-        return total / self.anchors
+            drawn = torch.randint(len(shifts), (len(own),), generator=generator)
+            moved = product(matrix, matrix, shifts.index_select(0, drawn))
+            total = total + self._hidden(parameters, own + moved, generator)
+        # The second layer is linear: the mean of its inputs gives the mean of the logits.
+        return self._output(parameters, context, total / self.anchors)
 
     def _anchored(self, parameters: list[Tensor], context: Context) -> Tensor:
-        """Return logits for each of the fixed anchors, (M, N, K)."""
+        """Return the hidden layer for each of the fixed anchors, (M, N, hidden)."""
         import torch
 
         from graphtemper.models.torch_sparse import product
 
         of_input, of_anchor = parameters[:2]
-        own = product(context.features, context.transposed, of_input)
+        matrix = context.operator
+        own = product(matrix, matrix, product(context.features, context.transposed, of_input))
         shifts = torch.from_numpy(self.anchors_ @ (of_anchor - of_input).detach().numpy())
-        return torch.stack([self._head(parameters, context, own + row, None) for row in shifts])
+        # All nodes have the same anchor: S times a constant column is the row sums of S.
+        sums = torch.from_numpy(np.asarray(matrix.sum(axis=1), dtype=np.float32))
+        return torch.stack([self._hidden(parameters, own + sums * row, None) for row in shifts])
 
-    def _head(
-        self,
-        parameters: list[Tensor],
-        context: Context,
-        projected: Tensor,
-        generator: Generator | None,
+    def _hidden(
+        self, parameters: list[Tensor], aggregated: Tensor, generator: Generator | None
     ) -> Tensor:
         from graphtemper.calibrators.training import dropped
+
+        return dropped((aggregated + parameters[2]).relu(), self.dropout, generator)
+
+    def _output(self, parameters: list[Tensor], context: Context, hidden: Tensor) -> Tensor:
         from graphtemper.models.torch_sparse import product
 
-        _, _, first_bias, second, second_bias = parameters
-        matrix = context.operator
-        hidden = (product(matrix, matrix, projected) + first_bias).relu()
-        hidden = dropped(hidden, self.dropout, generator)
-        return product(matrix, matrix, hidden @ second) + second_bias
+        second, second_bias = parameters[3:]
+        return product(context.operator, context.operator, hidden @ second) + second_bias
 
     def _transform(self, inputs: Inputs) -> FloatArray:
         import torch
@@ -159,7 +163,9 @@ class GDeltaUQ(Retrained):
         parameters = [torch.from_numpy(array) for array in self.parameters_]
         context = self._context(inputs.required_graph)
         with torch.no_grad(), threads_for(len(inputs.logits) * self.hidden):
-            passes = self._anchored(parameters, context).numpy().astype(np.float64)
+            hidden = self._anchored(parameters, context)
+            each = torch.stack([self._output(parameters, context, layer) for layer in hidden])
+        passes = each.numpy().astype(np.float64)
         logits = passes.mean(axis=0)
         return temperature.apply(logits if self.rescale == "none" else damped(passes))
 
