@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from graphtemper._core.safe_reading import sealed
-from graphtemper.errors import DamagedError
+from graphtemper.errors import DamagedError, EmptyError
 from graphtemper_research.harness import cells
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.trials.trial import SCORES, scored
@@ -94,18 +94,17 @@ def test_what_is_not_a_cell_is_measured_again(finish, tmp_path, text):
     assert finish()[1] == 1
 
 
-def test_cells_of_other_code_are_counted_and_measured_again_on_request(finish, monkeypatch):
+def test_cells_of_other_code_are_measured_again_and_left_out(finish, tmp_path, monkeypatch):
     first, _ = finish()
-    assert cells.outdated([first]) == []
-    monkeypatch.setattr(cells, "code_digest", lambda: "newer")
-    (line,) = cells.outdated([first])
-    assert line.measured == 1
-    assert line.met is None
-    assert finish() == (first, 1)
-    again, times = finish(fresh=True)
+    monkeypatch.setattr(cells, "digest", lambda: "newer")
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "older.json").write_text((tmp_path / "cell.json").read_text())
+    with pytest.raises(EmptyError):
+        cells.finished(tmp_path, "test/1")
+    again, times = finish()
     assert times == 2
     assert again == first | {"code": "newer"}
-    assert finish(fresh=True)[1] == 2
+    assert finish()[1] == 2
 
 
 def test_rows_of_unknown_number_are_kept_if_their_numbers_are_finite(finish, tmp_path):

@@ -7,8 +7,8 @@
 `layout`                declared tables, for a terminal and for Markdown
 `outcome`               comparisons with published numbers and bars; JSON, CSV and picture
 `pictures`              what the pictures of several benches share
-`code_digest`           which code made a number
-`unfinished`            which figures an interrupted run of all of them has finished
+`digest`                which code made a number
+`selective`             how well confidence ranks errors
 `speed`, `memory`       the table of speed, and the peak of memory
 ======================  ==========================================================================
 """

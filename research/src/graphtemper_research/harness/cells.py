@@ -13,13 +13,12 @@ from typing import Any
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper.errors import DamagedError, EmptyError
-from graphtemper_research.harness.code_digest import code_digest
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.frame import Row, Rows
-from graphtemper_research.harness.outcome import Comparison, reported, write_text
+from graphtemper_research.harness.outcome import write_text
 
 Cell = dict[str, Any]
 _MAX_BYTES = 256_000_000
-OUTDATED = "cells measured by another version of the code"
 # Called with steps done and steps in all.
 Show = Callable[[int, int], None]
 # Called with a title, steps done and steps in all.
@@ -64,11 +63,12 @@ class Case:
 
 
 def finished(out: Path, schema: str) -> list[Cell]:
-    """Return the cells of a schema that are in ``out/cells``."""
+    """Return the cells of a schema that this code measured and left in ``out/cells``."""
     paths = sorted((out / "cells").glob("*.json"))
-    found = [cell for cell in map(_read, paths) if cell.get("schema") == schema]
+    own = {"schema": schema, "code": digest()}
+    found = [cell for cell in map(_read, paths) if own.items() <= cell.items()]
     if not found:
-        raise EmptyError(f"{out / 'cells'} holds no finished cell; run the bench first.")
+        raise EmptyError(f"{out / 'cells'} holds no cell of this code; run the bench first.")
     return found
 
 
@@ -84,13 +84,10 @@ def _read(path: Path) -> Cell:
     return cell
 
 
-def finish(
-    case: Case, folder: Path, progress: Progress | None = None, *, fresh: bool = False
-) -> Cell:
+def finish(case: Case, folder: Path, progress: Progress | None = None) -> Cell:
     """Return a cell from its file ``folder/title.json``, or measure it and write the file.
 
-    A cell that other code measured is kept, since most changes change no number (`outdated` counts
-    them), unless it has to be ``fresh``.
+    A cell that other code measured is measured again.
 
     Examples
     --------
@@ -108,7 +105,7 @@ def finish(
     """
     path = folder / f"{case.title}.json"
     cell = stored(path, case)
-    if cell is None or (fresh and cell.get("code") != code_digest()):
+    if cell is None or cell.get("code") != digest():
         show = None if progress is None else _titled(progress, case.title)
         wall, cpu = perf_counter(), process_time()
         # Environments already run on all cores. Both limits are set once: setting one takes 4 ms,
@@ -116,7 +113,7 @@ def finish(
         with one_blas_thread(), one_blas_thread(also_openmp=False):
             rows = case.measure(show)
         took = {"wall_seconds": perf_counter() - wall, "cpu_seconds": process_time() - cpu}
-        cell = {**case.head, "code": code_digest(), **took, "rows": rows}
+        cell = {**case.head, "code": digest(), **took, "rows": rows}
         json.dumps(cell, allow_nan=False)  # refuses numbers that JSON does not have
         write_text(path, sealed(cell, indent=1) + "\n")
     return cell
@@ -154,16 +151,3 @@ def stored(path: Path, case: Case) -> Cell | None:
         RecursionError,
     ):
         return None
-
-
-def outdated(cells: Sequence[Cell]) -> list[Comparison]:
-    """State how many cells other code measured, if any.
-
-    Examples
-    --------
-    >>> outdated([{"code": code_digest()}])
-    []
-    """
-    count = sum(cell.get("code") != code_digest() for cell in cells)
-    note = f"of {len(cells)}; --fresh measures them again"
-    return [reported(OUTDATED, count, note)] if count else []

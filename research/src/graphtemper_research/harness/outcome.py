@@ -24,8 +24,6 @@ SCHEMA = "graphtemper.outcome/1"
 _MAX_BYTES = 256_000_000
 MET = {True: "yes", False: "**no**", None: "-"}
 REPORTED = "reported"
-CELLS_CODE = "code of the cells"
-"""The setting that names the code of cells which today's code did not measure."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ class Outcome:
     draw: Callable[[Figure], None] = field(repr=False)
     size: tuple[float, float] = (7.0, 3.2)
     code: str | None = None
-    """Digest of the code that measured it (`made_by`), or None where it is not of one version."""
+    """Digest of the code that measured it (`graphtemper_research.harness.digest`)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the picture as plain Python values."""
@@ -166,7 +164,8 @@ def _foreign(path: Path) -> FileError:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically."""
+    """Write UTF-8 text atomically, in a folder that is made if it does not exist."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as stream:
         stream.write(text.encode("utf-8"))
 
@@ -201,23 +200,12 @@ def made_by(outcome: Mapping[str, Any]) -> str:
     --------
     >>> made_by({"code": "0123456789ab"})
     'Made by code `0123456789ab`.'
-    >>> made_by({"settings": {CELLS_CODE: ["0123456789ab", "ba9876543210"]}})
-    'Its cells were measured by code `0123456789ab`, `ba9876543210`.'
-    >>> made_by({})
-    'Made by version 0.1.0; which code is unknown.'
     """
-    if code := outcome.get("code"):
-        return f"Made by code `{code}`."
-    if codes := outcome.get("settings", {}).get(CELLS_CODE):
-        return f"Its cells were measured by code {', '.join(f'`{code}`' for code in codes)}."
-    # Results have named their code since a late commit of 0.1.0.
-    return "Made by version 0.1.0; which code is unknown."
+    return f"Made by code `{outcome.get('code') or 'unknown'}`."
 
 
 def _section(outcome: Mapping[str, Any], link: str) -> list[str]:
-    settings = ", ".join(
-        f"{key} {_short(value)}" for key, value in outcome["settings"].items() if key != CELLS_CODE
-    )
+    settings = ", ".join(f"{key} {_short(value)}" for key, value in outcome["settings"].items())
     lines = [
         f"## {outcome['title']}",
         "",

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphtemper.card import atlas
 from graphtemper.errors import EmptyError, RangeError, RepeatedError
-from graphtemper_research.harness.cells import Case, Cell, Progress, finish, outdated
+from graphtemper_research.harness.cells import Case, Cell, Progress, finish
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.frame import Row, Rows, distinct, grouped
 from graphtemper_research.harness.layout import (
     Cells,
@@ -28,7 +29,6 @@ from graphtemper_research.harness.layout import (
     render_tables,
 )
 from graphtemper_research.harness.outcome import (
-    CELLS_CODE,
     Comparison,
     Outcome,
     made_by,
@@ -159,22 +159,20 @@ class Bench:
     def outcome(self, cells: Sequence[Cell], missing: Sequence[str] = ()) -> Outcome:
         """Summarise finished cells."""
         rows = self.rows(cells)
-        older = outdated(cells)
-        codes = {CELLS_CODE: sorted({str(cell.get("code")) for cell in cells})} if older else {}
         return Outcome(
             name=self.name,
             title=self.title,
-            settings={**self.settings(cells, rows), **codes},
-            comparisons=[*self.bars(rows, cells), *skipped(missing), *older],
+            settings=self.settings(cells, rows),
+            comparisons=[*self.bars(rows, cells), *skipped(missing)],
             rows=rows,
             draw=lambda figure: self.draw(figure, rows, cells),
             size=self.size(rows),
+            code=digest(),
         )
 
     def page(self, content: Mapping[str, Any]) -> str:
         """Return the Markdown page of an outcome, from what its JSON file holds."""
-        stated = {key: item for key, item in content["settings"].items() if key != CELLS_CODE}
-        settings = "; ".join(f"{key} {listed(item)}" for key, item in stated.items())
+        settings = "; ".join(f"{key} {listed(item)}" for key, item in content["settings"].items())
         lines = [
             f"# {self.title}",
             "",
@@ -201,7 +199,6 @@ def run(
     *,
     jobs: int = 1,
     scheduler: str | None = None,
-    fresh: bool = False,
 ) -> Outcome:
     """Measure every case that is not in ``out/cells`` yet and summarise all of the request.
 
@@ -217,8 +214,6 @@ def run(
     scheduler
         Address of a Dask scheduler whose workers measure the cases instead; they need the graphs
         and ``out`` under the same paths.
-    fresh
-        Measure cells of another version of the code again.
     """
     if jobs < 1:
         raise RangeError(f"jobs must be at least 1, not {jobs}.")
@@ -231,7 +226,7 @@ def run(
             f"two measurements are called {title}; graphs are known by the names of their files, "
             "so rename one."
         )
-    measure = partial(finish, folder=(request.out / "cells").absolute(), fresh=fresh)
+    measure = partial(finish, folder=(request.out / "cells").absolute())
     if scheduler is not None:
         from graphtemper.scale.engine import connected
 

@@ -25,10 +25,16 @@ def section(folder: Path) -> str:
         return ""
     text = "`make bench`: each ratio is measured in one run; peers and sizes without a bar are in "
     try:
-        rows = table(row for row in parse_json(read_bytes(path, 64_000_000)) if row["bar"])
+        rows = table(row for row in rows_in(path) if row["bar"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(f"{path} was not written by `make bench`; delete it.") from error
     return f"\n## Speed\n\n{text}[benchmarks.md](benchmarks.md).\n\n{rows}"
+
+
+def rows_in(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file of ``make bench``."""
+    rows: list[dict[str, Any]] = parse_json(read_bytes(path, 64_000_000))["rows"]
+    return rows
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
