@@ -1,9 +1,11 @@
 """STAC's experiments: published next to measured, and no way for a label to reach the estimate."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from graphtemper import stac
+from graphtemper import Graph, metrics, stac, temperature
 from graphtemper._core.safe_reading import sealed
 from graphtemper.models import SIGN
 from graphtemper_research.graphs import datasets
@@ -12,8 +14,11 @@ from graphtemper_research.paper import (
     audit,
     audit_page,
     block_models,
+    diagnostic,
+    homophily_study,
     real,
     real_graphs,
+    released_stream,
     rewiring,
     sweep,
     synthetic,
@@ -25,6 +30,8 @@ pytest.importorskip("torch")
 # Bars that honest work does not reach; the results page says why.
 NOT_REACHED: set[str] = set()
 PAPER_GRAPHS = ("minesweeper", "tolokers")
+DOCS = Path(__file__).parents[2] / "docs"
+RESULTS, READING = DOCS / "results", DOCS / "start" / "reading_the_paper.md"
 
 
 def missed(outcome: Outcome) -> set[str]:
@@ -68,6 +75,40 @@ def test_the_authors_random_numbers_give_their_digits(committed):
         for method, score in scores.items():
             if item["quantity"] == f"feature 1.4: ECE, {method}, authors' seeds":
                 assert item["measured"] == pytest.approx(score["ece"], rel=1e-4)
+
+
+def test_most_of_the_gap_of_source_temperature_is_there_without_shift(committed):
+    """The authors' random numbers at level 0, where Proposition 3 says that T = 1."""
+    errors, optima = [], []
+    for seed in released_stream.SEEDS:
+        source = released_stream.trained(seed)
+        target = released_stream.shifted(source, "feature", 0.0)
+        logits = source.model(target)
+        errors.append(metrics.ece(temperature.apply(logits, source.temperature), target.labels))
+        optima.append(temperature.fit(logits, target.labels))
+    assert np.mean(errors) / 0.1908 == pytest.approx(0.70, abs=0.01)
+    assert min(optima) > 1.5
+    items = committed("synthetic")["comparisons"]
+    share = next(i for i in items if "as a share of that at 1.4, authors' seeds" in i["quantity"])
+    assert share["measured"] == pytest.approx(np.mean(errors) / 0.1908, abs=0.005)
+
+
+@pytest.mark.nightly
+def test_validation_nodes_in_a_fresh_graph_show_the_drop():
+    source = block_models.trained(0)
+    assert source.accuracy - source.fresh_accuracy > 0.05
+    assert source.fresh.temperature > 1.3 * source.temperature
+
+
+def test_with_fresh_validation_nodes_little_is_left_for_stac(committed):
+    rows = committed("synthetic")["rows"]
+    ece = {
+        row["method"]: row["ece"]
+        for row in rows
+        if row["shift"] == "feature" and row["level"] == 1.4
+    }
+    assert ece[f"source-T{block_models.FRESH}"] < 0.5 * ece["source-T"]
+    assert ece[f"source-T{block_models.FRESH}"] < ece["STAC-global"]
 
 
 @pytest.mark.slow
@@ -163,3 +204,79 @@ def test_every_claim_of_the_audit_reads_real_outcomes(tmp_path, committed):
     assert "nan" not in page.split("## 4.")[1].split("## 5.")[0]
     assert "not measured yet: run `graphtemper paper real`" in page
     assert page.count("not measured yet") == len(audit_page.CLAIMS) - len(measured)
+
+
+def test_every_committed_outcome_gives_a_verdict(committed):
+    """None is missing, and none of the sentences contradicts its numbers."""
+    page = audit_page.render(RESULTS)
+    assert page.count("**Verdict:**") == len(audit_page.CLAIMS)
+    assert "do not decide it" not in page
+    assert f"{len(audit_page.CLAIMS)} claims have been checked" in READING.read_text("utf-8")
+
+
+def test_the_verdict_on_rewiring_needs_both_graphs(committed):
+    claim = next(c for c in audit_page.CLAIMS if c.title == "One temperature repairs rewiring")
+    content = committed("audit")
+    assert claim.supported({"audit": content})
+    assert "tolokers" in claim.verdict
+    for row in content["rows"]:
+        if (row.get("graph"), row.get("share"), row.get("method")) == ("tolokers", 0.0, "oracle"):
+            row["ece"] = 0.02
+    assert not claim.supported({"audit": content})
+
+
+def test_the_authors_rewiring_replaces_second_ends_alone():
+    """1,000 edges without a common end: their first ends keep an edge, their second ends do not."""
+    first = np.arange(1000)
+    graph = Graph(features=np.ones((2000, 1)), edges=np.column_stack([first, first + 1000]))
+    target = homophily_study.released_rewire(graph, 1.0, np.random.default_rng(0))
+    lonely = target.degrees == 0
+    assert lonely[:1000].sum() <= 3  # self-loops are dropped
+    assert lonely[1000:].mean() == pytest.approx(np.exp(-0.5), abs=0.05)
+    half = homophily_study.released_rewire(graph, 0.5, np.random.default_rng(0))
+    kept = {tuple(edge) for edge in graph.edges} & {tuple(edge) for edge in half.edges}
+    assert len(kept) / 1000 == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.nightly
+def test_the_authors_rewiring_of_minesweeper(paper_graphs, committed, holds):
+    rows = homophily_study.of_graph("minesweeper")
+    oracle = {row["share"]: row["ece"] for row in rows if row["method"] == "oracle"}
+    assert oracle[0.0] == pytest.approx(0.031, abs=0.002)
+    assert oracle[0.75] > 0.05
+    for row in rows:
+        holds(committed("audit"), row)
+
+
+def test_scores_of_a_diagnostic_are_those_of_its_rows(committed):
+    content = committed("diagnostic")
+    rows, found = content["rows"], {i["quantity"]: i["measured"] for i in content["comparisons"]}
+    assert len(rows) == len(diagnostic.GRAPHS) * len(diagnostic.SHIFTS)
+    truth = np.log([row["measured"] for row in rows])
+    for kind in ("predicted", "atlas"):
+        guess = np.log([row[kind] for row in rows])
+        order = np.corrcoef(truth.argsort().argsort(), guess.argsort().argsort())[0, 1]
+        title = diagnostic.PREDICTIONS[kind]
+        assert found[f"{title}: Spearman correlation with the measured slope"] == pytest.approx(
+            order, abs=0.02
+        )
+        assert found[f"{title}: share of targets with the right direction"] == pytest.approx(
+            (np.sign(truth) == np.sign(guess)).mean(), abs=1e-4
+        )
+    off = {
+        kind: diagnostic.scores(rows, kind)["log_ratio"] for kind in ("predicted", "atlas", "none")
+    }
+    assert off["atlas"] < off["none"] < off["predicted"]
+
+
+def test_no_shown_slope_contradicts_the_atlas(committed):
+    shown = [row for row in committed("diagnostic")["rows"] if row["shown"] is not None]
+    assert len(shown) > 3
+    for row in shown:
+        assert np.log(row["shown"]) * np.log(row["atlas"]) >= 0.0
+
+
+@pytest.mark.slow
+def test_a_graph_of_the_diagnostic_gives_the_committed_rows(committed, holds):
+    for row in diagnostic.measured("county_2012"):
+        holds(committed("diagnostic"), row)

@@ -107,7 +107,7 @@ def _limit(state: State) -> dict[str, Any]:
     values: dict[str, Any] = {
         "slope": slope,
         "temperature": _temperature(slope),
-        "direction": None if slope is None else theory.direction(slope),
+        "direction": _direction(slope),
         "slope_self_loop": slope_self_loop,
         "temperature_self_loop": _temperature(slope_self_loop),
         "self_loop_zero_crossing": theory.self_loop_zero_crossing(degree),
@@ -199,3 +199,10 @@ def _maybe(compute: Callable[[], Any]) -> float | None:
         return float(compute())
     except GraphTemperError:
         return None
+
+
+def _direction(slope: float | None) -> str | None:
+    """Return what a slope means, or None without one."""
+    if slope is None or abs(slope - 1.0) <= 1e-9:
+        return None if slope is None else "calibrated"
+    return "over-confident" if slope < 1.0 else "under-confident"

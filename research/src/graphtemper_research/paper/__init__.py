@@ -13,6 +13,7 @@ Module, name for `graphtemper paper`, and content with its label in the paper:
 `real`              real         Figure `fig:real`, Table `tab:real`: STAC on real graphs
 `sweep`             sweep        Figure `fig:sweep`: the gap against feature noise
 `rewiring`          rewiring     Figure `fig:struct`: rewired edges
+`diagnostic`        diagnostic   Section 6.1: the slope as a diagnostic on real graphs
 `audit`             audit        small studies of claims that no figure tests
 ==================  ===========  ==================================================================
 
@@ -47,6 +48,7 @@ FIGURES = {
     "real": "graphtemper_research.paper.real",
     "sweep": "graphtemper_research.paper.sweep",
     "rewiring": "graphtemper_research.paper.rewiring",
+    "diagnostic": "graphtemper_research.paper.diagnostic",
     "audit": "graphtemper_research.paper.audit",
 }
 
@@ -90,7 +92,7 @@ def run(name: str) -> Outcome:
     """Reproduce one figure or table and return its numbers."""
     if name not in FIGURES:
         raise ChoiceError(f"unknown figure {name!r}; choose from {', '.join(FIGURES)} or all.")
-    from graphtemper_research.harness.made_by import digest
+    from graphtemper_research.harness.digest import digest
 
     outcome: Outcome = importlib.import_module(FIGURES[name]).run()
-    return replace(outcome, code=digest(FIGURES[name]))
+    return replace(outcome, code=digest())

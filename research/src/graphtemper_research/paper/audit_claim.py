@@ -33,12 +33,13 @@ class Claim:
 
 
 def value(outcomes: Outcomes, name: str, quantity: str) -> dict[str, Any]:
-    """Return the first comparison whose quantity starts with a text."""
-    for item in outcomes[name]["comparisons"]:
-        if item["quantity"].startswith(quantity) and item["measured"] is not None:
-            comparison: dict[str, Any] = item
-            return comparison
-    raise NotMeasuredError(quantity)
+    """Return the comparison of a quantity, or the first that starts with the text."""
+    found = [item for item in outcomes[name]["comparisons"] if item["measured"] is not None]
+    found = [item for item in found if item["quantity"].startswith(quantity)]
+    if not found:
+        raise NotMeasuredError(quantity)
+    comparison: dict[str, Any] = min(found, key=lambda item: item["quantity"] != quantity)
+    return comparison
 
 
 def measured(outcomes: Outcomes, name: str, quantity: str) -> float:

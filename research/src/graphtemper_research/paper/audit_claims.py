@@ -65,12 +65,25 @@ def _limits(o: Outcomes) -> str:
 
 
 def _rewiring(o: Outcomes) -> str:
-    item = value(o, "rewiring", "minesweeper: ECE after the oracle")
+    item = value(o, "rewiring", "minesweeper: ECE after the oracle temperature with 75 % rewired")
+    released = [
+        f"{name} "
+        + " and ".join(f"{_released(o, name, share):.3f} at {share:.0%}" for share in (0, 0.75))
+        for name in BINARY
+    ]
     return (
-        f"minesweeper at 75 %: {item['measured']:.3f} ({item['note']}). Above 0.03 at some share: "
+        f"minesweeper at 75 %: {item['measured']:.3f} ({item['note']}). Rewired as their script does, "
+        f"on its two splits: {', '.join(released)}. Above 0.03 at some share: "
         f"{count(o, 'rewiring', 'graphs with an oracle ECE above')}; of these the noise floor of "
         f"ECE does not explain {count(o, 'rewiring', 'of these, graphs where')}."
     )
+
+
+def _released(o: Outcomes, name: str, share: float) -> float:
+    """Return the oracle ECE of a graph that is rewired as in the authors' script."""
+    common = {"study": "rewired homophily", "graph": name, "share": share}
+    found = rows(o, "audit", method="oracle", **common)
+    return float(found[0]["ece"])
 
 
 def _bound(o: Outcomes) -> str:
@@ -150,10 +163,50 @@ def _halving(o: Outcomes) -> str:
         value(o, "synthetic", f"{name}: ECE left above the oracle")
         for name in ("STAC-global", "STAC (Algorithm 1)")
     )
+    published, fresh = (
+        measured(o, "synthetic", f"{name}: ECE above the oracle, as a share of the control")
+        for name in ("STAC-global", "STAC-global, fresh validation graph")
+    )
     return (
         f"{script['measured']:.2f} of source-T's excess ECE over the oracle is left by the script's "
-        f"global stage ({script['note']}), {printed['measured']:.2f} by Algorithm 1."
+        f"global stage ({script['note']}), {printed['measured']:.2f} by Algorithm 1. Against a "
+        f"source-T whose validation nodes lie in a fresh graph it is {published:.2f}, and "
+        f"{fresh:.2f} if STAC's threshold is fitted there too."
     )
+
+
+def _no_shift(o: Outcomes) -> str:
+    share, ours = (
+        value(
+            o, "synthetic", f"feature 0 (no shift): ECE of source-T, as a share of that at 1.4{end}"
+        )
+        for end in (", authors' seeds", "")
+    )
+    panel = value(o, "synthetic", "right panel: share")
+    control = value(o, "synthetic", "feature 1.4: ECE, source-T with validation nodes")
+    return (
+        f"without any shift source-T already has {share['measured']:.0%} of its ECE at 1.4 on the "
+        f"authors' seeds ({share['note']}) and {ours['measured']:.0%} on ours, the oracle "
+        f"temperature is {number(o, 'synthetic', 'feature 0 (no shift): oracle')}, and "
+        f"{panel['measured']:.0%} of the fall of accuracy is there ({panel['note']}). With "
+        f"validation nodes in a fresh graph source-T has ECE {control['measured']:.3f} at 1.4 "
+        f"({control['note']})."
+    )
+
+
+def _gap_without_shift(o: Outcomes) -> bool:
+    """Say whether most of the figure's gap is there at level 0 and goes with the control."""
+    share = measured(o, "synthetic", "feature 0 (no shift): ECE of source-T")
+    panel = measured(o, "synthetic", "right panel: share")
+    control = measured(o, "synthetic", "feature 1.4: ECE, source-T with validation nodes")
+    plain = measured(o, "synthetic", "feature 1.4: ECE, source-T, 8 seeds")
+    return min(share, panel) > 0.5 and control < 0.5 * plain
+
+
+def _halves_only_that(o: Outcomes) -> bool:
+    """Say whether STAC halves source-T's excess as published, and exceeds that of the control."""
+    published = measured(o, "synthetic", "STAC-global: ECE left above the oracle")
+    return published <= 0.6 and measured(o, "synthetic", "STAC-global: ECE above the oracle") > 1
 
 
 def _raised_by_source(o: Outcomes) -> bool:
@@ -247,10 +300,14 @@ CLAIMS = (
         "One temperature repairs rewiring",
         "the oracle temperature recovers ECE <= 0.03 on all five graphs at up to 75 % rewired edges.",
         "plots the means of two splits and replaces the second end of an edge.",
-        ("rewiring",),
+        ("audit", "rewiring"),
         _rewiring,
-        "does not hold on minesweeper.",
-        lambda o: measured(o, "rewiring", "minesweeper: ECE after the oracle") > 0.03,
+        "does not hold on minesweeper at 75 %; minesweeper and tolokers are above 0.03 already "
+        "without any rewiring. The other three graphs are not available here.",
+        lambda o: (
+            min(_released(o, "minesweeper", 0.75), *(_released(o, name, 0.0) for name in BINARY))
+            > 0.03
+        ),
     ),
     Claim(
         "The ECE bound is never violated",
@@ -325,7 +382,22 @@ CLAIMS = (
         "Algorithm 1.",
         ("synthetic",),
         _halving,
-        "holds, as an average with a wide range.",
-        lambda o: measured(o, "synthetic", "STAC-global: ECE left above the oracle") <= 0.6,
+        "holds as printed, as an average with a wide range. What it halves is mostly the step from the "
+        "training graph to another one (see the next claim): source-T with validation nodes in a "
+        "fresh graph has less ECE than STAC.",
+        _halves_only_that,
+    ),
+    Claim(
+        "The gap of source-T is the face of the shift",
+        "Fig. mech: the uncalibrated model degrades steadily, and the gap between source and target "
+        'accuracy "is the empirical face of kappa moving away from 1 as shift intensity increases".',
+        "fits source-T on nodes of the training graph, draws every target as a fresh graph, and "
+        "starts at level 0.2.",
+        ("synthetic",),
+        _no_shift,
+        "does not hold: most of the gap is there without any shift. Validation nodes are neighbours "
+        "of training nodes and targets are not, so the figure mixes shift with the step from a seen "
+        "graph to an unseen one.",
+        _gap_without_shift,
     ),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphtemper_research.harness.outcome import read_outcome
-from graphtemper_research.paper import audit_claims, audit_theory_claims
+from graphtemper_research.paper import FIGURES, audit_claims, audit_theory_claims
 from graphtemper_research.paper.audit_claim import Claim, NotMeasuredError, Outcomes
 
 CLAIMS = (*audit_claims.CLAIMS, *audit_theory_claims.CLAIMS)
@@ -36,11 +36,15 @@ def render(folder: Path) -> str:
     return "\n".join(lines)
 
 
+def _command(name: str) -> str:
+    return "paper" if name in FIGURES else "bench"
+
+
 def _findings(claim: Claim, outcomes: Outcomes) -> list[str]:
     lines = [f"- **The paper:** {claim.paper}", f"- **Its code:** {claim.code}"]
     missing = [name for name in claim.needs if name not in outcomes]
     if missing:
-        run = " and ".join(f"`graphtemper paper {name}`" for name in missing)
+        run = " and ".join(f"`graphtemper {_command(name)} {name}`" for name in missing)
         return [*lines, f"- **Measured:** not measured yet: run {run}."]
     try:
         measured, supported = claim.measured(outcomes), claim.supported(outcomes)

@@ -5,6 +5,10 @@ Source: 1,000 nodes in three classes, 16 features around unit-norm random class 
 same class means: with more feature noise, with other edge probabilities, or with more noise on a
 random half of the nodes. The GCN has two layers without dropout and 32 hidden units, 120 epochs of
 Adam at 0.01 with the penalty 5e-4 |W|^2.
+
+The source's validation nodes are neighbours of its training nodes, and the target's are not. As a
+control, source temperature and STAC's threshold are also fitted on as many nodes of another fresh
+graph of the source's law. Feature noise of level 0 is a target without any shift.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.signals.observation import Observation
 from graphtemper.theory import csbm
 from graphtemper_research.baselines import stac_per_node, stac_variants
+from graphtemper_research.harness import selective
 from graphtemper_research.paper.frozen_binary import summary
 from graphtemper_research.paper.released_stream import SEEDS as RELEASED_SEEDS
 from graphtemper_research.paper.released_stream import shifted as released_target
@@ -35,10 +40,11 @@ SAME, DIFFERENT = 0.020, 0.002
 # Twice the paper's four: class means differ between seeds, and four do not show by how much.
 SEEDS, PASSES = 8, 8
 LEVELS = {
-    "feature": (0.2, 0.5, 0.8, 1.1, 1.4),
+    "feature": (0.0, 0.2, 0.5, 0.8, 1.1, 1.4),
     "homophily": (0.15, 0.25, 0.35),
     "mixed": (0.8, 1.2, 1.6),
 }
+FRESH = ", fresh validation graph"
 METHODS = (
     "uncalibrated",
     "source-T",
@@ -61,10 +67,15 @@ class Carried:
 
 @dataclass(frozen=True, eq=False)
 class Source(Carried):
-    """A trained GCN with the class means that its targets share."""
+    """A trained GCN with the class means that its targets share.
+
+    ``accuracy`` is that of its validation nodes, and ``fresh`` what a fresh validation graph gives.
+    """
 
     means: FloatArray
     accuracy: float
+    fresh: Carried
+    fresh_accuracy: float
 
 
 @cache
@@ -79,15 +90,19 @@ def trained(seed: int) -> Source:
     # Torch's weight decay is the penalty's gradient, 2 x 5e-4.
     model = GCN(hidden=32, epochs=120, lr=0.01, weight_decay=1e-3, dropout=0.0, seed=seed)
     model.fit(graph, train)
+    own, accuracy = _validated(model, graph, val)
+    other = draw(means, np.random.default_rng([seed, 2]), SAME, DIFFERENT)
+    fresh, fresh_accuracy = _validated(model, other, np.arange(val.size))
+    return Source(own.model, own.temperature, own.threshold, means, accuracy, fresh, fresh_accuracy)
+
+
+def _validated(model: Predictor, graph: Graph, nodes: NDArray[np.int64]) -> tuple[Carried, float]:
+    """Return what labelled nodes give to carry to a target, and the accuracy on them."""
     assert graph.labels is not None
-    logits = model(graph)[val]
-    return Source(
-        model=model,
-        means=means,
-        temperature=temperature.solve(logits, graph.labels[val]).temperature,
-        threshold=stac.threshold(model, graph, val),
-        accuracy=float((logits.argmax(axis=1) == graph.labels[val]).mean()),
-    )
+    logits, labels = model(graph)[nodes], graph.labels[nodes]
+    fitted = temperature.solve(logits, labels).temperature
+    carried = Carried(model, fitted, stac.threshold(model, graph, nodes))
+    return carried, float((logits.argmax(axis=1) == labels).mean())
 
 
 def draw(means: FloatArray, rng: np.random.Generator, same: float, different: float) -> Graph:
@@ -124,7 +139,7 @@ def measured(seeds: int = SEEDS) -> tuple[dict[str, Any], ...]:
     for kind, levels in LEVELS.items():
         for level in levels:
             runs = [one_run(kind, level, seed) for seed in range(seeds)]
-            for method in METHODS:
+            for method in runs[0]:
                 row: dict[str, Any] = {"shift": kind, "level": level, "method": method}
                 for key in runs[0][method]:
                     row[key], row[f"{key}_spread"], _ = summary([run[method][key] for run in runs])
@@ -137,18 +152,25 @@ def one_run(kind: str, level: float, seed: int) -> dict[str, dict[str, float]]:
     source = trained(seed)
     target = shifted(source, kind, level, seed)
     assert target.labels is not None
-    estimate, predictions = recalibrated(source, target, seed)
-    shared = {"estimated_accuracy": estimate, "source_accuracy": source.accuracy}
+    estimate, predictions = recalibrated(source, target, seed, source.fresh)
+    shared = {
+        "estimated_accuracy": estimate,
+        "source_accuracy": source.accuracy,
+        "fresh_accuracy": source.fresh_accuracy,
+        "oracle_temperature": temperature.fit(source.model(target), target.labels),
+    }
     return {
         method: scores(probabilities, target.labels) | shared
         for method, probabilities in predictions.items()
     }
 
 
-def recalibrated(source: Carried, target: Graph, seed: int) -> tuple[float, dict[str, FloatArray]]:
+def recalibrated(
+    source: Carried, target: Graph, seed: int, fresh: Carried | None = None
+) -> tuple[float, dict[str, FloatArray]]:
     """Return STAC's accuracy estimate and the probabilities of every method.
 
-    Only the oracle reads the target's labels.
+    Only the oracle reads the target's labels. With ``fresh`` the controls are added.
     """
     observation = Observation(source.model, target, seed=seed)
     # One observation: the eight passes of each kind are shared by all variants.
@@ -162,6 +184,11 @@ def recalibrated(source: Carried, target: Graph, seed: int) -> tuple[float, dict
     )
     assert target.labels is not None
     oracle = temperature.solve(observation.logits, target.labels).temperature
+    controls = {}
+    if fresh is not None:
+        stage = stac_variants.binned_proxy(observation, fresh.threshold, passes=PASSES)
+        controls["source-T"] = temperature.apply(observation.logits, fresh.temperature)
+        controls["STAC-global"] = stage.probabilities
     return printed.accuracy, {
         "uncalibrated": observation.probabilities,
         "source-T": temperature.apply(observation.logits, source.temperature),
@@ -170,11 +197,14 @@ def recalibrated(source: Carried, target: Graph, seed: int) -> tuple[float, dict
         "STAC no-structure": without.probabilities,
         "STAC-full": full.probabilities,
         "oracle": temperature.apply(observation.logits, oracle),
+        **{f"{method}{FRESH}": values for method, values in controls.items()},
     }
 
 
 def scores(probabilities: FloatArray, labels: NDArray[np.int64]) -> dict[str, float]:
     """Return the paper's six metrics and the accuracy."""
+    auroc = selective.error_auroc(probabilities, labels)
+    assert auroc is not None, "some nodes are right and some are wrong"
     return {
         "accuracy": float((probabilities.argmax(axis=1) == labels).mean()),
         "ece": metrics.ece(probabilities, labels),
@@ -182,8 +212,8 @@ def scores(probabilities: FloatArray, labels: NDArray[np.int64]) -> dict[str, fl
         "mce": metrics.mce(probabilities, labels),
         "brier": metrics.brier(probabilities, labels),
         "nll": metrics.nll(probabilities, labels),
-        "auroc": metrics.error_auroc(probabilities, labels),
-        "risk80": metrics.risk_at_coverage(probabilities, labels, 0.8),
+        "auroc": auroc,
+        "risk80": selective.risk_at_coverage(probabilities, labels, 0.8),
     }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import expit
 
 from graphtemper import theory
 from graphtemper.recalibration.report import style
@@ -66,12 +67,11 @@ def _measured(h_target: float) -> list[dict[str, Any]]:
     rows = []
     for low, high in pairwise(edges):
         chosen = (size >= low) & ((size < high) | (high == edges[-1]))
-        confidence, accuracy = theory.confidence_accuracy_curve(size[chosen], SLOPE)
         rows.append(
             {
                 "t": float(size[chosen].mean()),
-                "confidence": float(np.mean(confidence)),
-                "theory_accuracy": float(np.mean(accuracy)),
+                "confidence": float(expit(size[chosen]).mean()),
+                "theory_accuracy": float(expit(SLOPE * size[chosen]).mean()),
                 "accuracy": float(correct[chosen].mean()),
                 "error": float(correct[chosen].std() / np.sqrt(chosen.sum())),
             }
@@ -82,7 +82,7 @@ def _measured(h_target: float) -> list[dict[str, Any]]:
 def _draw(figure: Figure, rows: list[dict[str, Any]]) -> None:
     axes = figure.subplots()
     t = np.linspace(0, max(6.0, max(row["t"] for row in rows)), 200)
-    confidence, accuracy = map(np.asarray, theory.confidence_accuracy_curve(t, SLOPE))
+    confidence, accuracy = expit(t), expit(SLOPE * t)
     axes.fill_between(t, accuracy, confidence, color=style.SKY, alpha=0.25, linewidth=0)
     axes.plot(t, confidence, color=style.BLUE)
     axes.plot(t, accuracy, "--", color=style.RED)

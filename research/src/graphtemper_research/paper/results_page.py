@@ -28,29 +28,6 @@ def write_results(folder: Path, page: Path) -> None:
     parts = (
         render_results(folder, FIGURES, link),
         leaderboard(folder, link),
-        _older(folder),
         speed.section(folder),
     )
     write_text(page, "".join(parts))
-
-
-def _older(folder: Path) -> str:
-    """Return the section that names results of other code than today's, if any."""
-    from graphtemper_research.results import stale
-
-    reasons = stale(folder)
-    if not reasons:
-        return ""
-    lines = [f"- `{name}`: {reason}" for name, reason in reasons.items()]
-    return "\n".join(
-        [
-            "",
-            "## Results of older code",
-            "",
-            "Every result records a digest of the modules that made it. When this page was made,",
-            "these results were not of the current code:",
-            "",
-            *lines,
-            "",
-        ]
-    )

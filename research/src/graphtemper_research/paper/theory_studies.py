@@ -14,7 +14,7 @@ from graphtemper import theory
 from graphtemper._core.numerics import binary_scale
 from graphtemper.graph.operators import multiply, operator
 from graphtemper.theory import csbm
-from graphtemper.theory.finite_degree import finite_degree_temperature
+from graphtemper.theory.finite_degree import finite_degree_accuracy, finite_degree_temperature
 from graphtemper_research.harness.outcome import Comparison
 from graphtemper_research.paper.frozen_binary import Frozen, Setting, oracle, summary
 
@@ -100,6 +100,7 @@ def at_twenty_rows() -> Rows:
             "h_target": h,
             "closed": 1.0 / float(theory.slope(h, H_SOURCE, SNR)),
             "exact": float(finite_degree_temperature(h, H_SOURCE, SNR, 20.0)),
+            "accuracy": float(finite_degree_accuracy(h, SNR, 20.0)),
         }
         for h in AT_TWENTY
     ]
