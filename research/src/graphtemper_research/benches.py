@@ -18,6 +18,7 @@ MODULES = {
     "natural_labels": "trials.natural_labels",
     "decisions": "trials.decision_metrics",
     "labels": "trials.label_budgets",
+    "sessions": "trials.label_sessions",
     "controls": "trials.negative_controls",
     "paper_setting": "trials.paper_setting",
     "sets": "trials.prediction_sets",

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from graphtemper.errors import EmptyError
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.leaderboard import raw
 from graphtemper_research.leaderboard.board import PROTOCOL, joined
 from graphtemper_research.leaderboard.models import USUAL
@@ -60,7 +61,7 @@ def test_the_page_states_protocol_time_and_code(folder):
     page = render(raw.write(folder))
     assert PROTOCOL.split("(")[0] in page
     assert "took 0.4 hours of one processor (0.8 hours by the clock" in page
-    assert "Code: x." in page
+    assert f"Code: {digest()}." in page
 
 
 def test_the_page_states_what_was_left_out(folder, cells):

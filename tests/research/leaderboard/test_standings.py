@@ -2,13 +2,14 @@
 
 import json
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
 from graphtemper_research.leaderboard.methods import PER_NODE
-from graphtemper_research.leaderboard.standings import ALL, Interval, table
+from graphtemper_research.leaderboard.standings import ALL, Interval, holm, table
 from graphtemper_research.leaderboard.tasks import KNOWN
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
@@ -40,18 +41,58 @@ def test_the_best_is_first_and_ranks_leave_the_oracle_out(cells):
     assert ranks[SOURCE] == pytest.approx((4 + 5 + 4 + 4.5) / 4)
 
 
-def test_intervals_are_those_of_student(cells):
-    gaps = [-0.06, -0.06, -0.05, -0.06]
-    found = by_name(table(cells, KNOWN, "SIGN"))["GATS"]
-    low, high = ttest_1samp(gaps, 0.0).confidence_interval(0.9)
-    assert found["against_low"] == pytest.approx(low)
-    assert found["against_high"] == pytest.approx(high)
-    low, high = ttest_1samp([-0.06, -0.055], 0.0).confidence_interval(0.9)
-    assert (found["graphs_low"], found["graphs_high"]) == pytest.approx((low, high))
-    seeds = by_name(table(cells, KNOWN, "SIGN"))[SOURCE]
+def test_intervals_and_p_values_are_those_of_student_over_graphs(cells):
+    found = by_name(table(cells, KNOWN, "SIGN"))
+    test = ttest_1samp([-0.06, -0.055], 0.0)  # the means of the graphs a and b
+    low, high = test.confidence_interval(0.9)
+    gats = found["GATS"]
+    assert (gats["against_low"], gats["against_high"]) == pytest.approx((low, high))
+    assert (gats["p"], gats["graphs"]) == (pytest.approx(test.pvalue), 2)
     low, high = ttest_1samp([0.15, 0.18], 0.0).confidence_interval(0.9)
+    seeds = found[SOURCE]
     assert (seeds["ece_low"], seeds["ece_high"]) == pytest.approx((low, high))
     assert by_name(table(cells[:1], KNOWN, "SIGN"))[SOURCE]["ece_low"] is None
+    assert by_name(table(cells[:2], KNOWN, "SIGN"))["GATS"]["p"] is None
+
+
+def test_p_values_are_corrected_for_all_methods_but_the_references(cells):
+    found = by_name(table(cells, KNOWN, "SIGN"))
+    tested = {name: row["p"] for name, row in found.items() if row["holm"] is not None}
+    assert set(tested) == {"RBS", "GATS", ATLAS, PER_NODE}
+    smallest = min(tested, key=tested.get)
+    assert found[smallest]["holm"] == pytest.approx(min(4 * tested[smallest], 1.0))
+
+
+def test_holms_steps_are_those_of_closed_testing():
+    """Slow path: reject what every Bonferroni test of an intersection around it rejects."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        p = rng.uniform(size=5) ** 3
+        slow = [
+            max(
+                min(1.0, len(others) * min(p[list(others)]))
+                for size in range(1, 6)
+                for others in combinations(range(5), size)
+                if one in others
+            )
+            for one in range(5)
+        ]
+        assert holm(p) == pytest.approx(slow)
+
+
+def test_nothing_is_significant_by_chance_more_often_than_stated():
+    rng = np.random.default_rng(2)
+    wrong = [
+        min(holm([ttest_1samp(rng.normal(size=8), 0.0).pvalue for _ in range(12)])) <= 0.1
+        for _ in range(150)
+    ]
+    assert np.mean(wrong) < 0.18
+
+
+def test_families_have_means_of_their_own(cells):
+    found = by_name(table(cells, KNOWN, "SIGN"))[SOURCE]
+    by_hand = {"ece none": 0.01, "ece noise(1)": 0.165, "ece drop(0.5)": 0.165}
+    assert {key: found[key] for key in by_hand} == pytest.approx(by_hand)
 
 
 def test_seeds_with_other_cells_have_a_mean_over_cells_and_no_interval(cells):

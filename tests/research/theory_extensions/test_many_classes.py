@@ -120,3 +120,18 @@ def test_closed_form_reduces_to_the_paper():
 def test_refusals(arguments):
     with pytest.raises(RangeError):
         extensions.multiclass_temperature(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("shift", "snr", "degree", "classes", "error"),
+    [
+        ((0.9, 0.5), 4.0, 10.0, 4, 0.976),
+        pytest.param((0.6, 0.9), 2.0, 20.0, 3, -0.339, marks=pytest.mark.nightly),
+        pytest.param((0.9, 0.5), 2.0, 20.0, 3, 0.586, marks=pytest.mark.nightly),
+    ],
+)
+def test_closed_form_is_far_off_for_strong_shifts(shift, snr, degree, classes, error):
+    """The sizes that its documentation gives: Poisson degrees and large shifts at high SNR."""
+    exact = extensions.multiclass_temperature(shift[1], shift[0], snr, degree, classes)
+    closed = 1 / theory.slope_multiclass(shift[1], shift[0], snr, classes)
+    assert closed / exact - 1 == pytest.approx(error, abs=0.002)

@@ -34,6 +34,23 @@ def test_errors_and_coverage_are_those_of_the_truth():
     assert bars["error with no labels, over that of source-T"].measured == pytest.approx(0.2)
 
 
+def test_undefined_metrics_are_counted_and_low_coverage_is_named():
+    """Two targets of a rare class, without references; precision is undefined on the second."""
+    ends = {f"{n} {end}": v for n in decisions.ASKED for end, v in (("low", 0.5), ("high", 0.7))}
+    true = {"precision true": 0.8, "recall true": 0.6, "f1 true": 0.6}
+    nothing = {"precision": None, "precision low": None, "precision true": None}
+    rows = [row("no labels", 0.6, **ends, **true), row("no labels", 0.6, **ends | true | nothing)]
+    rows[1]["target"] = "c"
+    found = decisions.summarise([cell(rows) | {"kind": "rare"}])
+    assert [found[0][f"undefined {name}"] for name in decisions.ASKED] == [1, 0, 0]
+    assert found[0]["error precision"] == pytest.approx(0.2)
+    assert found[0]["source precision"] is None
+    bars = {bar.quantity: bar for bar in decisions.compare(found)}
+    low = bars["metrics of families below 85%, rare, no labels"]
+    assert (low.measured, low.met, low.note) == (1, False, "of 3: f precision 0% of 2")
+    assert bars["undefined metrics, rare, no labels"].measured == 1
+
+
 def test_probabilities_at_their_word():
     p = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]])
     found = decisions.plug_in(p)

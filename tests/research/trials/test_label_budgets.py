@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from graphtemper import csbm
+from graphtemper import Graph, csbm, metrics, temperature
 from graphtemper_research.trials import label_budgets
 from graphtemper_research.trials.pairs import Pair
-from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
+from graphtemper_research.trials.trial import ATLAS, MODELS, ORACLE, SOURCE, halves
 
 
 def sample(num_nodes, seed, homophily):
@@ -32,7 +32,7 @@ def test_one_row_per_pair_with_every_method(finished):
         ("small", 80),
     ]
     for row in outcome.rows:
-        for key in (SOURCE, ATLAS, ORACLE, "50", "50 alone", "200", "200 alone"):
+        for key in ("uncalibrated", SOURCE, ATLAS, ORACLE, "50", "50 alone", "200", "200 alone"):
             assert 0.0 <= row[f"ece {key}"] <= 1.0
         assert 0.0 <= row["covered 50"] <= 1.0
 
@@ -66,3 +66,13 @@ def test_finished_sources_are_not_measured_again(finished, from_cells, tmp_path)
     again = from_cells(bench, folder)
     assert again.to_dict() == first.to_dict()
     assert [path.suffix for path in again.write(tmp_path)] == [".json", ".csv", ".png"]
+
+
+def test_doing_nothing_is_a_row(finished):
+    """The uncalibrated ECE is that of the model's own softmax on the target."""
+    folder, _, outcome = finished
+    here, there = (Graph.load(folder / f"{name}.npz") for name in ("here", "there"))
+    train, _ = halves(here, 1)
+    logits = MODELS["SIGN"](1).fit(here, train)(there)
+    by_hand = metrics.ece(temperature.apply(logits), there.labels)
+    assert outcome.rows[0]["ece uncalibrated"] == pytest.approx(by_hand, abs=1e-9)

@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from graphtemper import Graph, csbm
+from graphtemper import Graph, csbm, metrics, temperature
 from graphtemper.errors import ChoiceError, EmptyError
 from graphtemper_research.trials import (
     natural_environments,
     natural_labels,
     natural_places,
     natural_rule,
+    trial,
 )
 from graphtemper_research.trials.natural_environments import compare, family_means
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
@@ -62,6 +63,33 @@ def test_every_environment_is_the_target_of_three_sources(finished):
         ("2", "3"),
     }
     assert "| months |" in bench.page(outcome.to_dict())
+
+
+def test_nothing_and_the_same_labels_have_rows(finished):
+    folder, family, _, _ = finished
+    cell = json.loads((folder / "cells" / "month_0-SIGN-1.json").read_text())
+    home, away = (Graph.load(name) for name in family.graphs[:2])
+    train, _ = trial.halves(home, 1)
+    model = trial.MODELS["SIGN"](1).fit(home, train)
+    found = {row["method"]: row for row in cell["rows"] if row["target"] == "month_1"}
+    p = temperature.apply(model(away))
+    assert found["uncalibrated"]["ece"] == pytest.approx(metrics.ece(p, away.labels), abs=1e-9)
+    for count in (20, 50):
+        draws = [found[natural_places.alone_method(count, draw)] for draw in (1, 2)]
+        assert draws[0]["temperature"] != draws[1]["temperature"]
+        assert all(row["estimate"] is None for row in draws)
+    # More labels are nearer to the oracle's temperature, on the mean of all targets.
+    away_from = {}
+    for row in cell["rows"]:
+        if "alone" in row["method"]:
+            best = next(
+                other["temperature"]
+                for other in cell["rows"]
+                if other["method"] == "oracle-T" and other["target"] == row["target"]
+            )
+            gap = abs(np.log(row["temperature"] / best))
+            away_from.setdefault(row["method"][:2], []).append(gap)
+    assert np.mean(away_from["50"]) < np.mean(away_from["20"])
 
 
 def test_the_others_teach_what_no_signal_shows(finished):

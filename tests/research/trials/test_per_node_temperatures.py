@@ -7,6 +7,7 @@ from graphtemper import csbm, metrics, shifts
 from graphtemper import temperature as temperatures
 from graphtemper.errors import TooFewError
 from graphtemper_research.harness.frame import AVERAGE
+from graphtemper_research.harness.selective import error_auroc
 from graphtemper_research.trials import per_node_temperatures, shifted_targets
 from graphtemper_research.trials.per_node_temperatures import (
     ALL,
@@ -61,7 +62,7 @@ def test_scores_are_those_of_the_measures():
     p = temperatures.apply(logits, each)
     assert mine["brier"] == metrics.brier(p, labels)
     assert mine["nll"] == metrics.nll(p, labels)
-    assert mine["auroc"] == metrics.error_auroc(p, labels)
+    assert mine["auroc"] == error_auroc(p, labels)
     assert mine["ece"] == metrics.ece(p, labels)
     assert oracle["temperature"] == temperatures.fit(logits, labels)
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 bench = App(
     name="bench",
-    help="Compare methods on real graphs under known and natural shifts. Finished cells are kept "
-    "in OUT/cells, so that the same command resumes an interrupted run.",
+    help="Compare methods on real graphs under known and natural shifts: name one, or all, which "
+    "takes hours (minutes with --quick). Finished cells are kept in "
+    "OUT/cells, so that the same command resumes an interrupted run.",
 )
 
 Graphs = Annotated[
@@ -48,9 +49,6 @@ class Run:
         str | None,
         Parameter(help="A Dask scheduler, as in tcp://host:8786, whose workers measure the cells."),
     ] = None
-    fresh: Annotated[
-        bool, Parameter(negative="", help="Measure cells of another version of the code again.")
-    ] = False
     as_json: Json = False
 
 
@@ -73,7 +71,6 @@ class Splits:
 RUN, SPLITS = Run(), Splits()
 
 
-@bench.default
 @bench.command(name="all")
 def every(
     run: Run = RUN,
@@ -161,6 +158,33 @@ def natural(
 
 
 @bench.command
+def natural_folder(
+    out: Annotated[Path, Parameter(help="Folder for graphs, splits, tasks and the loader.")],
+) -> None:
+    """Write the natural shifts as a folder that any method can read with NumPy alone."""
+    from graphtemper_research.natural_benchmark.folder import write_folder
+
+    print_line(f"{write_folder(out)} tasks in {out}")
+
+
+@bench.command
+def score(
+    results: Annotated[Path, Parameter(help="A CSV that loader.py wrote.")],
+    folder: Annotated[Path, Parameter(help="The folder of `bench natural-folder`.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Score somebody's answers to the natural shifts, and draw the table by family."""
+    from graphtemper_research.natural_benchmark import scoring
+
+    if as_json:
+        print_json({"rows": scoring.by_family(scoring.score(folder, results))})
+        return
+    for title, rows in scoring.table(folder, results).items():
+        console().print(table(title, rows))
+
+
+@bench.command
 def decisions(run: Run = RUN, splits: Splits = SPLITS, *, families: str | None = None) -> None:
     """Estimate precision, recall and F1 under natural and drawn shifts, and with rare classes."""
     _run("decisions", run, splits, families)
@@ -170,6 +194,12 @@ def decisions(run: Run = RUN, splits: Splits = SPLITS, *, families: str | None =
 def natural_pairs(run: Run = RUN, splits: Splits = SPLITS, *, groups: Groups = None) -> None:
     """Compare the atlas with its peers on pairs of graphs and on later years of one graph."""
     _run("natural_shifts", run, splits, groups)
+
+
+@bench.command
+def sessions(run: Run = RUN, splits: Splits = SPLITS, *, families: str | None = None) -> None:
+    """Simulate labelling sessions under natural shifts: intervals at the stop, and labels taken."""
+    _run("sessions", run, splits, families)
 
 
 @bench.command
@@ -246,13 +276,8 @@ def _run(chosen: Bench | str, run: Run, splits: Splits, names: str | None) -> Pa
     out = run.out or Path("artifacts") / chosen.name
     request = runner.Request(out, _listed(names), _listed(splits.models), splits.seeds, run.quick)
     with _resumable(out):
-        from graphtemper_research.results import stamped
-
         with progress(run.as_json) as show:
-            outcome = runner.run(
-                chosen, request, show, jobs=run.jobs, scheduler=run.scheduler, fresh=run.fresh
-            )
-        outcome = stamped(outcome)
+            outcome = runner.run(chosen, request, show, jobs=run.jobs, scheduler=run.scheduler)
         runner.publish(chosen, outcome, out)
     content = outcome.to_dict()
     if run.as_json:
@@ -271,12 +296,11 @@ def _publish(name: str, out: Path) -> None:
     """Write the files of a natural bench from the cells that are finished."""
     from graphtemper_research import benches
     from graphtemper_research.harness import cells, runner
-    from graphtemper_research.results import stamped
     from graphtemper_research.trials.natural_environments import SCHEMA
 
     chosen = benches.load(name)
     found = cells.finished(out, SCHEMA)
-    for path in runner.publish(chosen, stamped(chosen.outcome(found)), out):
+    for path in runner.publish(chosen, chosen.outcome(found), out):
         print_line(str(path))
 
 

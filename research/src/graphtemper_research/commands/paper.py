@@ -20,14 +20,14 @@ def paper(
     """Reproduce one figure of the paper, or all: published next to measured.
 
     Writes FIGURE.png, FIGURE.csv and FIGURE.json, a Markdown page of everything in the folder, and
-    the claim-by-claim audit. An interrupted run of all figures resumes after the last finished one.
+    the claim-by-claim audit.
 
     Parameters
     ----------
     figure
         concept (fig1), slope (fig5), extensions (fig6), bound (fig7), temperature (fig8),
-        synthetic (fig9), real (fig10, table2), sweep (fig11), rewiring (fig12), label-free, audit,
-        or all.
+        synthetic (fig9), real (fig10, table2), sweep (fig11), rewiring (fig12), label-free,
+        diagnostic, audit, or all.
     out
         Folder for the files.
     results
@@ -36,7 +36,6 @@ def paper(
         Print JSON for machines.
     """
     from graphtemper_research import paper as experiments
-    from graphtemper_research.harness import unfinished
     from graphtemper_research.harness.outcome import write_text
     from graphtemper_research.paper.audit_page import render as render_audit
     from graphtemper_research.paper.results_page import write_results
@@ -44,32 +43,18 @@ def paper(
     if results is not None and (results.suffix != ".md" or results.name == "audit.md"):
         raise InputError(f"{results} cannot be the page; name an .md file other than audit.md.")
     figure = experiments.named(figure)
-    several = figure == "all"
-    done = unfinished.finished(out) if several else {}
     outcomes: dict[str, dict[str, Any]] = {}
-    for name in experiments.FIGURES if several else (figure,):
-        try:
-            if name not in done:
-                with working(f"paper {name}", as_json):
-                    outcome = experiments.run(name)
-                    outcome.write(out)
-                done[name] = outcome.to_dict()
-                if several:
-                    unfinished.remember(out, list(done))
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"interrupted at {name}; finished figures are kept in {out}: run the same command "
-                "again to resume."
-            ) from None
-        outcomes[name] = done[name]
+    for name in experiments.FIGURES if figure == "all" else (figure,):
+        with working(f"paper {name}", as_json):
+            outcome = experiments.run(name)
+            outcome.write(out)
+        outcomes[name] = outcome.to_dict()
         if not as_json:
             rows = [_comparison_row(item) for item in outcomes[name]["comparisons"]]
             console().print(table(outcomes[name]["title"], rows))
     page = results or out / "results.md"
     write_results(out, page)
     write_text(page.with_name("audit.md"), render_audit(out))
-    if several:
-        unfinished.forget(out)
     if as_json:
         print_json(list(outcomes.values()))
     else:

@@ -44,17 +44,26 @@ function standings(chosen, metric) {
   const found = byCell(chosen, metric);
   const base = found.get(facts.source) || new Map();
   return [...found].map(([method, cells]) => {
-    const gaps = [...cells].filter(([cell]) => base.has(cell)).map(([cell, number]) => number - base.get(cell))
-      .filter(Number.isFinite);
+    const pairs = [...cells].filter(([cell]) => base.has(cell)).map(([cell, number]) => [cell, number - base.get(cell)])
+      .filter(([, gap]) => Number.isFinite(gap));
+    const gaps = pairs.map(([, gap]) => gap);
     const line = { method, kind: facts.kinds[method] || "", mean: mean([...cells.values()]), cells: cells.size };
     line.difference = gaps.length ? mean(gaps) : null;
     line.better = gaps.filter(gap => gap < 0).length;
     line.low = line.high = null;
-    if (gaps.length > 1) {
-      const spread = Math.sqrt(gaps.reduce((sum, gap) => sum + (gap - line.difference) ** 2, 0) / (gaps.length - 1));
-      const radius = facts.quantiles[gaps.length - 2] * spread / Math.sqrt(gaps.length);
-      line.low = line.difference - radius;
-      line.high = line.difference + radius;
+    // Cells of one graph are not independent: the interval is over graphs.
+    const graphs = new Map();
+    for (const [cell, gap] of pairs) {
+      const graph = cell.split("|").slice(0, 2).join("|");
+      graphs.set(graph, [...(graphs.get(graph) || []), gap]);
+    }
+    const means = [...graphs.values()].map(mean);
+    if (means.length > 1) {
+      const centre = mean(means);
+      const spread = Math.sqrt(means.reduce((sum, gap) => sum + (gap - centre) ** 2, 0) / (means.length - 1));
+      const radius = facts.quantiles[means.length - 2] * spread / Math.sqrt(means.length);
+      line.low = centre - radius;
+      line.high = centre + radius;
     }
     return line;
   });

@@ -15,7 +15,7 @@ from graphtemper_research.leaderboard.tasks import SCHEMA
 
 HEAD = ("setting", "graph", "model", "seed", "code", "cpu_seconds", "wall_seconds")
 _WHOLE = ("seed", "cpu_seconds", "wall_seconds")
-SCORES = ("ece", "nll", "brier", "accuracy", "estimate")
+SCORES = ("ece", "noise_floor", "classwise_ece", "nll", "brier", "accuracy", "estimate")
 COLUMNS = (*HEAD, "family", "shift", "method", *SCORES)
 FILE = f"{NAME}_raw.csv"
 

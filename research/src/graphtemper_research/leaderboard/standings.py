@@ -1,4 +1,8 @@
-"""Means over shifts, intervals over seeds, paired differences from source-T, and ranks."""
+"""Means over shifts, and paired differences from source-T with intervals over graphs; ranks.
+
+Graphs are the unit of every conclusion: cells of one graph, of several models and seeds, are not
+independent. P-values are corrected for the number of methods by Holm's steps.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata, t
+from scipy.stats import rankdata, t, ttest_1samp
 
 from graphtemper._core.checks import FloatArray
 from graphtemper_research.harness.cells import Cell
@@ -46,6 +50,24 @@ class Interval:
         return cls(centre, centre - radius, centre + radius)
 
 
+def holm(values: Sequence[float]) -> list[float]:
+    """Return p-values adjusted for their number, step by step (Holm, 1979).
+
+    Rejecting those up to alpha errs once or more with probability alpha at most, no matter how the
+    tests depend on each other.
+
+    Examples
+    --------
+    >>> [round(value, 3) for value in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(values, kind="stable")
+    steps = np.asarray(values)[order] * np.arange(len(values), 0, -1)
+    adjusted = np.empty(len(values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return [float(value) for value in adjusted]
+
+
 def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any]]:
     """Return one row per method, the smallest mean ECE under shift first; those of all cells first.
 
@@ -68,14 +90,15 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
     answered = [{row["method"] for row in cell["rows"]} for cell in own]
     methods = [name for name in KIND if any(name in names for names in answered)]
     ranks = _ranks(own, [name for name in methods if all(name in names for names in answered)])
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in methods:
         cells = [cell for cell, names in zip(own, answered, strict=True) if name in names]
         values = [_shifted(cell, name, "ece") for cell in cells]
         base = [_shifted(cell, SOURCE, "ece") for cell in cells]
         best = [_shifted(cell, ORACLE, "ece") for cell in cells]
         gaps = [value - other for value, other in zip(values, base, strict=True)]
-        gap, graphs = Interval.of(gaps), _over_graphs(cells, gaps)
+        graphs, in_graphs = _of_graphs(cells, gaps), len({cell["graph"] for cell in cells})
+        gap = Interval.of(graphs)
         seeds = _over_seeds(cells, values)
         rows.append(
             {
@@ -87,21 +110,28 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
                 "ece_low": seeds.low,
                 "ece_high": seeds.high,
                 "ece_source": mean(_at_home(cells, name)),
-                "against_source": gap.mean,
+                "against_source": float(np.mean(gaps)),
                 "against_low": gap.low,
                 "against_high": gap.high,
-                "graphs_low": graphs.low,
-                "graphs_high": graphs.high,
+                "graphs": in_graphs,
+                "p": _p_value(graphs),
+                "holm": None,
                 "better_cells": sum(v < b for v, b in zip(values, base, strict=True)),
                 "cells": len(cells),
                 "removed": _removed(values, base, best),
                 "rank": ranks.get(name),
-                "nll": float(np.mean([_shifted(cell, name, "nll") for cell in cells])),
-                "brier": float(np.mean([_shifted(cell, name, "brier") for cell in cells])),
-                "accuracy": float(np.mean([_shifted(cell, name, "accuracy") for cell in cells])),
+                **{
+                    key: float(np.mean([_shifted(cell, name, key) for cell in cells]))
+                    for key in ("noise_floor", "classwise_ece", "nll", "brier", "accuracy")
+                },
                 "estimate_error": _estimate_error(cells, name),
+                **_by_family(cells, name),
             }
         )
+    # The reference has no difference, and the oracle sees labels: neither is a hypothesis.
+    tested = [row for row in rows if row["p"] is not None and row["method"] not in (SOURCE, ORACLE)]
+    for row, adjusted in zip(tested, holm([row["p"] for row in tested]), strict=True):
+        row["holm"] = adjusted
     return sorted(rows, key=lambda row: (row["cells"] < len(own), row["ece"]))
 
 
@@ -140,12 +170,29 @@ def _over_seeds(cells: Sequence[Cell], values: Sequence[float]) -> Interval:
     return Interval.of([float(np.mean(list(own.values()))) for own in seeds.values()])
 
 
-def _over_graphs(cells: Sequence[Cell], values: Sequence[float]) -> Interval:
-    """Return the interval over graphs: cells of one graph are not independent."""
+def _of_graphs(cells: Sequence[Cell], values: Sequence[float]) -> list[float]:
+    """Return the mean of every graph: cells of one graph are not independent."""
     graphs: dict[str, list[float]] = {}
     for cell, value in zip(cells, values, strict=True):
         graphs.setdefault(cell["graph"], []).append(value)
-    return Interval.of([float(np.mean(own)) for own in graphs.values()])
+    return [float(np.mean(own)) for own in graphs.values()]
+
+
+def _p_value(values: Sequence[float]) -> float | None:
+    """Return the two-sided p-value of Student's t against a mean of zero, from two values on."""
+    if len(values) < 2 or np.ptp(values) == 0.0:
+        return None
+    return float(ttest_1samp(values, 0.0).pvalue)
+
+
+def _by_family(cells: Sequence[Cell], method: str) -> dict[str, float]:
+    """Return the mean ECE under every known shift, or in every natural family, by "ece NAME"."""
+    found: dict[str, list[float]] = {}
+    for cell in cells:
+        for row in _of(cell, method):
+            key = row["shift"] if cell["setting"] == KNOWN else row["family"]
+            found.setdefault(key, []).append(row["ece"])
+    return {f"ece {key}": float(np.mean(values)) for key, values in found.items()}
 
 
 def _removed(values: Sequence[float], base: Sequence[float], best: Sequence[float]) -> float:

@@ -34,12 +34,13 @@ from graphtemper_research.leaderboard.methods import (
 from graphtemper_research.leaderboard.models import MODELS
 from graphtemper_research.trials import graph_names, shifted_targets, trial
 from graphtemper_research.trials.pairs import Pair, at_home, by_source, destinations
-from graphtemper_research.trials.shifted_targets import FEWEST_NODES, HOMOPHILY, SHIFTS
+from graphtemper_research.trials.shifted_targets import HOMOPHILY, SHIFTS
 from graphtemper_research.trials.trial import ORACLE, Indices
 
-SCHEMA = "graphtemper.leaderboard_cell/3"
+SCHEMA = "graphtemper.leaderboard_cell/4"
 BUDGET = 400
 """Forward passes that a card may take, the same for every model: 67 environments."""
+FEWEST_NODES = 800
 KNOWN, NATURAL = "known shifts", "natural shifts"
 UNSHIFTED = shifted_targets.title(None)
 TITLED = {shifted_targets.title(shift): shift for shift in (*SHIFTS, *HOMOPHILY)}
@@ -258,7 +259,8 @@ def score(
 ) -> dict[str, dict[str, Any]]:
     """Return every answer's scores, and the oracle's, against the target's labels.
 
-    Methods that change predictions are scored by their own. An infinite NLL is None.
+    Methods that change predictions are scored by their own. An infinite NLL is None. The noise
+    floor is the ECE that a calibrated model with these confidences would have by chance.
 
     Examples
     --------
@@ -275,6 +277,8 @@ def score(
         scores[method] = dict.fromkeys(trial.SCORES) | {
             "method": method,
             "ece": metrics.ece(p, labels),
+            "noise_floor": metrics.noise_floor(p),
+            "classwise_ece": metrics.classwise_ece(p, labels),
             "nll": nll if math.isfinite(nll) else None,
             "brier": metrics.brier(p, labels),
             "accuracy": float((p.argmax(axis=1) == labels).mean()),

@@ -23,6 +23,7 @@ from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_most, between
 from graphtemper_research.harness.runner import Bench, per
+from graphtemper_research.trials.natural_places import UNCALIBRATED
 from graphtemper_research.trials.natural_shifts import group_means, pair_settings
 from graphtemper_research.trials.pairs import PAIRS, Pair, pair_cases, short_name
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Answer, Indices, Source
@@ -30,7 +31,7 @@ from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Answer, Ind
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA = "graphtemper.labels_cell/1"
+SCHEMA = "graphtemper.labels_cell/2"
 # How far above the oracle the mean ECE may be, by the number of labels.
 EXCESS = {50: 0.02, 200: 0.01}
 COVERAGE = (0.85, 0.97)
@@ -46,11 +47,17 @@ def methods() -> list[str]:
 
     Examples
     --------
-    >>> methods()[2:4]
+    >>> methods()[3:5]
     ['50 labels, draw 1', '50 labels alone, draw 1']
     """
     draws = [(count, draw) for count in EXCESS for draw in range(1, DRAWS + 1)]
-    return [SOURCE, ATLAS, *(name for draw in draws for name in _names(*draw)), ORACLE]
+    return [
+        SOURCE,
+        UNCALIBRATED,
+        ATLAS,
+        *(name for draw in draws for name in _names(*draw)),
+        ORACLE,
+    ]
 
 
 def answers_with_labels(
@@ -64,7 +71,8 @@ def answers_with_labels(
     hidden = target.replace(labels=None)
     logits = source.logits(target, nodes)
     plain = recalibrate(source.predictor, hidden, source.card, nodes, seed=seed)
-    answers = {SOURCE: Answer(source.peers.source_temperature), ATLAS: Answer.of(plain)}
+    answers = {SOURCE: Answer(source.peers.source_temperature), UNCALIBRATED: Answer(1.0)}
+    answers[ATLAS] = Answer.of(plain)
     position = {int(node): row for row, node in enumerate(nodes)}
     for count in EXCESS:
         for draw in range(1, DRAWS + 1):
@@ -88,7 +96,7 @@ def summarise(cells: Sequence[Cell]) -> Rows:
         row = dict(zip(keys, values, strict=True)) | frame.pick(answers[0], "nodes", "accuracy")
         row |= {
             f"ece {name}": frame.average(frame.select(answers, method=name), "ece")
-            for name in (SOURCE, ATLAS, ORACLE)
+            for name in (UNCALIBRATED, SOURCE, ATLAS, ORACLE)
         }
         for count in EXCESS:
             both, alone = (
@@ -137,7 +145,9 @@ def _compare(count: int, rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
+_PLAIN = f"ece {UNCALIBRATED}"
 _VALUES = (
+    Column(lambda row: row.get(_PLAIN), "plain", ".3f", missing="-"),
     Column(f"ece {SOURCE}", "source", ".3f"),
     Column(f"ece {ATLAS}", "atlas", ".3f"),
     Column("ece 50", "50", ".3f"),
@@ -155,13 +165,16 @@ _AVERAGES = Table(
         Column(lambda row: f"{row['pairs']} pairs", "to"),
         *_VALUES,
     ),
-    lambda rows: group_means(rows, [str(column.value) for column in _VALUES]),
+    lambda rows: group_means(
+        rows, [key for key in (_PLAIN, *(str(item.value) for item in _VALUES)) if key in rows[0]]
+    ),
 )
 _INTRODUCTION = """\
-ECE of the source temperature, the atlas without labels, the atlas with 50 and with 200 labels,
-a temperature fitted to the same labels alone, and the oracle; means over five draws of the
-labelled nodes, which are scored with all others. *held* is how often the 90 % interval contains
-the true accuracy. On a small target at most half of the nodes are labelled."""
+ECE of the uncalibrated model (*plain*: T = 1), the source temperature, the atlas without labels,
+the atlas with 50 and with 200 labels, a temperature fitted to the same labels alone, and the
+oracle; means over five draws of the labelled nodes, which are scored with all others. *held* is how
+often the 90 % interval contains the true accuracy. On a small target at most half of the nodes are
+labelled."""
 
 
 def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:

@@ -39,6 +39,7 @@ from graphtemper_research.trials.natural_places import (
     PAST_LATEST,
     POISONED,
     POOLED,
+    UNCALIBRATED,
     measure,
     methods,
 )
@@ -47,7 +48,7 @@ from graphtemper_research.trials.trial import ORACLE, SOURCE, TOLERANCE, scored
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCHEMA = "graphtemper.natural_cell/4"
+SCHEMA = "graphtemper.natural_cell/5"
 # Largest mean ECE, error of the accuracy and share of pairs that are harmed; coverage.
 LIMITS = {ALL: 0.075, ONE: 0.090}
 ERROR, HARMED, COVERAGE = 0.06, 0.08, (0.85, 0.97)
@@ -220,21 +221,24 @@ def _in_time(family: str, rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-_VALUES = tuple(
-    Column(f"ece {name}", heading, ".3f", missing="-")
-    for name, heading in (
-        (SOURCE, "source"),
-        (LATEST, "latest"),
-        (POOLED, "pooled"),
-        (GAP, "gap"),
-        (NONE, "none"),
-        (ONE, "one"),
-        (ALL, "all"),
-        (LEFT_OUT, "left out"),
-        (POISONED, "wrong"),
-        (PAST, "past"),
-        (ORACLE, "oracle"),
-    )
+_VALUES = (
+    Column(lambda row: row.get(f"ece {UNCALIBRATED}"), "plain", ".3f", missing="-"),
+    *(
+        Column(f"ece {name}", heading, ".3f", missing="-")
+        for name, heading in (
+            (SOURCE, "source"),
+            (LATEST, "latest"),
+            (POOLED, "pooled"),
+            (GAP, "gap"),
+            (NONE, "none"),
+            (ONE, "one"),
+            (ALL, "all"),
+            (LEFT_OUT, "left out"),
+            (POISONED, "wrong"),
+            (PAST, "past"),
+            (ORACLE, "oracle"),
+        )
+    ),
 )
 _MEANS = Table(
     "{model}: means of families",
@@ -252,10 +256,11 @@ _MEANS = Table(
 )
 _PAIRS = Table("{model}: {family}", (Column("source", "from"), Column("target", "to"), *_VALUES))
 _INTRODUCTION = """\
-ECE of the source temperature, the temperature of the *latest* other environment (the last of its
-list), that of all others *pooled*, mean confidence corrected by the mean *gap* of the others, the
-card with *none*, *one* (random) and *all* of the other environments, with those before the target
-only (*past*; where the family has an order in time), and the oracle. *error* is that of the
+ECE of the uncalibrated model (*plain*: T = 1), the source temperature, the temperature of the
+*latest* other environment (the last of its list), that of all others *pooled*, mean confidence
+corrected by the mean *gap* of the others, the card with *none*, *one* (random) and *all* of the
+other environments, with those before the target only (*past*; where the family has an order in
+time), and the oracle. *pooled* and *gap* see the same environments as *all*. *error* is that of the
 accuracy, *held* how often the 90 % interval contains it, *half* its half-width; *left out* has all
 others, with the constants of the random effects chosen on the other families from a grid; *wrong*
 has all others, one of them with every label that of the next class. The family is the unit: bars

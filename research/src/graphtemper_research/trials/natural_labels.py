@@ -31,7 +31,9 @@ from graphtemper_research.trials.natural_places import (
     COUNTS,
     DRAWS,
     NONE,
+    UNCALIBRATED,
     WITH,
+    alone_method,
     label_method,
 )
 from graphtemper_research.trials.trial import ORACLE, SOURCE, TOLERANCE
@@ -50,7 +52,10 @@ def summarise(cells: Sequence[Cell]) -> Rows:
     rows = []
     for facts, found in frame.by_method(frame.flat(cells, *keys), *keys, "target"):
         row = dict(facts) | frame.pick(found[SOURCE], "accuracy", "nodes")
-        row |= {f"ece {name}": found[name]["ece"] for name in (SOURCE, NONE, ORACLE)}
+        row |= {f"ece {name}": found[name]["ece"] for name in (UNCALIBRATED, SOURCE, NONE, ORACLE)}
+        for count in COUNTS:
+            drawn = [found[alone_method(count, draw)] for draw in range(1, DRAWS + 1)]
+            row[f"ece {count} labels, temperature alone"] = frame.average(drawn, "ece")
         for count, basis in product(COUNTS, WITH):
             names = [label_method(count, basis, draw) for draw in range(1, DRAWS + 1)]
             drawn = [found[name] for name in names if name in found]
@@ -78,6 +83,9 @@ def compare(rows: Sequence[Row]) -> list[Comparison]:
         name = _name(count, basis)
         bars.append(at_most(f"mean ECE with {name}", means[f"ece {name}"], limit))
         bars.append(between(f"coverage with {name}", means[f"held {name}"], COVERAGE))
+        same = means[f"ece {count} labels, temperature alone"]
+        quantity = f"mean ECE with {name}, against a temperature fitted to the same labels"
+        bars.append(at_most(quantity, means[f"ece {name}"], same))
     if shared:
         own = family_means(shared)[-1]
         quantity = "mean ECE with 20 labels and environments, against 50 labels"
@@ -96,17 +104,24 @@ def _name(count: int, basis: str) -> str:
     return f"{count} {WITH[basis]}"
 
 
+def _only_temperature(count: int) -> Column:
+    key = f"ece {count} labels, temperature alone"
+    return Column(lambda row: row.get(key), f"{count} T", ".3f", "-")
+
+
 _MEANS = Table(
     "{model}: means of families",
     (
         Column("family"),
         Column("pairs"),
+        Column(lambda row: row.get(f"ece {UNCALIBRATED}"), "plain", ".3f", "-"),
         Column(f"ece {SOURCE}", "source", ".3f"),
         Column(f"ece {NONE}", "no labels", ".3f"),
         *(
             Column(f"ece {_name(count, basis)}", f"{count} {short}", ".3f", "-")
             for count, (basis, short) in product(COUNTS, ((NONE, "alone"), (ALL, "all")))
         ),
+        *(_only_temperature(count) for count in COUNTS),
         Column(f"ece {ORACLE}", "oracle", ".3f"),
     ),
     family_means,
@@ -141,9 +156,10 @@ def bench(families: Sequence[Family] = (*FAMILIES, *PAIRS_ONLY)) -> Bench:
         title="A few labels under natural shifts",
         command="bench natural",
         introduction="""\
-ECE of the source temperature, of the card without labels, and with 20 or 50 random labels of the
-target, *alone* or with *all* other environments of the family in the card. Two draws of labels for
-each pair; the family is the unit.""",
+ECE of the uncalibrated model (*plain*: T = 1), of the source temperature, of the card without
+labels, and with 20 or 50 random labels of the target, *alone* or with *all* other environments of
+the family in the card; *20 T* and *50 T* are a temperature fitted to the same labels and nothing
+else. Two draws of labels for each pair; the family is the unit.""",
         cases=natural_environments.bench(families).cases,
         rows=summarise,
         bars=per("model", compare),

@@ -42,11 +42,12 @@ from graphtemper_research.trials.trial import (
     score,
 )
 
+UNCALIBRATED = "uncalibrated"
 LATEST, POOLED, GAP = "latest-T", "pooled-T", "mean gap"
 NONE, ONE, ALL = "no environment", "one environment", "all environments"
 PAST, PAST_LATEST = "past environments", "latest past-T"
 POISONED = "one environment with wrong labels"
-BASELINES = (SOURCE, LATEST, POOLED, GAP, NONE)
+BASELINES = (UNCALIBRATED, SOURCE, LATEST, POOLED, GAP, NONE)
 COUNTS, DRAWS = (20, 50), 2
 # Accuracies at which the ECE of a target is kept, as log-odds.
 GRID = np.linspace(-4.0, 5.0, 37)
@@ -64,15 +65,27 @@ def label_method(count: int, basis: str, draw: int) -> str:
     return f"{count} {WITH[basis]}, draw {draw}"
 
 
+def alone_method(count: int, draw: int) -> str:
+    """Return the name of the temperature that is fitted to a draw of labels and nothing else.
+
+    Examples
+    --------
+    >>> alone_method(50, 1)
+    '50 labels, temperature alone, draw 1'
+    """
+    return f"{count} labels, temperature alone, draw {draw}"
+
+
 def methods(others: bool, in_time: bool) -> list[str]:
     """Return the names of all answers about one target, in the order of its rows.
 
     ``others`` says whether the family has a third environment to learn from.
     """
-    names = [SOURCE, NONE]
+    names = [SOURCE, UNCALIBRATED, NONE]
     names += [LATEST, POOLED, GAP, ONE, ALL, POISONED] if others else []
     bases = tuple(WITH) if others else (NONE,)
     names += [label_method(*choice) for choice in product(COUNTS, bases, range(1, DRAWS + 1))]
+    names += [alone_method(*choice) for choice in product(COUNTS, range(1, DRAWS + 1))]
     past = [PAST_LATEST, PAST] if in_time else []
     return [*names, *past, ORACLE]
 
@@ -156,7 +169,8 @@ def answers_about(
     """Return every method's answer about one target; only labelled draws read its labels."""
     rng = stream(seed, f"natural {short(place.name)}")
     known = [item.known for item in others]
-    found = {SOURCE: Answer(target.card.temperature), NONE: target.ask([])}
+    found = {SOURCE: Answer(target.card.temperature), UNCALIBRATED: Answer(1.0)}
+    found[NONE] = target.ask([])
     if others:
         one = int(rng.integers(len(others)))
         poisoned = [*known[:one], others[one].poisoned, *known[one + 1 :]]
@@ -175,6 +189,9 @@ def answers_about(
     for count, basis, draw in product(COUNTS, bases, range(1, DRAWS + 1)):
         basis_known = known if basis == ALL else []
         found[label_method(count, basis, draw)] = target.ask(basis_known, draws[count, draw])
+    for (count, draw), labels in draws.items():
+        alone = temperature.solve(place.logits[labels.rows], labels.classes)
+        found[alone_method(count, draw)] = Answer(alone.temperature)
     if past:
         found[PAST_LATEST] = pooled(past[-1:])
         found[PAST] = target.ask(

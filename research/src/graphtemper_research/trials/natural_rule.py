@@ -23,7 +23,7 @@ from graphtemper_research.harness.outcome import Comparison, at_least, at_most, 
 from graphtemper_research.harness.runner import Bench, per
 from graphtemper_research.trials import natural_environments
 from graphtemper_research.trials.natural_families import FAMILIES, PAIRS_ONLY, Family
-from graphtemper_research.trials.natural_places import GRID, NONE
+from graphtemper_research.trials.natural_places import GRID, NONE, UNCALIBRATED
 from graphtemper_research.trials.trial import SOURCE, TOLERANCE
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def readings(cells: Sequence[Cell]) -> Rows:
         row, answer = found[SOURCE], found[NONE]
         rows.append(
             frame.pick(row, *keys, "target", "accuracy")
-            | {"source-T": row["ece"], "verdict": answer["verdict"], "answer": answer["ece"]}
+            | {"source-T": row["ece"], UNCALIBRATED: found[UNCALIBRATED]["ece"]}
+            | {"verdict": answer["verdict"], "answer": answer["ece"]}
             | {"error": abs(answer["estimate"] - row["accuracy"])}
             | {"held": float(answer["low"] <= row["accuracy"] <= answer["high"])}
             | {"width": answer["high"] - answer["low"]}
@@ -118,6 +119,7 @@ def compare(rows: Sequence[Row]) -> list[Comparison]:
         between("coverage of the 90 % interval", mean(rows, lambda row: row["held"]), (0.85, 0.97)),
         at_most("mean width of the interval", mean(rows, lambda row: row["width"]), 0.45),
         reported("error of the accuracy", mean(rows, lambda row: row["error"])),
+        reported("mean ECE of the uncalibrated model", mean(rows, lambda row: row[UNCALIBRATED])),
         *(
             reported(f"mean ECE by {name}", mean(rows, lambda row, name=name: row[name]))  # type: ignore[misc]
             for name in RULES
@@ -144,6 +146,7 @@ def _by_verdict(rows: Sequence[Row]) -> list[Comparison]:
 def family_means(rows: Sequence[Row]) -> Rows:
     """Return the averages of every family."""
     keys = ("source-T", *RULES, "answer", "error", "held", "width", "deviation")
+    keys = (UNCALIBRATED, *keys) if UNCALIBRATED in rows[0] else keys
     return [
         {"family": name, "pairs": len(own), "harm": harm(own), "model": own[0]["model"]}
         | {key: frame.average(own, key) for key in keys}
@@ -167,6 +170,7 @@ def _draw(figure: Figure, rows: Sequence[Row], cells: Sequence[Cell]) -> None:
 _COLUMNS = (
     Column("family"),
     Column("pairs"),
+    Column(lambda row: row.get(UNCALIBRATED), "plain", ".3f", missing="-"),
     Column("source-T", "source", ".3f"),
     Column("atlas", spec=".3f"),
     Column("constant", spec=".3f"),
@@ -189,14 +193,15 @@ def bench(families: Sequence[Family] = (*FAMILIES, *PAIRS_ONLY)) -> Bench:
         title="Natural shift without labels",
         command="bench natural",
         introduction=f"""\
-Mean ECE of the source temperature; of temperatures that match the accuracy by the atlas, by mean
-confidence minus {USUAL_GAP} in log-odds (*constant*), by the *second* opinion or confidence if that
-is lower, and by the mean of these *three* opinions; of the *answer*, which is the second opinion's
-rule where features have moved, less bold where it is unsure; and of the *true* accuracy. *harm* is
-the share of pairs that the answer makes worse than the source temperature by more than {TOLERANCE};
-then the error of the accuracy, how often the 90 % interval *covers* it, the interval's width, and
-the deviation *tau* around the second opinion's rule with which intervals cover 90 % of the *other*
-families. At most three sources of a family are trained on, and at most 3,000 nodes of a target are
+Mean ECE of the uncalibrated model (*plain*: T = 1) and of the source temperature; of temperatures
+that match the accuracy by the atlas, by mean confidence minus {USUAL_GAP} in log-odds (*constant*),
+by the *second* opinion or confidence if that is lower, and by the mean of these *three* opinions;
+of the *answer*, which is the second opinion's rule where features have moved, less bold where it is
+unsure; and of the *true* accuracy. *harm* is the share of pairs that the answer makes worse than
+the source temperature by more than {TOLERANCE}; then the error of the accuracy, how often the 90 %
+interval *covers* it, the interval's width, and the deviation *tau* around the second opinion's rule
+with which intervals cover 90 % of the *other* families. At most three sources of a family are
+trained on, and at most 3,000 nodes of a target are
 scored.""",
         cases=natural_environments.bench(families).cases,
         rows=summarise,

@@ -20,7 +20,6 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import stac
 from graphtemper.card.card import SourceCard
-from graphtemper.errors import NotIdentifiableError
 from graphtemper.graph.graph import Graph
 from graphtemper.recalibration import node_temperatures
 from graphtemper.recalibration.report import style
@@ -34,6 +33,7 @@ from graphtemper_research.harness.layout import Column, Table
 from graphtemper_research.harness.outcome import Comparison, at_least, at_most, reported
 from graphtemper_research.harness.pictures import Marks, dots, legend_below
 from graphtemper_research.harness.runner import Bench, per, usual_settings
+from graphtemper_research.harness.selective import error_auroc
 from graphtemper_research.trials import shifted_targets
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.shifted_targets import FEWEST_NODES, title
@@ -174,17 +174,10 @@ def score(logits: FloatArray, labels: Indices, answers: dict[str, float | FloatA
             "accuracy": accuracy,
             "nodes": int(labels.size),
             "brier": metrics.brier(probabilities, labels),
-            "auroc": _auroc(probabilities, labels),
+            "auroc": error_auroc(probabilities, labels),
         }
         rows.append(row)
     return rows
-
-
-def _auroc(probabilities: FloatArray, labels: Indices) -> float | None:
-    try:
-        return metrics.error_auroc(probabilities, labels)
-    except NotIdentifiableError:  # every node right, or every node wrong
-        return None
 
 
 _SCORES = ("brier", "nll", "auroc", "ece")

@@ -17,7 +17,7 @@ from graphtemper import SourceCard, metrics, recalibrate, temperature
 from graphtemper.card import atlas
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import predict
-from graphtemper_research.harness.code_digest import code_digest
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.frame import Row, Rows
 from graphtemper_research.harness.outcome import write_text
 from graphtemper_research.trials import graph_names
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> None:
     """Measure every graph with every budget and write the page."""
     folder = Path((list(arguments) or ["docs/results"])[0])
     rows: Rows = []
-    code = code_digest()  # files may change during a long run
+    code = digest()  # files may change during a long run
     for name in GRAPHS:
         graph = graph_names.load(name)
         for epsilon in EPSILONS:
