@@ -19,13 +19,13 @@ if TYPE_CHECKING:
         metrics,
         models,
         monitor,
-        pyg,
         scale,
         shifts,
         signals,
         temperature,
         theory,
     )
+    from graphtemper import pyg as pyg
     from graphtemper._core.estimate import Estimate
     from graphtemper.calibrators import conformal, stac
     from graphtemper.calibrators.conformal import ConformalSets
@@ -69,6 +69,7 @@ _MODULES = {
     "temperature": "graphtemper.temperature",
     "theory": "graphtemper.theory",
 }
+# ``import *`` must not need torch, so `pyg` is not among them.
 __all__ = [
     "ConformalSets",
     "Estimate",
@@ -87,7 +88,6 @@ __all__ = [
     "metrics",
     "models",
     "monitor",
-    "pyg",
     "recalibrate",
     "report",
     "scale",
@@ -108,8 +108,11 @@ if not TYPE_CHECKING:
             return getattr(importlib.import_module(_OBJECTS[name]), name)
         if name in _MODULES:
             return importlib.import_module(_MODULES[name])
-        raise AttributeError(f"module 'graphtemper' has no attribute {name!r}")
+        text = f"module 'graphtemper' has no attribute {name!r}"
+        if name == "predictor":
+            text += "; a torch module is wrapped with graphtemper.pyg.predictor(module)"
+        raise AttributeError(text)
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, "pyg", "__version__"]

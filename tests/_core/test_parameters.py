@@ -11,7 +11,6 @@ from graphtemper._core.parameters import HasParameters
 from graphtemper.calibrators import REGISTRY
 from graphtemper.calibrators.conformal import ConformalSets
 from graphtemper.errors import ChoiceError, RangeError
-from graphtemper.estimators import GDE, MinimumATCGDE
 from graphtemper.models import SIGN
 
 ESTIMATORS = [
@@ -28,7 +27,6 @@ CHANGES = {
     "ConformalSets": {"level": 0.8, "seed": None},
     "GETS": {"experts": ("logits", "degree"), "active": 1},
     "GDE": {"kind": "feature", "calibrated": True},
-    "MinimumATCGDE": {"gde": GDE("feature", strength=0.9)},
     "ATC": {"score": "entropy"},
 }
 
@@ -66,16 +64,6 @@ def test_a_bad_value_leaves_the_object_as_it_was():
     with pytest.raises(RangeError):
         model.set_params(C=3.0, hops=-1)
     assert model.get_params() == SIGN(hops=1).get_params()
-
-
-def test_parameters_of_parameters_are_reached_by_two_underscores():
-    both = MinimumATCGDE(GDE(passes=4))
-    assert both.get_params()["gde__passes"] == 4
-    assert both.set_params(gde__passes=6).gde.passes == 6
-    with pytest.raises(ChoiceError):
-        both.set_params(gde__nonsense__deeper=1)
-    with pytest.raises(ChoiceError):
-        GDE().set_params(strength__x=1)
 
 
 def test_changing_a_parameter_discards_what_was_fitted():

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import logit
+from sklearn.linear_model import LogisticRegression
 
 from graphtemper import SourceCard, csbm
 from graphtemper.card import build as building
-from graphtemper.errors import TooFewError
+from graphtemper.errors import GraphTemperWarning, MissingError, TooFewError
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import fingerprint
 from graphtemper.signals.observation import Observation
@@ -141,3 +142,22 @@ def test_fewer_nodes_than_classes_are_refused():
     model = SIGN(hops=1).fit(many, range(340))
     with pytest.raises(TooFewError):
         SourceCard.build(model, many, range(340, 392))
+
+
+def test_by_default_a_card_is_built_outside_the_training_mask(graph, model, card):
+    mask = np.arange(300) < 150
+    masked = SourceCard.build(
+        model, graph.replace(train_masks=mask[None]), compositions=0, shifts=LEVELS
+    )
+    assert masked.to_json() == card.to_json()
+
+
+@pytest.mark.parametrize("masks", [None, np.eye(2, 300, dtype=bool)])
+def test_a_card_that_may_hold_training_nodes_says_so(graph, model, masks):
+    with pytest.warns(GraphTemperWarning, match="all 300 labelled nodes"):
+        SourceCard.build(model, graph.replace(train_masks=masks), compositions=0, shifts=LEVELS)
+
+
+def test_what_is_no_function_is_named(graph, model):
+    with pytest.raises(MissingError, match=r"graph -> logits.*not a LogisticRegression"):
+        SourceCard.build(LogisticRegression(), graph, NODES)

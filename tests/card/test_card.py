@@ -454,6 +454,7 @@ def test_the_summary_is_for_people(card):
     assert lines[0] == "SIGN: 3 classes, 6 feature columns"
     assert "150 source nodes" in lines[1]
     assert all(line and len(line) < 240 for line in lines)
+    assert not any(word in card.summary() for word in ("fit's own", "nats", "+-", "signals:"))
 
 
 def test_no_digit_of_a_card_changes_unnoticed(text, tmp_path):

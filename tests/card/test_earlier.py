@@ -131,13 +131,36 @@ def test_odd_earlier_labels_are_one_sentence(earlier, error):
 
 
 @pytest.mark.parametrize(
-    "proxy", [np.zeros(7, int), np.zeros(8), np.full((800, CLASSES), 2.0), np.zeros((800, 2))]
+    "proxy",
+    [
+        np.zeros(7, int),
+        np.full(800, CLASSES),
+        np.zeros(800),
+        np.full((800, CLASSES), 2.0),
+        np.full((800, CLASSES), np.nan),
+        np.zeros((800, 2)),
+    ],
 )
 def test_odd_proxies_are_one_sentence(model, card, proxy):
     graph, _ = _period(1)
     with pytest.raises(ShapeError) as caught:
         recalibrate(model, graph, card, proxies={"llm": proxy})
+    assert "the proxy 'llm' must have" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_proxy_may_cover_the_chosen_nodes_only(model, card):
+    graph, other = _period(1)
+    nodes = np.arange(1, 800, 3)
+    labels = {int(node): int(graph.labels[node]) for node in nodes[:60]}
+    shares = np.random.default_rng(0).dirichlet(np.ones(CLASSES), 800)
+    for proxy in (other, shares):
+        every, chosen = (
+            recalibrate(model, graph, card, nodes, labels=labels, proxies={"other": given})
+            for given in (proxy, proxy[nodes])
+        )
+        assert every.accuracy == chosen.accuracy
+        np.testing.assert_array_equal(every.labels.columns, chosen.labels.columns)
 
 
 def test_a_private_card_learns_from_no_earlier_labels(source, model):

@@ -2,11 +2,13 @@
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 from tests.helpers import check_refusal, command_environment, find_graph, needs, run_command
 
@@ -17,6 +19,13 @@ from graphtemper.errors import GraphTemperWarning
 GRAPH = "graphs/g.npz"
 
 
+def test_bench_alone_lists_the_benches(call, tmp_path):
+    shown = call("bench", cwd=tmp_path)
+    assert shown.returncode == 0
+    assert {"all", "atlas", "natural"} <= set(shown.stdout.split())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_bench_says_what_it_does_not_know(call, tmp_path):
     check_refusal(call("bench", "atlas", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "atlas", "--graphs", "nonsense", "--out", tmp_path, cwd=tmp_path))
@@ -24,7 +33,7 @@ def test_bench_says_what_it_does_not_know(call, tmp_path):
     check_refusal(call("bench", "controls", "--seeds", "0", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "sets", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "all", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
-    check_refusal(call("bench", "--retrain", "RBT", "--out", tmp_path, cwd=tmp_path))
+    check_refusal(call("bench", "all", "--retrain", "RBT", "--out", tmp_path, cwd=tmp_path))
     refused = call("bench", "paper-setting", "--graphs", "x.npz", "--out", tmp_path, cwd=tmp_path)
     check_refusal(refused)
 
@@ -38,6 +47,7 @@ def scored(method):
 
 def cell(folder, title, rows, graphs=None, **head):
     """Write a cell as a run leaves it, of the named graphs or of one of its own."""
+    from graphtemper_research.harness.digest import digest
     from graphtemper_research.trials import graph_names
 
     if graphs is None:
@@ -46,7 +56,7 @@ def cell(folder, title, rows, graphs=None, **head):
         csbm.sample(60, 4, 0.8, 1.0, num_features=3, seed=1).save(folder / GRAPH)
     (folder / "cells").mkdir(exist_ok=True)
     content = graph_names.content(*graphs)
-    text = sealed({"compositions": 10, "content": content, "rows": rows, **head})
+    text = sealed({"compositions": 10, "content": content, "code": digest(), "rows": rows, **head})
     (folder / "cells" / f"{title}.json").write_text(text)
 
 
@@ -127,6 +137,7 @@ def per_node_cells(folder):
     return ("per-node", "--graphs", GRAPH), "per_node"
 
 
+@pytest.mark.cpu(4)  # the first one reads all code for its digest
 @pytest.mark.parametrize(
     "make",
     [
@@ -197,11 +208,20 @@ def test_help_groups_the_commands(call):
         title: re.findall(r"^│ ([a-z]\S+) ", block, flags=re.M) for title, block in groups.items()
     }
     assert commands == {
-        "Use": ["card", "recalibrate", "label", "diagnose", "monitor", "scale"],
+        "Use": ["card", "recalibrate", "label", "diagnose", "monitor"],
         "Evidence": ["demo", "data", "bench"],
         "Research": ["paper", "explore"],
-        "Options": ["completion"],
+        "Options": ["completion", "info"],
     }
+
+
+def test_info_names_engine_system_and_versions(call):
+    version = call("--version", cwd=".").stdout.strip()
+    first, *packages = call("info", cwd=".").stdout.splitlines()
+    assert first.startswith(f"graphtemper {version}, Python {platform.python_version()} ")
+    assert first.endswith(f", {sys.platform}")
+    assert f"numpy {np.__version__}" in packages
+    assert packages == sorted(packages)
 
 
 @pytest.mark.parametrize("name", ["data", "paper", "bench", "explore"])

@@ -13,6 +13,7 @@ GOOD = ("--predict", "model.npz", "--card", "model.card.json", "--out", "never.n
 
 def test_recalibrate_writes_and_explains(call, deployed):
     folder, _ = deployed
+    (folder / "out[").mkdir(exist_ok=True)
     result = call(
         *("recalibrate", "target.npz", "--predict", "model.npz", "--card", "model.card.json"),
         *("--nodes", "nodes.txt", "--out", "out[/b].npz"),

@@ -109,6 +109,22 @@ def test_bad_batches_change_nothing(loop, call, deployed, tmp_path):
     assert loop.session.read_bytes() == before
 
 
+def test_a_session_about_precision(loop):
+    first = loop("--goal", "0.15", "--metric", "precision", "--positive", "1", "--json")
+    assert first.returncode == 3, first.stderr
+    assert {row["predicted"][0] for row in csv.DictReader(loop.out.open())} == {"1"}
+    assert json.loads(first.stdout)["precision"]["high"] == 1.0
+    loop.fill()
+    assert "10 labels: precision" in loop().stdout
+    assert loop("--metric", "precision", "--positive", "1").returncode == 3
+    before = loop.session.read_bytes()
+    for other in (("--at-least", "0.7"), ("--metric", "accuracy"), ("--positive", "0")):
+        refused = loop(*other)
+        check_refusal(refused)
+        assert f"the session was begun with {other[0][2:].replace('-', '_')}=" in refused.stderr
+    assert loop.session.read_bytes() == before
+
+
 def test_a_new_session_needs_a_goal(loop):
     check_refusal(loop())
     check_refusal(loop("--goal", "0.1", "--at-least", "0.7"))

@@ -146,6 +146,10 @@ def test_focal_lowers_and_gcl_raises_confidence(graph):
     assert confidence(loss="gcl", gamma=1.0) > plain + 0.01
 
 
+def test_predictions_are_the_largest_logits(graph, model):
+    assert np.array_equal(model.predict(graph), model(graph).argmax(axis=1))
+
+
 def test_save_and_load(graph, model, tmp_path):
     model.save(tmp_path / "gcn.npz")
     again = models.load(tmp_path / "gcn.npz")

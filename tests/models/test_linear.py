@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import softmax
 
 from graphtemper import Graph, csbm, models
 from graphtemper._core.files import write_npz
@@ -197,6 +198,13 @@ def test_every_header_field_is_required(graph, tmp_path, key):
 def test_wrong_settings_are_refused_at_construction(kind, wrong):
     with pytest.raises(InputError):
         kind(**wrong)
+
+
+def test_predictions_and_probabilities_are_those_of_the_logits(graph):
+    model = SIGN(hops=1).fit(graph, range(300))
+    logits = np.asarray(model(graph), np.float64)
+    np.testing.assert_array_equal(model.predict(graph), logits.argmax(axis=1))
+    np.testing.assert_allclose(model.predict_proba(graph), softmax(logits, axis=1), atol=1e-12)
 
 
 def test_bad_input(graph):

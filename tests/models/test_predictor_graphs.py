@@ -29,6 +29,17 @@ def test_other_objects_are_refused(wrong):
         as_graph(wrong)
 
 
+def test_graphs_of_other_libraries_are_named_with_the_cure():
+    nx = pytest.importorskip("networkx", reason="networkx is not installed")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    for wrong, cure in (
+        (nx.path_graph(3), r"networkx.*Graph; Graph\.from_networkx"),
+        (pd.DataFrame({"x": [1.0]}), r"pandas.*DataFrame; .*Graph\(features="),
+    ):
+        with pytest.raises(WrongTypeError, match=cure):
+            as_graph(wrong)
+
+
 class Checked:
     """A model that compares itself with its module on the data, as `graphtemper.pyg` does."""
 

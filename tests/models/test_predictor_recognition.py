@@ -23,6 +23,7 @@ FEW = {"noise": (0.5,), "drop": (0.5,), "rewire": (0.3,)}
 
 
 def build(model, nodes=None, graph=GRAPH):
+    nodes = graph.labelled if nodes is None else nodes
     return SourceCard.build(model, graph, nodes, shifts=FEW, compositions=0, progress=False)
 
 

@@ -81,20 +81,29 @@ def test_the_columns_of_another_models_card_are_not_said_to_be_those_of_the_grap
 
 
 def test_output_for_people(folder, capsys):
-    run("--log", "new/folder/watch.sqlite", "--prometheus", "watch.prom")
+    run("--log", "watch.sqlite", "--prometheus", "watch.prom")
     output = capsys.readouterr().out
     card = fingerprint(SourceCard.load("model.card.json"))
-    entries = Log("new/folder/watch.sqlite", card).entries()
+    entries = Log("watch.sqlite", card).entries()
     newest, counts = entries[-1], Counter(entry.verdict for entry in entries)
     assert newest.reasons
     assert all(f"- {reason}"[:40] in output for reason in newest.reasons)
     assert ", ".join(f"{counts[w]} {w}" for w in VERDICTS if counts[w]) in output
     assert '{watch="watch"}' in (folder / "watch.prom").read_text()
-    run("--log", "new/folder/watch.sqlite", "--prometheus", "watch.prom", "--name", "fraud")
+    run("--log", "watch.sqlite", "--prometheus", "watch.prom", "--name", "fraud")
     assert re.search(r"New\s+none", capsys.readouterr().out)
     assert '{watch="fraud"}' in (folder / "watch.prom").read_text()
     with pytest.raises(InputError):
         run("--name", " ")
+
+
+def test_the_nodes_of_a_file_are_evaluated(folder, capsys):
+    (folder / "held_out.txt").write_text("\n".join(map(str, range(200, 400))))
+    run("--nodes", "held_out.txt", "--json")
+    assert json.loads(capsys.readouterr().out)["newest"]["num_nodes"] == 200
+    words = ["monitor", "days", "--card", "model.card.json", "--nodes", "held_out.txt"]
+    with pytest.raises(ConflictError):
+        app(words, exit_on_error=False, result_action="return_value")
 
 
 def test_another_seed_is_refused(folder):
@@ -343,30 +352,50 @@ def test_earlier_labels_on_the_command_line(folder, day, capsys):
         run("--earlier", "old.csv", "--windows", "2")
 
 
-@pytest.mark.nightly
-def test_a_drop_that_late_labels_show_closes_the_gate_once(folder, watched, day):
-    """Logits teach nothing, so that the newest answer is as it was."""
+@pytest.fixture
+def dropped(folder, watched, day):
+    """Follow three days of logits with a gate, and write labels of day 1 that show a drop.
+
+    Logits teach nothing, so that later answers are as they were.
+    """
     model, _ = watched
     (folder / "logits").mkdir()
     for number in (1, 2, 3):
         np.save(folder / "logits" / f"day{number}.npy", model(day(number)))
-    words = ["logits", "--card", "model.card.json", "--fail-on", "drop"]
-
-    def follow(*more):
-        app(["monitor", *more, *words], exit_on_error=False, result_action="return_value")
-
-    follow()
     wrong = (model(day(1)).argmax(axis=1) + 1) % 2
     rows = "".join(f"{node},{label}\n" for node, label in enumerate(wrong))
     (folder / "wrong.csv").write_text(f"node,class\n{rows}")
+
+    def follow(*words):
+        words = ["monitor", *words, "logits", "--card", "model.card.json"]
+        try:
+            app(words, exit_on_error=False, result_action="return_value")
+        except SystemExit as stop:
+            return stop.code
+        return 0
+
+    assert follow("--fail-on", "drop") == 0
+    return follow
+
+
+LATE = ("labels", "--of", "day1.npy", "--labels", "wrong.csv")
+
+
+def test_a_drop_that_late_labels_show_closes_the_gate_once(dropped, folder, day):
+    assert dropped(*LATE, "--fail-on", "drop") == 3
     (folder / "right.csv").write_text(
         "node,class\n" + "".join(f"{k},{day(2).labels[k]}\n" for k in range(100))
     )
-    with pytest.raises(SystemExit) as stop:
-        follow("labels", "--of", "day1.npy", "--labels", "wrong.csv")
-    assert stop.value.code == 3
-    follow("labels", "--of", "day2.npy", "--labels", "right.csv")
-    follow()
+    right = ("labels", "--of", "day2.npy", "--labels", "right.csv")
+    assert dropped(*right, "--fail-on", "drop") == 0
+    assert dropped("--fail-on", "drop") == 0
+
+
+def test_a_late_drop_waits_for_the_next_run_with_the_gate(dropped):
+    assert dropped(*LATE) == 0
+    assert dropped("--fail-on", "change") == 0  # another gate has not reported it
+    assert dropped("--fail-on", "drop") == 3
+    assert dropped("--fail-on", "drop") == 0
 
 
 @pytest.mark.parametrize(
@@ -452,4 +481,4 @@ def test_metrics_of_decisions_are_columns_and_gates(folder, day, capsys):
     logits = models.load("model.npz")(graph)
     p = temperature.apply(logits, first.temperature)
     assert scored["precision"] == metrics.precision(p, graph.labels, 1, threshold=0.5)
-    assert "realised" in (folder / "w.html").read_text("utf-8")
+    assert f"<b>true {scored['precision']:.2f}</b>" in (folder / "w.html").read_text("utf-8")

@@ -131,16 +131,17 @@ def test_damaged_rows_are_refused(tmp_path, content):
 
 def test_the_number_of_reported_rows_never_decreases(tmp_path):
     log = Log(tmp_path / "watch.sqlite", "card")
-    assert log.reported() == 0
-    log.report(3)
-    log.report(2)
-    assert log.reported() == 3
+    assert log.reported("drop") == (0, 0)
+    log.report("drop", 3, 1)
+    log.report("drop", 2, 1)
+    assert log.reported("drop") == (3, 1)
+    assert log.reported("change") == (0, 0)
 
 
 def test_a_log_is_created_with_its_first_row(tmp_path):
-    path = tmp_path / "no" / "such" / "watch.sqlite"
+    path = tmp_path / "watch.sqlite"
     log = Log(path, "card")
-    assert (log.entries(), log.missed(), log.reported()) == ([], [], 0)
+    assert (log.entries(), log.missed(), log.reported("drop")) == ([], [], (0, 0))
     assert list(tmp_path.iterdir()) == []
     assert Log(path, "card").append(ENTRY)  # another process is faster
     assert log.entries() == [ENTRY]

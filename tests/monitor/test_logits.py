@@ -1,4 +1,4 @@
-"""Snapshots of logits: the estimate of `recalibrate_logits`, in one pass and without a file."""
+"""Snapshots of logits: the estimate of `scale.recalibrate`, in one pass and without a file."""
 
 import json
 
@@ -18,8 +18,9 @@ from graphtemper.monitor import (
     fingerprint,
     follow,
 )
-from graphtemper.scale import recalibrate_logits, streaming
-from graphtemper.scale.logits import logit_files, recalibration
+from graphtemper.scale import recalibrate as recalibrate_stored
+from graphtemper.scale import recalibration, streaming
+from graphtemper.scale.logits import logit_files
 from graphtemper.scale.logits.logit_tables import LogitTables
 
 pa = pytest.importorskip("pyarrow")
@@ -48,11 +49,11 @@ def names(snapshots):
     return [snapshot.name for snapshot in snapshots]
 
 
-def test_an_entry_is_what_recalibrate_logits_says(watched, logits_of, log, tmp_path):
+def test_an_entry_is_what_recalibrate_says(watched, logits_of, log, tmp_path):
     card = watched[1]
     path = write(tmp_path / "day1", logits_of(1))
     (entry,) = follow(None, find_logits([path], 2), card, log)
-    known = recalibrate_logits(path, card, tmp_path / "answer")
+    known = recalibrate_stored(path, card, tmp_path / "answer")
     assert (entry.accuracy, entry.low, entry.high) == (
         known.accuracy.value,
         known.accuracy.low,
@@ -99,7 +100,7 @@ def test_without_the_graph_only_feature_signals_are_missing(watched, logits_of, 
 
 def test_mean_confidence_is_known_without_writing(watched, logits_of, tmp_path, monkeypatch):
     path = write(tmp_path / "day1", logits_of(1))
-    known = recalibrate_logits(path, watched[1], tmp_path / "answer").mean_confidence
+    known = recalibrate_stored(path, watched[1], tmp_path / "answer").mean_confidence
     parts = LogitTables.open(path, 2)
     found = recalibration.estimate_logits(parts, watched[1]).mean_confidence
     assert found == pytest.approx(known, abs=1e-8)
@@ -239,7 +240,8 @@ def test_the_command(folder, logits_of, day, capsys):
     assert stop.value.code == 4
     output = json.loads(capsys.readouterr().out)
     assert output["added"] == ["day12"]
-    assert "part-1.parquet is truncated, damaged or not Parquet" in output["missed"][0]["reason"]
+    (missed,) = output["missed"]
+    assert "part-1.parquet is missing, truncated, damaged or not Parquet" in missed["reason"]
     day(13).save(folder / "day13.npz")
     with pytest.raises(InputError):
         run("day13.npz", "--predict", "model.npz")

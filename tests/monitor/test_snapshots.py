@@ -7,8 +7,7 @@ import pytest
 
 from graphtemper import Graph
 from graphtemper.errors import FileError, InputError
-from graphtemper.monitor import find_logits, find_snapshots, windows
-from graphtemper.scale import convert_graph
+from graphtemper.monitor import find_snapshots, windows
 
 
 def test_the_digest_of_a_window_covers_its_content():
@@ -45,13 +44,20 @@ def test_missing_and_repeated_names(tmp_path, day):
         find_snapshots([tmp_path / "a", tmp_path / "b"])
 
 
-def test_sharded_graphs_are_watched_through_their_logits(tmp_path, day):
-    convert_graph(day(1), tmp_path / "days" / "day1.shards")
-    for folder in (tmp_path / "days", tmp_path / "days" / "day1.shards"):
-        with pytest.raises(FileError):
-            find_snapshots([folder])
-        with pytest.raises(FileError):
-            find_logits([folder], 2)
+def test_folders_of_tables_are_graphs(tmp_path):
+    for name in ("day2", "day10"):
+        for table in ("logits", "edges", "nodes"):
+            folder = tmp_path / "days" / name / table
+            folder.mkdir(parents=True)
+            (folder / "part.parquet").write_bytes(f"{name} {table}".encode())
+    found = find_snapshots([tmp_path / "days"])
+    assert [item.name for item in found] == ["day2", "day10"]
+    assert found[0].load().graph == tmp_path / "days" / "day2" / "edges"
+    before, stamp = found[0].checksum(), found[0].stamp()
+    assert before != found[1].checksum()
+    (tmp_path / "days" / "day2" / "nodes" / "part.parquet").write_bytes(b"other")
+    assert found[0].checksum() != before
+    assert found[0].stamp() != stamp
 
 
 def test_files_are_sorted_by_date_or_else_by_name(tmp_path):

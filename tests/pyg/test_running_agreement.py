@@ -319,7 +319,7 @@ def test_card_and_recalibration_take_data_and_check_it(tmp_path):
     net = nn.SGConv(FEATURES, CLASSES, K=1)
     model, data = predictor(net), plain()
     card = SourceCard.build(model, data, data.y >= 0, **small)
-    same = SourceCard.build(model, Graph.from_pyg(data), **small)
+    same = SourceCard.build(model, Graph.from_pyg(data), data.y >= 0, **small)
     # One pass compares the wrapped module with the module itself.
     assert card.passes == same.passes + 1
     assert replace(card, passes=None).to_json() == replace(same, passes=None).to_json()

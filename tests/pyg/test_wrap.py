@@ -84,8 +84,8 @@ def test_a_module_with_other_classes_is_refused_by_card_and_target(graph):
     small = {"compositions": 0, "shifts": FEW_SHIFTS}
     narrow, right, wide = (predictor(Linear(FEATURES, k)) for k in (2, 3, 4))
     with pytest.raises(RangeError):
-        SourceCard.build(narrow, graph, **small)
-    card = SourceCard.build(right, graph, **small)
+        SourceCard.build(narrow, graph, graph.labelled, **small)
+    card = SourceCard.build(right, graph, graph.labelled, **small)
     assert card.predictor == "Linear"
     for other in (narrow, wide):
         with pytest.raises(OtherModelError):

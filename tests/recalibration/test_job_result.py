@@ -8,7 +8,8 @@ import pytest
 from tests.helpers import block_model
 
 from graphtemper import recalibrate, shifts
-from graphtemper.errors import MissingExtraError, NotFiniteError, NotLogitsError
+from graphtemper.errors import MissingExtraError, NotFiniteError, NotLogitsError, WrongTypeError
+from graphtemper.recalibration.few_labels import Labels
 from graphtemper.recalibration.result import probabilities_at
 
 
@@ -74,6 +75,20 @@ def test_the_summary_holds_verdict_numbers_and_reasons(result, per_node):
     assert "per node" in per_node.summary()
 
 
+@pytest.mark.parametrize("verdict", ["trust", "caution", "abstain"])
+def test_the_summary_ends_with_what_to_type(result, verdict):
+    last = " ".join(replace(result, verdict=verdict).summary().split()).rpartition("- ")[2]
+    assert ("suggest_labels(result, 50)" in last) == (verdict != "trust")
+    assert ("card.learn(model, " in last) == (verdict != "trust")
+
+
+def test_the_next_sample_has_more_nodes_than_the_labels(result):
+    some, every = (Labels(rows, rows * 0) for rows in (np.arange(30), np.arange(len(result.nodes))))
+    asked = replace(result, verdict="caution", labels=some)
+    assert "suggest_labels(result, 80)" in " ".join(asked.summary().split())
+    assert "suggest_labels" not in replace(asked, labels=every).summary()
+
+
 def test_notebooks_show_a_table_and_a_picture(result, monkeypatch):
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     reason = replace(result.reasons[0], text="a <script> of 3 > 2")
@@ -118,6 +133,11 @@ def test_a_frame_without_pandas_says_what_to_install(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingExtraError):
         result.to_frame()
+
+
+def test_a_result_is_no_dictionary_and_says_so(result):
+    with pytest.raises(WrongTypeError, match=r"read result\.verdict; .*to_dict"):
+        result["verdict"]
 
 
 def test_rounding_does_not_change_a_prediction():

@@ -143,3 +143,44 @@ def test_columns_that_explain_decide_earlier():
 
 def test_the_wager_is_five_percent_on_each_side():
     assert np.exp(-WAGER) == pytest.approx(stats.norm.sf(stats.norm.ppf(0.95)))
+
+
+def test_a_recall_is_rarely_excluded_while_positive_nodes_are_rare():
+    """Whole sessions: neither bet against the true recall wins in more than 5 % of them."""
+    rng = np.random.default_rng(4)
+    positive = np.arange(800) < 80
+    flagged = np.where(positive, np.arange(800) < 56, rng.random(800) < 0.2).astype(float)
+    won = []
+    for _ in range(30):
+        rows = rng.permutation(800)[:400]
+        given = flagged[rows], np.array([0.7, 0.3]), positive[rows]
+        won.append(fortunes(np.empty((800, 0)), rows, *given) >= WAGER)
+    more, less = np.mean(won, axis=0)
+    assert max(more[0], less[0]) <= 0.1  # 3 of 30: 5 % are allowed
+    assert more[1] > 0.8  # a wrong one is excluded
+
+
+def test_the_interval_of_a_recall_excludes_only_what_the_labels_do():
+    positive, flagged = np.tile([True, False], 100), np.tile([1.0, 1.0, 0.0, 0.0], 50)
+    low, high = any_moment(np.empty((1000, 0)), np.arange(200), flagged, positive)
+    assert low < 0.5 < high < 0.75
+    plain = any_moment(np.empty((1000, 0)), np.arange(200), flagged)
+    assert high - low > 1.2 * (plain[1] - plain[0])  # half of the labels count
+
+
+def test_the_width_of_a_recall_holds_at_the_stop():
+    """Positive nodes among those labelled so far are a random sample of the positive ones."""
+    rng, held = np.random.default_rng(5), []
+    positive = np.arange(900) < 270
+    flagged = (np.arange(900) < 190).astype(float)  # a recall of 0.704
+    for _ in range(300):
+        order = rng.permutation(900)
+        for stop in range(100, 900, 20):
+            rows = order[:stop]
+            own = rows[positive[rows]]
+            found = adjusted(np.empty((900, 0)), own, flagged[own])
+            half = half_width(found.variance, own.size, round(own.size * 900 / stop))
+            if own.size >= FEWEST and half <= 0.09:
+                break
+        held.append(abs(found.value - 190 / 270) <= half)
+    assert 0.87 <= np.mean(held) <= 0.97

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from tests.helpers import answer_bytes, block_model
 
-from graphtemper import LabelSession, recalibrate, shifts, suggest_labels
+from graphtemper import LabelSession, metrics, recalibrate, shifts, suggest_labels
 from graphtemper.errors import (
+    ChoiceError,
     ConflictError,
     DamagedError,
     ForeignError,
@@ -173,6 +174,80 @@ def test_a_result_with_labels_begins_with_them(model, target, card, result):
     labelled = recalibrate(model, target, card, range(100, 1000), labels=_truth(target, nodes))
     session = LabelSession(labelled, goal=0.05)
     assert (session.num_labels, session.waiting) == (50, 0)
+
+
+# --- precision and recall -------------------------------------------------------------------
+
+
+def _metric(result, target, name, **asked):
+    return metrics.decisions(result.probabilities, target.labels[100:], **asked)[name]
+
+
+@pytest.mark.parametrize("threshold", [None, 0.3])
+@pytest.mark.parametrize("name", ["precision", "recall"])
+def test_a_width_of_another_metric_is_reached(result, target, name, threshold):
+    asked = {"positive": 1, "threshold": threshold}
+    session = _finish(LabelSession(result, goal=0.09, metric=name, **asked), target)
+    found = session.estimate
+    assert found.high - found.low <= 0.18 + 1e-9
+    assert found.method == AT_THE_GOAL
+    assert found.value == pytest.approx(_metric(result, target, name, **asked), abs=0.11)
+
+
+@pytest.mark.parametrize("name", ["precision", "recall"])
+@pytest.mark.parametrize(("apart", "decision"), [(-0.15, "above"), (0.12, "below")])
+def test_a_gate_of_another_metric_is_decided(result, target, name, apart, decision):
+    truth = _metric(result, target, name, positive=1)
+    session = LabelSession(result, at_least=truth + apart, metric=name, positive=1)
+    assert _finish(session, target, 20).decision == decision
+    assert name in session.summary()
+
+
+def test_for_precision_only_flagged_nodes_are_asked_for(result, target):
+    session = LabelSession(result, goal=0.1, metric="precision", positive=1)
+    assert (result.predictions[session.next(300) - 100] == 1).all()
+    others = np.flatnonzero(result.predictions != 1)[:5] + 100
+    session.add(_truth(target, others))
+    assert (session.num_labels, session.waiting) == (5, 0)
+    with pytest.raises(ConflictError, match="flagged nodes alone"):
+        _ = session.result
+
+
+@pytest.mark.parametrize("name", ["precision", "recall"])
+def test_with_all_labels_another_metric_is_exact(model, card, target, tmp_path, name):
+    small = recalibrate(model, target, card, nodes=range(40))
+    truth = metrics.decisions(small.probabilities, target.labels[:40], 1)[name]
+    session = LabelSession(small, goal=0.01, metric=name, positive="1")
+    session.add(_truth(target, session.next(7)))
+    session.save(tmp_path / "s.json")
+    session = LabelSession.load(tmp_path / "s.json", small)
+    found = _finish(session, target).estimate
+    assert (found.low, found.value, found.high) == pytest.approx((truth, truth, truth))
+
+
+def test_a_recall_without_positive_nodes_stays_open(model, card, target):
+    small = recalibrate(model, target, card, nodes=range(40))
+    session = LabelSession(small, at_least=0.5, metric="recall", positive=1)
+    session.add(dict.fromkeys(range(40), 0))
+    assert session.done
+    assert session.decision is None
+    assert (session.estimate.low, session.estimate.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"metric": "precision"}, MissingError),
+        ({"metric": "f1", "positive": 1}, ConflictError),
+        ({"metric": "f1"}, ChoiceError),
+        ({"positive": 1}, ConflictError),
+        ({"metric": "recall", "positive": 9}, RangeError),
+        ({"metric": "precision", "positive": 1, "threshold": 1.0}, MissingError),
+    ],
+)
+def test_odd_metrics_are_refused(result, asked, error):
+    with pytest.raises(error):
+        LabelSession(result, goal=0.05, **asked)
 
 
 # --- files ----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from graphtemper.errors import InputError, NoLabelsError
-from graphtemper.shifts import resample_classes, subpopulation
+from graphtemper.shifts import resample_classes
 
 
 def test_class_shares_are_the_requested_ones():
@@ -38,13 +38,3 @@ def test_bad_shares(shares):
 def test_a_class_without_nodes_is_named():
     with pytest.raises(NoLabelsError):
         resample_classes(np.array([0, 1, 1]), None, [1, 1, 1])
-
-
-def test_subpopulation_breaks_ties_at_random():
-    values = np.array([1, 1, 1, 1, 0, 2])
-    first = {tuple(subpopulation(values, None, 0.5, seed)) for seed in range(30)}
-    assert all(5 in chosen and 4 not in chosen for chosen in first)
-    assert len(first) > 2
-    assert subpopulation(values, [0, 4], 0.5, largest=False).tolist() == [4]
-    with pytest.raises(InputError):
-        subpopulation(values, None, 0.0)

@@ -14,7 +14,7 @@ import pytest
 from scipy.special import ndtr
 from tests.helpers import block_model
 
-from graphtemper import shifts, theory
+from graphtemper import shifts, temperature, theory
 from graphtemper.graph.operators import adjacency
 from graphtemper.signals.covariances import (
     Covariance,
@@ -127,4 +127,6 @@ def test_gain_and_variance_give_accuracy_and_temperature(gain, spread):
     variance = (m**2 + s**2) / 4 * np.array([[1.0, -1.0], [-1.0, 1.0]])  # of the centred logits
     model = transfer(moments, gain, np.zeros(2), variance)
     assert model.accuracy == pytest.approx(ndtr(m / s), abs=0.012)
-    assert model.temperature == pytest.approx(s**2 / (2 * m), rel=0.06)
+    assert temperature.solve(model.logits, model.labels).temperature == pytest.approx(
+        s**2 / (2 * m), rel=0.06
+    )

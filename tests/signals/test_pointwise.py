@@ -83,14 +83,11 @@ def test_agreement_and_homophily_count_edges():
     soft = np.mean([p[u] @ p[v] for u, v in g.edges])
     assert signals.predicted_homophily(p, g.edges) == pytest.approx(soft)
     assert hard < 0.5
-    np.testing.assert_allclose(
-        signals.corrected_agreement(predicted, g.edges), 1 - np.array(expected)
-    )
 
 
 def test_a_graph_without_edges():
     none = np.empty((0, 2), int)
-    assert signals.corrected_agreement([0, 1], none).tolist() == [0.5, 0.5]
+    assert signals.neighbour_agreement([0, 1], none).tolist() == [0.5, 0.5]
     with pytest.raises(EmptyError):
         signals.predicted_homophily([0, 1], none)
 

@@ -98,7 +98,7 @@ def test_directed_edges_with_weights_keep_them():
 
 
 def test_the_sample_has_the_shares_of_the_whole_graph(graph, model, monkeypatch):
-    monkeypatch.setattr(receptive_field, "MOST_SHARE", 1.0)
+    monkeypatch.setattr(graph_parts, "MOST_SHARE", 1.0)
     observation = Observation(model, graph, logits=model(graph))
     found = receptive_field.draw(observation)
     assert found.nodes.size == 150
@@ -111,7 +111,7 @@ def test_the_sample_has_the_shares_of_the_whole_graph(graph, model, monkeypatch)
 
 def test_a_sample_of_all_nodes_is_the_whole_graph(graph, model, card, monkeypatch):
     monkeypatch.setattr(receptive_field, "SIZES", (6000,))
-    monkeypatch.setattr(receptive_field, "MOST_SHARE", 2.0)
+    monkeypatch.setattr(graph_parts, "MOST_SHARE", 2.0)
     monkeypatch.setattr(receptive_field, "TESTED", 5)
     observation = Observation(model, graph, logits=model(graph)).at(card.temperature)
     sample = receptive_field.draw(observation)
@@ -122,7 +122,7 @@ def test_a_sample_of_all_nodes_is_the_whole_graph(graph, model, card, monkeypatc
 
 
 def test_the_evidence_is_that_of_the_whole_graph_up_to_its_error(graph, model, card, monkeypatch):
-    monkeypatch.setattr(receptive_field, "MOST_SHARE", 1.0)
+    monkeypatch.setattr(graph_parts, "MOST_SHARE", 1.0)
     probe, logits = card.probe, model(graph)
     whole = evidence.measure(Observation(model, graph, logits=logits).at(card.temperature), probe)
     deviations, gaps = [], []
@@ -175,7 +175,7 @@ def test_a_model_that_reads_the_whole_graph_runs_on_it_and_says_so(graph, source
     def model(graph):
         return graph.features[:, :2] - graph.features[:, :2].mean(axis=0)
 
-    card = SourceCard.build(model, source, shifts=FEW, compositions=0)
+    card = SourceCard.build(model, source, range(300, 900), shifts=FEW, compositions=0)
     result = recalibrate(model, graph, card, logits=model(graph))
     assert "whole_graph_run" in [reason.code for reason in result.reasons]
     np.testing.assert_array_equal(

@@ -212,16 +212,6 @@ def test_optimal_temperature_zeroes_the_error_and_no_other_does():
     assert theory.population_ece(1.0, 3.0, temperature=1.1 * best) > 1e-3
 
 
-def test_direction_and_curve():
-    words = theory.direction(np.array([0.4, 1.0, 1.7, -1.0]))
-    assert words.tolist() == ["over-confident", "calibrated", "under-confident", "over-confident"]
-    assert theory.direction(slope=[0.875, 1.125], tolerance=0.125).tolist() == ["calibrated"] * 2
-    assert theory.direction(0.87, tolerance=0.125) == "over-confident"
-    confidence, accuracy = theory.confidence_accuracy_curve(np.linspace(0.1, 6, 9), 0.5)
-    assert np.all(confidence > accuracy)
-    assert confidence[0] == pytest.approx(expit(0.1))
-
-
 def test_broadcasting_and_scalar_types():
     grid = theory.slope(np.array([0.6, 0.7])[:, None], 0.8, np.array([0.5, 1.0, 2.0]))
     assert grid.shape == (2, 3)
@@ -252,7 +242,6 @@ def test_broadcasting_and_scalar_types():
         (lambda: theory.population_ece(1.0, 1.0, temperature=0.0), "temperature"),
         (lambda: theory.optimal_temperature(0.0), "no information"),
         (lambda: theory.optimal_temperature([1.0, -0.2]), "at -0.2 .* anti-correlated"),
-        (lambda: theory.confidence_accuracy_curve(-1.0, 1.0), "t must be"),
     ],
 )
 def test_bad_input_names_the_argument(call, name):
@@ -297,7 +286,6 @@ PAIR, TRIPLE = np.array([0.6, 0.7]), np.array([0.7, 0.8, 0.9])
         lambda: theory.slope_covariate(PAIR, 1.0, TRIPLE),
         lambda: theory.temperature_covariate(PAIR, 1.0, TRIPLE),
         lambda: theory.ece_bound(PAIR, TRIPLE),
-        lambda: theory.confidence_accuracy_curve(PAIR, TRIPLE),
         lambda: theory.slope_from_moments(PAIR, TRIPLE),
         lambda: theory.population_accuracy(PAIR, TRIPLE),
         lambda: theory.mean_abs_logit(PAIR, TRIPLE),

@@ -19,9 +19,14 @@ class Estimate:
     --------
     >>> Estimate(0.8, 0.7, 0.9, "ATC").value
     0.8
+    >>> float(Estimate(0.8, 0.7, 0.9, "ATC"))
+    0.8
     """
 
     value: float
     low: float
     high: float
     method: str
+
+    def __float__(self) -> float:
+        return self.value

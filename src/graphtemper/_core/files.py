@@ -41,7 +41,7 @@ def atomic_write(path: str | os.PathLike[str], *, replace: bool = True) -> Itera
     """Open a temporary file next to ``path`` and rename it into place on success.
 
     A reader sees the old file or the new one, never a part of it, also after a crash of the
-    machine. Missing folders are created, the permissions of an existing file are kept, and what a
+    machine. The folder has to exist, the permissions of an existing file are kept, and what a
     killed process left is removed. With ``replace=False`` a file that exists at the end, also one
     that appeared in the meantime, is kept, and a `WriteError` is raised.
 
@@ -55,20 +55,7 @@ def atomic_write(path: str | os.PathLike[str], *, replace: bool = True) -> Itera
     b'complete'
     """
     target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise WriteError(f"cannot write {target}: {error.strerror or error}.") from error
-    with atomic_write_in_place(target, replace=replace) as stream:
-        yield stream
-
-
-@contextlib.contextmanager
-def atomic_write_in_place(target: Path, *, replace: bool = True) -> Iterator[IO[bytes]]:
-    """Write like `atomic_write`, but raise if the folder does not exist.
-
-    For the tasks of a run: one that outlives the run must not recreate folders that it removed.
-    """
+    check_folder(target)
     _remove_leftovers(target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_TEMPORARY}")
     try:
@@ -97,6 +84,15 @@ def atomic_write_in_place(target: Path, *, replace: bool = True) -> Iterator[IO[
     except BaseException:
         _discard(temporary)
         raise
+
+
+def check_folder(target: Path) -> None:
+    """Refuse a path in a folder that does not exist: its name may be mistyped."""
+    if not target.parent.is_dir():
+        raise WriteError(
+            f"cannot write {target}: there is no folder {target.parent}; create it, or choose "
+            "another."
+        )
 
 
 def _remove_leftovers(target: Path) -> None:

@@ -27,35 +27,16 @@ class HasParameters:
     """
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's arguments by name.
-
-        With ``deep``, the parameters of an argument that has parameters itself are included as
-        ``argument__parameter``.
-        """
-        own = {name: getattr(self, name) for name in _argument_names(type(self))}
-        if not deep:
-            return own
-        nested = {
-            f"{name}__{key}": value
-            for name, part in own.items()
-            if hasattr(part, "get_params") and not isinstance(part, type)
-            for key, value in part.get_params().items()
-        }
-        return own | nested
+        """Return the constructor's arguments by name; scikit-learn passes ``deep``."""
+        return {name: getattr(self, name) for name in _argument_names(type(self))}
 
     def set_params(self, **params: Any) -> Self:
         """Change constructor arguments; whatever was fitted before is discarded."""
-        own = self.get_params(deep=False)
-        for name, value in params.items():
-            first, _, rest = name.partition("__")
-            if first not in own or (rest and not hasattr(own[first], "set_params")):
-                raise ChoiceError(f"{type(self).__name__} has no parameter {name!r}.")
-            if rest:
-                own[first].set_params(**{rest: value})
-            else:
-                own[first] = value
+        own = self.get_params()
+        for name in params.keys() - own.keys():
+            raise ChoiceError(f"{type(self).__name__} has no parameter {name!r}.")
         # A bad value is refused by the constructor before anything has changed.
-        fresh = type(self)(**own)
+        fresh = type(self)(**own | params)
         vars(self).clear()
         vars(self).update(vars(fresh))
         return self

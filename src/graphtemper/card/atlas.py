@@ -170,7 +170,7 @@ def _medium(shifts: Sequence[Shift], rng: np.random.Generator) -> Shift:
     return replace(shifts[0], level=float(rng.uniform(low, 0.5 * (low + high))))
 
 
-def moves_edges_only(shift: Shift) -> bool:
+def moves_edges_only(shift: Shift | AtlasPoint) -> bool:
     """Return whether a shift leaves the features as they are.
 
     Examples

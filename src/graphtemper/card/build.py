@@ -7,6 +7,7 @@ a target. `graphtemper.SourceCard.build` takes the four steps and puts the card 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -34,7 +35,13 @@ from graphtemper.card.graph_types import unread_fields
 from graphtemper.card.node_response import NodeResponse, NodeRows
 from graphtemper.card.privacy import check_epsilon, pooled_moments, private_labels, secret_seed
 from graphtemper.card.response import Fitted, fit_atlas
-from graphtemper.errors import ConflictError, MissingError, NotLogitsError, TooFewError
+from graphtemper.errors import (
+    ConflictError,
+    GraphTemperWarning,
+    MissingError,
+    NotLogitsError,
+    TooFewError,
+)
 from graphtemper.graph.graph import Graph, Nodes, select_labelled
 from graphtemper.graph.operators import project
 from graphtemper.models.passes import Passes, passes_of
@@ -178,6 +185,16 @@ def _with_private_labels(graph: Graph, observation: Observation, epsilon: float)
 
 def _labelled(graph: Graph, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     rows, labels = select_labelled(graph, nodes)
+    if nodes is None and graph.train_masks is not None and len(graph.train_masks) == 1:
+        held_out = ~graph.train_masks[0][rows]
+        rows, labels = rows[held_out], labels[held_out]
+    elif nodes is None:
+        warnings.warn(
+            f"the card takes all {rows.size} labelled nodes; if the model was trained on some of "
+            "them, where it is better than elsewhere, pass the others.",
+            GraphTemperWarning,
+            stacklevel=2,
+        )
     if rows.size < FEWEST_NODES:
         raise TooFewError(
             f"a source card needs at least {FEWEST_NODES} labelled nodes, but has {rows.size}."
@@ -191,7 +208,10 @@ def _recognised(predictor: Predictor, graph: Graph) -> tuple[Passes, FloatArray 
     A model that changes its input or its answers is refused before it sees the graph.
     """
     if not callable(predictor):
-        raise MissingError("a card needs the model, to run it on shifted graphs, not its logits.")
+        raise MissingError(
+            "a card needs the model, to run it on shifted graphs: a function graph -> logits (N, "
+            f"K), not a {type(predictor).__name__}."
+        )
     passes, recorded = passes_of(predictor), fingerprint(predictor, graph.num_features)
     if not passes.cheap:
         tested = graph if recorded is None else probe_graph(graph.num_features)

@@ -161,7 +161,8 @@ class SourceCard:
             The frozen model and the labelled graph it was trained on. For a PyG ``Data``, it is
             checked that the model reads nothing that a `Graph` does not hold.
         nodes
-            Labelled nodes that were not used for training (default: all labelled ones).
+            Labelled nodes that were not used for training. By default those outside the training
+            mask of the graph if it has one, and else all labelled ones, with a warning.
         seed
             Seed of the shifts, together with the labels; not part of the card (see SECURITY.md).
         exclude
@@ -481,16 +482,12 @@ class SourceCard:
             f"{self.predictor}: {self.num_classes} classes, {self.num_features} feature columns",
             f"accuracy {self.reference.accuracy:.3f} on {self.num_nodes} source nodes, "
             f"temperature {self.temperature:.3f}",
-            f"{len(self.atlas)} shifts, accuracy {low:.3f} to {high:.3f}",
-            f"families: {', '.join(self.families)}",
-            f"signals: {', '.join(self.responses['model'].names)}",
-            f"intervals are {self.responses['model'].widening:.2f} times as wide as the fit's own, "
-            "so that they hold on families left out",
+            f"{len(self.atlas)} known shifts, accuracy {low:.3f} to {high:.3f}",
+            f"kinds of shift: {', '.join(self.families)}",
         ]
-        readable = self.reference.readable
-        unreadable = [name for name in SIGNALS if name not in readable]
+        unreadable = [name for name in SIGNALS if name not in self.reference.readable]
         if unreadable:
-            lines.append(f"not readable at this source: {', '.join(unreadable)}")
+            lines.append(f"cannot be measured on this graph: {', '.join(unreadable)}")
         if self.environments:
             names = ", ".join(item.name for item in self.environments)
             lines.append(f"labelled environments: {names}")

@@ -191,7 +191,7 @@ def check(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the labelled nodes of an environment and their labels, if a card can learn from them.
 
-    Nodes that the model was trained on give a warning.
+    Nodes of the graph's training mask give a warning: the model may have been trained on them.
     """
     rows, labels = select_labelled(graph, nodes)
     if rows.size < FEWEST_NODES:
@@ -211,8 +211,9 @@ def check(
         trained = int(graph.train_masks[0][rows].sum())
         if trained:
             warnings.warn(
-                f"environment {name!r} contains {trained} nodes of its graph's training mask; "
-                "where the model was trained it looks better than elsewhere, so leave them out.",
+                f"environment {name!r} contains {trained} nodes of its graph's training mask; if "
+                "the model was trained on them, leave them out: there it looks better than "
+                "elsewhere.",
                 GraphTemperWarning,
                 stacklevel=2,
             )

@@ -116,8 +116,8 @@ class NodeResponse:
     def in_words(self) -> str:
         """What the response gains, as text."""
         if self.helps:
-            return f"saves {self.gain:.2g} +- {self.error:.1g} nats per node on left-out families"
-        return "no better than one for all on left-out families, so not used"
+            return "better than one for all under kinds of shift that were left out"
+        return "no better than one for all under kinds of shift that were left out, so not used"
 
     def log_temperatures(self, signals: Float32, predicted: Classes, change: float) -> FloatArray:
         r"""Return :math:`\log T_i / T`, (n,), with mean zero.

@@ -105,7 +105,7 @@ class Prior:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Evidence about an unlabelled target, in memory or in shards, compared with a card.
+    """Evidence about an unlabelled target, in memory or in files, compared with a card.
 
     Attributes
     ----------

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import distributions
 from typing import Any, Literal
 
 from cyclopts import App, CycloptsError, Group
@@ -23,7 +24,6 @@ from graphtemper.cli.label import label
 from graphtemper.cli.monitor import monitor
 from graphtemper.cli.output import console, discard_output
 from graphtemper.cli.research import research_command
-from graphtemper.cli.scale import scale
 from graphtemper.errors import GraphTemperError, GraphTemperWarning
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -39,29 +39,22 @@ app = App(
 )
 # How `graphtemper --help` groups the commands.
 COMMANDS: dict[str, tuple[App | Callable[..., Any], ...]] = {
-    "Use": (card, recalibrate, label, diagnose, monitor, scale),
+    "Use": (card, recalibrate, label, diagnose, monitor),
     "Evidence": (demo, research_command("data"), research_command("bench")),
     "Research": (research_command("paper"), research_command("explore")),
 }
 
 OPTIONS = Group("Options", sort_key=len(COMMANDS))
-
-
-def _register() -> None:
-    """Add the commands in their order; the program's own options come last."""
-    for place, (title, commands) in enumerate(COMMANDS.items()):
-        group = Group(title, sort_key=place)
-        for position, command in enumerate(commands):
-            if isinstance(command, App):
-                command.group, command.sort_key = (group,), position
-                app.command(command)
-            else:
-                app.command(command, group=group, sort_key=position)
-    for flag in ("--help", "--version"):
-        app[flag].group = (OPTIONS,)
-
-
-_register()
+# Commands come in their order, and the program's own options last.
+for place, (title, commands) in enumerate(COMMANDS.items()):
+    group = Group(title, sort_key=place)
+    for position, command in enumerate(commands):
+        if isinstance(command, App):
+            command.group, command.sort_key = (group,), position
+            app.command(command)
+        else:
+            app.command(command, group=group, sort_key=position)
+app["--help"].group = app["--version"].group = (OPTIONS,)
 
 
 @app.command(group=OPTIONS)
@@ -71,6 +64,13 @@ def completion(shell: Literal["bash", "zsh", "fish", "powershell"]) -> None:
     For bash, add eval "$(graphtemper completion bash)" to ~/.bashrc.
     """
     print(app.generate_completion(prog_name="graphtemper", shell=shell))
+
+
+@app.command(group=OPTIONS)
+def info() -> None:
+    """Print the engine, the system and the versions of all packages, for a bug report."""
+    print(f"graphtemper {__version__} ({engine()} engine), Python {sys.version}, {sys.platform}")
+    print(*sorted(f"{found.name} {found.version}" for found in distributions()), sep="\n")
 
 
 def main() -> None:

@@ -55,7 +55,10 @@ def _slope(result: Recalibration, prediction: dict[str, Any]) -> str:
         return "not known, because the verdict is abstain"
     origin = "the atlas and labels" if result.num_labels else "the atlas"
     slope = prediction["slope"]
-    theory = f"not applicable ({prediction['why']})" if slope is None else f"{slope:.3f}"
+    theory = f"not shown ({prediction['why']})" if slope is None else f"{slope:.3f}"
+    if prediction["shifts"]:
+        theory += f"; on {prediction['closer']} of the {prediction['shifts']} shifts of edges in "
+        theory += "the card theory is closer than no correction"
     return f"{result.slope:.3f} from {origin}; theory {theory}"
 
 

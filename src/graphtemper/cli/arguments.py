@@ -6,7 +6,6 @@ import importlib.util
 import inspect
 import os
 import sys
-from array import array
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from graphtemper.errors import (
 )
 from graphtemper.graph.graph import Graph
 from graphtemper.models.predictor import Predictor
+from graphtemper.recalibration.labelling import MOST
 
 SPLITS = ("train", "val", "test")
 
@@ -174,7 +174,7 @@ def choose_nodes(
     if nodes is not None and split is not None:
         raise ConflictError("choose the nodes by a file or by a split, not by both.")
     if nodes is not None:
-        return _read_nodes(Path(nodes), graph.num_nodes)
+        return read_nodes(Path(nodes), graph.num_nodes)
     if split is None:
         return None
     part, _, number = split.partition(":")
@@ -192,9 +192,9 @@ def choose_nodes(
     return np.flatnonzero(mask)
 
 
-def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
-    """Read one node per line, in memory that depends on the graph and not on the file."""
-    nodes, line_of = array("q"), np.zeros(num_nodes, np.int64)
+def read_nodes(path: Path, num_nodes: int = MOST) -> NDArray[np.int64]:
+    """Read one node per line, each below a number of nodes."""
+    line_of: dict[int, int] = {}
     for number, line in enumerate(read_lines(path, "the list of nodes"), start=1):
         text = line.strip()
         if not text:
@@ -206,12 +206,11 @@ def _read_nodes(path: Path, num_nodes: int) -> NDArray[np.int64]:
         node = int(text)
         if node >= num_nodes:
             raise TableError(f"{path}, line {number}: node {node} is outside 0..{num_nodes - 1}.")
-        if line_of[node]:
+        if node in line_of:
             raise TableError(
                 f"{path}, line {number}: node {node} is already on line {line_of[node]}."
             )
         line_of[node] = number
-        nodes.append(node)
-    if not nodes:
+    if not line_of:
         raise TableError(f"{path} names no node; write one index per line.")
-    return np.array(nodes, dtype=np.int64)
+    return np.array(list(line_of), dtype=np.int64)

@@ -53,6 +53,7 @@ def build_card(
         The card.
     nodes
         File with one node index per line: labelled nodes that were not used for training.
+        Default: those outside the graph's training mask if it has one.
     seed
         Seed of the shifts.
     exclude

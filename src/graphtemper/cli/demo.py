@@ -43,7 +43,7 @@ def demo(
     Parameters
     ----------
     out
-        Folder for the picture and the report.
+        Folder for the picture and the report, which is made if it does not exist.
     seed
         Seed of all random draws.
     fraud
@@ -53,6 +53,8 @@ def demo(
     from graphtemper.recalibration.report import html, style
 
     no_picture, no_report = _missing(style.check_extra), _missing(html.check_extra)
+    if no_picture is None or no_report is None:
+        out.mkdir(parents=True, exist_ok=True)
     with progress(as_json) as show:
         shown = partial(show, "source card")
         result = job.run(seed, fraud=fraud, progress=shown)
@@ -67,10 +69,10 @@ def demo(
         written = {name: None if path is None else str(path) for name, path in paths.items()}
         print_json(result.to_dict() | written)
         return
+    if result.metrics is not None:
+        console().print(table("Fraud on the changed graph, flagged from 0.5", result.decided))
     rows = [{_HEADS[name]: value for name, value in row.items()} for row in result.scores]
     console().print(table("The same predictions at three temperatures", rows))
-    if result.metrics is not None:
-        console().print(table("Fraud on the changed graph, found at 0.5", result.decided))
     answer, accuracy = result.answer, result.answer.accuracy
     print_sentence(
         f"Accuracy: estimated {accuracy.value:.3f} ({accuracy.low:.3f} to {accuracy.high:.3f}), "

@@ -15,7 +15,7 @@ from graphtemper.errors import RangeError
 from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.recalibration import Recalibration
-from graphtemper.recalibration.decisions import Metrics
+from graphtemper.recalibration.decisions.metrics import Metrics, title
 from graphtemper.recalibration.report import style
 from graphtemper.theory import csbm
 
@@ -48,7 +48,7 @@ class Demo:
         assert self.metrics is not None
         truth = metrics.decisions(self.answer.probabilities, self.labels, **FRAUD)
         return [
-            {"metric": name.replace("_", " "), "estimated": text, "true": truth[name]}
+            {"metric": title(name, FRAUD["k"]), "estimated": text, "true": truth[name]}
             for name, text in self.metrics.rows().items()
         ]
 

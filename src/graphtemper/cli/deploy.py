@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
+from graphtemper._core.printable import printable
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
 from graphtemper.cli.decisions import FAILED, Decisions
@@ -26,8 +27,9 @@ from graphtemper.cli.options import (
     Target,
     read_budget,
 )
-from graphtemper.cli.output import print_json, print_line, print_rows, print_sentence, working
-from graphtemper.errors import MissingError
+from graphtemper.cli.output import print_json, print_line, print_rows, working
+from graphtemper.cli.stored import Stored, recalibrate_stored
+from graphtemper.errors import ConflictError, MissingError
 
 if TYPE_CHECKING:
     from graphtemper.card.card import SourceCard
@@ -51,10 +53,14 @@ class Deployed:
     as_json: Json = False
 
 
+_IN_MEMORY = Stored()
+
+
 def recalibrate(
     graph: Target,
     deployed: Deployed,
     *,
+    stored: Stored = _IN_MEMORY,
     labels: Labels = None,
     earlier: Earlier = None,
     out: Path = Path("recalibrated.npz"),
@@ -84,6 +90,24 @@ def recalibrate(
     budget
         The most forward passes of the model to take. Default: 12 for a card built with a budget.
     """
+    if stored.features is not None:
+        others = (labels, earlier, class_shares, per_node or None, report, budget)
+        if any(item is not None for item in (*others, deployed.nodes, deployed.split)):
+            raise ConflictError(
+                "a graph in Parquet takes --card, --logits, --predict, --hops, --directed, "
+                "--sample, --scheduler, --seed, --out and --json; leave the others out."
+            )
+        recalibrate_stored(
+            graph,
+            stored,
+            out,
+            card=deployed.card,
+            logits=deployed.logits,
+            predict=deployed.predict,
+            seed=deployed.seed,
+            as_json=deployed.as_json,
+        )
+        return
     result_file.check_path(out)
     check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
     if report is not None:
@@ -105,9 +129,8 @@ def recalibrate(
         print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
         if report is not None:
             print_line(f"Report: {report}")
-        for text in failed:
-            print_sentence(f"Failed: {text}")
     if failed:
+        print(f"graphtemper: failed: {printable(', '.join(failed))}", file=sys.stderr)
         sys.exit(FAILED)
 
 

@@ -7,12 +7,12 @@ import io
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from graphtemper.cli import result_file
 from graphtemper.cli.deploy import Deployed, check_written, run
 from graphtemper.cli.options import Earlier, Target
 from graphtemper.cli.output import print_json, print_line, print_sentence
-from graphtemper.errors import ConflictError
 
 MORE = 3
 """Exit code if more labels are needed."""
@@ -25,13 +25,16 @@ def label(
     session: Path,
     goal: float | None = None,
     at_least: float | None = None,
+    metric: str | None = None,
+    positive: str | None = None,
+    threshold: float | None = None,
     batch: int = 10,
     labels: Path | None = None,
     out: Path = Path("batch.csv"),
     result: Path | None = None,
     earlier: Earlier = None,
 ) -> None:
-    """Label a target in batches until its accuracy is known well enough.
+    """Label a target in batches until a metric is known well enough.
 
     Each call reads the batch that was filled in, and writes the next one. The exit code is 3 while
     more labels are needed and 0 when the goal is reached. Nothing is lost between two calls: labels
@@ -45,7 +48,13 @@ def label(
         Stop when the 90 % interval reaches at most this far to each side, such as 0.05. With the
         next option, what a new session is for.
     at_least
-        Stop when the accuracy is decided to be above or below this gate, such as 0.8.
+        Stop when the metric is decided to be above or below this gate, such as 0.8.
+    metric
+        accuracy (the default), precision or recall; for precision the batch has flagged nodes
+        only.
+    positive, threshold
+        The class that precision and recall are about, by name or number, and the probability from
+        which a node is flagged; without it those predicted as the class.
     batch
         Number of nodes of the next batch.
     labels
@@ -67,14 +76,14 @@ def label(
     outputs = {"--out": out, "--session": session, "--result": result}
     check_written(outputs, graph, deployed, earlier)
     found, card = run(graph, deployed, earlier=earlier)
+    asked: dict[str, Any] = {"goal": goal, "at_least": at_least, "metric": metric}
+    asked |= {"positive": positive, "threshold": threshold}
+    asked = {name: value for name, value in asked.items() if value is not None}
     if session.exists():
         state = LabelSession.load(session, found)
-        if (goal, at_least) not in ((None, None), (state.goal, state.at_least)):
-            raise ConflictError(
-                f"{session} has another goal; leave the goal out, or begin another session."
-            )
+        state.check_asked(asked)
     else:
-        state = LabelSession(found, goal=goal, at_least=at_least, seed=deployed.seed)
+        state = LabelSession(found, seed=deployed.seed, **asked)
     assert found.graph is not None
     for table in dict.fromkeys([*filter(None, [labels]), *filter(Path.exists, [out])]):
         known = state.labels
@@ -82,7 +91,7 @@ def label(
         # A call that was killed may have added them.
         state.add({node: k for node, k in given.items() if known.get(node, "new") != k})
     state.save(session)
-    done, accuracy = state.done, state.accuracy
+    done = state.done
     if done and result is not None:
         result_file.write(result, state.result)
     if not done:
@@ -98,7 +107,8 @@ def label(
             stream.write(text.getvalue().encode())
     if deployed.as_json:
         names = ("done", "num_labels", "waiting", "more", "decision")
-        facts = {name: getattr(state, name) for name in names} | {"accuracy": asdict(accuracy)}
+        facts = {name: getattr(state, name) for name in names}
+        facts[state.metric] = asdict(state.estimate)
         print_json(facts | {"session": str(session), "out": None if done else str(out)})
     else:
         print_sentence(state.summary())

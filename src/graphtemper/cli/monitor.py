@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +15,15 @@ from cyclopts import App, Parameter
 
 from graphtemper.cli import monitor_output, result_file
 from graphtemper.cli.decisions import Asked
-from graphtemper.cli.options import CardPath, Earlier, Json, PassSeed, Predict, Repeated
+from graphtemper.cli.options import (
+    CardPath,
+    Earlier,
+    Json,
+    NodesFile,
+    PassSeed,
+    Predict,
+    Repeated,
+)
 from graphtemper.cli.output import discard_output, progress
 from graphtemper.errors import ConflictError, ContentError, EmptyError, FileError
 
@@ -73,6 +81,8 @@ class Outputs:
     alarm_every
         Test every N-th snapshot for changes, with N large enough that tested snapshots have little
         in common.
+    nodes
+        File with one node index per line: those to evaluate in every graph. Default: all nodes.
     """
 
     log: Path = Path("monitor.sqlite")
@@ -85,6 +95,7 @@ class Outputs:
     false_alarms: float = 0.01
     alarm_every: int = 1
     seed: PassSeed = 0
+    nodes: NodesFile = None
     as_json: Json = False
 
     def check(
@@ -131,17 +142,17 @@ def follow_snapshots(
     """Follow a model over snapshots of its graph or its logits: a log, a page, alarms, and gates.
 
     Snapshots that are in the log are not measured again. The exit code is 3 if a gate closes on the
-    newest snapshot (drop and change close on an alarm at any snapshot since the last run that ended
-    with this gate), and otherwise 4 if a snapshot could not be measured; the others are still
-    followed. A log is continued with the seed that it was started with. Labels that arrive later
-    are added with `graphtemper monitor labels`.
+    newest snapshot (drop and change close on any alarm that no run with this gate has reported,
+    also on a drop at an earlier snapshot that late labels show), and otherwise 4 if a snapshot
+    could not be measured; the others are still followed. A log is continued with the seed that it
+    was started with. Labels that arrive later are added with `graphtemper monitor labels`.
 
     Parameters
     ----------
     snapshots
         Graphs (.npz) or folders of them, in the order of the dates in their names, or else of their
         names; with --windows one graph. Without --predict, logits: Parquet, .npy, .npz with the key
-        `logits`, folders of Parquet shards (each one snapshot), or folders of those.
+        `logits`, folders of Parquet files (each one snapshot), or folders of those.
     """
     from graphtemper.monitor import follow
 
@@ -185,9 +196,8 @@ def add_late_labels(
     """Add labels of an earlier snapshot: score its answer, learn, and answer later ones again.
 
     The log keeps the first answers next to the new ones, and the card that has learned: later runs
-    of `graphtemper monitor` with the same card use it. Logits are scored, but teach nothing. Exit
-    codes are those of `graphtemper monitor`, and drop closes also on a drop at an earlier snapshot
-    that these labels, or the answers given again after them, are the first to show.
+    of `graphtemper monitor` with the same card use it. Logits are scored, but teach nothing. Gates
+    and exit codes are those of `graphtemper monitor`.
 
     Parameters
     ----------
@@ -201,7 +211,7 @@ def add_late_labels(
     out
         Also write the card that has learned to this file.
     """
-    from graphtemper.monitor import add_labels, drops, limits_of
+    from graphtemper.monitor import add_labels
     from graphtemper.recalibration.labelling import read_label_file
 
     gates = outputs.check(card, (predict, labels, earlier, *snapshots), out)
@@ -215,15 +225,12 @@ def add_late_labels(
         # Whether the snapshot has these nodes is checked with its content.
         given = read_label_file(labels, 10**18, source.num_classes)
     old = _earlier(earlier, predict, source, outputs)
-    limits = limits_of(source.reference.accuracy, gates)
-    before = drops(book.history(), limits, outputs.false_drops, book.labelled())
     with progress(outputs.as_json) as show:
         again = partial(show, "answered again")
         late = add_labels(model, found, source, book, of, given, earlier=old, progress=again)
     if out is not None:
         late.card.save(out)
-    known = {drop[:2] for drop in before}
-    _finish(book, source, gates, outputs, monitor_output.Run([], [], late), known)
+    _finish(book, source, gates, outputs, monitor_output.Run([], [], late))
 
 
 def _earlier(
@@ -247,7 +254,7 @@ def _opened(
 ) -> tuple[SourceCard, Predictor | None, list[Snapshot], Log]:
     """Return the card, the model, the snapshots and the log of a run."""
     from graphtemper import SourceCard
-    from graphtemper.cli.arguments import resolve
+    from graphtemper.cli.arguments import read_nodes, resolve
     from graphtemper.graph.graph import Graph
     from graphtemper.monitor import Log, find_logits, find_snapshots, fingerprint, windows
 
@@ -258,6 +265,13 @@ def _opened(
         found = list(windows(Graph.load(names[0]), outputs.windows))
     else:
         found = find_snapshots(names) if predict else find_logits(names, source.num_classes)
+    if outputs.nodes is not None:
+        if predict is None or outputs.windows is not None:
+            raise ConflictError(
+                "--nodes are of graphs; leave it out with --windows and without --predict."
+            )
+        nodes = read_nodes(outputs.nodes)
+        found = [replace(snapshot, nodes=nodes) for snapshot in found]
     kind: Literal["graphs", "logits"] = "graphs" if predict else "logits"
     log = Log(outputs.log, fingerprint(source), kind=kind, seed=outputs.seed)
     return source, resolve(predict) if predict else None, found, log
@@ -269,15 +283,12 @@ def _finish(
     gates: list[Gate],
     outputs: Outputs,
     run: monitor_output.Run,
-    known: Collection[tuple[int, str]] | None = None,
 ) -> None:
-    """Write page and metrics, print, mark alarms as reported, and exit with the code of the run.
-
-    ``known`` are positions and limits of the drops before late labels were added.
-    """
+    """Write page and metrics, print, mark alarms as reported, and exit with the code of the run."""
     from graphtemper._core.files import atomic_write
-    from graphtemper.monitor import exposition, read_log, write_page
+    from graphtemper.monitor import drops, exposition, read_log, write_page
 
+    history, labelled = book.history(), book.labelled()
     standing = read_log(
         book,
         card,
@@ -289,13 +300,14 @@ def _finish(
         missed=run.missed,
     )
     newest = len(standing.answers) - 1
-    # Several snapshots may be new since the gate was last evaluated; an alarm at any counts.
-    first_new = min(book.reported(), newest)
-    changed = any(change.position >= first_new for change in standing.changes)
-    dropped = any(
-        drop.position >= first_new or (known is not None and drop[:2] not in known)
-        for drop in standing.drops
-    )
+    # Several snapshots may be new since the gate was last evaluated, and late labels may show drops
+    # at earlier ones; an alarm at any counts.
+    old = {entry.name for entry in history[: book.reported("change")[0]]}
+    changed = any(change.position >= min(len(old), newest) for change in standing.changes)
+    answers, labels = book.reported("drop")
+    earlier = history[:answers], standing.limits, outputs.false_drops, labelled[:labels]
+    known = {drop[:2] for drop in drops(*earlier)}
+    dropped = any(drop.position == newest or drop[:2] not in known for drop in standing.drops)
     closed = [gate.text for gate in gates if gate.closes(standing.newest, changed, dropped)]
     if outputs.page is not None:
         write_page(outputs.page, standing)
@@ -315,7 +327,7 @@ def _finish(
         # The reader has left, as `head` does; the exit code still says what was found.
         discard_output()
         sys.exit(code)
-    if any(gate.field in ("change", "drop") for gate in gates):
-        book.report(newest + 1)  # mark alarms as reported only after they were printed
+    for gate in {gate.field for gate in gates} & {"change", "drop"}:
+        book.report(gate, len(history), len(labelled))  # only after alarms were printed
     if code:
         sys.exit(code)

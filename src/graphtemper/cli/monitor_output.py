@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphtemper._core.estimate import Estimate
 from graphtemper.cli.output import (
     STYLES,
     print_json,
@@ -29,7 +30,7 @@ class Run(NamedTuple):
 
 
 def print_facts(standing: Standing, run: Run, closed: Sequence[str], kind: str) -> None:
-    """Print JSON; its fields are described in docs/howto/monitoring.md."""
+    """Print JSON; its fields are described in docs/howto/monitoring_reference.md."""
     facts: dict[str, Any] = {
         "snapshots": len(standing.answers),
         "source_accuracy": standing.source,
@@ -57,6 +58,7 @@ def print_outcome(
 ) -> None:
     """Print the newest verdict with its reasons, alarms, and what the run did."""
     from graphtemper.monitor.track_record import summary
+    from graphtemper.recalibration.decisions.metrics import in_words, title
 
     if run.late is not None:
         _print_late(run.late)
@@ -67,20 +69,18 @@ def print_outcome(
         + ", found later" * one.get("late", False)
         for one in _alarms(standing)
     ]
-    note = "" if newest.settled else ", a best guess that should not be relied on"
+    note = "" if newest.settled else ", that of the source, which is kept"
     print_sentence(f"Newest verdict: {newest.verdict}", STYLES[newest.verdict])
     print_sentence(standing.headline())
     print_rows(
         {
             "Snapshot": f"{newest.name}, number {len(standing.answers)} of the log",
             "New": _counts(run.added),
-            "Accuracy": f"{newest.accuracy_in_words}; {standing.source:.1%} at the source",
             **{
-                name.replace("_", " ").capitalize(): "{value:.3g} ({low:.3g} to {high:.3g})".format(
-                    **value
-                )
+                title(name): in_words(Estimate(**value, method="decisions"))
                 for name, value in newest.metrics.items()
             },
+            "Accuracy": f"{newest.accuracy_in_words}; {standing.source:.1%} at the source",
             "Temperature": f"{newest.temperature:.3g}{note}",
             "Alarms": "; ".join(alarms) or "none",
             "Record": f"{sum(item.covered for item in record)} of {len(record)} intervals held"

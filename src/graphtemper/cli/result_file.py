@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphtemper._core.files import check_folder
 from graphtemper.errors import ConflictError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def check_outputs(
 ) -> None:
     """Raise an error if a command would overwrite a file that it reads, or write one twice.
 
+    The folders of its files have to exist.
+
     Parameters
     ----------
     outputs
@@ -39,6 +42,7 @@ def check_outputs(
     for option, path in outputs.items():
         if path is None:
             continue
+        check_folder(path)
         if any(source is not None and _is_read(path, _located(source)) for source in inputs):
             raise ConflictError(f"{option} {path} is a file that is read; choose another path.")
         other = written.setdefault(path.resolve(), option)

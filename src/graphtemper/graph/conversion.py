@@ -35,7 +35,6 @@ from graphtemper.graph.attributes import (
 )
 from graphtemper.graph.checks import checked_features, checked_pairs, tidy_edges
 from graphtemper.graph.format import from_arrays, to_arrays, with_arcs
-from graphtemper.graph.pyg_conversion import FromPyg
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -44,11 +43,12 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound="Conversions")
 
 
-class Conversions(FromPyg):
+class Conversions:
     """What `graphtemper.Graph` is read from and written to."""
 
     if TYPE_CHECKING:
 
+        def __init__(self, **fields: Any) -> None: ...
         def _fields(self) -> dict[str, Any]: ...
 
     @classmethod

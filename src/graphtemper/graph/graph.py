@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,10 @@ from graphtemper.graph.checks import (
 )
 from graphtemper.graph.conversion import Conversions
 from graphtemper.graph.display import as_html, as_string
+from graphtemper.graph.pyg_conversion import read_pyg
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data, HeteroData
 
 __all__ = ["Graph", "Nodes", "select_labelled", "select_nodes"]
 
@@ -118,6 +123,35 @@ class Graph(Conversions):
             if field.name != "features":
                 object.__setattr__(self, field.name, self._checked(field.name))
         self._check_together()
+
+    @classmethod
+    def from_pyg(
+        cls,
+        data: Data | HeteroData,
+        *,
+        drop: str | Collection[str] = (),
+        target: str | None = None,
+    ) -> Graph:
+        """Convert a ``torch_geometric`` ``Data`` or ``HeteroData``.
+
+        Kept are ``x``, ``edge_index`` or ``adj_t``, ``edge_weight``, ``edge_attr``, ``edge_type``,
+        ``node_type``, ``y`` and masks; a mask of shape (N,) becomes one split, (N, S) becomes S.
+        The graph is undirected if every edge is listed once in each direction with the same
+        attributes, and directed otherwise; then self-loops, repeated edges and their order are
+        kept. Further fields per node or per edge, such as ``pos``, are refused, because a model
+        that reads them would silently answer for another graph.
+
+        Parameters
+        ----------
+        data
+            The data; its tensors may be on any device and are copied.
+        drop
+            What to drop: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of fields, or
+            ``"all"``. `graphtemper.pyg.Predictor.check` finds out whether a model reads it.
+        target
+            The node type of a ``HeteroData`` that is classified; by default the one with ``y``.
+        """
+        return cls(**read_pyg(data, drop, target))
 
     def _check_together(self) -> None:
         check_labels_are_named(self.labels, self.class_names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,6 @@ from graphtemper.graph.attributes import reduced_edges
 if TYPE_CHECKING:
     from torch_geometric.data import Data, HeteroData
 
-G = TypeVar("G", bound="FromPyg")
 SPLITS = ("train", "val", "test")
 # The name in PyG, and in a Graph.
 EDGE_ATTRIBUTES = {
@@ -34,43 +33,6 @@ EDGE_ATTRIBUTES = {
 }
 # Masks under other names are no input of a model; adj_t is read as edges.
 _KEPT_FIELDS = {"x", "edge_index", "adj_t", "y", "node_type", "environment", *EDGE_ATTRIBUTES}
-
-
-class FromPyg:
-    """How `graphtemper.Graph` is read from PyTorch Geometric."""
-
-    if TYPE_CHECKING:
-
-        def __init__(self, **fields: Any) -> None: ...
-
-    @classmethod
-    def from_pyg(
-        cls: type[G],
-        data: Data | HeteroData,
-        *,
-        drop: str | Collection[str] = (),
-        target: str | None = None,
-    ) -> G:
-        """Convert a ``torch_geometric`` ``Data`` or ``HeteroData``.
-
-        Kept are ``x``, ``edge_index`` or ``adj_t``, ``edge_weight``, ``edge_attr``, ``edge_type``,
-        ``node_type``, ``y`` and masks; a mask of shape (N,) becomes one split, (N, S) becomes S.
-        The graph is undirected if every edge is listed once in each direction with the same
-        attributes, and directed otherwise; then self-loops, repeated edges and their order are
-        kept. Further fields per node or per edge, such as ``pos``, are refused, because a model
-        that reads them would silently answer for another graph.
-
-        Parameters
-        ----------
-        data
-            The data; its tensors may be on any device and are copied.
-        drop
-            What to drop: ``"direction"``, ``"self_loops"``, ``"multi_edges"``, names of fields, or
-            ``"all"``. `graphtemper.pyg.Predictor.check` finds out whether a model reads it.
-        target
-            The node type of a ``HeteroData`` that is classified; by default the one with ``y``.
-        """
-        return cls(**read_pyg(data, drop, target))
 
 
 def is_pyg(value: object) -> bool:

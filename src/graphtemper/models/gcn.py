@@ -184,6 +184,10 @@ class GCN(HasParameters):
         """Return logits (N, K) for every node."""
         return self._passes().logits(as_graph(graph))
 
+    def predict(self, graph: Graph | Data) -> NDArray[np.intp]:
+        """Return the class with the largest logit of every node, (N,)."""
+        return np.asarray(self(graph).argmax(axis=1))
+
     def fast_passes(self) -> ProjectedPasses | None:
         """Return the model's fast passes, or None for a subclass that overrides ``__call__``."""
         return self._passes() if type(self).__call__ is GCN.__call__ else None

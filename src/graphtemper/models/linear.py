@@ -15,7 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import check_integer, check_number
+from graphtemper import temperature
+from graphtemper._core.checks import FloatArray, check_integer, check_number
 from graphtemper._core.parameters import HasParameters
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.errors import ChoiceError, ContentError, NotFittedError, RangeError, TooFewError
@@ -148,6 +149,14 @@ class LinearGNN(HasParameters):
     def __call__(self, graph: Graph | Data) -> NDArray[np.float32]:
         """Return logits (N, K) for every node."""
         return self._passes().logits(as_graph(graph))
+
+    def predict(self, graph: Graph | Data) -> NDArray[np.intp]:
+        """Return the most likely class of every node, (N,)."""
+        return np.asarray(self(graph).argmax(axis=1))
+
+    def predict_proba(self, graph: Graph | Data) -> FloatArray:
+        """Return class probabilities (N, K) as the model states them: softmax of its logits."""
+        return temperature.apply(self(graph))
 
     def fast_passes(self) -> ProjectedPasses | None:
         """Return the model's fast passes, or None for a subclass that overrides ``__call__``."""

@@ -229,10 +229,17 @@ def graph_and_logits(
         accept(source)
         return source, None
     if not is_pyg(source):
-        path = isinstance(source, str | os.PathLike)
-        advice = "Graph.load(path) reads a file" if path else "the model comes before the graph"
-        kind = type(source).__name__
-        raise WrongTypeError(f"the graph must be a Graph or a PyG Data, not {kind}; {advice}.")
+        kind, advice = type(source), "the model comes before the graph"
+        if isinstance(source, str | os.PathLike):
+            advice = "Graph.load(path) reads a file"
+        elif kind.__module__.startswith("networkx."):
+            advice = "Graph.from_networkx(graph, features=...) converts it"
+        elif kind.__module__.partition(".")[0] == "pandas":
+            advice = "a table is converted with Graph(features=table.to_numpy(), edges=pairs)"
+        name = (
+            kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        )
+        raise WrongTypeError(f"the graph must be a Graph or a PyG Data, not {name}; {advice}.")
     check = getattr(predictor, "check", None)
     dropped = pyg_losses(source) if callable(check) else ()
     classified = target if is_hetero(source) else None

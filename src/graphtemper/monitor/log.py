@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from graphtemper._core.files import check_folder
 from graphtemper._core.safe_reading import open_regular, parse_json
 from graphtemper.errors import (
     DamagedError,
@@ -27,7 +28,6 @@ from graphtemper.errors import (
     OtherLogError,
     UnreadableError,
     VersionError,
-    WriteError,
 )
 
 Kind = Literal["graphs", "logits"]
@@ -60,7 +60,7 @@ class Entry:
     confidence
         Mean confidence before recalibration.
     temperature, slope
-        Of the recalibration; with the verdict ``abstain`` a best guess, see `settled`.
+        Of the recalibration; with the verdict ``abstain`` that of the source, see `settled`.
     reasons, signals
         Sentences behind the verdict, and label-free signals by name.
     when
@@ -148,7 +148,7 @@ class Log:
     Parameters
     ----------
     path
-        The file; missing folders are created.
+        The file; its folder has to exist.
     card
         A checksum of the watch's card (`graphtemper.monitor.fingerprint`); a log of another card
         is refused.
@@ -240,15 +240,18 @@ class Log:
         texts: list[str] = self._read("card", lambda row: row["text"])
         return texts[-1] if texts else None, len(texts)
 
-    def reported(self) -> int:
-        """Return the number of snapshots, from the first on, that have been reported."""
-        return max(self._read("reported", lambda row: int(row["number"])), default=0)
+    def reported(self, gate: str) -> tuple[int, int]:
+        """Return how many answers and late labels the last run with a gate has reported."""
+        rows: list[tuple[str, tuple[int, int]]] = self._read(
+            "reported", lambda row: (row["name"], (int(row["answers"]), int(row["labels"])))
+        )
+        return max((counts for name, counts in rows if name == gate), default=(0, 0))
 
-    def report(self, number: int) -> None:
-        """Store the number of reported snapshots, which never decreases."""
-        if number > self.reported():
+    def report(self, gate: str, answers: int, labels: int) -> None:
+        """Store that a run with a gate has reported a number of answers and of late labels."""
+        if (answers, labels) > self.reported(gate):
             with self._writing() as base:
-                _insert(base, "reported", {"name": "", "number": number})
+                _insert(base, "reported", {"name": gate, "answers": answers, "labels": labels})
 
     def _read(self, kind: str, make: Callable[[dict[str, Any]], Row]) -> list[Row]:
         if not self.path.exists():
@@ -264,10 +267,7 @@ class Log:
     @contextmanager
     def _writing(self, revision: int | None = None) -> Iterator[sqlite3.Connection]:
         """Open one transaction, in a log of the expected settings and revision."""
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise WriteError(f"the log {self.path} cannot be created: {error.strerror}.") from error
+        check_folder(self.path)
         with _opened(self.path) as base:
             base.execute("BEGIN IMMEDIATE")  # closing without a commit undoes it
             if not _has_rows(base, self.path):

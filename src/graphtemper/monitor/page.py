@@ -13,6 +13,7 @@ from graphtemper.monitor.drop import SOURCE
 from graphtemper.monitor.log import VERDICTS
 from graphtemper.monitor.standing import Standing
 from graphtemper.monitor.track_record import summary
+from graphtemper.recalibration.decisions.metrics import title
 from graphtemper.recalibration.report.html import embeddable, render_page, text_of
 from graphtemper.recalibration.report.vega import (
     AFTER,
@@ -87,6 +88,7 @@ def render(standing: Standing) -> str:
         revised=any(answer.revision for answer in answers),
         total=len(rows),
         decided=[name for name in NAMES if any(name in row["metrics"] for row in rows)],
+        titles={name: title(name) for name in NAMES},
         drawn=len(drawn),
         marks=marks[::-1],
         begun=begun[::-1],

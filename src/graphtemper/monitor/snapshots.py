@@ -6,25 +6,29 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_integer
 from graphtemper._core.printable import natural_key
+from graphtemper._core.safe_reading import open_regular
 from graphtemper._core.stamps import stamp
-from graphtemper.errors import EmptyError, FileError, NoFileError, RepeatedError, UnreadableError
+from graphtemper.errors import EmptyError, NoFileError, RepeatedError, UnreadableError
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
 from graphtemper.scale.logits.logit_files import ARRAYS, EXPECTED, open_logits
 from graphtemper.scale.logits.logit_tables import LogitParts
-from graphtemper.scale.storage.parquet import parquet_files
-from graphtemper.scale.storage.shards import MANIFEST
+from graphtemper.scale.parquet import parquet_files
+from graphtemper.scale.recalibration import Tables
 
+TABLES = ("logits", "edges", "nodes")
+"""Folders of a snapshot in Parquet, see `graphtemper.scale.recalibrate`."""
 # Fields of a graph that no watch reads.
 _NOT_READ = (
     *("labels", "name", "class_names", "feature_names", "node_type_names", "edge_type_names"),
@@ -48,8 +52,8 @@ class Snapshot:
     digest
         A checksum of its content; None to compute it from what `load` returns.
     load
-        Returns the content, a `Graph` or logits such as a `LogitArray`; called when the snapshot
-        is measured, and not cached.
+        Returns the content, a `Graph`, logits such as a `LogitArray`, or `Tables`; called when the
+        snapshot is measured, and not cached.
     nodes
         Nodes of a graph to evaluate (default: all).
     files
@@ -62,7 +66,7 @@ class Snapshot:
 
     name: str
     digest: str | None
-    load: Callable[[], Graph | LogitParts]
+    load: Callable[[], Graph | LogitParts | Tables]
     nodes: NDArray[np.int64] | None = None
     files: Callable[[], Sequence[Path]] | None = field(default=None, kw_only=True)
     when: str | None = field(default=None, kw_only=True)
@@ -84,7 +88,7 @@ class Snapshot:
             return self.when < when
         return self.files is not None and natural_key(self.name) < natural_key(name)
 
-    def checksum(self, content: Graph | LogitParts | None = None) -> str:
+    def checksum(self, content: Graph | LogitParts | Tables | None = None) -> str:
         """Return the checksum of what a watch reads: no labels, masks and names of a graph.
 
         Examples
@@ -99,6 +103,8 @@ class Snapshot:
         loaded = self.load() if content is None else content
         if isinstance(loaded, Graph):
             return content_digest(loaded, _NOT_READ)
+        if isinstance(loaded, Tables):
+            return _content_of(_part_files(loaded[:3]))
         digest = hashlib.sha256(f"{loaded.num_classes} classes\n".encode())
         for part in range(len(loaded)):
             for _, logits in loaded.batches(part):
@@ -108,6 +114,8 @@ class Snapshot:
 
 def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
     """Return the graphs in files and folders, oldest first.
+
+    A graph is an ``.npz``, or a folder with the folders `TABLES` of Parquet files.
 
     If all names hold a date (`date_of`), the order is that of the dates; otherwise that of the
     names, with numbers in numerical order. In folders, names that begin with a dot or an underscore
@@ -123,11 +131,17 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
     ...     [snapshot.name for snapshot in find_snapshots([folder])]
     ['day2.npz', 'day10.npz']
     """
+
+    def inside(folder: Path) -> list[Path]:
+        if _holds_tables(folder):
+            return [folder]
+        return [item for item in _items(folder) if item.suffix == ".npz" or _holds_tables(item)]
+
     return _find(
         paths,
-        lambda folder: [item for item in _items(folder) if item.suffix == ".npz"],
+        inside,
         ".npz graphs, or a folder of them; logits are watched without --predict",
-        Graph.load,
+        _graph_at,
     )
 
 
@@ -135,9 +149,9 @@ def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> li
     """Return the snapshots of logits in files and folders, oldest first as in `find_snapshots`.
 
     A file is a snapshot: Parquet, ``.npy``, ``.npz`` with the key ``logits``, CSV or safetensors. A
-    folder of Parquet files is one snapshot too; the files are its shards, as for
-    `graphtemper.scale.recalibrate_logits`. Any other folder holds snapshots: its files and its
-    folders of shards, also if Spark gave these folders names such as ``day1.parquet``. Names that
+    folder of Parquet files is one snapshot too; the files are its parts, as for
+    `graphtemper.scale.recalibrate`. Any other folder holds snapshots: its files and its
+    folders of parts, also if Spark gave these folders names such as ``day1.parquet``. Names that
     begin with a dot or an underscore are skipped.
 
     Examples
@@ -167,15 +181,12 @@ def _find(
     paths: Sequence[str | os.PathLike[str]],
     inside: Callable[[Path], list[Path]],
     expected: str,
-    load: Callable[[Path], Graph | LogitParts],
+    load: Callable[[Path], Graph | LogitParts | Tables],
 ) -> list[Snapshot]:
     """Return the snapshots at places, oldest first; refuse two of the same name."""
     places: list[Path] = []
     for path in map(Path, paths):
-        folders = [path, *_items(path)] if path.is_dir() else []
-        if any((folder / MANIFEST).exists() for folder in folders):
-            raise FileError(f"{path} holds a sharded graph; watch the logits of its model instead.")
-        found = inside(path) if folders else [path] * path.is_file()
+        found = inside(path) if path.is_dir() else [path] * path.is_file()
         if not found:
             raise NoFileError(f"there is no snapshot at {path}; name {expected}.")
         places += found
@@ -201,7 +212,33 @@ def _find(
 
 
 def _files(place: Path) -> list[Path]:
-    return parquet_files(place) if place.is_dir() else [place]
+    if _holds_tables(place):
+        return _part_files(place / name for name in TABLES)
+    return _part_files([place]) if place.is_dir() else [place]
+
+
+def _part_files(folders: Iterable[Any]) -> list[Path]:
+    return [Path(file) for folder in folders for file in parquet_files(folder)]
+
+
+def _content_of(files: list[Path]) -> str:
+    """Return a checksum of the bytes of files, which are not loaded."""
+    total = hashlib.sha256()
+    for file in files:
+        with open_regular(file) as stream:
+            total.update(hashlib.file_digest(stream, "sha256").digest())
+    return total.hexdigest()
+
+
+def _graph_at(place: Path) -> Graph | Tables:
+    if _holds_tables(place):
+        logits, graph, features = (place / name for name in TABLES)
+        return Tables(logits, graph, features)
+    return Graph.load(place)
+
+
+def _holds_tables(place: Path) -> bool:
+    return all((place / name).is_dir() for name in TABLES)
 
 
 def _items(folder: Path) -> list[Path]:

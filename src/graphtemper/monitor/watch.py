@@ -29,7 +29,7 @@ from graphtemper.monitor.log import Entry, Log, Missed
 from graphtemper.monitor.snapshots import Snapshot
 from graphtemper.recalibration.job import recalibrate
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale.logits.recalibration import estimate_logits
+from graphtemper.scale.recalibration import Tables, estimate_logits
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""
@@ -59,7 +59,7 @@ def follow(
     ----------
     predictor
         The model; one that the card was not built for is refused at once. None if snapshots are
-        logits, whose estimate is that of `graphtemper.scale.recalibrate_logits`.
+        logits, whose estimate is that of `graphtemper.scale.recalibrate`.
     snapshots
         Graphs or logits, oldest first.
     card
@@ -195,6 +195,9 @@ def measure(
         old = None if earlier is None else fitted(earlier, content.num_nodes)
         result = recalibrate(predictor, hidden, card, snapshot.nodes, seed=seed, earlier=old)
         num_nodes = len(result.probabilities)
+    elif isinstance(content, Tables):
+        result = content.estimate(card, predictor, seed)
+        num_nodes = result.num_nodes
     else:
         result = estimate_logits(content, card)
         num_nodes = result.num_nodes

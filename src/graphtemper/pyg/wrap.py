@@ -87,7 +87,7 @@ def predictor(
     Parameters
     ----------
     module : torch.nn.Module
-        The trained module.
+        The trained module. It runs on the device that it is on: ``predictor(net.to("cuda"))``.
     adapter : callable, optional
         ``adapter(module, data) -> tensor (N, K)`` for modules that are called in another way.
     returns : {"logits", "probabilities", "log-probabilities", "binary"}

@@ -53,7 +53,7 @@ def answer(reading: Reading, logits: FloatArray, labels: Labels = NO_LABELS) -> 
 
 
 def from_atlas(reading: Reading, match: Match) -> Recalibration:
-    """Return the card's answer about the logits as they are, in memory or in shards."""
+    """Return the card's answer about the logits as they are, in memory or in files."""
     prior, confidence = reading.prior, reading.evidence.confidence
     accuracy = prior.estimate(method_of(reading))
     value = accuracy.value

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,8 +96,8 @@ def recalibrate(
         learned environments with ``learn(..., earlier=...)``, and explain a part of new labels (see
         `graphtemper.card.earlier`).
     proxies
-        Other predictions for the nodes of the graph by name, as ``{"xgboost": array}``: classes
-        (N,), -1 where there is none, or probabilities (N, K). They explain a part of new labels.
+        Other predictions by name, as ``{"xgboost": array}``: classes (N,), -1 where there is none,
+        or probabilities (N, K), of all nodes or of ``nodes``. They explain a part of new labels.
     class_shares
         ``"estimate"`` estimates the target's class shares, and corrects the logits for them if the
         evidence supports it (see `graphtemper.recalibration.class_shares`). Predictions may then
@@ -158,7 +158,7 @@ def recalibrate(
         learned = sum(item.earlier is not None for item in card.environments)
         ran = [*ran, earlier_labels(int((old >= 0).sum()), old.size, learned)]
     for name, values in (proxies or {}).items():
-        columns.append(_proxy(name, values, observation, *size))
+        columns.append(_proxy(name, np.asarray(values), observation, *size))
     given = NO_LABELS if labels is None else read_labels(labels, observation.nodes, *size)
     if columns:
         given = replace(given, columns=np.hstack(columns))
@@ -173,24 +173,27 @@ def recalibrate(
 
 
 def _proxy(
-    name: str, values: ArrayLike, observation: Observation, num_nodes: int, num_classes: int
+    name: str, given: NDArray[Any], observation: Observation, num_nodes: int, num_classes: int
 ) -> FloatArray:
     """Return what another predictor says about the model's predictions of the chosen nodes.
 
     Its classes give two columns, whether it has one and whether it agrees, and its probabilities
     one, that of the predicted class.
     """
-    given, rows = np.asarray(values), observation.nodes
-    if given.ndim == 1 and given.dtype.kind in "iu":
-        old = checked_earlier(given, num_nodes, num_classes)[rows]
-        return np.column_stack([old >= 0, old == observation.predictions]).astype(np.float64)
-    shares = given.dtype.kind == "f" and given.shape == (num_nodes, num_classes)
-    if not shares or not (np.isfinite(given).all() and given.min() >= 0.0 and given.max() <= 1.0):
-        raise ShapeError(
-            f"the proxy {name!r:.60} must be one class per node, -1 where there is none, or "
-            f"probabilities of shape {(num_nodes, num_classes)}."
-        )
-    return np.asarray(given[rows, observation.predictions][:, None], np.float64)
+    rows, predictions = observation.nodes, observation.predictions
+    if given.shape[:1] == (num_nodes,):
+        given = given[rows]
+    kind, shape = given.dtype.kind, given.shape
+    if kind in "iu" and shape == rows.shape and ((given >= -1) & (given < num_classes)).all():
+        return np.column_stack([given >= 0, given == predictions]).astype(np.float64)
+    shares = kind == "f" and shape == (rows.size, num_classes)
+    if shares and ((given >= 0.0) & (given <= 1.0)).all():
+        return np.asarray(given[np.arange(rows.size), predictions][:, None], np.float64)
+    raise ShapeError(
+        f"the proxy {name!r:.60} must have, for each of the graph's {num_nodes} nodes or of the "
+        f"{rows.size} chosen ones, a class below {num_classes}, -1 where there is none, or "
+        f"{num_classes} probabilities."
+    )
 
 
 def relabelled(result: Recalibration, labels: Labels) -> Recalibration:

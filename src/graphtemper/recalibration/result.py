@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.estimate import Estimate
 from graphtemper.card.reading import Reading
-from graphtemper.errors import MissingExtraError
+from graphtemper.errors import MissingExtraError, WrongTypeError
 from graphtemper.models.predictor import checked_logits
 from graphtemper.recalibration.few_labels import NO_LABELS, Labels
 from graphtemper.recalibration.reasons import Reason, ReasonCode
@@ -41,6 +41,7 @@ _DIRECTIONS: dict[ReasonCode, Direction] = {
 _SAME = 0.02
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _BINS = 30
+_MORE_LABELS = 50
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +65,7 @@ class Recalibration:
         What was measured, without labels.
     logits, probabilities : (n, K) arrays
         Of the chosen nodes: logits at the source temperature, and softmax(logits / temperature).
-        Results about shards have none of the arrays of nodes.
+        Results about files have none of the arrays of nodes.
     nodes : (n,) array
         Indices of the chosen nodes in the graph.
     graph : Graph or None
@@ -101,12 +102,14 @@ class Recalibration:
     node_temperatures: FloatArray | None = None
     passes: int | None = None
 
+    def __getitem__(self, name: object) -> NoReturn:
+        raise WrongTypeError(f"read result.{name!s:.40}; a dictionary is result.to_dict().")
+
     @property
     def temperature(self) -> float:
         """The graph's temperature, which divides the model's logits.
 
-        It is the source's own where nothing can be read. Where the verdict is ``abstain``, it is a
-        best guess that should not be relied on.
+        Where the verdict is ``abstain`` it is the source's own.
         """
         return self.relative * self.source_temperature
 
@@ -162,6 +165,11 @@ class Recalibration:
     def num_labels(self) -> int:
         """Number of target labels that the caller gave."""
         return int(self.labels.rows.size)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes, if the graph has them."""
+        return () if self.graph is None else self.graph.class_names or ()
 
     @property
     def predictions(self) -> NDArray[np.intp]:
@@ -230,9 +238,8 @@ class Recalibration:
         """
         from graphtemper.recalibration.decisions import Answer, estimate
 
-        names = () if self.graph is None else self.graph.class_names or ()
         seen = self.probabilities, self.accuracy, self.mean_confidence[0], self.labels
-        answer = Answer(*seen, self.reading, names)
+        answer = Answer(*seen, self.reading, self.class_names)
         return estimate(answer, positive, threshold, k, costs, segments)
 
     def to_dict(self) -> dict[str, Any]:
@@ -267,15 +274,20 @@ class Recalibration:
     def summary(self, width: int = 80, metrics: Metrics | None = None) -> str:
         """Return the verdict, the numbers and the reasons as text, wrapped to a width.
 
-        ``metrics`` of decisions come first.
+        ``metrics`` of decisions come first. A verdict other than ``trust`` ends with what to type
+        next.
         """
-        asked = {} if metrics is None else metrics.rows()
-        rows = {name.replace("_", " ").capitalize(): text for name, text in asked.items()}
-        rows |= self.summary_rows()
+        from graphtemper.recalibration.decisions.metrics import title
+
+        rows = self.summary_rows()
+        if metrics is not None:
+            found = {title(name, metrics.k): text for name, text in metrics.rows().items()}
+            rows = found | rows
         indent = max(map(len, rows)) + 2
         paragraphs = [(name.ljust(indent) + value, indent) for name, value in rows.items()]
         notes = [] if metrics is None else metrics.notes
         paragraphs += [(f"- {reason}", 2) for reason in (*notes, *self.reasons)]
+        paragraphs += [(step, 2) for step in self._next_step()]
         wrapped = (
             fill(text, max(width, deep + 20), subsequent_indent=" " * deep)
             for text, deep in paragraphs
@@ -293,10 +305,18 @@ class Recalibration:
             "Temperature": self._temperature_in_words(),
         }
 
+    def _next_step(self) -> list[str]:
+        """Return the lines to type that would earn trust; none where the verdict is that."""
+        # The nodes that were labelled before are the first of a larger sample.
+        count = min(self.num_labels + _MORE_LABELS, len(self.nodes))
+        if self.verdict == "trust" or count == self.num_labels:
+            return []
+        label = f"recalibrate(..., labels={{n: ... for n in suggest_labels(result, {count})}})"
+        return [f"Next: {label}, or card.learn(model, earlier_graph) if that has labels."]
+
     def _temperature_in_words(self) -> str:
         value, source = self.temperature, self.source_temperature
-        guess = ", as a best guess" if self.verdict == "abstain" else ""
-        if self.node_temperatures is not None and not guess:
+        if self.node_temperatures is not None and self.verdict != "abstain":
             low, high = np.quantile(self.node_temperatures, (0.05, 0.95))
             return f"{value:.3g} for the graph; per node, 90 % between {low:.3g} and {high:.3g}"
         if self.relative == 1.0:
@@ -304,7 +324,7 @@ class Recalibration:
         if abs(self.relative - 1.0) < _SAME:
             return f"{value:.3g}, as at the source: confidence does not change"
         word = "lowered" if value > source else "raised"
-        return f"{value:.3g} (source {source:.3g}): confidence is {word}{guess}"
+        return f"{value:.3g} (source {source:.3g}): confidence is {word}"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw confidence before and after against the accuracy interval; needs matplotlib.

@@ -31,6 +31,11 @@ At any moment
     (Waudby-Smith and Ramdas, *Estimating means of bounded random variables by betting*, JRSSB
     2024, section 5). Good bets make it narrow; none can make it wrong. The fortune is a mean over
     bets on several distances of the accuracy from m.
+
+Precision is the accuracy of flagged nodes. Recall is a share of the positive nodes, whose number
+are not known: if every other node counts m, all nodes have the mean m where the recall is m, so the
+same fortune is bet on that. Positive nodes among the labelled are a random sample of positive ones,
+which gives the interval at a width.
 """
 
 from __future__ import annotations
@@ -109,7 +114,7 @@ def adjusted(design: FloatArray, rows: NDArray[np.int64], right: FloatArray) -> 
     return Adjusted(float(rest.mean()), variance)
 
 
-def half_width(variance: float, count: int, population: int) -> float:
+def half_width(variance: float, count: int, population: float) -> float:
     """Return the half-width of the interval after ``count`` labels, one of which has a variance.
 
     Examples
@@ -123,7 +128,10 @@ def half_width(variance: float, count: int, population: int) -> float:
 
 
 def any_moment(
-    design: FloatArray, rows: NDArray[np.int64], right: FloatArray
+    design: FloatArray,
+    rows: NDArray[np.int64],
+    right: FloatArray,
+    counted: NDArray[np.bool_] | None = None,
 ) -> tuple[float, float]:
     """Return the interval that holds at every moment of a session with at least 90 %.
 
@@ -138,7 +146,7 @@ def any_moment(
     """
     steps = min(len(design), _GRID)
     means = np.arange(steps + 1) / steps
-    reached = fortunes(design, rows, right, means).max(axis=0)
+    reached = fortunes(design, rows, right, means, counted).max(axis=0)
     kept = np.flatnonzero(reached < max(WAGER, reached.min() + 1e-9))
     low, high = int(kept[0]), int(kept[-1])
     around = int(len(design) > steps)  # the truth may lie between two points
@@ -146,7 +154,11 @@ def any_moment(
 
 
 def fortunes(
-    design: FloatArray, rows: NDArray[np.int64], right: FloatArray, means: FloatArray
+    design: FloatArray,
+    rows: NDArray[np.int64],
+    right: FloatArray,
+    means: FloatArray,
+    counted: NDArray[np.bool_] | None = None,
 ) -> FloatArray:
     """Return the logarithms of the largest fortunes so far, (2, m): bets on more and on less.
 
@@ -158,6 +170,8 @@ def fortunes(
         The labelled nodes in their order, and 1.0 where the prediction is right.
     means : (m,) array
         The accuracies that are bet against.
+    counted : (t,) array or None
+        For a recall, which labels are positive; ``right`` then says that they are flagged.
 
     Examples
     --------
@@ -175,11 +189,14 @@ def fortunes(
     remaining = -_sums_before(x) / (population - before)[:, None]  # all columns sum to 0
     reach = (np.abs(slopes) * np.ptp(design, axis=0)).sum(axis=1)
     shrunk = np.minimum(_EXPLAINED / np.maximum(reach, 1e-12), 1.0)
-    outcomes = right - ((x - remaining) * slopes).sum(axis=1) * shrunk
+    values = right[:, None]
+    if counted is not None and not counted.all():
+        values = np.where(counted[:, None], values, means)
+    outcomes = values - (((x - remaining) * slopes).sum(axis=1) * shrunk)[:, None]
     reach = reach * shrunk
-    hits, sums, squares = _sums_before(np.column_stack([right, outcomes, outcomes**2])).T
-    mean = (0.5 + sums) / (1.0 + before)
-    variance = np.maximum((0.5 + squares) / (1.0 + before) - mean**2, _LEAST_VARIANCE)
+    hits, sums, squares = (_sums_before(part) for part in (values, outcomes, outcomes**2))
+    mean, squared = ((0.5 + part) / (1.0 + before)[:, None] for part in (sums, squares))
+    variance = np.maximum(squared - mean**2, _LEAST_VARIANCE)
     now = np.zeros((2, _DISTANCES.size, means.size))
     best = np.full((2, means.size), -np.inf)
     for t in range(size):

@@ -1,6 +1,7 @@
 """A labelling session: labels that arrive in batches, and an interval that holds at the stop.
 
-The order of the chosen nodes is drawn once. What is known of the accuracy is a function of the
+The order of the chosen nodes is drawn once. What is known of the accuracy, or of the precision or
+recall of a class, is a function of the
 *run*: the nodes from the start of the order that all have an answer. So labels may come late, in
 another order, or for nodes that were not suggested; the run takes them in when it gets to them, and
 until then they serve the temperature only. Whoever labels the easy nodes first cannot mislead it.
@@ -11,6 +12,7 @@ A file of a session holds node numbers, predictions and labels, and is continued
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -30,6 +32,7 @@ from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
 from graphtemper.errors import (
+    ChoiceError,
     ConflictError,
     ContentError,
     DamagedError,
@@ -40,6 +43,7 @@ from graphtemper.errors import (
     RepeatedError,
     VersionError,
 )
+from graphtemper.recalibration.decisions.metrics import class_number
 from graphtemper.recalibration.few_labels import design
 from graphtemper.recalibration.job import relabelled
 from graphtemper.recalibration.labelling import LabelsGiven, as_labels, checked
@@ -54,13 +58,17 @@ from graphtemper.recalibration.sequential import (
     half_width,
 )
 
-SCHEMA = "graphtemper.session/1"
+SCHEMA = "graphtemper.session/2"
+METRICS = ("accuracy", "precision", "recall")
+"""Metrics that a goal can be about."""
 AT_THE_GOAL, ANY_MOMENT = "labels, at the goal", "labels, at any moment"
 """Methods of the estimate of a session: at its own stop, and wherever somebody else stops."""
 _MAX_BYTES = 2_000_000_000
-_ARRAYS = {"nodes": "i8", "predictions": "i4", "confidence": "f8", "columns": "f8"}
+_ARRAYS = {"nodes": "i8", "predictions": "i4", "flagged": "i4", "confidence": "f8"}
+_ARRAYS |= {"columns": "f8"}
+_ASKED = ("goal", "at_least", "metric", "positive", "threshold")
 # What depends on the labels and is kept until the next ones.
-_KEPT = ("_run", "_found", "decision", "accuracy", "result")
+_KEPT = ("_run", "_found", "decision", "estimate", "result")
 # Logits of another machine differ in the last bits, and a file holds this many digits.
 _SAME, _DIGITS = 1e-3, 5
 
@@ -88,18 +96,45 @@ def _order(size: int, seed: int) -> NDArray[np.int64]:
     return stream(seed, "labelling session").permutation(size)
 
 
+def _asked(
+    result: Recalibration, metric: str, positive: int | str | None, threshold: float | None
+) -> dict[str, Any]:
+    """Return what a session keeps of the metric: its class, flagged nodes, estimate so far."""
+    facts: dict[str, Any] = {"metric": metric, "positive": None, "threshold": threshold}
+    if metric not in METRICS[1:]:
+        if positive is not None or threshold is not None:
+            raise ConflictError("a class and a threshold go with metric='precision' or 'recall'.")
+        return facts | {"start": result.accuracy.value, "flagged": np.ones(result.nodes.size)}
+    if positive is None:
+        raise MissingError(f"the {metric} is that of a class; pass positive= as well.")
+    found = result.metrics(positive=positive, threshold=threshold)
+    start, facts["positive"] = getattr(found, metric), found.positive
+    if start is None:
+        raise MissingError(f"the {metric} is undefined: {found.reasons[metric]}.")
+    flagged = result.predictions == found.positive
+    if threshold is not None:
+        flagged = result.probabilities[:, found.positive] >= threshold
+    return facts | {"start": start.value, "flagged": flagged}
+
+
 class LabelSession:
-    """Labels of a target in batches, until its accuracy is known well enough.
+    """Labels of a target in batches, until a metric is known well enough.
 
     Parameters
     ----------
     result
         From `recalibrate`, with one temperature and uncorrected predictions.
     goal
-        Stop when the 90 % interval of the accuracy reaches at most this far to each side, as 0.05.
+        Stop when the 90 % interval of the metric reaches at most this far to each side, as 0.05.
     at_least
-        Or stop when the accuracy is decided to be above or below this gate, as 0.80; either
+        Or stop when the metric is decided to be above or below this gate, as 0.80; either
         decision is wrong with a probability of at most 5 %.
+    metric
+        ``"accuracy"``, or ``"precision"`` or ``"recall"`` of a class. For precision only flagged
+        nodes are drawn. Recall needs positive nodes, which are met by chance.
+    positive, threshold
+        The class, by number or name, and the probability from which a node is flagged; by default
+        nodes are flagged whose prediction the class is.
     seed
         Seed of the order of nodes.
 
@@ -130,6 +165,9 @@ class LabelSession:
         *,
         goal: float | None = None,
         at_least: float | None = None,
+        metric: str = "accuracy",
+        positive: int | str | None = None,
+        threshold: float | None = None,
         seed: int = 0,
     ) -> None:
         check_instance(result, Recalibration, "result", "LabelSession(result, goal=0.05)")
@@ -143,8 +181,8 @@ class LabelSession:
         columns, graph = result.labels.columns, result.graph
         facts: dict[str, Any] = {"goal": goal, "at_least": at_least, "seed": seed}
         facts |= {"num_nodes": graph.num_nodes, "num_classes": result.logits.shape[1]}
-        facts |= {"start": result.accuracy.value, "nodes": result.nodes}
-        facts |= {"predictions": result.predictions}
+        facts |= {"nodes": result.nodes, "predictions": result.predictions}
+        facts |= _asked(result, metric, positive, threshold)
         facts["confidence"] = result.probabilities.max(axis=1).round(_DIGITS)
         facts["columns"] = result.logits[:, :0] if columns is None else columns.round(_DIGITS)
         self._begin(**facts)
@@ -165,8 +203,12 @@ class LabelSession:
         facts["seed"] = check_integer(facts["seed"], "seed", 0)
         facts |= {name: np.array(facts[name], kind) for name, kind in _ARRAYS.items()}
         self.goal, self.at_least = facts["goal"], facts["at_least"]
-        self._facts, self._nodes = facts, facts["nodes"]
+        self._facts, self._nodes, self.metric = facts, facts["nodes"], facts["metric"]
+        if self.metric not in METRICS:
+            raise ChoiceError(f"metric is one of {', '.join(METRICS)}, not {self.metric!r:.60}.")
         self._order = _order(self._nodes.size, facts["seed"])
+        if self.metric == "precision":
+            self._order = self._order[facts["flagged"][self._order] > 0]
         self._answers, self._source = {}, None
 
     def next(self, count: int = 10) -> NDArray[np.int64]:
@@ -208,83 +250,117 @@ class LabelSession:
     @property
     def waiting(self) -> int:
         """Number of labels that the interval does not use yet: earlier nodes have no answer."""
-        return self.num_labels - self._run[1].size
+        answers = (self._answers.get(row) for row in self._order.tolist())
+        return sum(label is not None for label in answers) - self._run[1].size
 
     @cached_property
-    def _run(self) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
-        """What may explain the population, and the rows and hits of the run among it."""
+    def _run(self) -> tuple[FloatArray, NDArray[np.int64], FloatArray, NDArray[np.bool_]]:
+        """What may explain the population; rows and hits of the run among it, and which count."""
         facts = self._facts
         answered = takewhile(self._answers.__contains__, self._order.tolist())
         run = [(row, self._answers[row]) for row in answered]
         rows = np.array([row for row, label in run if label is not None], np.int64)
-        classes = [label for _, label in run if label is not None]
-        kept = np.ones(self._nodes.size, dtype=bool)
+        classes = np.array([label for _, label in run if label is not None], np.int64)
+        kept = (facts["flagged"] > 0) | (self.metric != "precision")
         kept[[row for row, label in run if label is None]] = False
         known = facts["confidence"][kept], facts["predictions"][kept], facts["num_classes"]
-        right = (facts["predictions"][rows] == classes).astype(np.float64)
-        return design(*known, facts["columns"][kept]), (np.cumsum(kept) - 1)[rows], right
+        x, right = design(*known, facts["columns"][kept]), facts["predictions"][rows] == classes
+        counted = np.ones(rows.size, dtype=bool)
+        if self.metric == "precision":
+            right = classes == facts["positive"]
+        elif self.metric == "recall":  # columns explain nothing of a share of unknown nodes
+            x, right, counted = x[:, :0], facts["flagged"][rows] > 0, classes == facts["positive"]
+        return x, (np.cumsum(kept) - 1)[rows], right.astype(np.float64), counted
+
+    @property
+    def _count(self) -> int:
+        """Labels of the run of which the metric is a share: for recall, those of the class."""
+        return int(self._run[3].sum())
+
+    @property
+    def _left(self) -> int:
+        """Nodes of the population that the run has no label of."""
+        return len(self._run[0]) - self._run[1].size
 
     @cached_property
     def _found(self) -> Adjusted:
-        """The estimate by the run alone; the one without labels before there are two."""
-        return (
-            adjusted(*self._run) if self._run[1].size > 1 else Adjusted(self._facts["start"], 0.25)
-        )
+        """The estimate by the run alone; the one without labels before two that count."""
+        if self._count <= bool(self._left):
+            return Adjusted(self._facts["start"], 0.25)
+        x, rows, right, counted = self._run
+        return adjusted(x, rows[counted], right[counted])
 
     @property
     def _half(self) -> float:
         """Half-width of the interval at a stop; 0 if no node is left."""
-        if not self._run[1].size:
+        count, (x, rows, *_) = self._count, self._run
+        if not count:
             return 1.0
-        return half_width(self._found.variance, self._run[1].size, len(self._run[0]))
+        return half_width(self._found.variance, count, count * len(x) / rows.size)
 
     @cached_property
     def decision(self) -> str | None:
         """``above`` or ``below`` the gate, or None while that is open or if there is none."""
-        if self.at_least is None:
+        if self.at_least is None or not self._count:
             return None
-        if self._half == 0.0:
-            return "above" if self._run[2].mean() >= self.at_least else "below"
-        more, less = fortunes(*self._run, np.array([self.at_least]))[:, 0] >= WAGER
+        if not self._left:
+            return "above" if self._found.value >= self.at_least else "below"
+        x, rows, right, counted = self._run
+        more, less = fortunes(x, rows, right, np.array([self.at_least]), counted)[:, 0] >= WAGER
         return "above" if more else "below" if less else None
 
     @property
     def done(self) -> bool:
         """Whether the goal is reached, or no node is left."""
-        if self.goal is None or self._half == 0.0:
-            return self._half == 0.0 or self.decision is not None
-        return self._run[1].size >= FEWEST and self._half <= self.goal
+        if self.goal is None or not self._left:
+            return not self._left or self.decision is not None
+        return self._count >= FEWEST and self._half <= self.goal
+
+    @property
+    def accuracy(self) -> Estimate:
+        """The accuracy: `estimate`; of `result` if the session is about recall, else an error."""
+        return self.estimate if self.metric == "accuracy" else self.result.accuracy
 
     @cached_property
-    def accuracy(self) -> Estimate:
-        """The accuracy with a 90 % interval that holds where the session stands.
+    def estimate(self) -> Estimate:
+        """The metric with a 90 % interval that holds where the session stands.
 
         At a goal of a width it is the narrow one that holds at this stop. At a gate, and before any
         goal, it is the wider one that holds at any moment (``method`` says which).
         """
         value, half, method = self._found.value, self._half, AT_THE_GOAL
         low, high = max(value - half, 0.0), min(value + half, 1.0)
-        if not self.done or (self.goal is None and half > 0.0):
+        if not self.done or (self.goal is None and self._left):
             (low, high), method = any_moment(*self._run), ANY_MOMENT
         return Estimate(min(max(value, low), high), low, high, method)
 
     @property
     def more(self) -> int:
         """About how many more labels are expected to reach the goal; 0 when it is reached."""
-        count, size, variance = self._run[1].size, len(self._run[0]), self._found.variance
+        count, size, variance = self._count, len(self._run[0]), self._found.variance
         if self.done:
             return 0
+        if not count:
+            return self._left
+        share = count / self._run[1].size
+        size = max(round(share * size), count)
         if self.at_least is not None:
             # A bet grows by half of the squared distance over the variance with every label.
             apart = max(abs(self._found.value - self.at_least), 0.02)
             needed = 2.0 * variance * (WAGER + 1.0) / apart**2
         else:
             needed = max((half_width(variance, 1, 10**18) / self.goal) ** 2, FEWEST)
-        return int(min(max(np.ceil(needed / (1.0 + needed / size)) - count, 1), size - count))
+        more = max(np.ceil(needed / (1.0 + needed / size)) - count, 1)
+        return min(int(np.ceil(more / share)), self._left)
 
     @cached_property
     def result(self) -> Recalibration:
         """The result, recalibrated with all labels of the session."""
+        if self.metric == "precision":
+            raise ConflictError(
+                "labels of flagged nodes alone cannot correct the result; begin a session with "
+                "metric='accuracy' or 'recall'."
+            )
         if self._source is None:
             raise MissingError(
                 "the session was loaded without its result; load it with "
@@ -294,8 +370,8 @@ class LabelSession:
 
     def summary(self) -> str:
         """Return where the session stands, in one line."""
-        found = self.accuracy
-        text = f"{self.num_labels} labels: accuracy {found.value:.1%}, 90 % interval "
+        found = self.estimate
+        text = f"{self.num_labels} labels: {self.metric} {found.value:.1%}, 90 % interval "
         text += f"{found.low:.1%} to {found.high:.1%}"
         if not self.done:
             text += f" if you stop here; about {self.more} more are expected"
@@ -333,7 +409,7 @@ class LabelSession:
             text = str(error) if isinstance(error, InputError) else "a field is missing or invalid."
             raise DamagedError(f"{path} is not a labelling session: {text}") from error
         if result is not None:
-            other = cls(result, goal=session.goal, at_least=session.at_least)
+            other = cls(result, **{name: session._facts[name] for name in _ASKED})
             if not session._facts_agree(other._facts):
                 raise OtherModelError(
                     f"the session {path} was begun with another model, graph, card or choice of "
@@ -341,6 +417,19 @@ class LabelSession:
                 )
             session._source = result
         return session
+
+    def check_asked(self, asked: Mapping[str, Any]) -> None:
+        """Refuse a goal, metric, class or threshold other than those the session was begun with."""
+        names = () if self._source is None else self._source.class_names
+        for name, given in asked.items():
+            known, value = self._facts[name], given
+            if name == "positive":
+                value = class_number(given, names, self._facts["num_classes"])
+            if value != known:
+                raise ConflictError(
+                    f"the session was begun with {name}={known!r:.60}, not {given!r:.60}; leave "
+                    "that out, or begin another session."
+                )
 
     def _facts_agree(self, other: dict[str, Any]) -> bool:
         """Return whether these are the same nodes with the same predictions, up to rounding."""
@@ -358,7 +447,10 @@ class LabelSession:
         self._begin(**{name: value for name, value in content.items() if name not in drop})
         facts, size = self._facts, self._nodes.size
         check_unit(facts["start"], "start")
+        if self.metric != "accuracy":
+            check_integer(facts["positive"], "positive", 0, facts["num_classes"] - 1)
         limits = {"nodes": facts["num_nodes"], "predictions": facts["num_classes"], "confidence": 2}
+        limits["flagged"] = 2
         facts["columns"] = facts["columns"].reshape(size, -1 if facts["columns"].size else 0)
         fits = [
             facts[name].shape == (size,) and 0 <= facts[name].min() <= facts[name].max() < end

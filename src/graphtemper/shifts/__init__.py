@@ -21,7 +21,7 @@ of ``shift(graph, seed)`` is node i of ``graph``.
 ``compose``        applies one shift after the other
 =================  ==============================================================================
 
-`resample_classes` and `subpopulation` change *which nodes are evaluated*, so they return indices.
+`resample_classes` changes *which nodes are evaluated*, so it returns indices.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from graphtemper.shifts.features import (
     shuffle,
     smooth,
 )
-from graphtemper.shifts.nodes import resample_classes, subpopulation
+from graphtemper.shifts.nodes import resample_classes
 from graphtemper.shifts.structure import add, drop, drop_hubs, homophily, rewire
 
 __all__ = [
@@ -59,5 +59,4 @@ __all__ = [
     "scale",
     "shuffle",
     "smooth",
-    "subpopulation",
 ]

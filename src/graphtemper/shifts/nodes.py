@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphtemper._core.reproducible import Seed, stream
-from graphtemper.errors import EmptyError, NoLabelsError, NotFiniteError, RangeError, ShapeError
+from graphtemper.errors import EmptyError, NoLabelsError, RangeError, ShapeError
 from graphtemper.graph.graph import Nodes, select_nodes
 
 
@@ -60,29 +60,3 @@ def resample_classes(
     rank = np.empty(rows.size, dtype=np.int64)
     rank[order] = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.sort(shuffled[rank < keep[y[shuffled]]])
-
-
-def subpopulation(
-    values: ArrayLike, nodes: Nodes, share: float, seed: Seed = 0, *, largest: bool = True
-) -> NDArray[np.int64]:
-    """Return the fraction ``share`` of ``nodes`` with the largest or smallest values.
-
-    ``values`` has one number per node: its degree, a feature, a predicted probability, its time.
-    Ties are broken at random.
-
-    Examples
-    --------
-    >>> subpopulation([5, 1, 4, 2], None, 0.5).tolist()
-    [0, 2]
-    >>> subpopulation([5, 1, 4, 2], None, 0.5, largest=False).tolist()
-    [1, 3]
-    """
-    x = np.asarray(values, dtype=np.float64)
-    if x.ndim != 1 or not np.isfinite(x).all():
-        raise NotFiniteError("values must be one finite number per node.")
-    if not 0.0 < share <= 1.0:
-        raise RangeError(f"share must be above 0 and at most 1, not {share!r}.")
-    rows = select_nodes(nodes, x.size)
-    key = -x[rows] if largest else x[rows]
-    order = np.lexsort((stream(seed, "subpopulation").random(rows.size), key))
-    return np.sort(rows[order[: max(round(share * rows.size), 1)]])

@@ -30,9 +30,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
-from graphtemper.metrics.binned import BinnedStatistics, bin_probabilities
 from graphtemper.signals.covariances import Covariance, centred
 
 # Smallest covariance at the source that targets can be compared with.
@@ -95,17 +93,12 @@ class Gains:
     homophily: float
     spread: float
 
-    @property
-    def has_neighbour_gains(self) -> bool:
-        """Whether the neighbour covariances of source and target could be compared."""
-        return self.model is not None
-
     def to_dict(self) -> dict[str, float]:
         """Return the gains as factors, without those that are not available."""
         return {
             name: float(np.exp(value))
             for name, value in self.__dict__.items()
-            if value is not None and (name != "homophily" or self.has_neighbour_gains)
+            if value is not None and (name != "homophily" or self.model is not None)
         }
 
 
@@ -246,15 +239,6 @@ class ClassModel:
     def accuracy(self) -> float:
         """Fraction of the sample whose largest logit is that of its class."""
         return float((self.logits.argmax(axis=1) == self.labels).mean())
-
-    @property
-    def temperature(self) -> float:
-        """NLL-optimal temperature of the sample."""
-        return temperatures.solve(self.logits, self.labels).temperature
-
-    def reliability(self, temperature: float = 1.0, bins: int = 15) -> BinnedStatistics:
-        """Return the predicted reliability curve at a temperature, as binned statistics."""
-        return bin_probabilities(temperatures.apply(self.logits, temperature), self.labels, bins)
 
 
 def transfer(

@@ -18,6 +18,9 @@ from graphtemper.signals.covariances import centred
 from graphtemper.signals.observation import Observation
 from graphtemper.signals.passes import Keys
 
+MOST_ROWS, MOST_LINKS, MOST_SHARE = 400_000, 4_000_000, 0.5
+"""Largest parts of a graph in memory: nodes, links, and the share of the graph."""
+
 
 class Whole(Protocol):
     """A large graph of which parts are read."""
@@ -109,7 +112,8 @@ class InMemory:
 
     def readable(self, rows: int, links: int) -> bool:
         """See `Whole`."""
-        return True
+        few = rows <= min(MOST_ROWS, MOST_SHARE * self.num_nodes)
+        return few and links <= min(MOST_LINKS, MOST_SHARE * self.num_links)
 
 
 class Reach(NamedTuple):
@@ -171,20 +175,6 @@ def relative_work(part: Graph, whole: Whole) -> float:
     """
     edges = part.num_edges / whole.num_edges if whole.num_edges else 1.0
     return 0.5 * (part.num_nodes / whole.num_nodes + edges)
-
-
-def logits_at(
-    whole: Whole, predictor: Predictor, nodes: Rows, reach: Reach
-) -> tuple[FloatArray, float] | None:
-    """Return centred logits of nodes by their field, and its `relative_work`.
-
-    Returns None if the field is too large, or the model fails on it, for any reason.
-    """
-    field = Field.of(whole, nodes, reach)
-    found = None if field is None else logits_on(predictor, field.graph)
-    if field is None or found is None:
-        return None
-    return found[field.rows(nodes)], relative_work(field.graph, whole)
 
 
 def logits_on(predictor: Predictor, graph: Graph) -> FloatArray | None:

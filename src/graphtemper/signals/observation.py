@@ -67,6 +67,11 @@ def unlabelled(graph: Graph) -> Graph:
     return graph.replace(**given) if given else graph
 
 
+def _of_subject(name: str) -> Any:
+    """Return a property that is the same for an observation at any temperature."""
+    return property(lambda observation: getattr(observation._subject, name))
+
+
 class Observation:
     """A frozen predictor on a graph, measured at some of its nodes and without labels.
 
@@ -161,20 +166,14 @@ class Observation:
         other._set(self._subject, temperature)
         return other
 
-    @property
-    def graph(self) -> Graph:
-        """The graph, without labels and masks."""
-        return self._subject.graph
+    graph: Graph = _of_subject("graph")
+    """The graph, without labels and masks."""
 
-    @property
-    def nodes(self) -> NDArray[np.int64]:
-        """Indices of the observed nodes, (n,)."""
-        return self._subject.nodes
+    nodes: NDArray[np.int64] = _of_subject("nodes")
+    """Indices of the observed nodes, (n,)."""
 
-    @property
-    def seed(self) -> int:
-        """Seed of the perturbed passes."""
-        return self._subject.seed
+    seed: int = _of_subject("seed")
+    """Seed of the perturbed passes."""
 
     @property
     def has_model(self) -> bool:
@@ -202,20 +201,14 @@ class Observation:
         """Mean and standard deviation of the feature columns over the observed nodes alone."""
         return self._subject.own_moments
 
-    @property
-    def column_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the graph's feature columns."""
-        return self._subject.column_moments
+    column_moments: tuple[FloatArray, FloatArray] = _of_subject("column_moments")
+    """Mean and standard deviation of the graph's feature columns."""
 
-    @property
-    def part(self) -> Part | None:
-        """What is known of the whole graph, if this is a part of one."""
-        return self._subject.part
+    part: Part | None = _of_subject("part")
+    """What is known of the whole graph, if this is a part of one."""
 
-    @property
-    def seen(self) -> SeenFeatures | None:
-        """The features that the model reads, if they are not those of the graph."""
-        return self._subject.seen
+    seen: SeenFeatures | None = _of_subject("seen")
+    """The features that the model reads, if they are not those of the graph."""
 
     @property
     def centre(self) -> NDArray[np.int64] | None:
@@ -264,25 +257,17 @@ class Observation:
         """Measurements of this observation by a key, so that each is made once."""
         return self._subject.memo
 
-    @property
-    def node_keys(self) -> Keys:
-        """A number per node of the graph by its content, see `signals.passes.node_keys`."""
-        return self._subject.node_keys
+    node_keys: Keys = _of_subject("node_keys")
+    """A number per node of the graph by its content, see `signals.passes.node_keys`."""
 
-    @property
-    def node_places(self) -> NDArray[np.intp]:
-        """The place of each node in the order of `node_keys`."""
-        return self._subject.node_places
+    node_places: NDArray[np.intp] = _of_subject("node_places")
+    """The place of each node in the order of `node_keys`."""
 
-    @property
-    def link_keys(self) -> Keys:
-        """A number per link by the content of its ends, see `signals.passes.link_keys`."""
-        return self._subject.link_keys
+    link_keys: Keys = _of_subject("link_keys")
+    """A number per link by the content of its ends, see `signals.passes.link_keys`."""
 
-    @property
-    def neighbours(self) -> sp.csr_matrix:
-        """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
-        return self._subject.neighbours
+    neighbours: sp.csr_matrix = _of_subject("neighbours")
+    """The observed nodes' rows of the adjacency matrix, (n, N) CSR."""
 
     def agreement(self, logits: FloatArray, held_out: NDArray[np.int32]) -> float:
         """Return Cohen's kappa of predictions across held-out links, or across a part's sample.

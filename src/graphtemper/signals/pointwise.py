@@ -21,7 +21,7 @@ from graphtemper.graph.operators import multiply
 
 Edges = NDArray[np.integer[Any]]
 
-# The agreement of a node without neighbours: the value that `corrected_agreement` never changes.
+# The agreement of a node without neighbours: as likely as not.
 NO_NEIGHBOURS = 0.5
 
 
@@ -150,27 +150,6 @@ def instability(votes: ArrayLike) -> FloatArray:
     return np.asarray(1.0 - agreeing / (count * (count - 1)), dtype=np.float64)
 
 
-def flip_rate(votes: ArrayLike, predictions: ArrayLike) -> FloatArray:
-    r"""Return for each node the fraction of passes that change the clean prediction, (n,).
-
-    .. math:: f_i = 1 - v_{i\hat y_i} / M
-
-    with votes v. This is the instability in the script of the paper; `instability` compares the
-    passes with each other instead.
-
-    Examples
-    --------
-    >>> flip_rate([[4, 0], [1, 3]], [0, 0]).tolist()
-    [0.0, 0.75]
-    """
-    counts, classes = np.asarray(votes), np.asarray(predictions)
-    if counts.ndim != 2 or classes.shape != counts.shape[:1]:
-        raise ShapeError(
-            f"votes {counts.shape} and predictions {classes.shape} differ in the number of nodes."
-        )
-    return np.asarray(1.0 - counts[np.arange(classes.size), classes] / counts.sum(axis=1))
-
-
 def pairwise_disagreement(votes: ArrayLike) -> float:
     """Return how often two passes predict different classes, over nodes and pairs of passes.
 
@@ -203,25 +182,6 @@ def neighbour_agreement(predictions: ArrayLike, edges: Edges) -> FloatArray:
     share = np.full(size, NO_NEIGHBOURS)
     np.divide(same, degrees, out=share, where=degrees > 0)
     return share
-
-
-def corrected_agreement(predictions: ArrayLike, edges: Edges) -> FloatArray:
-    r"""Return the neighbour agreement a, or 1 - a if neighbours are expected to differ, (N,).
-
-    It is 1 - a if the homophily of the predictions (see `predicted_homophily`) is below 1/2, so
-    that large values always support the prediction. The rule is that of the paper's per-node stage.
-    Limitation: with K > 2 classes chance agreement is below 1/2, so the rule may also apply to a
-    mildly homophilous graph.
-
-    Examples
-    --------
-    >>> corrected_agreement([0, 1, 0], np.array([[0, 1], [1, 2]])).tolist()
-    [1.0, 1.0, 1.0]
-    """
-    agreement = neighbour_agreement(predictions, edges)
-    if len(edges) and predicted_homophily(predictions, edges) < 0.5:
-        return 1.0 - agreement
-    return agreement
 
 
 def predicted_homophily(predictions: ArrayLike, edges: Edges) -> float:

@@ -25,7 +25,7 @@ If the fields of the smallest useful sample are most of the graph, the model run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from graphtemper._core.reproducible import stream
 from graphtemper.errors import OtherModelError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.predictor import Predictor, predict
-from graphtemper.signals import sampling
+from graphtemper.signals import graph_parts, sampling
 from graphtemper.signals.covariances import centred
 from graphtemper.signals.graph_parts import Field, InMemory, Reach, Whole, logits_on, relative_work
 from graphtemper.signals.observation import Observation, Part
@@ -47,8 +47,6 @@ SMALL = 100_000
 """Up to this number of nodes the model runs on the whole graph, which is more precise."""
 SIZES = (2000, 1400, 1000, 700, 500)
 """Numbers of sampled nodes; the largest whose fields are not too large is used."""
-MOST_ROWS, MOST_LINKS, MOST_SHARE = 400_000, 4_000_000, 0.5
-"""Largest fields of a sample: nodes, links, and the share of the graph."""
 TESTED = 24
 """Nodes at which the depth is found."""
 _DEEPEST = 12
@@ -109,7 +107,7 @@ def draw(observation: Observation) -> Sample | None:
     tested = _drawn(observation, TESTED)
     for reach in reaches(whole):
         field = Field.of(whole, tested, reach)
-        if field is None or len(field.nodes) > MOST_SHARE * graph.num_nodes:
+        if field is None or len(field.nodes) > graph_parts.MOST_SHARE * graph.num_nodes:
             break
         found = logits_on(predictor, field.graph)
         if found is None or not agree(found[field.rows(tested)], logits[tested]):
@@ -172,6 +170,7 @@ def sample(
     reach: Reach,
     moments: tuple[FloatArray, FloatArray],
     seed: int,
+    sizes: Sequence[int] | None = None,
 ) -> Sample | None:
     """Return the largest sample whose fields are not too large, or None.
 
@@ -187,8 +186,10 @@ def sample(
         Mean and standard deviation of the feature columns of the whole graph.
     seed
         Seed of the sampled links and of the perturbed passes.
+    sizes
+        Numbers of nodes to try, from the largest (default: `SIZES`).
     """
-    for size in SIZES:
+    for size in sizes or SIZES:
         nodes = drawn(size)
         links = _to_neighbours(whole, nodes, seed)
         centre = np.unique(np.concatenate([nodes, links[:, 1]]))
@@ -215,11 +216,10 @@ def sample(
 def allowed(whole: Whole, centre: Rows, reach: Reach) -> bool:
     """Return whether the fields of some nodes are small enough to be read instead of the graph."""
     reached = whole.ball(centre, reach.depth)
-    if reached is None or reached.size > min(MOST_ROWS, MOST_SHARE * whole.num_nodes):
+    if reached is None:
         return False
     inner = reached if reach.padded else whole.ball(centre, reach.depth - 1)
-    most = min(MOST_LINKS, MOST_SHARE * whole.num_links)
-    return inner is not None and int(whole.degrees(inner).sum()) <= most
+    return inner is not None and whole.readable(reached.size, int(whole.degrees(inner).sum()))
 
 
 def _drawn(observation: Observation, size: int) -> Rows:

@@ -85,19 +85,12 @@ def apply(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatArray:
     array([[0.2689, 0.7311],
            [0.7311, 0.2689]])
     """
-    z = check_matrix(logits, "logits", allow_empty=True)
-    scale = _check_temperature(temperature, len(z))
-    out = np.empty(z.shape)
 
-    def write(rows: slice) -> None:
-        with np.errstate(under="ignore", over="ignore"):
-            weights = _exponents(z, rows, scale)
-            np.exp(weights, out=weights)
-            weights /= weights.sum(axis=0)
-        out[rows] = weights.T
+    def normalise(weights: FloatArray) -> None:
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=0)
 
-    map_blocks(write, *z.shape)
-    return out
+    return _by_node(logits, temperature, normalise)
 
 
 def log_probabilities(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatArray:
@@ -119,6 +112,17 @@ def log_probabilities(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatA
     array([[-2.1269e+00, -1.2690e-01],
            [-9.0000e+02,  0.0000e+00]])
     """
+
+    def normalise(exponents: FloatArray) -> None:
+        exponents -= np.log(np.exp(exponents).sum(axis=0))
+
+    return _by_node(logits, temperature, normalise)
+
+
+def _by_node(
+    logits: ArrayLike, temperature: ArrayLike, normalise: Callable[[FloatArray], None]
+) -> FloatArray:
+    """Return the exponents of every node, after a change of blocks (K, nodes) in place."""
     z = check_matrix(logits, "logits", allow_empty=True)
     scale = _check_temperature(temperature, len(z))
     out = np.empty(z.shape)
@@ -126,7 +130,7 @@ def log_probabilities(logits: ArrayLike, temperature: ArrayLike = 1.0) -> FloatA
     def write(rows: slice) -> None:
         with np.errstate(under="ignore", over="ignore"):
             exponents = _exponents(z, rows, scale)
-            exponents -= np.log(np.exp(exponents).sum(axis=0))
+            normalise(exponents)
         out[rows] = exponents.T
 
     map_blocks(write, *z.shape)

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+from graphtemper.temperature.scaling import ece_bound
 from graphtemper.theory.closed_forms import (
     aggregated_moments,
-    confidence_accuracy_curve,
-    direction,
-    ece_bound,
-    finite_degree_temperature,
-    mean_abs_logit,
     optimal_temperature,
-    population_accuracy,
-    population_ece,
-    population_gap,
     self_loop_zero_crossing,
     signal_coefficient,
     signal_ratio,
     slope,
     slope_covariate,
-    slope_from_moments,
     slope_limit_high_snr,
     slope_limit_low_snr,
     slope_multiclass,
     slope_self_loop,
     temperature_covariate,
 )
+from graphtemper.theory.finite_degree import finite_degree_temperature
+from graphtemper.theory.gaussian import (
+    mean_abs_logit,
+    population_accuracy,
+    population_ece,
+    population_gap,
+    slope_from_moments,
+)
 
 __all__ = [
     "aggregated_moments",
-    "confidence_accuracy_curve",
-    "direction",
     "ece_bound",
     "finite_degree_temperature",
     "mean_abs_logit",

@@ -30,13 +30,6 @@ _TINY_SNR = 1e-10
 
 Floats = NDArray[np.float64]
 
-__all__ = [
-    "finite_degree_accuracy",
-    "finite_degree_ece",
-    "finite_degree_temperature",
-    "optimal_scale",
-]
-
 
 def optimal_scale(
     h: ArrayLike, snr: float, degree: ArrayLike, *, self_loop: bool = False

@@ -9,6 +9,8 @@ import pytest
 from graphtemper import SourceCard, csbm, metrics, recalibrate
 from graphtemper.errors import ChoiceError, InputError, MissingError, RangeError, ShapeError
 from graphtemper.models import SIGN
+from graphtemper.recalibration.decisions import metrics as estimation
+from graphtemper.recalibration.decisions import posterior
 
 LEVELS = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
 COSTS = [[0, 1], [20, 0]]
@@ -35,6 +37,11 @@ def known(request):
 def result(known):
     model, card, target = known
     return recalibrate(model, target, card)
+
+
+def result_answer(result):
+    seen = result.probabilities, result.accuracy, result.mean_confidence[0], result.labels
+    return estimation.Answer(*seen, result.reading, result.class_names)
 
 
 def test_intervals_hold_the_realised_metrics(known, result):
@@ -128,6 +135,22 @@ def test_segments_add_up_and_are_less_certain(result):
     assert small.high - small.low > found.recall.high - found.recall.low
 
 
+def test_a_segment_is_as_uncertain_as_chance_and_the_whole_imply(result):
+    """The share of flagged nodes that are positive, drawn for each draw of the whole."""
+    rows, rng = np.arange(150), np.random.default_rng(0)
+    found = result.metrics(positive=1, segments=np.arange(900) < 150)
+    flagged = rows[result.predictions[rows] == 1]
+    job = estimation._Job(result_answer(result), 1, None, None)
+    shares = [
+        (rng.random(flagged.size) < job.draws.probabilities(job.logits[flagged], 1, d)[:, 1]).mean()
+        for d in range(1, posterior.DRAWS)
+        for _ in range(5)
+    ]
+    low, high = np.quantile(shares, [0.05, 0.95])
+    precision = found.segments[True].precision
+    assert precision.high - precision.low > 0.99 * (high - low)
+
+
 def test_labels_of_a_segment_move_it_most(known):
     """In one segment every label says class 0; its precision of class 1 falls below the other's."""
     model, card, target = known
@@ -143,6 +166,9 @@ def test_metrics_that_are_undefined_are_none(result):
     assert found.precision is None
     assert found.reasons["precision"] == "no node is flagged"
     assert found.recall.value == 0.0
+    assert found.rows()["precision"] == "undefined: no node is flagged"
+    assert "cost" not in found.rows()
+    assert "Precision          undefined: no node is flagged" in result.summary(metrics=found)
     assert np.isnan(found.at([1.0]).precision).all()
 
 
@@ -178,7 +204,7 @@ def test_few_positives_at_the_source_are_named(result):
     moments = replace(card.reference.moments, shares=shares)
     rare = replace(card, reference=replace(card.reference, moments=moments))
     found = replace(result, reading=replace(result.reading, card=rare)).metrics(positive=1)
-    assert found.notes == ["the card has only 6 nodes of class 1, so intervals are wide."]
+    assert found.notes == ["the card has only 6 nodes of class fraud; intervals are wide."]
 
 
 @pytest.mark.parametrize(

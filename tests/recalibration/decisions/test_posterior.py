@@ -37,7 +37,7 @@ def implied(draws, logits, d):
 def test_draws_imply_the_accuracies_of_the_interval():
     logits, _, _ = drawn()
     accuracy = Estimate(0.75, 0.70, 0.80, "atlas")
-    draws = posterior.draw(logits, accuracy, vague(), NO_LABELS, np.random.default_rng(1))
+    draws = posterior.draw(logits, accuracy, accuracy, vague(), NO_LABELS, np.random.default_rng(1))
     values = [implied(draws, logits, d) for d in range(posterior.DRAWS)]
     assert values[0] == pytest.approx(0.75, abs=0.02)
     assert np.quantile(values, [0.05, 0.95]) == pytest.approx([0.70, 0.80], abs=0.02)
@@ -48,13 +48,8 @@ def test_known_shares_set_the_biases():
     shares = np.bincount(labels) / SIZE
     sure = ClassPrior(np.zeros(2), np.ones(2), np.log(shares), np.full(2, 1e-4))
     accuracy = float((logits.argmax(axis=1) == labels).mean())
-    found = posterior.draw(
-        logits,
-        Estimate(accuracy, accuracy, accuracy, ""),
-        sure,
-        NO_LABELS,
-        np.random.default_rng(0),
-    )
+    exact = Estimate(accuracy, accuracy, accuracy, "")
+    found = posterior.draw(logits, exact, exact, sure, NO_LABELS, np.random.default_rng(0))
     mean = found.probabilities(logits, logits.argmax(axis=1), 0).mean(axis=0)
     assert mean == pytest.approx(shares, abs=0.04)
     assert found.biases[0, 1] - found.biases[0, 0] == pytest.approx(-1.5, abs=0.5)
@@ -67,11 +62,11 @@ def test_many_labels_find_slope_and_biases(classes):
     rows = np.arange(0, SIZE, 2)
     given = Labels(rows, labels[rows])
     wide = Estimate(accuracy, accuracy - 0.02, accuracy + 0.02, "")
-    draws = posterior.draw(logits, wide, vague(classes), given, np.random.default_rng(0))
+    draws = posterior.draw(logits, wide, wide, vague(classes), given, np.random.default_rng(0))
     p = draws.probabilities(logits, logits.argmax(axis=1), 0)
     assert np.abs(p - truth).mean() < 0.03
     few = Labels(rows[:20], labels[rows[:20]])
-    less = posterior.draw(logits, wide, vague(classes), few, np.random.default_rng(0))
+    less = posterior.draw(logits, wide, wide, vague(classes), few, np.random.default_rng(0))
     assert draws.biases.std(axis=0).max() < 0.5 * less.biases.std(axis=0).max()
 
 
@@ -88,3 +83,19 @@ def test_no_slope_reaches_an_accuracy_below_chance():
     logits, _, _ = drawn()
     found = posterior.slopes(logits, logits.argmax(axis=1), np.zeros((1, 1, 2)), np.array([-3.0]))
     assert found[0] == pytest.approx(-4.0, abs=0.01)
+
+
+def test_next_to_labels_the_accuracy_of_the_result_sets_the_width_only():
+    """It is made of the same labels, which would count twice otherwise."""
+    logits, labels, _ = drawn(bias=1.0)
+    rows, before = np.arange(0, SIZE, 80), Estimate(0.75, 0.65, 0.85, "")
+    given = Labels(rows, labels[rows])
+    centres, widths = [], []
+    for accuracy in (Estimate(0.6, 0.5, 0.7, ""), Estimate(0.8, 0.79, 0.81, "")):
+        rng = np.random.default_rng(0)
+        draws = posterior.draw(logits, accuracy, before, vague(), given, rng)
+        values = [implied(draws, logits, d) for d in range(posterior.DRAWS)]
+        centres.append(values[0])
+        widths.append(np.std(values))
+    assert centres[0] == pytest.approx(centres[1], abs=1e-3)
+    assert widths[0] > 3 * widths[1]

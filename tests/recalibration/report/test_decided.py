@@ -51,7 +51,18 @@ def test_the_page_leads_with_the_metrics(result, tmp_path):
     block = read_report(tmp_path / "report.html")["metrics"]
     assert block["classes"] == ["licit", "fraud"]
     assert [row["name"] for row in block["segments"]] == ["<b>FR", "DE"]
-    assert block["rows"][0]["name"] == "precision"
+    assert block["rows"][0]["name"] == "Precision"
+    assert "Class fraud against all others; a node is flagged if it is the prediction" in page
+
+
+def test_what_is_undefined_is_said(result, tmp_path):
+    asked = result.metrics(positive=1, threshold=1.0, k=20)
+    result.report(tmp_path / "report.html", metrics=asked)
+    block = read_report(tmp_path / "report.html")["metrics"]
+    assert block["notes"] == ["Precision is undefined: no node is flagged."]
+    names = [row["name"] for row in block["rows"]]
+    assert names[0] == "Recall"
+    assert names[-2:] == ["Precision at 20", "Recall at 20"]
 
 
 def test_the_summary_leads_with_the_metrics(result):

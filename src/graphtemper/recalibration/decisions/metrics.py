@@ -138,8 +138,8 @@ class Metrics:
         Why a metric is None, by name.
     notes
         Sentences about what the numbers rest on.
-    num_nodes, positive
-        The nodes that are judged, and the number of the positive class.
+    num_nodes, positive, threshold, k
+        The nodes that are judged, the number of the positive class, and what was asked about it.
     segments
         The same for parts of the nodes, by name.
     """
@@ -160,6 +160,8 @@ class Metrics:
     notes: list[str]
     num_nodes: int
     positive: int | None
+    threshold: float | None = None
+    k: int | None = None
     segments: dict[Any, Metrics] = field(default_factory=dict)
     costs: FloatArray | None = None
     ranked: _Ranked | None = None
@@ -168,9 +170,16 @@ class Metrics:
         return f"Metrics({'; '.join(f'{name} {text}' for name, text in self.rows().items())})"
 
     def rows(self) -> dict[str, str]:
-        """Return the metrics that are defined in words, by name."""
-        found = ((name, getattr(self, name)) for name in NAMES)
-        return {name: in_words(x, self.source.get(name)) for name, x in found if x is not None}
+        """Return in words the chosen metrics, by name."""
+        found = {name: f"undefined: {why}" for name, why in self.undefined.items()}
+        for name in self.values():
+            found[name] = in_words(getattr(self, name), self.source.get(name))
+        return {name: found[name] for name in NAMES if name in found}
+
+    @property
+    def undefined(self) -> dict[str, str]:
+        """Why chosen metrics are None, by name."""
+        return {name: why for name, why in self.reasons.items() if not why.startswith("it needs")}
 
     def values(self) -> dict[str, dict[str, float]]:
         """Return value, low and high of the metrics that are defined, by name."""
@@ -206,7 +215,8 @@ class Metrics:
         """Return the best threshold: for ``"cost"``, for ``"f1"``, or under a condition.
 
         ``{"precision": 0.8}`` is the largest recall with an estimated precision of at least 0.8,
-        ``{"recall": 0.8}`` the other way round.
+        ``{"recall": 0.8}`` the other way round. Cost and F1 are best in the mean of the draws, so
+        that the risk of a high cost counts.
         """
         scores = self._ranked().scores
         step = -(-scores.size // _CANDIDATES)
@@ -245,6 +255,18 @@ class Metrics:
         return self.ranked
 
 
+def title(name: str, k: int | None = None) -> str:
+    """Return the name of a metric as a reader sees it.
+
+    Examples
+    --------
+    >>> title("f1"), title("average_precision"), title("precision_at_k", 500)
+    ('F1', 'Average precision', 'Precision at 500')
+    """
+    words = "AUROC" if name == "auroc" else name.replace("_", " ").capitalize()
+    return words if k is None else words.replace(" at k", f" at {k:,}")
+
+
 def in_words(value: Estimate, source: float | None = None) -> str:
     """Return an estimate as a reader sees it.
 
@@ -253,7 +275,7 @@ def in_words(value: Estimate, source: float | None = None) -> str:
     >>> in_words(Estimate(0.61, 0.52, 0.69, "decisions"), 0.74)
     '0.61 (0.52 to 0.69), was 0.74 at the source'
     """
-    digits = 2 if abs(value.high) <= 1.0 else 0
+    digits = 2 if abs(value.high) < 10.0 else 0
     text = f"{value.value:,.{digits}f} ({value.low:,.{digits}f} to {value.high:,.{digits}f})"
     return text if source is None else f"{text}, was {source:.{digits}f} at the source"
 
@@ -311,7 +333,7 @@ def estimate(
         raise InputError("only a result in memory has metrics; take it from recalibrate.")
     if positive is None and (threshold is not None or k is not None):
         raise MissingError("a threshold and k need a class; pass positive= as well.")
-    chosen = None if positive is None else _class(positive, answer.class_names, classes)
+    chosen = None if positive is None else class_number(positive, answer.class_names, classes)
     threshold = None if threshold is None else check_unit(threshold, "threshold")
     k = None if k is None else check_integer(k, "k", 1, size)
     table = None if costs is None else checked_costs(costs, classes if chosen is None else 2)
@@ -322,7 +344,8 @@ def estimate(
     return whole
 
 
-def _class(positive: int | str, names: Sequence[str], classes: int) -> int:
+def class_number(positive: int | str, names: Sequence[str], classes: int) -> int:
+    """Return the number of a class that is given by number or name."""
     if isinstance(positive, str):
         if positive in names:
             return names.index(positive)
@@ -344,13 +367,16 @@ class _Job:
     ) -> None:
         p, self.labels, self.card = answer.probabilities, answer.labels, answer.reading.card
         self.positive, self.threshold, self.costs = positive, threshold, costs
+        self.names = answer.class_names or range(p.shape[1])
         self.rng, self.classes = stream(0, "decisions"), p.shape[1]
-        accuracy, away = answer.accuracy, log_odds(answer.confidence)
-        spread = (log_odds(accuracy.high) - log_odds(accuracy.low)) / (2.0 * DEVIATIONS)
-        gap = float(np.hypot(log_odds(accuracy.value) - away, spread))
+        accuracy = before = answer.accuracy
+        if self.labels.rows.size:
+            before = answer.reading.prior.estimate(METHOD)
+        spread = (log_odds(before.high) - log_odds(before.low)) / (2.0 * DEVIATIONS)
+        gap = float(np.hypot(log_odds(before.value) - log_odds(answer.confidence), spread))
         prior = class_bias.expected(self.card, answer.reading.moved_fraction, gap, len(p))
         self.logits = np.log(np.maximum(p, np.finfo(np.float64).tiny))
-        self.draws = posterior.draw(self.logits, accuracy, prior, self.labels, self.rng)
+        self.draws = posterior.draw(self.logits, accuracy, before, prior, self.labels, self.rng)
         self.known = np.full(len(p), -1)
         self.known[self.labels.rows] = self.labels.classes
         self.predicted = p.argmax(axis=1)
@@ -377,7 +403,8 @@ class _Job:
             )
         rows = self.labels.rows
         p = self.draws.probabilities(self.logits[rows], self.predicted[rows], 0)
-        centre, deviation = posterior.effects(p, self.labels, index[rows], names.size)
+        given = self.labels, index[rows], names.size, posterior.OF_SEGMENT
+        centre, deviation = posterior.effects(p, *given)
         for number, name in enumerate(names.tolist()):
             moved = self.rng.standard_normal(self.draws.biases.shape) * deviation[number]
             moved[0] = 0.0
@@ -438,6 +465,8 @@ class _Job:
             notes=self._notes(),
             num_nodes=round(float(weights.sum())),
             positive=one,
+            threshold=self.threshold,
+            k=k,
             costs=self.costs,
             ranked=None if one is None else _Ranked(scores[order[starts], 0], counts[0], hits[0]),
         )
@@ -492,7 +521,5 @@ class _Job:
         few = np.flatnonzero(members < class_bias.FEW_MEMBERS)
         if self.positive is not None:
             few = few[few == self.positive]
-        return [
-            f"the card has only {members[k]:.0f} nodes of class {k}, so intervals are wide."
-            for k in few
-        ]
+        counts = ((self.names[k], f"{members[k]:.0f}") for k in few.tolist())
+        return [f"the card has only {n} nodes of class {k}; intervals are wide." for k, n in counts]

@@ -4,12 +4,13 @@ r"""Calibrated probabilities per class, as draws from what is not known.
 
 with the logarithms z of the result's probabilities, a slope, a bias per class, and an effect e of
 each predicted class: a table of confusions that no slope and biases describe. Slope and biases have
-the accuracy of the result and the card's expectations (`graphtemper.card.class_bias`) as their
+the accuracy without labels and the card's expectations (`graphtemper.card.class_bias`) as their
 prior and labels of the target as their likelihood; the posterior is its normal approximation at the
 maximum. Effects follow from labels by one step of Newton's method, so that with many labels every
-predicted class has the frequencies that were counted. Each draw takes an accuracy from the interval
-of the result, and the slope at which its probabilities imply that accuracy. So no metric is more
-certain than the accuracy is.
+predicted class has the frequencies that were counted. Each draw takes an accuracy from an interval
+as wide as that of the result, and the slope at which its probabilities imply that accuracy. So no
+metric is more certain than the accuracy is. Next to labels the model itself is what is least known,
+so everything is drawn `WIDER`.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.card.class_bias import ClassPrior, centred
 from graphtemper.recalibration.few_labels import Labels
 
-EFFECT = 0.35
-"""Deviation of the effect of a predicted class, and of a segment, before any label."""
+EFFECT, OF_SEGMENT = 0.2, 0.35
+"""Deviation of the effect of a predicted class, and of that of a segment, before any label."""
+WIDER = 1.5
+"""Next to labels, deviations of draws over those of the normal approximation."""
 DRAWS = 200
 # Rows at which biases and slopes are fitted; no prior is as precise as a mean over them.
 _ROWS, _SLOPE_ROWS = 2000, 500
-# Deviation of log(slope) beside the accuracy, and the smallest one of the accuracy's log-odds.
-_FREE, _FINEST = 2.0, 0.02
+# Deviation of log(slope) beside the accuracy, alone and next to labels, which say too little about
+# it; and the smallest one of the accuracy's log-odds.
+_FREE, _HELD, _FINEST = 2.0, 0.25, 0.02
 _STEPS, _LONGEST, _HALVINGS = 12, 2.0, 13
 _SLOPES = (-4.0, 3.0)
 
@@ -57,34 +61,39 @@ class Draws:
 def draw(
     logits: FloatArray,
     accuracy: Estimate,
+    before: Estimate,
     prior: ClassPrior,
     labels: Labels,
     rng: np.random.Generator,
 ) -> Draws:
-    """Return draws for the logarithms (n, K) of a result's probabilities."""
+    """Return draws for the logarithms (n, K) of a result's probabilities.
+
+    ``before`` is the accuracy without labels: next to them, the result's would count them twice.
+    """
     predicted, classes = logits.argmax(axis=1), logits.shape[1]
     value, low, high = (log_odds(x) for x in (accuracy.value, accuracy.low, accuracy.high))
+    wider = WIDER if labels.rows.size else 1.0
     part = np.arange(0, len(logits), -(-len(logits) // _ROWS))
     slope_part = part[:: -(-part.size // _SLOPE_ROWS)]
     some, own = logits[slope_part], predicted[slope_part]
-    start = slopes(some, own, prior.biases[None, None, :], np.array([value]))[0]
-    spread = max((high - low) / (2.0 * DEVIATIONS), _FINEST)
-    mean, covariance, moves = fit(logits, part, prior, labels, float(start), (value, spread))
+    start = slopes(some, own, prior.biases[None, None, :], np.array([log_odds(before.value)]))[0]
+    mean, covariance, moves = fit(logits, part, prior, labels, float(start), before)
     noise = rng.standard_normal((DRAWS, classes + 1)) @ np.linalg.cholesky(covariance).T
     noise[0] = 0.0
-    biases = centred(mean[1:] + noise[:, 1:])
+    biases = centred(mean[1:] + wider * noise[:, 1:])
     at = temperatures.apply(np.exp(mean[0]) * logits[labels.rows] + mean[1:])
     centre, deviation = effects(at, labels, predicted[labels.rows], classes)
-    moved = rng.standard_normal((DRAWS, classes, classes)) * deviation
+    moved = rng.standard_normal((DRAWS, classes, classes)) * wider * deviation
     moved[0] = 0.0
     # Where the accuracy lies in its interval, given the biases.
     steps = noise @ moves / np.sqrt(max(float(moves @ covariance @ moves), 1e-300))
-    sides = np.where(steps < 0.0, value - low, high - value) / DEVIATIONS
+    sides = wider * np.where(steps < 0.0, value - low, high - value) / DEVIATIONS
     table = centred(centre + moved)
     shift = biases[:, None, :] + table[:, own, :]
+    if labels.rows.size:  # which of them are wrong tells more than how many
+        p = temperatures.apply(np.exp(mean[0]) * some + shift[0])
+        value = log_odds(float(p[np.arange(len(own)), own].mean()))
     found = slopes(some, own, shift, value + sides * steps)
-    if labels.rows.size:  # how confident right and wrong predictions were tells more than counts
-        found += mean[0] - found[0]
     return Draws(found, biases, table)
 
 
@@ -94,19 +103,23 @@ def fit(
     prior: ClassPrior,
     labels: Labels,
     start: float,
-    accuracy: tuple[float, float],
+    accuracy: Estimate,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the likeliest (log slope, biases), their covariance, and derivatives of the accuracy.
 
     Gauss and Newton's method, from the log slope ``start``, on four terms: biases, class shares
     (the means of p over ``part`` of the rows), the log-odds of the ``accuracy`` that p implies
-    there, given as mean and deviation, and the likelihood of the labels.
+    there, and the likelihood of the labels.
     """
     rows = labels.rows
     near, count = logits[part], logits.shape[1]
     top = np.eye(count)[near.argmax(axis=1)]
     point = origin = np.append(start, prior.biases)
-    held, certain = np.append(_FREE**-2, 1.0 / prior.bias_variance), 1.0 / prior.share_variance
+    goal = log_odds(accuracy.value)
+    spread = (log_odds(accuracy.high) - log_odds(accuracy.low)) / (2.0 * DEVIATIONS)
+    sure = max(spread, _FINEST) ** -2
+    free = _HELD if rows.size else _FREE
+    held, certain = np.append(free**-2, 1.0 / prior.bias_variance), 1.0 / prior.share_variance
     answers = np.eye(count)[labels.classes]
     even = np.full(len(near), 1.0 / len(near))
     for _ in range(_STEPS):
@@ -122,9 +135,9 @@ def fit(
         moves /= implied * (1.0 - implied)
         gradient = held * (origin - point)
         gradient += jacobian.T @ (certain * (prior.log_shares - np.log(shares)))
-        gradient += moves * ((accuracy[0] - log_odds(implied)) / accuracy[1] ** 2)
+        gradient += moves * sure * (goal - log_odds(implied))
         information = np.diag(held) + jacobian.T @ (certain[:, None] * jacobian)
-        information += np.outer(moves, moves) / accuracy[1] ** 2
+        information += sure * np.outer(moves, moves)
         if rows.size:
             z = slope * logits[rows]
             p = temperatures.apply(z + point[1:])
@@ -155,12 +168,16 @@ def _fisher(p: FloatArray, z: FloatArray) -> FloatArray:
 
 
 def effects(
-    p: FloatArray, labels: Labels, group: NDArray[np.intp], num_groups: int
+    p: FloatArray,
+    labels: Labels,
+    group: NDArray[np.intp],
+    num_groups: int,
+    before: float = EFFECT,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the effects (groups, K) that labels of groups of nodes show, and their deviations.
 
-    One step of Newton's method from probabilities p of the labelled nodes, with the prior of
-    `EFFECT`.
+    One step of Newton's method from probabilities p of the labelled nodes; ``before`` is the
+    deviation before any label.
     """
     shape = (num_groups, p.shape[1])
     left, information = np.zeros(shape), np.zeros(shape)
@@ -169,7 +186,7 @@ def effects(
         answers[np.arange(len(p)), labels.classes] = 1.0
         np.add.at(left, group, answers - p)
         np.add.at(information, group, p * (1.0 - p))
-    variance = 1.0 / (EFFECT**-2 + information)
+    variance = 1.0 / (before**-2 + information)
     return variance * left, np.sqrt(variance)
 
 

@@ -120,8 +120,7 @@ def content(
         "labels_to_take": words.suggestion(result),
     }
     if metrics is not None:
-        names = result.graph.class_names or ()
-        values["metrics"] = decided.content_of(metrics, lambda k: class_name(names, k))
+        values["metrics"] = decided.content_of(metrics, lambda k: class_name(result.class_names, k))
     rounded: Row = _rounded(values | {name: numbers[name] for name in shown})
     return rounded
 
@@ -212,12 +211,11 @@ def decisions(result: Recalibration, errors: Errors) -> list[Row] | None:
 def by_class(result: Recalibration, errors: Errors) -> list[Row]:
     """Return one row per predicted class: its nodes, confidences, expected errors and shares."""
     card, target = result.reading.card, result.class_shares
-    names = () if result.graph is None else result.graph.class_names or ()
     source = None if card.class_profile is None else card.class_profile.shares
     rows = _groups(result, result.predictions, card.num_classes, errors)
     for k, row in enumerate(rows):
         row |= {
-            "name": class_name(names, k),
+            "name": class_name(result.class_names, k),
             "share_at_source": None if source is None else float(source[k]),
             "estimated_share": None if target is None else float(target[k]),
             "accuracy_at_source": float(card.population.recalls[k]),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphtemper.metrics.decisions import NAMES
-from graphtemper.recalibration.decisions import Metrics
+from graphtemper.recalibration.decisions.metrics import Metrics, title
 from graphtemper.recalibration.report.vega import AFTER, BAND, Spec, layer, percent, sized, tip
 
 THRESHOLDS = np.linspace(0.02, 0.98, 49)
@@ -21,7 +21,7 @@ def content_of(metrics: Metrics, class_name: Callable[[int], str]) -> dict[str, 
     found = [(name, plain[name]) for name in NAMES if plain[name] is not None]
     return {
         "rows": [
-            {"name": name.replace("_", " "), "source": metrics.source.get(name)} | value
+            {"name": title(name, metrics.k), "source": metrics.source.get(name)} | value
             for name, value in found
         ],
         "classes": [class_name(k) for k in range(len(metrics.confusion.value))],
@@ -31,7 +31,10 @@ def content_of(metrics: Metrics, class_name: Callable[[int], str]) -> dict[str, 
             {"name": name, "nodes": one["num_nodes"]} | {key: one[key] for key in _IN_SEGMENTS}
             for name, one in plain["segments"].items()
         ],
-        "notes": metrics.notes,
+        "positive": None if metrics.positive is None else class_name(metrics.positive),
+        "threshold": metrics.threshold,
+        "notes": [f"{title(name)} is undefined: {why}." for name, why in metrics.undefined.items()]
+        + metrics.notes,
     }
 
 

@@ -46,10 +46,9 @@ def confidence_sentence(result: Recalibration) -> str:
     changed = abs(after - before) >= _UNCHANGED
     now = f"its confidence is now {after:.1%}" if changed else "its confidence is kept"
     if result.verdict == "abstain":
-        guess = ", a best guess" if changed else ""
         return (
-            f"The model claimed {before:.1%} on average; {now}{guess}. Do not rely on it before "
-            "there are labels."
+            f"The model claimed {before:.1%} on average; {now}. Do not rely on it before there are "
+            "labels."
         )
     gap = 100.0 * abs(before - result.accuracy.value)
     if result.direction == "unknown":
