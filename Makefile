@@ -12,7 +12,7 @@ CORE := .venv-core
 export GRAPHTEMPER_DATA ?= $(abspath ../shared/data):$(abspath ../shared/data/natural)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly durations browser slow paper bench scaling clean
+.PHONY: kernels demo docs locked audit faults fuzz mutation test test-core lint types unit nightly durations browser slow paper bench evidence scaling clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -145,6 +145,12 @@ paper: $(VENV)/.test
 	$(BIN)/graphtemper paper all --out docs/results --results docs/results.md
 
 bench: $(VENV)/.bench kernels
+	$(BIN)/python -m benchmarks.run
+
+# Every committed result, by the current code: about two hours of two cores.
+evidence: $(VENV)/.bench kernels
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m graphtemper_research.evidence
+	$(BIN)/python scripts/readme.py --measure
 	$(BIN)/python -m benchmarks.run
 
 scaling: $(VENV)/.test kernels

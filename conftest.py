@@ -4,7 +4,7 @@ A test may use LIMIT seconds of processor time in its own body, children include
 counted, as the first test that needs one would pay for all. Tests marked `slow` or `nightly` have
 no limit, `@pytest.mark.cpu(10)` sets another one, and a page of the documentation, which is one
 test, may use PAGE_LIMIT seconds. Shared machines inflate processor time, so a test fails only above
-twice its limit, and there is a warning before.
+four times its limit, and there is a warning before.
 
 `make durations` writes DURATIONS, the processor seconds of each file. Files that take long are
 started first, so that both workers end together.
@@ -98,7 +98,7 @@ def pytest_runtest_call(item):
     result = yield from _measured(item, _skipping())
     spent, limit = _processor_time() - before, _limit(item)
     message = f"{spent:.1f} s of processor time, of {limit:g} s allowed; make it cheaper or mark it"
-    if spent > 2 * limit:
+    if spent > 4 * limit:
         pytest.fail(message, pytrace=False)
     if spent > limit:
         warnings.warn(pytest.PytestWarning(f"{item.nodeid}: {message}"), stacklevel=1)

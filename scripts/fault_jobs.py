@@ -27,11 +27,9 @@ from graphtemper import Graph, SourceCard, csbm, shifts
 from graphtemper.card import atlas
 from graphtemper.models import SIGN
 from graphtemper.recalibration.report import html
-from graphtemper.scale import convert_graph
 from graphtemper_research import paper as experiments
 from graphtemper_research.graphs import datasets
-from graphtemper_research.harness.code_digest import code_digest, whole_digest
-from graphtemper_research.harness.source_digest import NOT_MEASURING, source_digest
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.paper import concept
 
 FEW_SHIFTS = {"noise": (0.6, 1.5), "rewire": (0.2, 0.5), "drop": (0.5,), "mask": (0.4,)}
@@ -40,6 +38,7 @@ FIGURES = ("concept", "bound")
 FIGURE_NODES = 2000
 DOWNLOAD = "roman_empire"
 DEPLOYED = ("--predict", "model.npz", "--card", "model.card.json")
+STORED = ("--features", "nodes", "--logits", "z", "--out", "parts")
 # Loaded before the first fork, or every fork would load them again.
 MODULES = (
     "matplotlib.backends.backend_agg",
@@ -77,23 +76,15 @@ JOBS = {
         ("source.npz", "target.npz"),
     ),
     # With --json it prints nothing before the end, so that an interruption prints one line.
-    "paper": Job(("paper", "all", "--out", "paper", "--json"), (), ("paper/unfinished.json.part",)),
+    "paper": Job(("paper", "all", "--out", "paper", "--json"), ()),
     "monitor": Job(
         ("monitor", "days", *DEPLOYED, "--page", "watch.html", "--prometheus", "watch.prom"),
         ("days", "model.npz", "model.card.json"),
         ("monitor.sqlite", "monitor.sqlite-journal"),
     ),
     "scale": Job(
-        ("scale", "recalibrate", "shards", *DEPLOYED, "--out", "parts"),
-        ("shards", "model.npz", "model.card.json"),
-    ),
-    "convert": Job(
-        ("scale", "convert", "target.npz", "--out", "made", "--rows-per-shard", "200"),
-        ("target.npz",),
-    ),
-    "logits": Job(
-        ("scale", "recalibrate-logits", "z", "--card", "model.card.json", "--out", "parts"),
-        ("z", "model.card.json"),
+        ("recalibrate", "edges", *STORED, *DEPLOYED),
+        ("edges", "nodes", "z", "model.npz", "model.card.json"),
     ),
     "fetch": Job(("data", "fetch", DOWNLOAD), (), (f"cache/graphtemper/{DOWNLOAD}.npz.part",)),
 }
@@ -108,9 +99,7 @@ def warm_up() -> None:
     for name in ("perf_counter", "process_time"):
         vars(importlib.import_module("graphtemper_research.harness.cells"))[name] = lambda: 0.0
     html.vega_bundle()
-    for exclude in ((), NOT_MEASURING):
-        source_digest(exclude)  # cached for all forks: the source may be edited during the trials
-    code_digest(), whole_digest()
+    digest()  # cached for all forks: the source may be edited during the trials
     plan = atlas.plan
 
     def few(
@@ -139,11 +128,16 @@ def make_inputs(folder: Path) -> None:
     )
     target = shifts.noise(0.8)(csbm.sample(600, homophily=0.7, seed=2, **settings), 5)
     target.save(folder / "target.npz")
-    convert_graph(target, folder / "shards", rows_per_shard=200)
-    (folder / "z").mkdir()
-    for part, rows in enumerate(np.split(model(target), 3)):
-        columns = {f"logit_{k}": column for k, column in enumerate(rows.T)}
-        parquet.write_table(pyarrow.table(columns), folder / "z" / f"{part}.parquet")
+    columns = {
+        "edges": dict(zip(("source", "target"), target.edges.T, strict=True)),
+        "nodes": {f"x{j}": column for j, column in enumerate(target.features.T)},
+        "z": {f"logit_{k}": column for k, column in enumerate(model(target).T)},
+    }
+    for name, table in columns.items():
+        (folder / name).mkdir()
+        for part in range(3):
+            rows = {key: np.array_split(values, 3)[part] for key, values in table.items()}
+            parquet.write_table(pyarrow.table(rows), folder / name / f"{part}.parquet")
     (folder / "days").mkdir()
     for day in range(6):
         snapshot = csbm.sample(300, homophily=0.8, seed=100 + day, **settings)

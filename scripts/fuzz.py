@@ -38,7 +38,7 @@ PACKAGES = ("graphtemper", "graphtemper_research")
 SECONDS_PER_FILE, MEGABYTES = 20, 2048
 sys.path.insert(0, str(ROOT))
 with atheris.instrument_imports(include=list(PACKAGES)):
-    from tests.fuzz.targets import FOLDERS, TARGETS, Target
+    from tests.fuzz.targets import TARGETS, Target
 
     from graphtemper._core import safe_reading
     from graphtemper.errors import GraphTemperError
@@ -50,23 +50,6 @@ def ignore_checksums() -> None:
     zipfile.ZipExtFile._update_crc = lambda self, data: None  # type: ignore[attr-defined]
     vars(safe_reading)["_checksum"] = lambda content: content.get("crc32")
     vars(log)["check_seals"] = lambda *arguments: None
-
-
-def manifest(name: str) -> Target:
-    """Return a target for the manifest of a folder of shards, whose other files stay valid."""
-
-    def write(path: Path) -> None:
-        FOLDERS[name].write(path.with_name("folder"))
-        shutil.copy(path.with_name("folder") / "graph.json", path)
-
-    def read(path: Path) -> None:
-        shutil.copy(path, path.with_name("folder") / "graph.json")
-        FOLDERS[name].read(path.with_name("folder"))
-
-    return Target(write, read)
-
-
-ALL = TARGETS | {f"{name}.json": manifest(name) for name in FOLDERS if name.endswith(".shards")}
 
 
 def attempt(target: Target, path: Path, content: bytes) -> str | None:
@@ -86,7 +69,7 @@ def attempt(target: Target, path: Path, content: bytes) -> str | None:
 def search(name: str, place: Path, kept: Path, faults: Path, seconds: int) -> None:
     """Run libFuzzer on a target; this process ends with it."""
     ignore_checksums()
-    target, path = ALL[name], place / name
+    target, path = TARGETS[name], place / name
     target.write(path)
     (kept / "valid").write_bytes(path.read_bytes())
     for case in (ROOT / "tests/fuzz/corpus" / name.replace(".", "-")).glob("*"):
@@ -125,7 +108,7 @@ def coverage(name: str, place: Path, kept: Path) -> None:
         reached[frame.f_code].add(frame.f_lineno)
         return trace
 
-    target, path = ALL[name], place / name
+    target, path = TARGETS[name], place / name
     target.write(path)
     for case in sorted(kept.iterdir()):
         sys.settrace(trace)
@@ -158,7 +141,9 @@ def main() -> int:
     """Search every target in turn and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
-    parser.add_argument("--targets", nargs="+", choices=ALL, default=list(ALL), metavar="NAME")
+    parser.add_argument(
+        "--targets", nargs="+", choices=TARGETS, default=list(TARGETS), metavar="NAME"
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "artifacts/fuzz")
     options = parser.parse_args()
     faults = options.folder.absolute() / "faults"

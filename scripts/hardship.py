@@ -81,7 +81,11 @@ def furnish(job: Job, inputs: Path, folder: Path, whole: dict[str, bytes]) -> No
     for name in whole:
         path = folder / name
         # Logs are appended to, complete directories refused, existing graphs not downloaded.
-        replaced = path.suffix != ".sqlite" and job.arguments[0] not in ("scale", "data")
+        replaced = (
+            path.suffix != ".sqlite"
+            and job.arguments[0] != "data"
+            and "--features" not in job.arguments
+        )
         if replaced and "cells" not in name and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(OLD)
@@ -207,7 +211,7 @@ def stopped(
     if not any(words in output for words in ("run `graphtemper", "same command")):
         raise FaultError(f"does not say how to resume: {output!r}")
     check_between(job, unlink(folder), whole)
-    if not (job.arguments[0] == "scale" and files(folder).keys() == whole.keys()):
+    if not ("--features" in job.arguments and files(folder).keys() == whole.keys()):
         finish(job, link(job, inputs, folder))
     check_end(unlink(folder), whole)
     return {"output": [output], "seconds": round(seconds, 2)}
