@@ -22,6 +22,7 @@ extensions = [
     "generated_parts",
     "gallery",
     "long_pages",
+    "markdown_twins",
     "mathml",
     "screenshots",
     "static_explorer",
@@ -58,10 +59,12 @@ toc_object_entries = True
 toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
-html_title = "graphtemper"
+html_title = f"graphtemper {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_use_index = False
+html_domain_indices = False
 html_show_sourcelink = False
 html_show_sphinx = False
 # Search summaries would have to be fetched, which pages opened from disk cannot do.

@@ -14,17 +14,25 @@ def tables(source: Path) -> dict[str, str]:
     """Return Markdown by file name: one table per question, and all of them together."""
     results = Results(source / "results")
     parts = {
+        "summary": table(SUMMARY_HEAD, summary(results)),
         "known": known(results),
         "natural": natural(results),
+        "environments": environments(results),
         "labels": labels(results),
         "controls": controls(results),
         "cost": cost(results),
         "trust": trust(results),
         "natural_words": natural_words(results),
+        "decisions": decisions(results),
+        "decisions_families": decisions_families(results),
     }
     titles = {
         "known": ("Known shifts", "atlas_bench"),
         "natural": ("Natural shifts without labels", "natural_rule"),
+        "environments": (
+            "Natural shifts with labels of other places or periods",
+            "natural_environments",
+        ),
         "labels": ("Natural shifts with labels of the target", "labels"),
         "controls": ("Controls", "controls"),
     }
@@ -70,6 +78,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 def known(results: Results) -> str:
     """Return the ECE under known shifts, relative to the best single temperature."""
     names = {
+        "uncalibrated": "doing nothing",
         "source-T": "source temperature",
         "STAC": "STAC, as printed in the paper",
         "atlas, known family": "**graphtemper**, kind of shift in the card",
@@ -119,6 +128,97 @@ def trust(results: Results) -> str:
     )
 
 
+# What files call the plain softmax, with and without "ece" before it. Files that were measured
+# before it was a row do not have it.
+NOTHING = "uncalibrated"
+
+
+def average(rows, name: str) -> float | None:
+    """Return the mean of a column over families, or None if the file lacks the column."""
+    families = defaultdict(list)
+    for row in rows:
+        if row.get(name) is not None:
+            families[row.get("family", row.get("group"))].append(float(row[name]))
+    return mean(mean(found) for found in families.values()) if families else None
+
+
+def shown(value: float | None) -> str:
+    """Return an error with three digits, or a dash where it was not measured."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def kinds(rows) -> int:
+    """Return the number of families."""
+    return len({row["family"] for row in rows})
+
+
+SUMMARY_HEAD = [
+    "mean calibration error (ECE)",
+    "doing nothing",
+    "source temperature",
+    "same labels, no graphtemper",
+    "graphtemper",
+    "best temperature",
+]
+
+
+def settings(results: Results) -> dict[str, tuple[float | None, ...]]:
+    """Return five errors in each of four settings, in the order of `SUMMARY_HEAD`."""
+    methods = ("uncalibrated", "source-T", "atlas, unknown family", "oracle-T")
+    found = defaultdict(list)
+    for row in results.rows("atlas_bench"):
+        if row["trial"] == "SIGN":
+            found[row["method"]].append(row["ece"])
+    raw, source, ours, best = (mean(found[name]) for name in methods)
+    rule = [row for row in results.rows("natural_rule") if row["model"] == "SIGN"]
+    places = [row for row in results.rows("natural_environments") if row["model"] == "SIGN"]
+    few = results.rows("labels")
+    gap = min(average(places, f"ece {name}") for name in ("mean gap", "pooled-T", "latest-T"))
+    names = (NOTHING, "source-T", "none", "answer", "true accuracy")
+    return {
+        "simulated shift of a kind that the card has not seen, no label": (
+            raw,
+            source,
+            None,
+            ours,
+            best,
+        ),
+        f"{kinds(rule)} families of graphs from other months, places or releases, no label": tuple(
+            average(rule, name) for name in names
+        ),
+        f"{kinds(places)} of them, with labels of further months, places or releases": (
+            average(places, f"ece {NOTHING}"),
+            average(places, "ece source-T"),
+            gap,
+            average(places, "ece all environments"),
+            average(places, "ece oracle-T"),
+        ),
+        f"{len(few)} pairs of months, places or years, with 50 labels of the second": tuple(
+            plain(few, f"ece {name}")
+            for name in (NOTHING, "source-T", "50 alone", "50", "oracle-T")
+        ),
+    }
+
+
+def plain(rows, name: str) -> float | None:
+    """Return the mean of a column over all rows, or None if the file lacks the column."""
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return mean(values) if values else None
+
+
+def summary(results: Results) -> list[list[str]]:
+    """Return the rows of the table that the README and the start page show.
+
+    The smallest error of what can be had is bold; the best temperature needs the truth.
+    """
+    rows = []
+    for name, errors in settings(results).items():
+        least = min(error for error in errors[:4] if error is not None)
+        cells = [f"**{shown(x)}**" if x == least else shown(x) for x in errors[:4]]
+        rows.append([name, *cells, shown(errors[4])])
+    return rows
+
+
 NATURAL = {
     "source-T": "source temperature",
     "second opinion": "second opinion",
@@ -134,7 +234,7 @@ def natural_families(results: Results) -> dict[str, dict[str, float]]:
         if row["model"] == "SIGN":
             families[row["family"]].append(row)
     return {
-        family: {name: mean(float(row[name]) for row in found) for name in (*NATURAL, "held")}
+        family: {name: plain(found, name) for name in (NOTHING, *NATURAL, "held")}
         | {"pairs": len(found)}
         for family, found in sorted(families.items())
     }
@@ -143,23 +243,42 @@ def natural_families(results: Results) -> dict[str, dict[str, float]]:
 def natural_means(results: Results) -> dict[str, float]:
     """Return the means over families under natural shifts."""
     families = natural_families(results).values()
-    return {name: mean(family[name] for family in families) for name in (*NATURAL, "held")}
+    return {name: plain(families, name) for name in (NOTHING, *NATURAL, "held")}
 
 
 def natural(results: Results) -> str:
     """Return the ECE under natural shifts by family, and the mean over families."""
+    names = (NOTHING, *NATURAL)
     rows = [
         [
             f"{family} ({found['pairs']} pairs)",
-            *(f"{found[name]:.3f}" for name in NATURAL),
+            *(shown(found[name]) for name in names),
             f"{found['held']:.0%}",
         ]
         for family, found in natural_families(results).items()
     ]
     means = natural_means(results)
-    total = [f"**{means[name]:.3f}**" for name in NATURAL]
+    total = [f"**{shown(means[name])}**" for name in names]
     rows.append(["**mean of the families**", *total, f"**{means['held']:.0%}**"])
-    return table(["mean ECE", *NATURAL.values(), "coverage"], rows)
+    return table(["mean ECE", "doing nothing", *NATURAL.values(), "coverage"], rows)
+
+
+def environments(results: Results) -> str:
+    """Return the ECE with labels of other places or periods, next to simple uses of them."""
+    rows = [row for row in results.rows("natural_environments") if row["model"] == "SIGN"]
+    names = {
+        NOTHING: "doing nothing",
+        "source-T": "source temperature",
+        "latest-T": "temperature of the latest environment",
+        "pooled-T": "temperature of all environments together",
+        "mean gap": "their mean gap between confidence and accuracy",
+        "no environment": "graphtemper without them",
+        "one environment": "**graphtemper**, one environment",
+        "all environments": "**graphtemper**, all environments",
+        "oracle-T": "best temperature",
+    }
+    found = [[name, shown(average(rows, f"ece {key}"))] for key, name in names.items()]
+    return table(["method", f"mean ECE ({len(rows)} pairs)"], found)
 
 
 def natural_words(results: Results) -> str:
@@ -177,14 +296,16 @@ def labels(results: Results) -> str:
     """Return the ECE under natural shifts with labels of the target."""
     found = results.rows("labels")
     columns = {
+        f"ece {NOTHING}": "doing nothing",
         "ece source-T": "source temperature",
         "ece atlas": "no label",
         "ece 50": "50 labels",
         "ece 200": "200 labels",
         "ece oracle-T": "best temperature",
     }
-    cells = [f"{mean(row[name] for row in found):.3f}" for name in columns]
+    cells = [shown(plain(found, name)) for name in columns]
     alone = [
+        "",
         "",
         "",
         *(f"{mean(row[f'ece {n} alone'] for row in found):.3f}" for n in (50, 200)),
@@ -195,6 +316,75 @@ def labels(results: Results) -> str:
         ["a temperature fitted to the labels alone", *alone],
     ]
     return table(["mean ECE", *columns.values()], rows)
+
+
+DECISIONS = ("no labels", "environments", "50 labels", "50 labels and environments")
+METRICS = ("precision", "recall", "f1")
+KINDS = {
+    "drawn": "drawn shifts of a kind that the card has not seen",
+    "rare": "0.5, 2 and 10 % positives",
+}
+
+
+def decided(results: Results, kind: str) -> dict[str, list[dict]]:
+    """Return the rows of estimated metrics by method."""
+    found = defaultdict(list)
+    for row in results.rows("decisions"):
+        if row["model"] == "SIGN" and row["kind"] == kind:
+            found[row["method"]].append(row)
+    return found
+
+
+def decisions(results: Results) -> str:
+    """Return errors of estimated metrics and the coverage of their intervals."""
+    natural = decided(results, "natural")
+    settings = {f"natural shift, {name}": natural[name] for name in DECISIONS}
+    settings |= {name: decided(results, kind)["no labels"] for kind, name in KINDS.items()}
+    rows = []
+    for name, found in settings.items():
+        if not found:
+            continue  # not measured yet
+        errors = [average(found, f"error {metric}") for metric in METRICS]
+        before = [average(found, f"source {metric}") for metric in METRICS]
+        gains = ["–", "–"]
+        if None not in before:
+            ratios = [
+                mean(row[f"error {metric}"] for metric in METRICS)
+                / mean(row[f"source {metric}"] for metric in METRICS)
+                for row in found
+            ]
+            gains = [f"{mean(errors) / mean(before):.2f}", f"{mean(ratios):.2f}"]
+        held = [f"{average(found, f'held {metric}'):.0%}" for metric in METRICS]
+        rows.append([name, *map(shown, errors), *gains, *held])
+    head = ["", "error of precision", "recall", "F1", "over source temperature", "by family"]
+    shares = table([*head, "interval holds: precision", "recall", "F1"], rows)
+    worse = [
+        row["family"]
+        for row in natural["no labels"]
+        if sum(row[f"error {metric}"] - row[f"source {metric}"] for metric in METRICS) > 0.0
+    ]
+    words = "Without labels, the source temperature has the smaller mean error in"
+    return f"{shares}\n{words}: {', '.join(sorted(worse)) or 'none'}.\n"
+
+
+def decisions_families(results: Results) -> str:
+    """Return how often intervals of metrics held, by family of natural shifts."""
+    natural, low, cases = decided(results, "natural"), 0, 0
+    families = {row["family"]: row["pairs"] for row in natural[DECISIONS[0]]}
+    rows = []
+    for family, pairs in sorted(families.items()):
+        cells = [f"{family} ({pairs} pairs)"]
+        for method in DECISIONS:
+            own = [row for row in natural[method] if row["family"] == family]
+            held = [row[f"held {metric}"] for row in own for metric in METRICS]
+            held = [share for share in held if share is not None]
+            cells.append(
+                " / ".join(f"**{x:.0%}**" if x < 0.85 else f"{x:.0%}" for x in held) or "–"
+            )
+            low, cases = low + sum(share < 0.85 for share in held), cases + len(held)
+        rows.append(cells)
+    words = f"Bold: below 85 %, in {low} of {cases} cases.\n"
+    return table(["precision / recall / F1", *DECISIONS], rows) + "\n" + words
 
 
 def controls(results: Results) -> str:
@@ -223,49 +413,39 @@ def cost(results: Results) -> str:
             f"{row['peer_seconds']:.3g} s",
             f"{row['seconds'] / row['peer_seconds']:.1f}",
         ]
-        for row in results.plain("benchmarks")
+        for row in results.plain("benchmarks")["rows"]
         if row["what"] == "recalibrate" and row["peer"].startswith("one naive SIGN pass")
     ]
     return table(["job", "time", "one plain pass of the model", "ratio"], rows)
 
 
 def draw(figure, source: Path) -> None:
-    """Draw the mean ECE in four settings: as it was, with graphtemper, and at its best."""
+    """Draw the errors of `settings`."""
     from graphtemper.recalibration.report import style
 
-    results = Results(source / "results")
-    means, pairs = natural_means(results), results.rows("labels")
-    known = {
-        method: mean(
-            row["ece"]
-            for row in results.rows("atlas_bench")
-            if (row["trial"], row["method"]) == ("SIGN", method)
-        )
-        for method in ("source-T", "atlas, unknown family", "oracle-T")
-    }
-    groups = {
-        "known shifts, kind\nnot in the card": tuple(known.values()),
-        "natural shifts,\nno label": (
-            means["source-T"],
-            means["answer"],
-            means["true accuracy"],
-        ),
-        **{
-            f"natural shifts,\n{count} labels": tuple(
-                mean(row[name] for row in pairs)
-                for name in ("ece source-T", f"ece {count}", "ece oracle-T")
-            )
-            for count in (50, 200)
-        },
-    }
+    groups = settings(Results(source / "results"))
+    names = (
+        "simulated shifts,\nno label",
+        "natural shifts,\nno label",
+        "natural shifts,\nother labels",
+        "natural shifts,\n50 labels",
+    )
     axes = figure.subplots()
-    bars = ("source temperature", style.RED), ("graphtemper", style.BLUE), ("best", style.GREY)
-    for number, (name, colour) in enumerate(bars):
-        heights = [group[number] for group in groups.values()]
-        places = [0.27 * (number - 1) + place for place in range(len(groups))]
-        drawn = axes.bar(places, heights, 0.25, color=colour, label=name)
-        axes.bar_label(drawn, fmt="%.3f", fontsize=7.5, padding=1)
-    axes.set_xticks(range(len(groups)), list(groups))
-    axes.set_ylabel("mean ECE")
+    bars = {
+        0: ("doing nothing", style.GREY),
+        1: ("source temperature", style.RED),
+        2: ("same labels, no graphtemper", style.ORANGE),
+        3: ("graphtemper", style.BLUE),
+        4: ("best temperature", style.GREEN),
+    }
+    for number, (name, colour) in bars.items():
+        pairs = [(p, errors[number]) for p, errors in enumerate(groups.values()) if errors[number]]
+        if pairs:
+            places = [place + 0.17 * (number - 2) for place, _ in pairs]
+            drawn = axes.bar(places, [e for _, e in pairs], 0.16, color=colour, label=name)
+            axes.bar_label(drawn, fmt="%.3f", fontsize=6.5, padding=1)
+    axes.set_xticks(range(len(groups)), names)
+    axes.set_ylabel("mean calibration error (ECE)")
     axes.grid(axis="x", visible=False)
-    axes.legend(ncols=3, loc="upper right")
+    axes.legend(ncols=3, loc="upper right", fontsize=8)
+    axes.set_ylim(top=1.25 * max(e for errors in groups.values() for e in errors if e))

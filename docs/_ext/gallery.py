@@ -90,7 +90,7 @@ class Show(SphinxDirective):
         folder.mkdir(exist_ok=True, parents=True)
         executed.run(self.options.get("hide", ""), namespace, stem, folder)
         output, figures = executed.run(code, namespace, stem, folder)
-        blocks = [nodes.literal_block(code, code, language="python")]
+        blocks = [nodes.literal_block(code, code, language="python")] if code else []
         if output:
             blocks.append(nodes.literal_block(output, output, language="text", classes=["output"]))
         for figure in figures if "figure" in self.options else ():

@@ -1,5 +1,8 @@
 """Generate the tables and pictures that pages include, before the pages are read."""
 
+import contextlib
+import io
+import json
 from pathlib import Path
 
 import changes
@@ -36,11 +39,42 @@ def _write(app):
     for name in ("report", "recalibration"):
         changes.put(folder / f"{name}_fields.md", report_fields.markdown(schema(name)))
     changes.put(folder / "reason_codes.md", _reason_codes())
+    months = json.loads((Path(app.srcdir) / "results" / "months.json").read_text("utf-8"))
+    changes.put(folder / "months_caption.md", _readme(app, "caption") + "\n")
+    changes.put(folder / "months_printed.md", f"```text\n{months['printed']}\n```\n")
+    changes.put(folder / "cli.md", _commands())
     for name, text in evidence.tables(Path(app.srcdir)).items():
         changes.put(folder / f"{name}.md", text)
     draw(folder / "evidence.png", lambda figure: evidence.draw(figure, Path(app.srcdir)))
     draw(folder / "data_flow.png", data_flow.draw, width=9.2, height=3.1)
     _run_demo(folder, changes.library(Path(app.srcdir)))
+
+
+def _readme(app, name):
+    """Return a measured part of the README."""
+    text = (Path(app.srcdir).parent / "README.md").read_text("utf-8")
+    return text.partition(f"<!-- {name} -->\n")[2].partition(f"\n<!-- /{name} -->")[0]
+
+
+COMMANDS = """card build|card show|recalibrate|label|diagnose|monitor|monitor labels|demo|scale
+|data list|data fetch|data inspect|bench|paper|explore|completion"""
+
+
+def _commands():
+    """Return what every command prints for ``--help``, folded."""
+    from rich.console import Console
+
+    from graphtemper.cli import app as program
+
+    parts = []
+    for command in ["", *"".join(COMMANDS.split("\n")).split("|")]:
+        with contextlib.redirect_stdout(io.StringIO()) as stream:
+            program.help_print(command.split(), console=Console(file=stream, width=92))
+        text = "\n".join(line.rstrip() for line in stream.getvalue().strip().splitlines())
+        block = f"```text\n{text}\n```\n"
+        title = f"<details><summary><code>graphtemper {command}</code></summary>"
+        parts.append(f"{title}\n\n{block}\n</details>\n" if command else block)
+    return "\n".join(parts)
 
 
 def _reason_codes():

@@ -102,11 +102,26 @@ def _write(app):
             return
         _write_pages(Path(temporary), source)
         for name, (file, height, ready) in SCREENS.items():
-            page = chromium.new_page(viewport={"width": 1100, "height": height})
-            page.goto((Path(temporary) / file).as_uri())
-            page.wait_for_selector(ready, timeout=60_000)
-            page.screenshot(path=folder / f"{name}.png")
-            page.close()
+            _take(chromium, Path(temporary) / file, folder / f"{name}.png", height, ready)
+
+
+def keep(file, name, height):
+    """Keep a page that a block has written: the file in a folder of the site, and its picture."""
+    generated = Path(__file__).parents[1] / "_generated"
+    folder = generated / Path(FOLDER).name
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(file, generated / f"{name}.html")
+    with browser() as chromium:
+        if chromium is not None:
+            _take(chromium, file, folder / f"{name}.png", height, SCREENS["watch"][2])
+
+
+def _take(chromium, file, out, height, ready):
+    page = chromium.new_page(viewport={"width": 1100, "height": height})
+    page.goto(file.as_uri())
+    page.wait_for_selector(ready, timeout=60_000)
+    page.screenshot(path=out)
+    page.close()
 
 
 def _print(app, error):
@@ -119,6 +134,9 @@ def _print(app, error):
         if chromium is not None:
             sheet = chromium.new_page()
             sheet.goto(page.as_uri())
+            sheet.evaluate(
+                "for (const part of document.querySelectorAll('details')) part.open = true"
+            )
             margins = dict.fromkeys(("top", "bottom", "left", "right"), "18mm")
             sheet.pdf(path=document, format="A4", margin=margins)
             sheet.close()

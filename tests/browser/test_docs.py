@@ -9,18 +9,9 @@ pytestmark = pytest.mark.nightly
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 DESKTOP = {"viewport": {"width": 1280, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}}
-PAGES = (
-    "index",
-    "install",
-    "how_good",
-    "method",
-    "gallery/index",
-    "gallery/generated/few_labels",
-    "start/pyg_model",
-    "theory/slope",
-    "theory/equations",
-    "api/index",
-)
+PHONE_WIDTH, LONGEST = 400, 5000
+# Pages that are programs or made by Sphinx.
+OTHERS = {"explore", "leaderboard", "search", "404"}
 
 
 @pytest.fixture
@@ -48,11 +39,34 @@ def visit(chromium):
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_pages_fit_a_phone(visit, name, screens):
-    sheet = visit(name, **PHONE)
-    assert sheet.evaluate("document.documentElement.scrollWidth") <= 390
-    sheet.screenshot(path=screens / f"docs-{name.replace('/', '-')}-phone.png")
+@pytest.mark.cpu(120)
+def test_every_page_fits_a_phone_and_is_short(visit):
+    desktop = visit("index", viewport={"width": 1200, "height": 900})
+    phone = visit("index", viewport={"width": PHONE_WIDTH, "height": 844})
+    wide, long = {}, {}
+    names = [str(path.relative_to(SITE).with_suffix("")) for path in sorted(SITE.rglob("*.html"))]
+    names = [name for name in names if name not in OTHERS and not name.startswith("_")]
+    assert len(names) > 60
+    for name in names:
+        address = (SITE / f"{name}.html").as_uri()
+        for sheet in (phone, desktop):
+            sheet.goto(address, wait_until="load")
+        width = phone.evaluate("document.documentElement.scrollWidth")
+        height = desktop.evaluate("document.documentElement.scrollHeight")
+        wide |= {name: width} if width > PHONE_WIDTH else {}
+        long |= {name: height} if height > LONGEST else {}
+    assert wide == {}
+    assert long == {}
+
+
+def test_a_link_opens_what_is_folded(visit):
+    sheet = visit("index", **DESKTOP)
+    sheet.goto((SITE / "api/generated/graphtemper.metrics.html").as_uri())
+    parts = sheet.locator("article details")
+    assert parts.count() > 3
+    assert parts.first.evaluate("part => !part.open")
+    parts.first.locator("summary").click()
+    assert parts.first.evaluate("part => part.open && part.scrollHeight > 150")
 
 
 def test_start_page(visit, screens):
@@ -60,7 +74,7 @@ def test_start_page(visit, screens):
     assert sheet.title().startswith("graphtemper")
     for words in ("I have a PyG model", "I have logits on disk", "I am reading the paper"):
         assert sheet.get_by_role("link", name=words).first.is_visible()
-    width = sheet.locator("figure img").evaluate("image => image.naturalWidth")
+    width = sheet.locator("article img").first.evaluate("image => image.naturalWidth")
     assert width > 500
     sheet.screenshot(path=screens / "docs-index.png")
 

@@ -49,7 +49,8 @@ def blocks(text):
 
 
 @pytest.mark.cpu(10)
-def test_five_lines_calibrate_an_existing_script(script):
+def test_five_lines_calibrate_an_existing_script(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     page = (ROOT / "README.md").read_text("utf-8")
     section = page.partition("## In a PyG script\n")[2].partition("\n## ")[0]
     (block,) = blocks(section)
@@ -156,4 +157,3 @@ def test_every_block_of_the_page_runs(script, monkeypatch):
     assert logged["graphtemper.verdict"] == result.verdict
     assert logged["temperature"] == result.temperature
     assert logged["graphtemper/recalibration.json"] == result.to_dict()
-    assert namespace["text"] == logged["graphtemper/calibration.md"]

@@ -38,7 +38,7 @@ def test_the_theory_is_there_in_full(rows):
 def test_known_rows(rows):
     by_name = {row.name: row for row in rows}
     slope = by_name["theory.slope"]
-    assert slope.items == ("thm:kappa", "eq:kappa", "as:clf")
+    assert slope.items == ("thm:kappa", "eq:kappa", "fig:concept", "as:clf")
     assert slope.formula.startswith("degree_ratio (2 h_t - 1)")
     assert "test_slope_is_the_ratio_of_the_simulated_moments" in slope.tests
     assert by_name["calibrators.stac.stac"].items == ("alg:stac",)
@@ -64,9 +64,9 @@ def test_a_test_counts_where_it_calls_the_function(equations, tmp_path):
         "    with pytest.raises(E): theory.slope(2, 0.8, 1)",
         "def test_answer():",
         "    assert theory.slope(0.8, 0.8, 1) == 1",
-        "def helper(): theory.direction(1)",
+        "def helper(): theory.ece_bound(1, 1)",
     ]
     (tmp_path / "test_theory.py").write_text("\n".join(lines))
     by_name = {row.name: row.tests for row in equations.rows(tmp_path)}
     assert by_name["theory.slope"] == ("test_answer", "test_refusal")
-    assert by_name["theory.direction"] == ()
+    assert by_name["theory.ece_bound"] == ()

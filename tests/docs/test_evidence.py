@@ -1,5 +1,8 @@
 """The numbers that pages and README cite are those of the committed results."""
 
+import json
+import re
+
 import pytest
 from tests.docs.conftest import ROOT
 
@@ -20,39 +23,65 @@ def numbers(table, row):
     return [cell.strip(" *") for cell in line.strip("|").split("|")][1:]
 
 
-def readme_row(words):
-    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
-    line = next(line for line in lines if line.startswith("|") and words in line)
-    return [cell.split()[0] for cell in line.strip("|").split("|")[1:]]
+@pytest.fixture(scope="module")
+def readme(evidence):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "scripts"))
+        yield __import__("readme")
 
 
-def test_the_readme_shows_the_known_shifts(evidence, results):
-    table = evidence.known(results)
-    before = numbers(table, "source temperature")[0]
-    for words, row in (("sixteen known", "in the card"), ("the same, kind", "not in the card")):
-        name = f"**graphtemper**, kind of shift {row}"
-        assert readme_row(words) == [before, numbers(table, name)[0], "1"]
+def test_the_readme_shows_what_the_files_say(readme):
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert readme.filled(text) == text, "run python scripts/readme.py"
 
 
-def test_the_readme_shows_the_natural_shifts(evidence, results):
+def test_the_readme_follows_the_files(readme, monkeypatch, tmp_path):
+    found = json.loads(readme.FILE.read_text("utf-8"))
+    found["months"][0]["learned"] |= {"low": 0.9, "high": 0.95}
+    (tmp_path / "months.json").write_text(json.dumps(found))
+    text = (ROOT / "README.md").read_text("utf-8")
+    count = int(re.search(r"\((\d) of \d 90 % intervals hold", text)[1])
+    monkeypatch.setattr(readme, "FILE", tmp_path / "months.json")
+    assert f"({count - 1} of {len(found['months'])} 90 % intervals" in readme.filled(text)
+    with pytest.raises(ValueError, match="<!-- table -->"):
+        readme.filled(text.replace("<!-- table -->", ""))
+
+
+def test_the_table_of_the_readme_has_plain_means(evidence, results):
+    """Compare with means that are taken here, straight from the files."""
+    found = evidence.settings(results)
+    simulated, alone, places, few = found.values()
+    rows = json.loads((ROOT / "docs/results/atlas/labels.json").read_text("utf-8"))["rows"]
+    for place, name in ((1, "ece source-T"), (2, "ece 50 alone"), (3, "ece 50")):
+        assert few[place] == pytest.approx(sum(row[name] for row in rows) / len(rows))
+    file = json.loads((ROOT / "docs/results/atlas/natural_environments.json").read_text("utf-8"))
+    quantities = {item["quantity"]: item for item in file["comparisons"]}
+    ours = quantities["SIGN: mean ECE with all environments, against the best baseline"]
+    assert places[3] == pytest.approx(ours["measured"], abs=1e-6)
+    assert f"{places[2]:.4f}" in ours["note"]
     means = evidence.natural_means(results)
-    expected = [f"{means[name]:.3f}" for name in ("source-T", "answer", "true accuracy")]
-    assert readme_row("families of natural shift") == expected
+    assert (alone[1], alone[3]) == pytest.approx((means["source-T"], means["answer"]))
+    assert simulated[4] < simulated[3] < simulated[1] < simulated[0]
 
 
-def test_the_readme_shows_the_labels(evidence, results):
-    before, _, fifty, _, best = numbers(evidence.labels(results), "graphtemper")
-    assert readme_row("natural shifts with 50 labels") == [before, fifty, best]
+@pytest.mark.nightly
+@pytest.mark.cpu(60)
+def test_the_months_of_the_readme_can_be_measured_again(readme):
+    pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+    from graphtemper_research.graphs import datasets
 
-
-def test_the_picture_of_the_readme_is_that_of_the_demo(docs, site):
-    image = pytest.importorskip("matplotlib.image", reason="matplotlib is not installed")
-    committed, drawn = (
-        image.imread(docs / folder / "demo.png") for folder in ("results", "_generated")
-    )
-    assert committed.shape == drawn.shape
-    difference = abs(committed - drawn).mean()
-    assert difference < 0.02, "copy docs/_generated/demo.png to docs/results/demo.png"
+    if datasets.find("covid_us_2020_07") is None:
+        pytest.skip("the graphs of the months are not on this machine")
+    again = readme.measure((ROOT / "README.md").read_text("utf-8"))
+    kept = json.loads(readme.FILE.read_text("utf-8"))
+    assert again["printed"].split()[:2] == kept["printed"].split()[:2]
+    for row, other in zip(again["months"], kept["months"], strict=True):
+        assert row["true"] == pytest.approx(other["true"], abs=0.02)
+        for kind in ("card", "learned"):
+            assert row[kind]["verdict"] == other[kind]["verdict"]
+            for name in ("estimate", "low", "high"):
+                assert row[kind][name] == pytest.approx(other[kind][name], abs=0.02)
+        assert row["ece"] == pytest.approx(other["ece"], abs=0.02)
 
 
 def test_means_of_families_are_plain_means(evidence):
@@ -64,7 +93,38 @@ def test_means_of_families_are_plain_means(evidence):
             return [row | {"model": "SIGN"} for row in rows] + [{"model": "GCN"}]
 
     assert evidence.natural_means(Two())["answer"] == pytest.approx(0.4)
-    assert "| a (2 pairs) | 0.200 |" in evidence.natural(Two())
+    assert "| a (2 pairs) | – | 0.200 |" in evidence.natural(Two())
+
+
+def test_metrics_of_decisions_are_means_of_families(evidence):
+    """Two families of natural shifts, of 0.1 and 0.3 against 0.2 and 0.4 at the source."""
+
+    class Two:
+        def rows(self, name):
+            kinds = ("natural", "natural", "drawn", "rare")
+            values = ((0.1, 0.2, 1.0), (0.3, 0.4, 0.8), (0.1, 0.1, 1.0), (0.2, None, 0.5))
+            return [
+                {"model": "SIGN", "kind": kind, "family": family, "method": method, "pairs": 5}
+                | {
+                    f"{what} {m}": v
+                    for m in evidence.METRICS
+                    for what, v in zip(("error", "source", "held"), value, strict=True)
+                }
+                for kind, family, value in zip(kinds, "abcd", values, strict=True)
+                for method in evidence.DECISIONS
+            ]
+
+    assert numbers(evidence.decisions(Two()), "natural shift, environments") == [
+        *["0.200"] * 3,
+        "0.67",
+        "0.62",
+        *["90%"] * 3,
+    ]
+    assert numbers(evidence.decisions(Two()), "0.5, 2")[3:] == ["–", "–", *["50%"] * 3]
+    assert "smaller mean error in: none." in evidence.decisions(Two())
+    families = evidence.decisions_families(Two())
+    assert "| b (5 pairs) | **80%** / **80%** / **80%** |" in families
+    assert "in 12 of 24 cases" in families
 
 
 def test_the_pages_show_the_tables(site, evidence, docs):

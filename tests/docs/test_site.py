@@ -80,9 +80,9 @@ def test_links_inside_the_site_lead_somewhere(sheets):
 def test_important_pages_exist(site):
     pages = """index install how_good method gallery/index start/pyg_model
     start/logits_on_disk start/reading_the_paper theory
-    theory/equations atlas audit results benchmarks architecture formats/card
-    formats/report_schema api/index howto/reading_a_verdict howto/labelling howto/monitoring
-    howto/choosing_an_estimator scale_cluster explorer explore"""
+    theory/equations atlas audit results benchmarks architecture formats/card cli
+    api/index howto/reading_a_verdict howto/labelling howto/monitoring howto/privacy
+    howto/which_function howto/decisions explorer explore"""
     for name in pages.split():
         assert (site / f"{name}.html").is_file(), name
 
@@ -95,8 +95,37 @@ def test_the_method_page_is_printed(site):
         assert printed.read_bytes().startswith(b"%PDF")
 
 
+def test_the_left_bar_is_short(site):
+    page = (site / "index.html").read_text("utf-8")
+    bar = page.partition('class="sidebar-tree"')[2].partition("</div>")[0]
+    assert 15 < bar.count("toctree-l1") <= 22
+    assert bar.count('class="caption"') == 4
+
+
+def test_the_header_names_the_version(site):
+    page = (site / "index.html").read_text("utf-8")
+    bar = page.partition('class="sidebar-brand-text"')[2].partition("</span>")[0]
+    assert graphtemper.__version__ in bar
+
+
+def test_every_page_has_a_twin_in_markdown_that_is_listed(site, sheets):
+    listed = re.findall(r"\]\(([^)]+\.md)\)", (site / "llms.txt").read_text("utf-8"))
+    assert len(listed) == len(set(listed)) > 60
+    pages = {str(path.relative_to(site).with_suffix(".md")) for path in sheets}
+    others = {"search.md", "explore.md", "leaderboard.md"}
+    assert {name for name in pages - others if not name.startswith("_")} == set(listed)
+    for name in listed:
+        assert (site / name).read_text("utf-8").lstrip().startswith(("#", "!")), name
+    start = (site / "start" / "logits_on_disk.md").read_text("utf-8")
+    assert "```python" in start
+    assert "with the model " in start  # what an example has printed
+    assert "](../results/leaderboard.md)" in start
+    table = (site / "formats" / "errors.md").read_text("utf-8")
+    assert "| --- | ---" in table
+
+
 def test_every_public_name_has_a_page_with_content(site):
-    for name in graphtemper.__all__:
+    for name in {*graphtemper.__all__, "pyg"}:
         page = (site / "api" / "generated" / f"graphtemper.{name}.html").read_text("utf-8")
         assert 'class="py ' in page, name
 

@@ -89,7 +89,7 @@ def test_ctrl_c_says_how_to_resume(outcomes, job):
 
 KILLED = (
     *("card", "recalibrate", "bench", "paper", "monitor"),
-    *("scale", "convert", "logits", "fetch"),
+    *("scale", "fetch"),
 )
 
 

@@ -19,11 +19,14 @@ FOLDERS = (ROOT / "src" / "graphtemper", ROOT / "research" / "src" / "graphtempe
 
 # Module -> why it does not call the shared function.
 SOFTMAX_ELSEWHERE = {
+    "graphtemper_research/baselines/importance.py": "weights of source nodes, not of classes",
     "graphtemper_research/theory_extensions/heterogeneity.py": "weights of a quadrature",
     "graphtemper_research/theory_extensions/many_classes.py": "weights of a quadrature",
     "graphtemper/theory/aggregated_law.py": "weights of a binomial distribution",
 }
 BINNING_ELSEWHERE = {
+    "graphtemper_research/baselines/importance.py": "slices of nodes by three numbers at once",
+    "graphtemper_research/baselines/target_temperature.py": "quantile bins of two samples",
     "graphtemper_research/baselines/stac_per_node.py": "splines share a node among three bins",
     "graphtemper/card/class_profile.py": "thirds of the source's confidence are categories",
     "graphtemper/shifts/structure.py": "a uniform number becomes a random index",

@@ -34,6 +34,10 @@ def test_core_does_not_load_torch():
     assert not {"torch", "matplotlib"} & modules
 
 
+def test_a_star_import_needs_no_extra():
+    assert not {"torch", "dask", "matplotlib"} & loaded_after("from graphtemper import *")
+
+
 def test_every_promised_name_is_there():
     import graphtemper
 
@@ -41,3 +45,5 @@ def test_every_promised_name_is_there():
         assert getattr(graphtemper, name) is not None
     with pytest.raises(AttributeError):
         _ = graphtemper.nothing
+    with pytest.raises(AttributeError, match=r"graphtemper\.pyg\.predictor"):
+        _ = graphtemper.predictor

@@ -171,3 +171,62 @@ def test_an_audit_that_failed_says_so():
         2,
         "audit: NOT DONE, pip-audit could not answer: ConnectionError: x",
     )
+
+
+def workflows():
+    return {path.name: path.read_text("utf-8") for path in (ROOT / ".github").rglob("*.yml")}
+
+
+def test_actions_are_pinned_by_hash_and_say_their_version():
+    used = [line for text in workflows().values() for line in re.findall(r"uses: (.*)", text)]
+    assert len(used) > 10
+    pins = {}
+    for line in used:
+        found = re.fullmatch(r"([\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)", line)
+        assert found, line
+        name, *pin = found.groups()
+        assert pins.setdefault(name, pin) == pin, f"two versions of {name}"
+
+
+def test_workflows_read_by_default_and_only_jobs_that_publish_may_write():
+    for name, text in workflows().items():
+        if "jobs:" in text:
+            assert text.index("\npermissions:\n  contents: read\n") < text.index("jobs:"), name
+            assert text.count("persist-credentials: false") == text.count("actions/checkout@"), name
+    writing = [name for name, text in workflows().items() if re.search(r": write\b", text)]
+    assert writing == ["pages.yml", "release.yml"]
+    before, _, deploy = workflows()["pages.yml"].partition("\n  deploy:\n")
+    assert ": write" not in before
+    assert "checkout@" not in deploy
+    before, _, publish = workflows()["release.yml"].partition("\n  publish:\n")
+    assert ": write" not in before
+    for needed in ("id-token: write", "attest-build-provenance@", "attestations: true"):
+        assert needed in publish
+
+
+def test_two_builds_are_compared_byte_by_byte(tmp_path):
+    difference = script("build_twice").difference
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "x.whl").write_bytes(b"same")
+    assert difference(*folders) == ""
+    (folders[1] / "x.whl").write_bytes(b"diff")
+    assert difference(*folders) == "other bytes: x.whl"
+    (folders[0] / "y.whl").write_bytes(b"")
+    assert difference(*folders) == "other files: y.whl"
+
+
+def test_the_conda_recipe_needs_what_the_wheel_needs():
+    recipe = (ROOT / "conda" / "meta.yaml").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    run = re.search(r"\n  run:\n((?:    - .*\n)+)", recipe)[1]
+    listed = {line.strip("- ").replace(" ", "") for line in run.splitlines()}
+    python = "python" + project["project"]["requires-python"]
+    assert listed == {python, *project["project"]["dependencies"]}
+    (host,) = project["build-system"]["requires"]
+    assert f"- {host.replace('>=', ' >=')}\n" in recipe
+    assert "graphtemper = " + project["project"]["scripts"]["graphtemper"] in recipe
+    version = re.search(r"load_file_regex\(\"(.*?)\", '(.*?)'", recipe)
+    text = (ROOT / "conda" / version[1]).read_text("utf-8")
+    assert re.search(version[2], text)[1] == script("version").current()
