@@ -40,9 +40,9 @@ ATLAS, ENVIRONMENTS, USUAL = "atlas", "environments", "usual over-confidence"
 """Methods of an estimate without labels of the target."""
 # Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
 VAGUE = 1.5
-# A temperature harms if mean confidence misses the accuracy by this much more than before. What a
-# certain harm weighs, in units of accuracy: by environments alone, and with labels.
-_HARM, _HARM_WEIGHT, _LABELS_HARM = 0.02, 0.05, 0.35
+# A temperature harms if mean confidence misses the accuracy by this much more than before, and what a
+# certain harm weighs, in units of accuracy.
+_HARM, _HARM_WEIGHT = 0.02, 0.05
 _STEPS = 41
 
 
@@ -126,7 +126,7 @@ def with_labels(
     temperature, caveat = before.relative, caveat_of(before)
     if not reading.flat:
         now = temperatures.mean_confidence(logits, temperature)
-        aim = accuracy_to_match(values, now, _LABELS_HARM)
+        aim = accuracy_to_match(values, now)
         temperature, problem = nearest_temperature(logits, aim)
         caveat = _below_chance(accuracy.value, logits.shape[1]) or at_bound(problem)
     information = count * max(accuracy.value * (1.0 - accuracy.value), 0.01)
@@ -192,9 +192,7 @@ def caveat_of(result: Recalibration) -> Reason | None:
     return next(at_end, None)
 
 
-def accuracy_to_match(
-    values: FloatArray, confidence: float, harm_weight: float = _HARM_WEIGHT
-) -> float:
+def accuracy_to_match(values: FloatArray, confidence: float) -> float:
     r"""Return the accuracy that mean confidence should match, between the likely ones and itself.
 
     The median of equally likely ``values`` of the log-odds minimises the expected distance
@@ -219,7 +217,7 @@ def accuracy_to_match(
     truth = _share(values)
     apart = np.abs(candidates[:, None] - truth)
     harm = apart > np.abs(confidence - truth) + _HARM
-    return float(candidates[int((apart + harm_weight * harm).mean(axis=1).argmin())])
+    return float(candidates[int((apart + _HARM_WEIGHT * harm).mean(axis=1).argmin())])
 
 
 def _share(values: FloatArray) -> FloatArray:
