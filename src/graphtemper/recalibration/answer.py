@@ -40,8 +40,8 @@ ATLAS, ENVIRONMENTS, USUAL = "atlas", "environments", "usual over-confidence"
 """Methods of an estimate without labels of the target."""
 # Standard deviation of the log-odds of accuracy where the atlas has nothing to say.
 VAGUE = 1.5
-# A temperature harms if mean confidence misses the accuracy by this much more than before, and what a
-# certain harm weighs, in units of accuracy.
+# A temperature harms if mean confidence misses the accuracy by this much more than before, and what
+# a certain harm weighs, in units of accuracy.
 _HARM, _HARM_WEIGHT = 0.02, 0.05
 _STEPS = 41
 
