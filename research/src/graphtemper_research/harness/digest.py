@@ -20,6 +20,7 @@ ROOTS = {
     for package in (graphtemper, graphtemper_research)
 }
 NOT_MEASURING = (
+    "graphtemper/_core/version.py",
     "graphtemper/cli/",
     "graphtemper/errors.py",
     "graphtemper/monitor/page.py",
