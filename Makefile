@@ -147,10 +147,13 @@ paper: $(VENV)/.test
 bench: $(VENV)/.bench kernels
 	$(BIN)/python -m benchmarks.run
 
-# Every committed result, by the current code: about two hours of two cores.
+# Every committed result, by the current code: about two hours of two cores, then half an hour of speed,
+# which is measured with nothing beside it. `make large` is apart, because it needs 20 GB of disk.
 evidence: $(VENV)/.bench kernels
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m graphtemper_research.evidence
 	$(BIN)/python scripts/readme.py --measure
+	$(BIN)/python -m benchmarks.modules
+	$(BIN)/python -m benchmarks.scaling
 	$(BIN)/python -m benchmarks.run
 
 scaling: $(VENV)/.test kernels

@@ -5,7 +5,8 @@
     python -m benchmarks.large sampling FOLDER sage --sample 500 --out docs/results/sampling.json
 
 ``run`` recalibrates what was drawn and adds a row to ``docs/results/large.json``: seconds of the
-processor and peak memory by stage. ``--memory`` also recalibrates the whole graph in memory.
+processor and peak memory by stage, with the digest of the code in `graphtemper.scale` alone.
+``--memory`` also recalibrates the whole graph in memory.
 ``sampling`` compares eight samples of a graph that fits into memory with the answer of all nodes.
 
 Every node is linked to nodes before and behind it, `DEGREE` in all, each pair once. A share of the
@@ -35,6 +36,7 @@ from graphtemper import Graph, SourceCard
 from graphtemper import recalibrate as in_memory_recalibrate
 from graphtemper.models import SIGN
 from graphtemper.scale import recalibrate, recalibration
+from graphtemper_research.harness.digest import SCALE, scale_digest
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.harness.outcome import write_text
 
@@ -278,7 +280,8 @@ def main() -> None:
         known = json.loads(given.out.read_text("utf-8")) if given.out.exists() else []
         same = {"model", "nodes", "sample"}
         known = [old for old in known if any(old[key] != row[key] for key in same)]
-        write_text(given.out, json.dumps([*known, row], indent=1) + "\n")
+        stamped = {SCALE: scale_digest(), **row}
+        write_text(given.out, json.dumps([*known, stamped], indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from graphtemper.graph.operators import multiply, operator
 from graphtemper.signals import receptive_field
 from graphtemper.signals.observation import Observation
 from graphtemper_research.graphs import datasets
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.trials.trial import MODELS
 
@@ -206,9 +207,10 @@ def _sample_section(row: dict[str, Any]) -> str:
 
 
 def write(rows: list[dict[str, Any]], path: Path = FILE) -> None:
-    """Merge rows into the file, and write the page beside it."""
+    """Merge rows into the file, each with the digest of its code, and write the page beside it."""
     known = json.loads(path.read_text("utf-8")) if path.exists() else []
-    merged = {(row["graph"], row["module"]): row for row in [*known, *rows]}
+    own = [{"code": digest(), **row} for row in rows]
+    merged = {(row["graph"], row["module"]): row for row in [*known, *own]}
     listed = [merged[key] for key in sorted(merged)]
     path.write_text(json.dumps(listed, indent=1) + "\n", "utf-8")
     path.with_suffix(".md").write_text(markdown(listed), "utf-8")

@@ -29,6 +29,7 @@ from graphtemper.graph.graph import Graph
 from graphtemper.models import SIGN
 from graphtemper.models.linear import LinearGNN
 from graphtemper.signals import passes as perturb
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.harness.outcome import write_text
 
@@ -269,7 +270,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=AXES, default=())
     arguments = parser.parse_args()
     file = arguments.out / "scaling.json"
-    known = json.loads(file.read_text())["rows"] if arguments.only else []
+    last = json.loads(file.read_text()) if arguments.only else {}
+    known = last["rows"] if last.get("code") == digest() else []
     rows = []
     for axis in QUICK if arguments.quick else AXES:
         if arguments.only and axis not in arguments.only:
@@ -277,6 +279,7 @@ def main() -> None:
         else:
             rows += axis_rows(axis, arguments.quick)
     found = {
+        "code": digest(),
         "base": BASE,
         "rows": rows,
         "exponents": exponents(rows),

@@ -15,7 +15,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 def test_results_of_other_code_are_found(tmp_path):
     (tmp_path / "slope.json").write_text(json.dumps({"code": digest()}))
     (tmp_path / "bound.json").write_text(json.dumps({"code": "0" * 12}))
-    (tmp_path / "speed.json").write_text("[]")
+    (tmp_path / "speed.json").write_text("[{}]")
     assert results.stale(tmp_path) == {"bound.json": "0" * 12, "speed.json": "None"}
 
 

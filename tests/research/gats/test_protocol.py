@@ -47,19 +47,29 @@ def test_one_split_of_cora_in_seconds():
     assert raw["ece"] > 10
     assert scaled["ece"] < 0.6 * raw["ece"]
     assert mixed["nll"] < raw["nll"]
-    page = protocol_page.render(rows)
+    page = protocol_page.render(rows, "abc")
     assert "## cora\n" in page
     assert f"{raw['ece']:.2f} ± 0.00" in page
 
 
 def test_the_page_is_made_from_its_rows():
-    journal = RESULTS / "calibrators_in_distribution.jsonl"
-    if not journal.is_file():
+    path = RESULTS / f"{protocol.NAME}.json"
+    if not path.is_file():
         pytest.skip("the documentation is not part of this installation")
-    rows = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
-    assert (RESULTS / "calibrators_in_distribution.md").read_text("utf-8") == protocol_page.render(
-        rows
-    )
+    content = json.loads(path.read_text("utf-8"))
+    page = protocol_page.render(content["rows"], content["code"])
+    assert path.with_suffix(".md").read_text("utf-8") == page
+
+
+def test_finished_splits_of_this_code_are_kept(tmp_path, monkeypatch):
+    from graphtemper_research.gats import __main__ as command
+
+    own = {"graph": "cora", "split": 0, "method": "uncalibrated"}
+    journal = tmp_path / f"{protocol.NAME}.jsonl"
+    rows = [own | {"code": command.digest()}, own | {"split": 1, "code": "0" * 12}]
+    journal.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert command.kept(journal) == [own]
+    assert command.kept(tmp_path / "nothing.jsonl") == []
 
 
 @pytest.mark.slow

@@ -1,4 +1,8 @@
-"""Measure the GATS protocol and write its page."""
+"""Measure the GATS protocol; write its result and its page into a folder.
+
+``python -m graphtemper_research.gats [FOLDER]``. A journal in the folder keeps finished splits, so
+that the same command resumes; the rows of other code are measured again.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from pathlib import Path
 from graphtemper_research.gats.protocol import (
     GRAPHS,
     METHODS,
+    NAME,
     SPLITS,
     Row,
     row_normalised,
@@ -17,16 +22,14 @@ from graphtemper_research.gats.protocol import (
 )
 from graphtemper_research.gats.protocol_page import render
 from graphtemper_research.graphs import datasets
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.outcome import write_text
 
 
-def main(folder: Path, journal: Path) -> None:
-    """Measure what the journal does not hold yet, one row per line, then write the page."""
-    text = journal.read_text("utf-8") if journal.is_file() else ""
-    lines = text[: text.rfind("\n") + 1]
-    if lines != text:  # the last line of an interrupted run
-        write_text(journal, lines)
-    rows: list[Row] = [json.loads(line) for line in lines.splitlines()]
+def main(folder: Path) -> None:
+    """Measure what the journal does not hold yet, then write the result and the page."""
+    journal = folder / f"{NAME}.jsonl"
+    rows = kept(journal)
     finished = {(row["graph"], row["split"], row["method"]) for row in rows}
     graphs = {name: row_normalised(datasets.load(name)) for name in GRAPHS}
     for seed, name in itertools.product(range(SPLITS), GRAPHS):
@@ -39,13 +42,22 @@ def main(folder: Path, journal: Path) -> None:
         ]
         if not methods:
             continue
-        measured = list(run_split(graphs[name], name, seed, methods))
-        rows += measured
-        with journal.open("a", encoding="utf-8") as stream_:
-            stream_.writelines(json.dumps(row) + "\n" for row in measured)
+        rows += run_split(graphs[name], name, seed, methods)
+        lines = [json.dumps({"code": digest(), **row}) + "\n" for row in rows]
+        write_text(journal, "".join(lines))
         print(f"{name}, split {seed}", file=sys.stderr)
-    write_text(folder / "calibrators_in_distribution.md", render(rows))
+    content = {"code": digest(), "rows": rows}
+    write_text(folder / f"{NAME}.md", render(rows, digest()))
+    write_text(folder / f"{NAME}.json", json.dumps(content, indent=1) + "\n")
+    journal.unlink(missing_ok=True)
+
+
+def kept(journal: Path) -> list[Row]:
+    """Return the rows of the current code in a journal, without their digests."""
+    lines = journal.read_text("utf-8").splitlines() if journal.is_file() else []
+    rows = [json.loads(line) for line in lines]
+    return [row for row in rows if row.pop("code") == digest()]
 
 
 if __name__ == "__main__":
-    main(Path("docs/results"), Path("docs/results/calibrators_in_distribution.jsonl"))
+    main(Path((sys.argv[1:] or ["docs/results"])[0]))

@@ -41,6 +41,7 @@ from graphtemper_research.baselines.vector_scaling import VectorScaling
 from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.degree_ece import degree_ece
 
+NAME = "calibrators_in_distribution"
 GRAPHS = ("cora", "citeseer")
 SPLITS = 20
 FEW_SPLITS = 5  # for methods that train a network over the graph for minutes

@@ -4,12 +4,13 @@
 calibration and test. Sets of the GCN alone have a threshold from n nodes; CF-GNN is trained on half
 of these n and has a threshold from the other half, so both see the same labels. As in the authors'
 code, scores are deterministic APS, and every size is a mean over random choices of the threshold's
-nodes. ``python -m graphtemper_research.gats.set_sizes`` measures and writes the result.
+nodes. ``python -m graphtemper_research.gats.set_sizes [FOLDER]`` measures and writes the result.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ from graphtemper.models import GCN
 from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.gats.protocol import row_normalised
 from graphtemper_research.graphs import datasets
+from graphtemper_research.harness.digest import digest
 from graphtemper_research.harness.outcome import write_text
 
+NAME = "cf_gnn_sets"
 SPLITS = 3
 LEVEL = 0.9
 CHOICES = 100
@@ -85,11 +88,12 @@ def _row(method: str, seed: int, found: tuple[float, float]) -> dict[str, Any]:
     return {"method": method, "split": seed, "size": found[0], "coverage": found[1]}
 
 
-def main(path: Path) -> None:
-    """Measure all splits of cora and write one line per row."""
+def main(folder: Path) -> None:
+    """Measure all splits of cora and write the result into a folder."""
     graph = row_normalised(datasets.load("cora"))
     rows = [row for seed in range(SPLITS) for row in one_split(graph, seed, SETTINGS)]
-    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+    content = {"code": digest(), "rows": rows}
+    write_text(folder / f"{NAME}.json", json.dumps(content, indent=1) + "\n")
     for name in ("GCN alone", *SETTINGS):
         mine = [row for row in rows if row["method"] == name]
         size, covered = (np.mean([row[key] for row in mine]) for key in ("size", "coverage"))
@@ -97,4 +101,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path("docs/results/cf_gnn_sets.jsonl"))
+    main(Path((sys.argv[1:] or ["docs/results"])[0]))

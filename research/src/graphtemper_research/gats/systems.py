@@ -21,7 +21,7 @@ from graphtemper_research.baselines.wats import WATS
 from graphtemper_research.gats.protocol import METHODS, Row, summary
 from graphtemper_research.retrained import GDASpecReg, GDeltaUQ
 
-IN_DISTRIBUTION, SETS = "calibrators_in_distribution.jsonl", "cf_gnn_sets.jsonl"
+IN_DISTRIBUTION, SETS = "calibrators_in_distribution.json", "cf_gnn_sets.json"
 REAL = "real.json"
 _HEAD = (
     "| system | class | faithful | differs in | published | measured here |\n" + "| --- " * 6 + "|"
@@ -55,7 +55,8 @@ def table(folder: Path) -> str:
 
 
 def _read(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows: list[Row] = json.loads(path.read_text("utf-8"))["rows"]
+    return rows
 
 
 def _ece(method: str) -> Callable[[Path], Numbers]:

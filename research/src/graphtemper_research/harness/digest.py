@@ -1,7 +1,8 @@
 """Which code made a number: one digest of everything that measures, in both distributions.
 
 Lines of comment and docstrings do not count, because they change no number; neither do the parts
-that only print, draw or dispatch (`NOT_MEASURING`). The compiled loops count.
+that only print, draw or dispatch (`NOT_MEASURING`). The compiled loops count. Streams of graphs
+larger than memory make no number of a method; they have a digest of their own.
 """
 
 from __future__ import annotations
@@ -27,20 +28,28 @@ NOT_MEASURING = (
     "graphtemper/monitor/prometheus.py",
     "graphtemper/recalibration/notebook.py",
     "graphtemper/recalibration/report/",
+    "graphtemper/scale/",
     "graphtemper_research/commands/",
     "graphtemper_research/evidence.py",
+    "graphtemper_research/gats/protocol_page.py",
+    "graphtemper_research/gats/systems.py",
     "graphtemper_research/explorer/",
     "graphtemper_research/graphs/deposit.py",
     "graphtemper_research/graphs/download.py",
     "graphtemper_research/harness/",
+    "graphtemper_research/leaderboard/calibrator_table.py",
     "graphtemper_research/leaderboard/page.py",
     "graphtemper_research/leaderboard/section.py",
+    "graphtemper_research/natural_benchmark/",
     "graphtemper_research/paper/audit_claim.py",
     "graphtemper_research/paper/audit_claims.py",
     "graphtemper_research/paper/audit_page.py",
     "graphtemper_research/paper/audit_theory_claims.py",
     "graphtemper_research/paper/results_page.py",
+    "graphtemper_research/results.py",
 )
+SCALE = "scale"
+"""The part of the library for graphs larger than memory, which has a digest of its own."""
 
 
 @cache
@@ -55,6 +64,20 @@ def digest() -> str:
     (12, True)
     """
     return of(ROOTS)
+
+
+@cache
+def scale_digest() -> str:
+    """Return 12 digits that change with the code for graphs larger than memory.
+
+    No number of a method comes from that code. What was measured of it carries this digest.
+
+    Examples
+    --------
+    >>> scale_digest() == digest()
+    False
+    """
+    return of({SCALE: ROOTS["graphtemper"] / SCALE})
 
 
 def of(roots: Mapping[str, Path]) -> str:

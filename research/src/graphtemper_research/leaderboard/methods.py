@@ -15,6 +15,7 @@ from graphtemper import calibrators, recalibrate, temperature
 from graphtemper import estimators as accuracy
 from graphtemper._core.checks import FloatArray
 from graphtemper.calibrators import Calibrator, stac
+from graphtemper.calibrators.network import NetworkCalibrator
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import ChoiceError, NotIdentifiableError
 from graphtemper.estimators import Estimator
@@ -24,6 +25,8 @@ from graphtemper.signals.observation import Observation
 from graphtemper.temperature.scaling import nearest_temperature
 from graphtemper_research import baselines, retrained
 from graphtemper_research.baselines import stac_per_node, stac_variants
+from graphtemper_research.baselines.gets import RELEASED
+from graphtemper_research.trials import graph_names
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE, Indices
 
 _CALIBRATORS = calibrators.REGISTRY | baselines.REGISTRY | retrained.REGISTRY
@@ -248,21 +251,28 @@ def matched(estimator: Estimator, observation: Observation) -> Prediction:
     return Prediction(temperature.apply(observation.logits, relative), value)
 
 
-def new_calibrator(name: str, seed: int) -> Calibrator:
+def new_calibrator(name: str, seed: int, graph: str = "") -> Calibrator:
     """Return a calibrator with its own defaults, at most `MOST_EPOCHS`, and a seed if it has one.
+
+    Networks stop by the rule of their authors, except those of `FOLDS`, and GETS has the authors'
+    settings for a graph where they released some.
 
     Examples
     --------
     >>> new_calibrator("CFGNN", 1).get_params()["epochs"]
     300
+    >>> new_calibrator("GATS", 1).get_params()["stop"]
+    'train'
     >>> new_calibrator("GATS folds", 1).get_params()["stop"]
     'folds'
     """
-    method: Callable[..., Calibrator] = _CALIBRATORS[FOLDS.get(name, name)]
-    made = method()
+    base = FOLDS.get(name, name)
+    made: Calibrator = _CALIBRATORS[base]()
+    if isinstance(made, NetworkCalibrator):
+        made = made.set_params(stop="folds" if name in FOLDS else made.authors_stop)
+    if base == "GETS":
+        made = made.set_params(**RELEASED.get(graph.removesuffix(graph_names.SUFFIX), {}))
     params = made.get_params()
-    if name in FOLDS:
-        made = made.set_params(stop="folds")
     if "epochs" in params:
         made = made.set_params(epochs=min(params["epochs"], MOST_EPOCHS))
     return made.set_params(seed=seed) if "seed" in params else made

@@ -198,7 +198,7 @@ def _measure_apart(
     logits = np.asarray(predictor(home))
     fitted: dict[str, Calibrator] = {}
     for name in task.apart:
-        fitted[name] = new_calibrator(name, task.seed).fit(
+        fitted[name] = new_calibrator(name, task.seed, task.graph).fit(
             logits, home.labels, home, val, train_nodes=train
         )
         step()

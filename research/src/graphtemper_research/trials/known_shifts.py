@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from graphtemper import temperature
@@ -29,8 +31,8 @@ from graphtemper_research.harness.outcome import (
     reported,
 )
 from graphtemper_research.harness.pictures import Marks, dots, legend_below
-from graphtemper_research.harness.runner import Bench, per
-from graphtemper_research.trials import shifted_targets
+from graphtemper_research.harness.runner import Bench, Request, Selection, per
+from graphtemper_research.trials import graph_names, shifted_targets
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.graph_names import SUFFIX
 from graphtemper_research.trials.shifted_targets import (
@@ -59,6 +61,21 @@ if TYPE_CHECKING:
 
 SCHEMA = "graphtemper.atlas_cell/4"
 QUICK_GRAPHS = ("county_2012", "cora")
+SEEDS = 3
+GCN_GRAPHS = (
+    "airport_usa",
+    "citeseer",
+    "cora",
+    "county_2012",
+    "county_2016",
+    "imdb_years",
+    "squirrel_filtered",
+    "twitch_ptbr",
+    "twitch_tw",
+)
+"""The smaller graphs, which are measured with a GCN too, on one split."""
+FURTHER = (("GCN", GCN_GRAPHS, 1), ("SIGN", ("cora+svd64", "citeseer+svd64"), SEEDS))
+"""What is measured beside SIGN on all graphs: model, graphs and number of splits."""
 KNOWN, UNKNOWN = "atlas, known family", "atlas, unknown family"
 # What labels of the card's nodes *at the target* would give on the scored nodes. No method without
 # labels can expect to do better: the oracle has seen the very nodes that it is scored on.
@@ -366,6 +383,26 @@ def expected() -> list[dict[str, str]]:
     return [{"shift": title(shift), "method": method} for shift in _shifts() for method in METHODS]
 
 
+def cases(request: Request, *, embeddings: bool) -> Selection:
+    """Return the cases of a request; where it names nothing, those of the further trials too."""
+    own = graph_cases(
+        measure,
+        SCHEMA,
+        large_graphs(),
+        QUICK_GRAPHS,
+        expected,
+        seeds=SEEDS,
+        embeddings=embeddings,
+    )
+    found, missing = own(request)
+    if request.names is None and request.models is None and not request.quick:
+        for model, names, seeds in FURTHER:
+            here, _ = graph_names.present(names)
+            further = replace(request, names=here, models=[model], seeds=request.seeds or seeds)
+            found += own(further)[0] if here else []
+    return list({case.title: case for case in found}.values()), missing
+
+
 def bench(*, embeddings: bool = False) -> Bench:
     """Return the bench; with ``embeddings``, of sparse features as an embedding as well."""
     return Bench(
@@ -373,15 +410,7 @@ def bench(*, embeddings: bool = False) -> Bench:
         title="The atlas against other label-free temperatures",
         command="bench atlas",
         introduction=_INTRODUCTION,
-        cases=graph_cases(
-            measure,
-            SCHEMA,
-            large_graphs(),
-            QUICK_GRAPHS,
-            expected,
-            seeds=3,
-            embeddings=embeddings,
-        ),
+        cases=partial(cases, embeddings=embeddings),
         rows=summarise,
         bars=per("trial", compare, ", "),
         sections=("trial",),

@@ -7,6 +7,7 @@ so no seed repeats the numbers.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,10 +101,9 @@ def page(rows: Sequence[Row], code: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure every graph with every budget and write the page."""
+    """Measure every graph with every budget; write the page and the result."""
     folder = Path((list(arguments) or ["docs/results"])[0])
     rows: Rows = []
-    code = digest()  # files may change during a long run
     for name in GRAPHS:
         graph = graph_names.load(name)
         for epsilon in EPSILONS:
@@ -111,7 +111,9 @@ def main(arguments: Sequence[str]) -> None:
             mean = {key: float(np.mean([one[key] for one in found])) for key in found[0]}
             rows.append({"graph": name, "epsilon": epsilon} | mean)
             print(rows[-1], flush=True)
-            write_text(folder / "private_cards.md", page(rows, code))
+    write_text(folder / "private_cards.md", page(rows, digest()))
+    content = {"code": digest(), "rows": rows}
+    write_text(folder / "private_cards.json", json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
