@@ -148,7 +148,8 @@ bench: $(VENV)/.bench kernels
 	$(BIN)/python -m benchmarks.run
 
 # Every committed result, by the current code: about two hours of two cores, then half an hour of speed,
-# which is measured with nothing beside it. `make large` is apart, because it needs 20 GB of disk.
+# which is measured with nothing beside it. Large graphs (docs/scale.md) are measured apart: `python -m
+# benchmarks.large` draws them first, which needs 20 GB of disk.
 evidence: $(VENV)/.bench kernels
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m graphtemper_research.evidence
 	$(BIN)/python scripts/readme.py --measure

@@ -23,6 +23,7 @@ from graphtemper_research.leaderboard.methods import (
     FOLDS,
     MOST_EPOCHS,
     PER_NODE,
+    PER_TARGET,
     RETRAINED,
     SLOW,
     SOURCE_FITTED,
@@ -126,15 +127,15 @@ def cases(
         missing = [*missing, *absent]
         tasks += natural(here, few, seeds[:1], compositions, chosen)
     tasks = balanced(tasks)
+    first = [task for task in tasks if task.seed == seeds[0] and task.source in names]
+    first = [task for task in first if task.setting == KNOWN]
     networks = tuple(name for name in apart if name not in RETRAINED and name not in FOLDS)
     # One cell for all networks, and one for each method that retrains: few ask for all of them.
-    groups_apart = [networks, *((name,) for name in apart if name in RETRAINED)]
-    folds = tuple(name for name in apart if name in FOLDS)
-    first = [task for task in tasks if task.seed == seeds[0] and task.setting == KNOWN]
-    tasks += [
-        *(task for names in groups_apart for task in in_cells_apart(tasks, names)),
-        *in_cells_apart(first, folds),
-    ]
+    retrained = [(name,) for name in apart if name in RETRAINED and name != PER_TARGET]
+    for group in [networks, *retrained]:
+        tasks += in_cells_apart([task for task in tasks if not task.apart], group)
+    for group in [name for name in apart if name in FOLDS], [n for n in apart if n == PER_TARGET]:
+        tasks += in_cells_apart(first, group)
     found = [
         Case(task.title, task.head, partial(measure, task), task.expected, trial.scored)
         for task in tasks
@@ -411,8 +412,9 @@ PROTOCOL = (
     f"{CARD_BUDGET}); networks of calibrators train for at most {MOST_EPOCHS} epochs; "
     "the heterophilous and the larger graphs and natural shifts with "
     f"{' and '.join(FEW_MODELS)} and one seed, because a cell of theirs takes up to minutes; "
-    "networks stopped by folds with one seed, because folds train four times; methods that retrain "
-    "the model in the cells that name them, with the GCN; GAT is not among the default backbones, "
+    f"networks stopped by folds, and {PER_TARGET}, which trains again for every target, with one "
+    "seed of the graphs that have every model; methods that retrain the model with the GCN alone; "
+    "GAT is not among the default backbones, "
     "because of its cost. Not run, "
     "because they train on the target or change the model: " + ", ".join(NOT_RUN) + "."
 )

@@ -35,6 +35,8 @@ UNSEEN, UNSEEN_PER_NODE = "atlas, family unseen", "atlas per node, family unseen
 """The atlas of a card that never saw the family of the shift at hand."""
 RETRAINED = tuple(retrained.REGISTRY)
 """Calibrators that train a network of their own: slow, and of one model only."""
+PER_TARGET = "GDASpecReg"
+"""The one of them that trains again for every target, with minutes for a graph."""
 RETRAINED_MODEL = "GCN"
 """The model with which they are listed: all of them are graph convolutional networks."""
 _ELSEWHERE = ("TemperatureScaling", "STAC", "STACPerNode", *RETRAINED)
