@@ -1,5 +1,7 @@
 """The leaderboard: which cells a request means, and what its bars say."""
 
+from pathlib import Path
+
 import pytest
 
 from graphtemper.errors import ChoiceError, EmptyError, RangeError
@@ -115,3 +117,18 @@ def test_the_whole_protocol_has_six_graphs_five_backbones_and_eight_families(tmp
         assert len(drawn) >= 90
     # Titles name files: no two cells share one.
     assert len({case.title for case in cases}) == len(cases)
+
+
+def test_slow_methods_are_measured_where_they_can_be():
+    """All networks in every cell; folds and what trains for every target on the first seed."""
+    names = ["villages_1", "county_2012"]
+    request = Request(Path("out"), names=names, models=["GCN", "SIGN"])
+    cases, _ = board.bench(retrain=["GDeltaUQ", "GDASpecReg"]).cases(request)
+    titles = [case.title for case in cases]
+
+    def count(method):
+        return sum(title.split("-")[-1].split("+")[0] == method for title in titles)
+
+    assert len(titles) == len(set(titles))
+    assert count("1") + count("2") + count("3") == count("CaGCN") == 12
+    assert (count("CaGCN folds"), count("GDeltaUQ"), count("GDASpecReg")) == (4, 6, 2)

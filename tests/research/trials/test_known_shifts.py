@@ -1,6 +1,7 @@
 """The sixteen shifts and those of the homophily, on a small stand-in for a real graph."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from graphtemper.card import atlas
 from graphtemper.errors import ChoiceError, EmptyError, RangeError, TooFewError
 from graphtemper.models import SIGN
 from graphtemper_research.harness.runner import QUICK_COMPOSITIONS, Request, run
-from graphtemper_research.trials import known_shifts, shifted_targets, trial
+from graphtemper_research.trials import graph_names, known_shifts, shifted_targets, trial
 from graphtemper_research.trials.known_shifts import BENCH, KNOWN, METHODS, UNKNOWN
 from graphtemper_research.trials.trial import split
 
@@ -271,3 +272,19 @@ def test_embeddings_have_their_own_average():
     shown = BENCH.shown(found.to_dict())
     assert shown["SIGN: atlas, known family"][0]["t/c/a"] == "1/0/0"
     assert [row["graph"] for row in shown["SIGN+svd64: atlas, known family"]] == ["cora", "average"]
+
+
+def test_smaller_graphs_are_measured_with_a_gcn_too():
+    def titles(**chosen):
+        return [case.title for case in BENCH.cases(Request(Path("out"), **chosen))[0]]
+
+    if not (here := shifted_targets_here()):
+        pytest.skip("the graphs are not on this machine")
+    every = titles()
+    assert {f"{here[0]}-{model}-1" for model in ("SIGN", "GCN")} <= set(every)
+    assert len(every) == len(set(every))
+    assert not any("GCN" in title for title in titles(models=["SIGN"]))
+
+
+def shifted_targets_here():
+    return graph_names.present(known_shifts.GCN_GRAPHS)[0]
