@@ -7,9 +7,15 @@ import pytest
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from graphtemper import SourceCard, csbm
+from graphtemper import SourceCard, csbm, recalibrate
 from graphtemper.card import build as building
-from graphtemper.errors import GraphTemperWarning, MissingError, TooFewError
+from graphtemper.errors import (
+    GraphTemperWarning,
+    MissingError,
+    NotLogitsError,
+    PredictorError,
+    TooFewError,
+)
 from graphtemper.models import SIGN
 from graphtemper.models.predictor import fingerprint
 from graphtemper.signals.observation import Observation
@@ -158,6 +164,27 @@ def test_a_card_that_may_hold_training_nodes_says_so(graph, model, masks):
         SourceCard.build(model, graph.replace(train_masks=masks), compositions=0, shifts=LEVELS)
 
 
+def test_too_few_nodes_outside_the_training_mask_are_counted(graph, model):
+    mask = np.arange(300) < 295
+    with pytest.raises(TooFewError, match="outside the training mask, but has 5"):
+        SourceCard.build(model, graph.replace(train_masks=mask[None]))
+
+
 def test_what_is_no_function_is_named(graph, model):
-    with pytest.raises(MissingError, match=r"graph -> logits.*not a LogisticRegression"):
-        SourceCard.build(LogisticRegression(), graph, NODES)
+    with pytest.raises(MissingError, match=r"graph -> logits.*not a ndarray"):
+        SourceCard.build(model(graph), graph, NODES)
+
+
+def test_a_classifier_of_rows_is_named_with_the_cure(graph, model, card):
+    classifier = LogisticRegression().fit(graph.features, graph.labels)
+    cure = r"not sklearn\..*LogisticRegression; .*lambda graph: np\.log"
+    for job in (
+        lambda wrong: SourceCard.build(wrong, graph, NODES),
+        lambda wrong: recalibrate(wrong, graph, card),
+    ):
+        with pytest.raises(PredictorError, match=cure):
+            job(classifier)
+        with pytest.raises(NotLogitsError, match="not LogisticRegression"):
+            job(lambda graph: classifier)
+    logits = lambda graph: np.log(classifier.predict_proba(graph.features))  # noqa: E731
+    assert SourceCard.build(logits, graph, NODES, compositions=0, shifts=LEVELS).num_classes == 3

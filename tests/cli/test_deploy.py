@@ -26,6 +26,8 @@ def test_recalibrate_writes_and_explains(call, deployed):
     assert "\x1b" not in result.stdout
     for word in ("Accuracy", "90 % interval", "Confidence", "Temperature", "Written: out[/b].npz"):
         assert word in result.stdout
+    assert ("Next: graphtemper label " in result.stdout) == (lines[0] != "Verdict: trust")
+    assert "recalibrate(" not in result.stdout
     with np.load(folder / "out[/b].npz") as arrays:
         assert arrays["nodes"].tolist() == list(range(320, 400))
         assert np.allclose(arrays["probabilities"].sum(axis=1), 1.0)

@@ -40,6 +40,14 @@ def test_graphs_of_other_libraries_are_named_with_the_cure():
             as_graph(wrong)
 
 
+def test_only_swapped_arguments_are_said_to_be_swapped():
+    graph = csbm.sample(20, degree=4, homophily=0.8, snr=1.0)
+    with pytest.raises(WrongTypeError, match="the model comes before the graph"):
+        as_graph(SIGN(), graph)
+    with pytest.raises(WrongTypeError, match=r"not list; Graph\(features="):
+        as_graph([(0, 1)], SIGN())
+
+
 class Checked:
     """A model that compares itself with its module on the data, as `graphtemper.pyg` does."""
 

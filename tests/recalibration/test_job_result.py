@@ -82,6 +82,12 @@ def test_the_summary_ends_with_what_to_type(result, verdict):
     assert ("card.learn(model, " in last) == (verdict != "trust")
 
 
+def test_in_a_shell_the_summary_ends_with_a_command(result):
+    summary = replace(result, verdict="caution").summary(command="graphtemper label a.npz")
+    assert summary.endswith("\nNext: graphtemper label a.npz")
+    assert "Next" not in replace(result, verdict="trust").summary(command="graphtemper label")
+
+
 def test_the_next_sample_has_more_nodes_than_the_labels(result):
     some, every = (Labels(rows, rows * 0) for rows in (np.arange(30), np.arange(len(result.nodes))))
     asked = replace(result, verdict="caution", labels=some)

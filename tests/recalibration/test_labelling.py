@@ -106,6 +106,12 @@ def test_numpy_whole_numbers_are_labels_too(card, model, target):
     )
 
 
+def test_a_vector_of_fractions_is_refused_by_its_type(target):
+    vector = np.where(np.arange(1000) < 900, np.nan, target.labels)
+    with pytest.raises(WrongTypeError, match=r"one integer for .*, not a ndarray of float64"):
+        read_labels(vector, np.arange(1000), 1000, NUM_CLASSES)
+
+
 def test_chosen_nodes_keep_their_labels(card, model, target):
     """Labels go by node, wherever the node stands among the chosen ones."""
     nodes = np.random.default_rng(3).permutation(1000)[:500]

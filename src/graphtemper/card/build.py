@@ -185,19 +185,21 @@ def _with_private_labels(graph: Graph, observation: Observation, epsilon: float)
 
 def _labelled(graph: Graph, nodes: Nodes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     rows, labels = select_labelled(graph, nodes)
+    where = ""
     if nodes is None and graph.train_masks is not None and len(graph.train_masks) == 1:
         held_out = ~graph.train_masks[0][rows]
-        rows, labels = rows[held_out], labels[held_out]
+        rows, labels, where = rows[held_out], labels[held_out], " outside the training mask"
     elif nodes is None:
         warnings.warn(
             f"the card takes all {rows.size} labelled nodes; if the model was trained on some of "
-            "them, where it is better than elsewhere, pass the others.",
+            "them, where it is better than elsewhere, pass the others (nodes=, --nodes).",
             GraphTemperWarning,
             stacklevel=2,
         )
     if rows.size < FEWEST_NODES:
         raise TooFewError(
-            f"a source card needs at least {FEWEST_NODES} labelled nodes, but has {rows.size}."
+            f"a source card needs at least {FEWEST_NODES} labelled nodes{where}, but has "
+            f"{rows.size}."
         )
     return rows, labels
 

@@ -17,10 +17,15 @@ _DIRECTIONS = {
     "unknown": "unknown, because the interval is too wide",
 }
 
+_NEXT = (
+    "graphtemper label with the same graph, card and model, and --session labels.json --goal 0.1; "
+    "or graphtemper card learn, if an earlier graph has labels."
+)
+
 
 def print_answer(result: Recalibration, metrics: Metrics | None = None) -> None:
     """Print the summary of an answer, wrapped to the terminal, with the verdict in its colour."""
-    verdict, *lines = result.summary(console().width, metrics).splitlines()
+    verdict, *lines = result.summary(console().width, metrics, _NEXT).splitlines()
     print_sentence(verdict, STYLES[result.verdict])
     for line in lines:
         print_line(line)

@@ -94,7 +94,8 @@ def checked_logits(output: ArrayLike, num_nodes: int) -> FloatArray:
     """
     array = _detached(output)
     if array.dtype.kind not in "fiu":
-        raise NotLogitsError(f"the logits must be real numbers, but their type is {array.dtype}.")
+        kind = type(output).__name__ if array.dtype.kind == "O" else f"of type {array.dtype}"
+        raise NotLogitsError(f"the logits must be an array of real numbers, not {kind}.")
     if array.ndim != 2 or array.shape[0] != num_nodes or array.shape[1] < 2:
         raise NotLogitsError(
             f"the logits must have shape ({num_nodes}, K), one row per node and K >= 2 columns, "
@@ -224,22 +225,29 @@ def graph_and_logits(
         raise PredictorError(
             "the model is a path; graphtemper.models.load(path) reads a saved one."
         )
+    if hasattr(predictor, "predict_proba") and not callable(predictor):
+        raise PredictorError(
+            f"the model must be a function graph -> logits (N, K), not {_name(type(predictor))}; "
+            "for a classifier of feature rows, pass "
+            "lambda graph: np.log(classifier.predict_proba(graph.features))."
+        )
     accept = accept or (lambda graph: None)
     if isinstance(source, Graph):
         accept(source)
         return source, None
     if not is_pyg(source):
-        kind, advice = type(source), "the model comes before the graph"
-        if isinstance(source, str | os.PathLike):
+        kind, advice = type(source), "Graph(features=..., edges=...) makes one"
+        if isinstance(predictor, Graph) or is_pyg(predictor):
+            advice = "the model comes before the graph"
+        elif isinstance(source, str | os.PathLike):
             advice = "Graph.load(path) reads a file"
         elif kind.__module__.startswith("networkx."):
             advice = "Graph.from_networkx(graph, features=...) converts it"
         elif kind.__module__.partition(".")[0] == "pandas":
             advice = "a table is converted with Graph(features=table.to_numpy(), edges=pairs)"
-        name = (
-            kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        raise WrongTypeError(
+            f"the graph must be a Graph or a PyG Data, not {_name(kind)}; {advice}."
         )
-        raise WrongTypeError(f"the graph must be a Graph or a PyG Data, not {name}; {advice}.")
     check = getattr(predictor, "check", None)
     dropped = pyg_losses(source) if callable(check) else ()
     classified = target if is_hetero(source) else None
@@ -249,6 +257,10 @@ def graph_and_logits(
         return graph, None
     agreement = check(source) if classified is None else check(source, target=classified)
     return agreement.graph, agreement.logits
+
+
+def _name(kind: type) -> str:
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
 # Sums on many threads or a GPU differ by far less than this part of the largest logit.

@@ -106,8 +106,8 @@ def _pairs(labels: Any, nodes: NDArray[np.int64], num_nodes: int) -> list[tuple[
     if values.dtype.kind not in "iu" or values.shape != (num_nodes,) or values.min() < -1:
         raise WrongTypeError(
             "labels must map nodes to classes, as in {17: 2} or a Series indexed by node, or be "
-            f"one class for each of the {num_nodes} nodes, -1 where unknown, not a "
-            f"{type(labels).__name__} of shape {values.shape}."
+            f"one integer for each of the {num_nodes} nodes, -1 where unknown, not a "
+            f"{type(labels).__name__} of {values.dtype} and shape {values.shape}."
         )
     known = np.unique(nodes[values[nodes] >= 0])
     return list(zip(known.tolist(), values[known].tolist(), strict=True))

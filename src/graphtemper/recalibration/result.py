@@ -271,11 +271,13 @@ class Recalibration:
             found["node_temperatures"] = dict(named)
         return found if self.passes is None else found | {"passes": self.passes}
 
-    def summary(self, width: int = 80, metrics: Metrics | None = None) -> str:
+    def summary(
+        self, width: int = 80, metrics: Metrics | None = None, command: str | None = None
+    ) -> str:
         """Return the verdict, the numbers and the reasons as text, wrapped to a width.
 
         ``metrics`` of decisions come first. A verdict other than ``trust`` ends with what to type
-        next.
+        next: Python, or the ``command`` of a shell.
         """
         from graphtemper.recalibration.decisions.metrics import title
 
@@ -287,7 +289,7 @@ class Recalibration:
         paragraphs = [(name.ljust(indent) + value, indent) for name, value in rows.items()]
         notes = [] if metrics is None else metrics.notes
         paragraphs += [(f"- {reason}", 2) for reason in (*notes, *self.reasons)]
-        paragraphs += [(step, 2) for step in self._next_step()]
+        paragraphs += [(step, 2) for step in self._next_step(command)]
         wrapped = (
             fill(text, max(width, deep + 20), subsequent_indent=" " * deep)
             for text, deep in paragraphs
@@ -305,12 +307,14 @@ class Recalibration:
             "Temperature": self._temperature_in_words(),
         }
 
-    def _next_step(self) -> list[str]:
+    def _next_step(self, command: str | None) -> list[str]:
         """Return the lines to type that would earn trust; none where the verdict is that."""
         # The nodes that were labelled before are the first of a larger sample.
         count = min(self.num_labels + _MORE_LABELS, len(self.nodes))
         if self.verdict == "trust" or count == self.num_labels:
             return []
+        if command is not None:
+            return [f"Next: {command}"]
         label = f"recalibrate(..., labels={{n: ... for n in suggest_labels(result, {count})}})"
         return [f"Next: {label}, or card.learn(model, earlier_graph) if that has labels."]
 
