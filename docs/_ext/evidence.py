@@ -23,6 +23,8 @@ def tables(source: Path) -> dict[str, str]:
         "cost": cost(results),
         "trust": trust(results),
         "natural_words": natural_words(results),
+        "known_words": known_words(results),
+        "labels_words": labels_words(results) + "\n",
         "decisions": decisions(results),
         "decisions_families": decisions_families(results),
     }
@@ -112,6 +114,34 @@ def known(results: Results) -> str:
         "coverage of the 90 % interval",
     ]
     return table(head, rows)
+
+
+def known_words(results: Results) -> str:
+    """Return on how many graphs and shifts the known shifts were measured."""
+    graphs = defaultdict(set)
+    for row in results.rows("atlas_bench"):
+        graphs[row["trial"]].add(row["graph"])
+    sign, gcn = (len(graphs[trial] - {"average"}) for trial in ("SIGN", "GCN"))
+    return f"Graphs measured: {sign} with SIGN and {gcn} with a GCN, each under every shift.\n"
+
+
+def labels_words(results: Results) -> str:
+    """Return whether a temperature fitted to the labels alone has the smaller error."""
+    rows = results.rows("labels")
+    found = {
+        count: tuple(plain(rows, f"ece {count}{end}") for end in (" alone", ""))
+        for count in (50, 200)
+    }
+    words = [
+        f"with {count}, {'that temperature' if alone < ours else 'graphtemper'} has the smaller "
+        f"error ({min(alone, ours):.3f} against {max(alone, ours):.3f})"
+        for count, (alone, ours) in found.items()
+    ]
+    return (
+        "Against a temperature fitted to the same labels and nothing else, on these pairs: "
+        f"{'; '.join(words)}. What graphtemper adds to labels is an interval, a verdict, and an "
+        "answer when there are none."
+    )
 
 
 def trust(results: Results) -> str:

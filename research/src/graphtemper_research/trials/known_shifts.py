@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "graphtemper.atlas_cell/4"
 QUICK_GRAPHS = ("county_2012", "cora")
-SEEDS = 3
+SEEDS = 2
 GCN_GRAPHS = (
     "airport_usa",
     "citeseer",
