@@ -419,7 +419,7 @@ PROTOCOL = (
     f"{' and '.join(FEW_MODELS)} and one seed, and networks there with {FEW_MODELS[0]} alone, "
     "because a cell of theirs takes minutes; networks stopped by folds with one seed of the other "
     "graphs, because folds train four times; methods that retrain the model with the "
-    f"{RETRAINED_MODEL}, and {PER_TARGET}, which trains again for every target, on two graphs and one "
+    f"{RETRAINED_MODEL}, and {PER_TARGET}, which trains for every target, on two graphs and one "
     "seed; GAT is not among the default backbones, "
     "because of its cost. Not run, "
     "because they train on the target or change the model: " + ", ".join(NOT_RUN) + "."
