@@ -54,13 +54,15 @@ def filled(text: str) -> str:
     import evidence
 
     found = json.loads(FILE.read_text("utf-8"))
-    table = evidence.table(evidence.SUMMARY_HEAD, evidence.summary(evidence.Results(RESULTS)))
+    results = evidence.Results(RESULTS)
+    table = evidence.table(evidence.SUMMARY_HEAD, evidence.summary(results))
     parts = {
         "caption": caption(found["months"]),
         "printed": f"```text\n{found['printed']}\n```",
         "truth": f"The true accuracy of that month, which nothing above has seen: "
         f"{found['true_accuracy']:.1%}.",
         "table": table.strip(),
+        "labels": evidence.labels_words(results),
     }
     for name, part in parts.items():
         text, count = re.subn(

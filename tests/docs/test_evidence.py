@@ -133,3 +133,32 @@ def test_the_pages_show_the_tables(site, evidence, docs):
         assert row in page
     for number in numbers(evidence.tables(docs)["evidence_natural"], "**mean of the families**"):
         assert number in page
+
+
+def test_the_atlas_has_a_column_per_trial(evidence, results):
+    rows = json.loads((ROOT / "docs/results/atlas/atlas_bench.json").read_text("utf-8"))["rows"]
+    table = evidence.atlas(results)
+    trials = numbers(table, "mean over graphs")
+    assert trials[:2] == ["SIGN", "GCN"]
+    for method, name in (
+        ("source-T", "source temperature"),
+        ("atlas, unknown family", "**atlas, un"),
+    ):
+        found = [
+            f"{row['ece_ratio']:.2f}"
+            for trial in trials
+            for row in rows
+            if (row["trial"], row["graph"], row["method"]) == (trial, "average", method)
+        ]
+        assert numbers(table, f"ECE over the oracle's, {name}") == found
+
+
+def test_words_about_labels_follow_the_errors(evidence):
+    class Two:
+        def rows(self, name):
+            errors = {"ece 50": 0.2, "ece 50 alone": 0.1, "ece 200": 0.1, "ece 200 alone": 0.3}
+            return [errors | {"group": "a"}]
+
+    words = evidence.labels_words(Two())
+    assert "with 50, that temperature has the smaller error (0.100 against 0.200)" in words
+    assert "with 200, graphtemper has the smaller error (0.100 against 0.300)" in words

@@ -25,6 +25,7 @@ from graphtemper_research.leaderboard.methods import (
     PER_NODE,
     PER_TARGET,
     RETRAINED,
+    RETRAINED_MODEL,
     SLOW,
     SOURCE_FITTED,
     UNSEEN,
@@ -127,15 +128,18 @@ def cases(
         missing = [*missing, *absent]
         tasks += natural(here, few, seeds[:1], compositions, chosen)
     tasks = balanced(tasks)
-    first = [task for task in tasks if task.seed == seeds[0] and task.source in names]
-    first = [task for task in first if task.setting == KNOWN]
+    small = [task for task in tasks if task.setting == KNOWN and task.source in names]
+    first = [task for task in small if task.seed == seeds[0]]
+    linear = [task for task in tasks if task not in small and task.model == few[0]]
+    two = [task for task in first if task.source in names[:2]]
     networks = tuple(name for name in apart if name not in RETRAINED and name not in FOLDS)
+    folds = tuple(name for name in apart if name in FOLDS)
     # One cell for all networks, and one for each method that retrains: few ask for all of them.
-    retrained = [(name,) for name in apart if name in RETRAINED and name != PER_TARGET]
-    for group in [networks, *retrained]:
-        tasks += in_cells_apart([task for task in tasks if not task.apart], group)
-    for group in [name for name in apart if name in FOLDS], [n for n in apart if n == PER_TARGET]:
-        tasks += in_cells_apart(first, group)
+    wanted = [
+        ((name,), two if name == PER_TARGET else tasks) for name in apart if name in RETRAINED
+    ]
+    wanted = [(networks, small + linear), *wanted, (folds, first)]
+    tasks += [task for names, own in wanted for task in in_cells_apart(own, names)]
     found = [
         Case(task.title, task.head, partial(measure, task), task.expected, trial.scored)
         for task in tasks
@@ -412,10 +416,11 @@ PROTOCOL = (
     f"{CARD_BUDGET}); networks of calibrators train for at most {MOST_EPOCHS} epochs, "
     "GETS with its authors' settings where they released some for the graph; "
     "the heterophilous and the larger graphs and natural shifts with "
-    f"{' and '.join(FEW_MODELS)} and one seed, because a cell of theirs takes up to minutes; "
-    f"networks stopped by folds, and {PER_TARGET}, which trains again for every target, with one "
-    "seed of the graphs that have every model; methods that retrain the model with the GCN alone; "
-    "GAT is not among the default backbones, "
+    f"{' and '.join(FEW_MODELS)} and one seed, and networks there with {FEW_MODELS[0]} alone, "
+    "because a cell of theirs takes minutes; networks stopped by folds with one seed of the other "
+    "graphs, because folds train four times; methods that retrain the model with the "
+    f"{RETRAINED_MODEL}, and {PER_TARGET}, which trains for every target, on two graphs and one "
+    "seed; GAT is not among the default backbones, "
     "because of its cost. Not run, "
     "because they train on the target or change the model: " + ", ".join(NOT_RUN) + "."
 )
