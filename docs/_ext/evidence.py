@@ -426,7 +426,9 @@ def decided(results: Results, kind: str) -> dict[str, list[dict]]:
 def decisions(results: Results) -> str:
     """Return errors of estimated metrics and the coverage of their intervals."""
     natural = decided(results, "natural")
-    settings = {f"natural shift, {name}": natural[name] for name in DECISIONS}
+    references = {NOTHING: "doing nothing", "source-T": "source temperature"}
+    references |= {name: name for name in DECISIONS}
+    settings = {f"natural shift, {name}": natural[key] for key, name in references.items()}
     settings |= {name: decided(results, kind)["no labels"] for kind, name in KINDS.items()}
     rows = []
     for name, found in settings.items():
@@ -442,7 +444,8 @@ def decisions(results: Results) -> str:
                 for row in found
             ]
             gains = [f"{mean(errors) / mean(before):.2f}", f"{mean(ratios):.2f}"]
-        held = [f"{average(found, f'held {metric}'):.0%}" for metric in METRICS]
+        held = [average(found, f"held {metric}") for metric in METRICS]
+        held = ["–" if share is None else f"{share:.0%}" for share in held]
         rows.append([name, *map(shown, errors), *gains, *held])
     head = ["", "error of precision", "recall", "F1", "over source temperature", "by family"]
     shares = table([*head, "interval holds: precision", "recall", "F1"], rows)

@@ -56,8 +56,8 @@ def _readme(app, name):
     return text.partition(f"<!-- {name} -->\n")[2].partition(f"\n<!-- /{name} -->")[0]
 
 
-COMMANDS = """card build|card show|recalibrate|label|diagnose|monitor|monitor labels|demo|scale
-|data list|data fetch|data inspect|bench|paper|explore|completion"""
+COMMANDS = """card build|card learn|card show|recalibrate|label|diagnose|monitor|monitor labels|demo
+|data list|data fetch|data inspect|bench|paper|explore|completion|info"""
 
 
 def _commands():

@@ -44,9 +44,12 @@ def test_every_case_is_reported(finished, tmp_path):
         assert all(
             row[f"l1 {name}"] is None or 0.0 <= row[f"l1 {name}"] <= 2.0 for name in ESTIMATORS
         )
+        assert 0.0 <= row["ece uncalibrated"] <= 1.0
         if not row["applied"]:
             assert row["ece before"] == row["ece after"]
             assert row["accuracy before"] == row["accuracy after"]
+    as_it_is = outcome.rows[0]
+    assert as_it_is["ece source-T"] != as_it_is["ece uncalibrated"]
     assert len(outcome.comparisons) == 11
     assert "## SIGN: share errors by graph" in BENCH.page(outcome.to_dict())
     assert len(BENCH.shown(outcome.to_dict())) == 2
@@ -64,7 +67,8 @@ def _row(before, after, applied=True, shift="none", strength=1.0):
     answers = {"accuracy before": 0.7, "accuracy after": 0.8}
     answers |= {"estimate before": 0.75, "estimate after": 0.79}
     case = {"shift": shift, "strength": strength, "applied": applied}
-    return case | shares | answers | {"ece before": before, "ece after": after}
+    eces = {"ece uncalibrated": 0.2, "ece source-T": 0.15}
+    return case | shares | answers | eces | {"ece before": before, "ece after": after}
 
 
 def test_the_bars_count_what_they_say():
@@ -78,3 +82,5 @@ def test_the_bars_count_what_they_say():
     assert bars["corrected cases in which the ECE is worse"].note == "1 of 18"
     assert bars["corrected cases in which it is worse by 0.005"].note == "0 of 18"
     assert bars["controls in which that made the ECE worse"].note == "1 of 1"
+    note = bars["mean ECE of corrected cases"].note
+    assert "0.1500 at source-T, 0.2000 uncalibrated" in note

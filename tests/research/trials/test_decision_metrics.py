@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from graphtemper import temperature
 from graphtemper_research.harness.runner import Request
 from graphtemper_research.trials import decision_metrics as decisions
 
@@ -56,6 +57,16 @@ def test_probabilities_at_their_word():
     found = decisions.plug_in(p)
     assert found["precision"] == pytest.approx(0.7)
     assert found["recall"] == pytest.approx(1.4 / 1.5)
+
+
+def test_references_take_probabilities_at_their_word():
+    rng = np.random.default_rng(0)
+    logits, labels = rng.standard_normal((60, 2)), rng.integers(0, 2, 60)
+    found = {item["method"]: item for item in decisions.references(logits, labels, 2.0)}
+    assert list(found) == ["uncalibrated", "source-T", "oracle-T"]
+    for method, value in (("uncalibrated", 1.0), ("source-T", 2.0)):
+        implied = decisions.plug_in(temperature.apply(logits, value))
+        assert found[method]["precision"] == pytest.approx(implied["precision"])
 
 
 def test_positives_are_thinned():

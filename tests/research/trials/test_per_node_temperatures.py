@@ -54,6 +54,11 @@ def test_one_temperature_for_all_ranks_nodes_as_the_oracle_does_in_a_binary_grap
     }
 
 
+def test_doing_nothing_is_the_plain_softmax(cell):
+    found = [row for row in cell["rows"] if row["method"] == "uncalibrated"]
+    assert [row["temperature"] for row in found] == [1.0] * len(SHIFTS)
+
+
 def test_scores_are_those_of_the_measures():
     rng = np.random.default_rng(1)
     logits, labels = rng.standard_normal((50, 3)), rng.integers(0, 3, 50)

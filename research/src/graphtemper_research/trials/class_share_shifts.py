@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from graphtemper import recalibrate
+from graphtemper import metrics, recalibrate
 from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper.card.card import SourceCard
@@ -31,7 +31,7 @@ from graphtemper_research.harness.runner import Bench, per
 from graphtemper_research.trials import trial
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.share_targets import CASES, resampled
-from graphtemper_research.trials.trial import Indices
+from graphtemper_research.trials.trial import SOURCE, UNCALIBRATED, Indices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +54,7 @@ QUICK_GRAPHS = ("county_2012",)
 MODES: tuple[Literal["estimate"] | None, ...] = (None, "estimate")
 METHODS = ("plain", "estimate")
 ESTIMATORS = ("predicted", "EM", "reported", "known shares")
+_PLAIN = (f"ece {UNCALIBRATED}", f"ece {SOURCE}")
 HALF = 0.5
 """Limit of the share error, relative to that of the predicted shares."""
 NO_WORSE = 0.95
@@ -100,7 +101,7 @@ def _facts(
     labels: Indices,
     result: Recalibration,
 ) -> dict[str, Any]:
-    """Return how far the shares moved, and the L1 error of every estimate of them."""
+    """Return how far the shares moved, the L1 error of every estimate, and the ECE without any."""
     classes = profile.shares.size
     true = np.bincount(labels, minlength=classes) / labels.size
     z, floor = logits / temperature, 1.0 / labels.size
@@ -118,6 +119,11 @@ def _facts(
         for name, shares in estimates.items()
     }
     moved = float(np.abs(true - profile.shares).sum())
+    plain = {UNCALIBRATED: 1.0, SOURCE: temperature}
+    errors |= {
+        f"ece {name}": metrics.ece(temperatures.apply(logits, value), labels)
+        for name, value in plain.items()
+    }
     return {"moved": moved, "applied": result.logit_shift is not None} | errors
 
 
@@ -137,6 +143,7 @@ def summarise(cells: Sequence[Cell]) -> Rows:
         rows.append(
             facts
             | frame.pick(plain, "nodes", "moved", "applied", *(f"l1 {name}" for name in ESTIMATORS))
+            | frame.pick(plain, *_PLAIN)
             | {
                 f"{key} {when}": row[key]
                 for key in ("ece", "accuracy", "estimate", "verdict")
@@ -197,7 +204,9 @@ def compare(rows: Sequence[Row]) -> list[Comparison]:
         reported(
             "mean ECE of corrected cases",
             frame.average(corrected, "ece after"),
-            f"{frame.average(corrected, 'ece before'):.4f} without; accuracy "
+            f"{frame.average(corrected, 'ece before'):.4f} without, "
+            f"{frame.average(corrected, _PLAIN[1]):.4f} at {SOURCE}, "
+            f"{frame.average(corrected, _PLAIN[0]):.4f} {UNCALIBRATED}; accuracy "
             f"{frame.average(corrected, 'accuracy before'):.3f} to "
             f"{frame.average(corrected, 'accuracy after'):.3f}",
         ),
@@ -242,7 +251,7 @@ def _among(keep: Callable[[Row], bool], column: str) -> Aggregate:
     return lambda rows: frame.mean_of(column)([row for row in rows if keep(row)])
 
 
-_EFFECTS = ("ece before", "ece after", "accuracy before", "accuracy after")
+_EFFECTS = (*_PLAIN, "ece before", "ece after", "accuracy before", "accuracy after")
 _SUMMARY: dict[str, Aggregate] = {
     "cases": len,
     "reported": lambda rows: sum(map(_is_reported, rows)),
@@ -260,7 +269,9 @@ _CORRECTIONS = (
     Column("cases"),
     Column("applied", "corrected"),
     Column("worse"),
-    Column("ece before", "ECE before", ".3f"),
+    Column(_PLAIN[0], f"ECE {UNCALIBRATED}", ".3f"),
+    Column(_PLAIN[1], SOURCE, ".3f"),
+    Column("ece before", "before", ".3f"),
     Column("ece after", "after", ".3f"),
     Column("accuracy before", "accuracy before", ".3f"),
     Column("accuracy after", "then", ".3f"),

@@ -3,7 +3,7 @@
 The protocol of `known_shifts`: half of the labelled nodes train, a quarter makes the card, a
 quarter is scored under the same sixteen shifts, with and without their family in the card. Next to
 the atlas's temperatures stand the same model on logits alone (the paper's ablation), STAC's
-per-node stage, the source's temperature and the oracle's.
+per-node stage, the plain softmax, the source's temperature and the oracle's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,14 @@ from graphtemper_research.harness.selective import error_auroc
 from graphtemper_research.trials import shifted_targets
 from graphtemper_research.trials.cases import graph_cases
 from graphtemper_research.trials.shifted_targets import FEWEST_NODES, title
-from graphtemper_research.trials.trial import ORACLE, SCORES, SOURCE, Indices, Source
+from graphtemper_research.trials.trial import (
+    ORACLE,
+    SCORES,
+    SOURCE,
+    UNCALIBRATED,
+    Indices,
+    Source,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,6 +82,7 @@ def named(method: str, family: str) -> str:
 
 
 METHODS = (
+    UNCALIBRATED,
     SOURCE,
     STAC_FULL,
     *(named(method, "known") for method in (GLOBAL, PER_NODE, LOGITS_ONLY)),
@@ -111,7 +119,8 @@ def measure(
     rows: Rows = []
     for shift, target, draw in shifted_targets.shifted(graph, seed):
         observation = Observation(source.predictor, target, test, seed=draw)
-        answers: dict[str, float | FloatArray] = {SOURCE: source.peers.source_temperature}
+        answers: dict[str, float | FloatArray] = {UNCALIBRATED: 1.0}
+        answers[SOURCE] = source.peers.source_temperature
         answers[STAC_FULL] = _stac(observation, source.peers.threshold)
         known = unknown = _ask(source, target, test, draw, whole)
         if shift is not None:

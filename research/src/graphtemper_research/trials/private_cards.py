@@ -44,12 +44,12 @@ def measure(
     thinner = {family: card.without(family) for family in families()}
     assert graph.labels is not None
     labels = graph.labels[test]
-    found: dict[str, list[float]] = {"source": [], "oracle": []}
+    found: dict[str, list[float]] = {"nothing": [], "source": [], "oracle": []}
     for shift, target, draw in shifted(graph, seed):
         logits = predict(model, target)[test]
         right = float((logits.argmax(axis=1) == labels).mean())
         best = temperature.solve(logits, labels).temperature
-        for name, value in (("source", card.temperature), ("oracle", best)):
+        for name, value in (("nothing", 1.0), ("source", card.temperature), ("oracle", best)):
             found[name].append(metrics.ece(temperature.apply(logits, value), labels))
         for kind in _KINDS:
             used = card if kind == "known" or shift is None else thinner[shift.family]
@@ -67,11 +67,11 @@ def page(rows: Sequence[Row], code: str) -> str:
 
     Examples
     --------
-    >>> names = ("source", "known", "known error", "known coverage", "unknown",
+    >>> names = ("nothing", "source", "known", "known error", "known coverage", "unknown",
     ...          "unknown error", "unknown coverage", "oracle")
     >>> row = {"graph": "a", "epsilon": 3.0, "nodes": 300.0} | dict.fromkeys(names, 0.5)
     >>> page([row], "abc").splitlines()[-1]
-    '| a | 300 | 3 | 0.5000 | 0.5000 | 0.500 | 50 % | 0.5000 | 0.500 | 50 % | 0.5000 |'
+    '| a | 300 | 3 | 0.5000 | 0.5000 | 0.5000 | 0.500 | 50 % | 0.5000 | 0.500 | 50 % | 0.5000 |'
     """
     lines = [
         "# What a privacy budget costs",
@@ -86,13 +86,14 @@ def page(rows: Sequence[Row], code: str) -> str:
         "draw their answers from the operating system, so no seed repeats these numbers; another "
         "run gives others.",
         "",
-        "| graph | nodes | epsilon | source-T | known: ECE | error | coverage | unknown: ECE "
-        "| error | coverage | oracle-T |",
-        "| --- |" + " ---: |" * 10,
+        "| graph | nodes | epsilon | uncalibrated | source-T | known: ECE | error | coverage "
+        "| unknown: ECE | error | coverage | oracle-T |",
+        "| --- |" + " ---: |" * 11,
     ]
     for row in rows:
         budget = "none" if row["epsilon"] is None else f"{row['epsilon']:g}"
-        cells = [row["graph"], f"{row['nodes']:.0f}", budget, f"{row['source']:.4f}"]
+        cells = [row["graph"], f"{row['nodes']:.0f}", budget]
+        cells += [f"{row[name]:.4f}" for name in ("nothing", "source")]
         for kind in _KINDS:
             cells += [f"{row[kind]:.4f}", f"{row[f'{kind} error']:.3f}"]
             cells.append(f"{row[f'{kind} coverage']:.0%}".replace("%", " %"))

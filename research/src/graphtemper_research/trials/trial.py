@@ -34,8 +34,8 @@ from graphtemper_research.trials.pyg_modules import LAYERS, Module
 
 Indices = NDArray[np.int64]
 
-SOURCE, ATLAS, ORACLE = "source-T", "atlas", "oracle-T"
-PEERS = ("uncalibrated", SOURCE, "STAC", "ATC", "DoC")
+UNCALIBRATED, SOURCE, ATLAS, ORACLE = "uncalibrated", "source-T", "atlas", "oracle-T"
+PEERS = (UNCALIBRATED, SOURCE, "STAC", "ATC", "DoC")
 METHODS = (*PEERS, ATLAS, ORACLE)
 VERDICTS = ("trust", "caution", "abstain")
 # A trusted answer may cost this much more ECE than leaving the source temperature alone.
