@@ -238,8 +238,8 @@ class Recalibration:
         """
         from graphtemper.recalibration.decisions import Answer, estimate
 
-        seen = self.probabilities, self.accuracy, self.mean_confidence[0], self.labels
-        answer = Answer(*seen, self.reading, self.class_names)
+        seen = self.probabilities, self.relative, self.accuracy, self.mean_confidence[0]
+        answer = Answer(*seen, self.labels, self.reading, self.class_names)
         return estimate(answer, positive, threshold, k, costs, segments)
 
     def to_dict(self) -> dict[str, Any]:

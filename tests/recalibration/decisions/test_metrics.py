@@ -11,6 +11,7 @@ from graphtemper.errors import ChoiceError, InputError, MissingError, RangeError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.decisions import metrics as estimation
 from graphtemper.recalibration.decisions import posterior
+from graphtemper.recalibration.result import probabilities_at
 
 LEVELS = {"noise": (0.5, 1.0), "drop": (0.5,), "rewire": (0.3,)}
 COSTS = [[0, 1], [20, 0]]
@@ -40,8 +41,8 @@ def result(known):
 
 
 def result_answer(result):
-    seen = result.probabilities, result.accuracy, result.mean_confidence[0], result.labels
-    return estimation.Answer(*seen, result.reading, result.class_names)
+    seen = result.probabilities, result.relative, result.accuracy, result.mean_confidence[0]
+    return estimation.Answer(*seen, result.labels, result.reading, result.class_names)
 
 
 def test_intervals_hold_the_realised_metrics(known, result):
@@ -101,6 +102,16 @@ def test_an_uncertain_accuracy_makes_uncertain_metrics(result):
         replace(result, accuracy=item).metrics().precision for item in (result.accuracy, wide)
     )
     assert unsure.high - unsure.low > 1.5 * (narrow.high - narrow.low)
+
+
+def test_nearly_flat_probabilities_lose_nothing(result):
+    """A handful of labels may ask for a temperature at which all classes look alike."""
+    flat = replace(result, relative=1e7 * result.relative)
+    flat = replace(flat, probabilities=probabilities_at(result.logits, flat.relative))
+    found, expected = (item.metrics(positive=1).precision for item in (flat, result))
+    assert [found.low, found.value, found.high] == pytest.approx(
+        [expected.low, expected.value, expected.high], abs=1e-4
+    )
 
 
 def test_classes_have_names(result):

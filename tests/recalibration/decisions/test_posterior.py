@@ -79,6 +79,25 @@ def test_effects_follow_the_frequencies_that_were_counted():
     assert deviation[0].max() < 0.1 < deviation[1].min() == posterior.EFFECT
 
 
+def test_with_many_labels_predicted_classes_have_the_counted_frequencies():
+    """A confusion of one predicted class that no slope and biases describe."""
+    logits, labels, _ = drawn(classes=3)
+    group = logits.argmax(axis=1)
+    rng = np.random.default_rng(1)
+    labels = np.where((group == 2) & (rng.random(SIZE) < 0.6), 0, labels)
+    right = Estimate(0.6, 0.5, 0.7, "")
+    counted = np.array([np.bincount(labels[group == k], minlength=3) for k in range(3)])
+    counted = counted / counted.sum(axis=1, keepdims=True)
+    apart = []
+    for rows in (np.arange(SIZE), np.arange(0, SIZE, 400)):
+        given = Labels(rows, labels[rows])
+        draws = posterior.draw(logits, right, right, vague(3), given, np.random.default_rng(0))
+        p = draws.probabilities(logits, group, 0)
+        found = np.array([p[group == k].mean(axis=0) for k in range(3)])
+        apart.append(np.abs(found - counted).max())
+    assert apart[0] < 0.03 < apart[1]
+
+
 def test_no_slope_reaches_an_accuracy_below_chance():
     logits, _, _ = drawn()
     found = posterior.slopes(logits, logits.argmax(axis=1), np.zeros((1, 1, 2)), np.array([-3.0]))

@@ -312,6 +312,7 @@ class Answer:
     """What an answer about a target says: see the attributes of `graphtemper.Recalibration`."""
 
     probabilities: FloatArray
+    relative: float
     accuracy: Estimate
     confidence: float
     labels: Labels
@@ -375,7 +376,8 @@ class _Job:
         spread = (log_odds(before.high) - log_odds(before.low)) / (2.0 * DEVIATIONS)
         gap = float(np.hypot(log_odds(before.value) - log_odds(answer.confidence), spread))
         prior = class_bias.expected(self.card, answer.reading.moved_fraction, gap, len(p))
-        self.logits = np.log(np.maximum(p, np.finfo(np.float64).tiny))
+        # At the source temperature: few labels may have made the probabilities nearly flat.
+        self.logits = answer.relative * np.log(np.maximum(p, np.finfo(np.float64).tiny))
         self.draws = posterior.draw(self.logits, accuracy, before, prior, self.labels, self.rng)
         self.known = np.full(len(p), -1)
         self.known[self.labels.rows] = self.labels.classes
@@ -403,8 +405,7 @@ class _Job:
             )
         rows = self.labels.rows
         p = self.draws.probabilities(self.logits[rows], self.predicted[rows], 0)
-        given = self.labels, index[rows], names.size, posterior.OF_SEGMENT
-        centre, deviation = posterior.effects(p, *given)
+        centre, deviation = posterior.effects(p, self.labels, index[rows], names.size)
         for number, name in enumerate(names.tolist()):
             moved = self.rng.standard_normal(self.draws.biases.shape) * deviation[number]
             moved[0] = 0.0

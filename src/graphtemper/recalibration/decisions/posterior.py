@@ -2,15 +2,16 @@ r"""Calibrated probabilities per class, as draws from what is not known.
 
 .. math:: p_i = \mathrm{softmax}(\beta z_i + b + e_{\hat y_i})
 
-with the logarithms z of the result's probabilities, a slope, a bias per class, and an effect e of
-each predicted class: a table of confusions that no slope and biases describe. Slope and biases have
-the accuracy without labels and the card's expectations (`graphtemper.card.class_bias`) as their
-prior and labels of the target as their likelihood; the posterior is its normal approximation at the
-maximum. Effects follow from labels by one step of Newton's method, so that with many labels every
-predicted class has the frequencies that were counted. Each draw takes an accuracy from an interval
-as wide as that of the result, and the slope at which its probabilities imply that accuracy. So no
-metric is more certain than the accuracy is. Next to labels the model itself is what is least known,
-so everything is drawn `WIDER`.
+with logits z at the source temperature, a slope, a bias per class, and an effect e of each
+predicted class: a table of confusions that no slope and biases describe. Slope and biases have the
+accuracy without labels and the card's expectations (`graphtemper.card.class_bias`) as their prior,
+effects are none on average, and labels of the target are the likelihood of all of them; the
+posterior is its normal approximation at the maximum. So a label says more of the nodes with its
+prediction than of others, and with many labels every predicted class has the frequencies that were
+counted. Each draw takes an accuracy from an interval as wide as that of the result, and the slope
+at which its probabilities imply that accuracy. So no metric is more certain than the accuracy is.
+The model itself is what is least known, so biases and effects are drawn `WIDER`; next to labels,
+which it weighs, the accuracy too.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from graphtemper._core.numerics import log_odds
 from graphtemper.card.class_bias import ClassPrior, centred
 from graphtemper.recalibration.few_labels import Labels
 
-EFFECT, OF_SEGMENT = 0.2, 0.35
-"""Deviation of the effect of a predicted class, and of that of a segment, before any label."""
+EFFECT = 0.35
+"""Deviation of the effect of a predicted class, or of a segment, before any label."""
 WIDER = 1.5
-"""Next to labels, deviations of draws over those of the normal approximation."""
+"""Deviations of draws over those of the normal approximation."""
 DRAWS = 200
 # Rows at which biases and slopes are fitted; no prior is as precise as a mean over them.
 _ROWS, _SLOPE_ROWS = 2000, 500
 # Deviation of log(slope) beside the accuracy, alone and next to labels, which say too little about
 # it; and the smallest one of the accuracy's log-odds.
-_FREE, _HELD, _FINEST = 2.0, 0.25, 0.02
+_FREE, _HELD, _FINEST = 2.0, 0.5, 0.02
 _STEPS, _LONGEST, _HALVINGS = 12, 2.0, 13
 _SLOPES = (-4.0, 3.0)
 
@@ -58,6 +59,22 @@ class Draws:
         return temperatures.apply(np.exp(self.log_slopes[d]) * logits + shift)
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A posterior: log slope and biases (K + 1,), and effects (K, K) given these.
+
+    ``moves`` are the derivatives of the log-odds of the accuracy. The effects of predicted class k
+    have the covariance ``apart[k]`` and move by ``-gains[k]`` times the move of slope and biases.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    moves: FloatArray
+    effects: FloatArray
+    apart: FloatArray
+    gains: FloatArray
+
+
 def draw(
     logits: FloatArray,
     accuracy: Estimate,
@@ -66,35 +83,35 @@ def draw(
     labels: Labels,
     rng: np.random.Generator,
 ) -> Draws:
-    """Return draws for the logarithms (n, K) of a result's probabilities.
+    """Return draws for logits (n, K) at the source temperature.
 
     ``before`` is the accuracy without labels: next to them, the result's would count them twice.
     """
     predicted, classes = logits.argmax(axis=1), logits.shape[1]
     value, low, high = (log_odds(x) for x in (accuracy.value, accuracy.low, accuracy.high))
-    wider = WIDER if labels.rows.size else 1.0
     part = np.arange(0, len(logits), -(-len(logits) // _ROWS))
     slope_part = part[:: -(-part.size // _SLOPE_ROWS)]
     some, own = logits[slope_part], predicted[slope_part]
     start = slopes(some, own, prior.biases[None, None, :], np.array([log_odds(before.value)]))[0]
-    mean, covariance, moves = fit(logits, part, prior, labels, float(start), before)
+    found = fit(logits, part, prior, labels, float(start), before)
+    mean, covariance, moves = found.mean, found.covariance, found.moves
     noise = rng.standard_normal((DRAWS, classes + 1)) @ np.linalg.cholesky(covariance).T
     noise[0] = 0.0
-    biases = centred(mean[1:] + wider * noise[:, 1:])
-    at = temperatures.apply(np.exp(mean[0]) * logits[labels.rows] + mean[1:])
-    centre, deviation = effects(at, labels, predicted[labels.rows], classes)
-    moved = rng.standard_normal((DRAWS, classes, classes)) * wider * deviation
+    biases = centred(mean[1:] + WIDER * noise[:, 1:])
+    moved = rng.standard_normal((DRAWS, classes, classes))
     moved[0] = 0.0
+    moved = np.einsum("kij,dkj->dki", np.linalg.cholesky(found.apart), moved)
+    moved = WIDER * (moved - np.einsum("kij,dj->dki", found.gains, noise))
     # Where the accuracy lies in its interval, given the biases.
     steps = noise @ moves / np.sqrt(max(float(moves @ covariance @ moves), 1e-300))
-    sides = wider * np.where(steps < 0.0, value - low, high - value) / DEVIATIONS
-    table = centred(centre + moved)
+    sides = np.where(steps < 0.0, value - low, high - value) / DEVIATIONS
+    sides *= WIDER if labels.rows.size else 1.0
+    table = centred(found.effects + moved)
     shift = biases[:, None, :] + table[:, own, :]
     if labels.rows.size:  # which of them are wrong tells more than how many
         p = temperatures.apply(np.exp(mean[0]) * some + shift[0])
         value = log_odds(float(p[np.arange(len(own)), own].mean()))
-    found = slopes(some, own, shift, value + sides * steps)
-    return Draws(found, biases, table)
+    return Draws(slopes(some, own, shift, value + sides * steps), biases, table)
 
 
 def fit(
@@ -104,17 +121,20 @@ def fit(
     labels: Labels,
     start: float,
     accuracy: Estimate,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the likeliest (log slope, biases), their covariance, and derivatives of the accuracy.
+) -> Fitted:
+    """Return the likeliest log slope, biases and effects.
 
-    Gauss and Newton's method, from the log slope ``start``, on four terms: biases, class shares
-    (the means of p over ``part`` of the rows), the log-odds of the ``accuracy`` that p implies
-    there, and the likelihood of the labels.
+    Gauss and Newton's method, from the log slope ``start``, on five terms: biases, effects, class
+    shares (the means of p over ``part`` of the rows), the log-odds of the ``accuracy`` that p
+    implies there, and the likelihood of the labels.
     """
     rows = labels.rows
     near, count = logits[part], logits.shape[1]
-    top = np.eye(count)[near.argmax(axis=1)]
+    group, own = near.argmax(axis=1), logits[rows].argmax(axis=1)
+    top = np.eye(count)[group]
     point = origin = np.append(start, prior.biases)
+    table, gains = np.zeros((count, count)), np.zeros((count, count, count + 1))
+    apart = np.tile(EFFECT**2 * np.eye(count), (count, 1, 1))
     goal = log_odds(accuracy.value)
     spread = (log_odds(accuracy.high) - log_odds(accuracy.low)) / (2.0 * DEVIATIONS)
     sure = max(spread, _FINEST) ** -2
@@ -125,31 +145,42 @@ def fit(
     for _ in range(_STEPS):
         slope = float(np.exp(point[0]))
         z = slope * near
-        p = temperatures.apply(z + point[1:])
+        p = temperatures.apply(z + point[1:] + table[group])
         shares = np.maximum(p.mean(axis=0), 1e-12)
         jacobian = _moves(p, z, even) / shares[:, None]
         right = (p * top).sum(axis=1)
         implied = float(np.clip(right.mean(), 1e-6, 1.0 - 1e-6))
-        apart = right[:, None] * (top - p)
-        moves = np.append((apart * z).sum(axis=1).mean(), apart.mean(axis=0))
+        off = right[:, None] * (top - p)
+        moves = np.append((off * z).sum(axis=1).mean(), off.mean(axis=0))
         moves /= implied * (1.0 - implied)
         gradient = held * (origin - point)
         gradient += jacobian.T @ (certain * (prior.log_shares - np.log(shares)))
         gradient += moves * sure * (goal - log_odds(implied))
         information = np.diag(held) + jacobian.T @ (certain[:, None] * jacobian)
         information += sure * np.outer(moves, moves)
-        if rows.size:
-            z = slope * logits[rows]
-            p = temperatures.apply(z + point[1:])
-            left = answers - p
-            gradient += np.append((left * z).sum(), left.sum(axis=0))
-            information += _fisher(p, z)
+        z = slope * logits[rows]
+        p = temperatures.apply(z + point[1:] + table[own])
+        left = answers - p
+        pull = np.zeros_like(table)
+        for k in np.unique(own):  # what is left after the best effect of each predicted class
+            mine = own == k
+            fisher = _fisher(p[mine], z[mine])
+            seen = np.append((left[mine] * z[mine]).sum(), left[mine].sum(axis=0))
+            apart[k] = np.linalg.inv(fisher[1:, 1:] + EFFECT**-2 * np.eye(count))
+            gains[k] = apart[k] @ fisher[1:]
+            pull[k] = apart[k] @ (seen[1:] - EFFECT**-2 * table[k])
+            gradient += seen - fisher[:, 1:] @ pull[k]
+            information += fisher - fisher[:, 1:] @ gains[k]
         step = np.linalg.solve(information, gradient)
-        point = point + step * min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-12))
-        if np.abs(step).max() < 1e-6:
+        moved = pull - gains @ step
+        largest = max(float(np.abs(step).max()), float(np.abs(moved).max()), 1e-12)
+        shorter = min(1.0, _LONGEST / largest)
+        point, table = point + shorter * step, table + shorter * moved
+        if largest < 1e-6:
             break
     covariance = np.linalg.inv(information)
-    return point, np.asarray(0.5 * (covariance + covariance.T)), moves
+    covariance = np.asarray(0.5 * (covariance + covariance.T))
+    return Fitted(point, covariance, moves, table, apart, gains)
 
 
 def _moves(p: FloatArray, z: FloatArray, weights: FloatArray) -> FloatArray:
@@ -172,12 +203,10 @@ def effects(
     labels: Labels,
     group: NDArray[np.intp],
     num_groups: int,
-    before: float = EFFECT,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the effects (groups, K) that labels of groups of nodes show, and their deviations.
 
-    One step of Newton's method from probabilities p of the labelled nodes; ``before`` is the
-    deviation before any label.
+    One step of Newton's method from probabilities p of the labelled nodes.
     """
     shape = (num_groups, p.shape[1])
     left, information = np.zeros(shape), np.zeros(shape)
@@ -186,7 +215,7 @@ def effects(
         answers[np.arange(len(p)), labels.classes] = 1.0
         np.add.at(left, group, answers - p)
         np.add.at(information, group, p * (1.0 - p))
-    variance = 1.0 / (before**-2 + information)
+    variance = 1.0 / (EFFECT**-2 + information)
     return variance * left, np.sqrt(variance)
 
 
