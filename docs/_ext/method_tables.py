@@ -61,7 +61,7 @@ def environments_families(results: Results) -> str:
 
 
 def _harmed(rows, name: str) -> float:
-    """Return the share of pairs in which a method's ECE exceeds the source temperature's by 0.02."""
+    """Return the share of pairs with an ECE of 0.02 above that of the source temperature."""
     return mean(row[name] - row[f"ece {SOURCE}"] > 0.02 for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""The tables of the pages on the method are means of the committed results, doing nothing beside."""
+"""The tables of the method pages are means of the committed results, doing nothing beside."""
 
 import json
 import re
