@@ -53,7 +53,7 @@ from graphtemper.models.predictor import (
     predict,
     probe_graph,
 )
-from graphtemper.signals.evidence import SIGNALS, DriftBaseline, Probe, Reference
+from graphtemper.signals.evidence import DriftBaseline, Probe, Reference
 from graphtemper.signals.second_opinion import Second, second_classes
 
 if TYPE_CHECKING:
@@ -485,14 +485,12 @@ class SourceCard:
             f"{len(self.atlas)} known shifts, accuracy {low:.3f} to {high:.3f}",
             f"kinds of shift: {', '.join(self.families)}",
         ]
-        unreadable = [name for name in SIGNALS if name not in self.reference.readable]
-        if unreadable:
-            lines.append(f"cannot be measured on this graph: {', '.join(unreadable)}")
         if self.environments:
             names = ", ".join(item.name for item in self.environments)
             lines.append(f"labelled environments: {names}")
         if self.node_responses is not None:
-            lines.append(f"one temperature per node: {self.node_responses['model'].in_words}")
+            word = "helps" if self.node_responses["model"].helps else "does not help"
+            lines.append(f"one temperature per node {word} under kinds of shift that were left out")
         if self.privacy is not None:
             lines.append(f"differentially private in each label, epsilon {self.privacy:g}")
             lines[-1] += ", each time that it is learned from" * bool(self.environments)

@@ -112,13 +112,6 @@ class NodeResponse:
         """Whether it was better than one temperature for all on left-out families."""
         return self.gain > 0.0
 
-    @property
-    def in_words(self) -> str:
-        """What the response gains, as text."""
-        if self.helps:
-            return "better than one for all under kinds of shift that were left out"
-        return "no better than one for all under kinds of shift that were left out, so not used"
-
     def log_temperatures(self, signals: Float32, predicted: Classes, change: float) -> FloatArray:
         r"""Return :math:`\log T_i / T`, (n,), with mean zero.
 

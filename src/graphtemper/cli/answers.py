@@ -10,17 +10,9 @@ if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
     from graphtemper.recalibration.decisions import Metrics
 
-_DIRECTIONS = {
-    "over-confident": "over-confident",
-    "under-confident": "under-confident",
-    "calibrated": "calibrated within error",
-    "unknown": "unknown, because the interval is too wide",
-}
+_QUALIFIED = {"calibrated": " within error", "unknown": ", because the interval is too wide"}
 
-_NEXT = (
-    "graphtemper label with the same graph, card and model, and --session labels.json --goal 0.1; "
-    "or graphtemper card learn, if an earlier graph has labels."
-)
+_NEXT = "graphtemper label ... --session labels.json --goal 0.1, or graphtemper card learn ..."
 
 
 def print_answer(result: Recalibration, metrics: Metrics | None = None) -> None:
@@ -42,7 +34,7 @@ def diagnosis_rows(result: Recalibration, facts: dict[str, Any]) -> dict[str, st
     source, target = facts["source"], facts["target"]
     nearest = ", ".join(f"{name} ({distance:.1f})" for name, distance in result.nearest[:3])
     return {
-        "Direction": _DIRECTIONS[result.direction],
+        "Direction": result.direction + _QUALIFIED.get(result.direction, ""),
         "Severity": f"ECE at most {result.severity_bound:.3f} at the source temperature, for any "
         "accuracy in the interval",
         "Slope": _slope(result, facts["theory"]),

@@ -34,6 +34,12 @@ Predictor = Callable[[Graph], Any]
 BUNDLED_UNREAD = ("edge_features", "edge_type", "node_type")
 """What SIGN, SGC and GCN do not read."""
 _FINGERPRINT_NODES = 6
+# How to make a graph of an object, by the library that it is from.
+_ADVICE = {
+    "networkx": "Graph.from_networkx(graph, features=...) converts it",
+    "pandas": "a table is converted with Graph(features=table.to_numpy(), edges=pairs)",
+    "": "Graph(features=..., edges=...) makes one",
+}
 
 
 class ChangedGraphError(InputError):
@@ -155,11 +161,9 @@ def check_one_node_type(graph: Graph, model: str) -> None:
 def _contents(graph: Graph) -> list[tuple[int, int]]:
     """Return the address and the sum of the bytes of the features and edges, eight at a time."""
     features = graph.features
-    if isinstance(features, np.ndarray):
-        arrays: tuple[NDArray[Any], ...] = (features, graph.edges)
-    else:
-        arrays = (features.data, features.indices, features.indptr, graph.edges)
-    return [(array.ctypes.data, _sum(array)) for array in arrays]
+    arrays = [features] if isinstance(features, np.ndarray) else [features.data]
+    arrays += [] if isinstance(features, np.ndarray) else [features.indices, features.indptr]
+    return [(array.ctypes.data, _sum(array)) for array in (*arrays, graph.edges)]
 
 
 def _sum(array: NDArray[Any]) -> int:
@@ -222,12 +226,10 @@ def graph_and_logits(
             "graphtemper.pyg.predictor(module)."
         )
     if isinstance(predictor, str | os.PathLike):
-        raise PredictorError(
-            "the model is a path; graphtemper.models.load(path) reads a saved one."
-        )
+        raise PredictorError("the model is a path; read it with graphtemper.models.load(path).")
     if hasattr(predictor, "predict_proba") and not callable(predictor):
         raise PredictorError(
-            f"the model must be a function graph -> logits (N, K), not {_name(type(predictor))}; "
+            f"the model must be a function graph -> logits (N, K), not {_name(predictor)}; "
             "for a classifier of feature rows, pass "
             "lambda graph: np.log(classifier.predict_proba(graph.features))."
         )
@@ -236,17 +238,13 @@ def graph_and_logits(
         accept(source)
         return source, None
     if not is_pyg(source):
-        kind, advice = type(source), "Graph(features=..., edges=...) makes one"
+        advice = _ADVICE.get(type(source).__module__.partition(".")[0], _ADVICE[""])
         if isinstance(predictor, Graph) or is_pyg(predictor):
             advice = "the model comes before the graph"
         elif isinstance(source, str | os.PathLike):
             advice = "Graph.load(path) reads a file"
-        elif kind.__module__.startswith("networkx."):
-            advice = "Graph.from_networkx(graph, features=...) converts it"
-        elif kind.__module__.partition(".")[0] == "pandas":
-            advice = "a table is converted with Graph(features=table.to_numpy(), edges=pairs)"
         raise WrongTypeError(
-            f"the graph must be a Graph or a PyG Data, not {_name(kind)}; {advice}."
+            f"the graph must be a Graph or a PyG Data, not {_name(source)}; {advice}."
         )
     check = getattr(predictor, "check", None)
     dropped = pyg_losses(source) if callable(check) else ()
@@ -259,8 +257,9 @@ def graph_and_logits(
     return agreement.graph, agreement.logits
 
 
-def _name(kind: type) -> str:
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+def _name(value: object) -> str:
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.")
 
 
 # Sums on many threads or a GPU differ by far less than this part of the largest logit.

@@ -96,9 +96,8 @@ def _pairs(labels: Any, nodes: NDArray[np.int64], num_nodes: int) -> list[tuple[
     >>> _pairs({17: 2}, np.arange(20), 20), _pairs(np.array([-1, 1, 0]), np.array([1]), 3)
     ([(17, 2)], [(1, 1)])
     """
-    if isinstance(labels, Mapping):
-        return list(labels.items())
-    if hasattr(labels, "index") and callable(getattr(labels, "items", None)):
+    is_series = hasattr(labels, "index") and callable(getattr(labels, "items", None))
+    if is_series or isinstance(labels, Mapping):
         if getattr(labels, "ndim", 1) != 1:
             raise ShapeError("labels is a table; pass its column of classes, indexed by node.")
         return list(labels.items())

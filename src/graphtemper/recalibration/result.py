@@ -313,10 +313,9 @@ class Recalibration:
         count = min(self.num_labels + _MORE_LABELS, len(self.nodes))
         if self.verdict == "trust" or count == self.num_labels:
             return []
-        if command is not None:
-            return [f"Next: {command}"]
         label = f"recalibrate(..., labels={{n: ... for n in suggest_labels(result, {count})}})"
-        return [f"Next: {label}, or card.learn(model, earlier_graph) if that has labels."]
+        python = f"{label}, or card.learn(model, earlier_graph) if that has labels."
+        return [f"Next: {command or python}"]
 
     def _temperature_in_words(self) -> str:
         value, source = self.temperature, self.source_temperature
