@@ -5,6 +5,13 @@ class and confidence and, within them, over the degrees. The model runs on the e
 fields of the sample (`graphtemper.signals.receptive_field`), in blocks whose fields fit into
 memory; averages over blocks have the sampling error of all nodes.
 
+**More nodes.** Most of a sample's error is that of the covariances. Three of them compare own
+views, the logits of nodes without neighbours (`graphtemper.signals.covariances`), so they are
+measured at a pool of ten times as many nodes, of which only the neighbours are read. The other two
+are corrected by what is known of more nodes: the covariance of halves of the columns is in
+proportion to that of the logits, which is known of all nodes, and products across held-out links
+move with those across all links, which are known of the pool. Their errors are those without that.
+
 **Hubs.** The field of a node is exact up to `MOST_EDGES` edges along walks of two steps from it.
 Above that, the node is replaced by the next one of its stratum in the order of degrees, and the
 answer says how many were.
@@ -24,6 +31,7 @@ from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError, MissingError, OtherModelError
 from graphtemper.graph.neighbourhoods import Rows
+from graphtemper.models.passes import Columns
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.recalibration.reasons import Reason, sample_run
 from graphtemper.scale.engine import Engine
@@ -31,9 +39,19 @@ from graphtemper.scale.stored_graph import StoredGraph, StoredWhole
 from graphtemper.scale.streaming import Pool
 from graphtemper.signals import evidence, receptive_field
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.covariances import Covariance, centred
+from graphtemper.signals.covariances import (
+    Covariance,
+    HeldOutProducts,
+    centred,
+    column_halves,
+    edges_and_wedges,
+    node_products,
+    ratio_of_sums,
+)
 from graphtemper.signals.evidence import Evidence
 from graphtemper.signals.graph_parts import Field, Reach
+from graphtemper.signals.observation import Observation, Part
+from graphtemper.signals.views import own_view
 
 MOST_EDGES = 20_000
 """Edges that are read around one sampled node."""
@@ -95,7 +113,10 @@ def layers(model: Predictor) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The model with its card, the stored graph, a pool of nodes, and moments of all features."""
+    """The model with its card, the stored graph, a pool of nodes, and what is known of all nodes.
+
+    That are moments of the features, and the covariance of the logits.
+    """
 
     engine: Engine
     graph: StoredGraph
@@ -103,6 +124,7 @@ class Given:
     card: SourceCard
     pool: Pool
     moments: tuple[FloatArray, FloatArray]
+    covariance: FloatArray
     seed: int
 
     @cached_property
@@ -135,6 +157,7 @@ def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float]
     degrees = whole.degrees(given.pool.nodes)
     start = float(stream(given.seed, "sampled nodes").random())
     chosen, replaced = draw(whole, given.pool, degrees, size, start)
+    everything = chosen
     parts: list[Measured] = []
     # One thread, because sums in another order have other last bits.
     with one_blas_thread():
@@ -143,8 +166,56 @@ def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float]
         while not parts or chosen.size >= LEAST:
             found = _block(given, reach, chosen[:most])
             parts, most, chosen = [*parts, found], found.nodes, chosen[found.nodes :]
-    log_degree = float(signals.log_degree(degrees).mean())
-    return replace(merged(parts), replaced=replaced), log_degree
+        found = replace(merged(parts), replaced=replaced)
+        pool = _readable(given, whole, everything[: found.nodes], degrees)
+        found = replace(found, evidence=_corrected(given, whole, found, everything, pool))
+    return found, float(signals.log_degree(degrees).mean())
+
+
+def _readable(given: Given, whole: StoredWhole, sampled: Rows, degrees: Rows) -> Rows:
+    """Return the sampled nodes and as many of the pool as can be read with their neighbours."""
+    rest = np.setdiff1d(given.pool.nodes[degrees <= MOST_EDGES], sampled)
+    nodes = np.concatenate([sampled, rest[np.argsort(whole.keys(rest))]])
+    read = np.cumsum(whole.degrees(nodes) + 1)
+    fits = sum(whole.readable(int(count), int(count)) for count in read)
+    return np.sort(nodes[: max(fits, sampled.size)])
+
+
+def _corrected(
+    given: Given, whole: StoredWhole, sample: Measured, chosen: Rows, pool: Rows
+) -> Evidence:
+    """Return the evidence of a sample, with covariances that are known of more nodes."""
+    found, field = sample.evidence, Field.of(whole, pool, Reach(1, False))
+    if field is None or found.feature is None or found.held is None:
+        return found
+    graph, rows, unit = field.graph, field.rows(pool), given.card.temperature
+    part = Part(given.moments, rows[:0], np.empty(0))
+    seen = Observation(given.predictor, graph, rows, part=part)
+    own, lone, alone = own_view(seen), graph.subgraph(rows), np.zeros(rows.size)
+    probe = given.card.probe
+    for half in column_halves(graph.num_features, probe.splits, probe.seed):
+        columns = Columns(half, given.moments[0])
+        first = seen.passes.run(lone, columns=columns, alone=True)
+        alone += node_products(first, own[rows] - first)
+    edge, wedge = edges_and_wedges(own / unit, graph, rows, rows)
+    known = np.zeros((graph.num_nodes, given.card.num_classes))
+    known[rows] = given.known(pool) / unit
+
+    def clean(nodes: Rows) -> float:
+        products = HeldOutProducts(own / unit, graph, field.rows(nodes), rows)
+        products.add(known, graph.links)
+        return products.covariance.value
+
+    held = found.held.value + clean(pool) - clean(chosen[: sample.nodes])
+    spread = float(np.trace(given.covariance) / np.trace(found.covariance))
+    return replace(
+        found,
+        edge=edge,
+        wedge=wedge,
+        own_feature=ratio_of_sums(alone, np.full(rows.size, probe.splits * unit**2)),
+        held=Covariance(held, found.held.error),
+        feature=Covariance(found.feature.value * spread, found.feature.error),
+    )
 
 
 def draw(
