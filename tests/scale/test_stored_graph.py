@@ -10,8 +10,9 @@ from graphtemper.models.predictor import predict
 from graphtemper.scale import Serial, StoredGraph
 from graphtemper.scale.evidence.sample import layers
 from graphtemper.scale.parquet import parquet_files
-from graphtemper.scale.stored_graph import StoredWhole, homophily, known_of_nodes, load
+from graphtemper.scale.stored_graph import StoredWhole, agreement, known_of_nodes, load
 from graphtemper.signals.graph_parts import Field, Reach
+from graphtemper.signals.pointwise import kappa
 
 from .conftest import pa, pq, save, stored
 
@@ -103,7 +104,9 @@ def test_what_is_known_of_all_nodes(tmp_path):
     np.testing.assert_allclose(known.moments[1], graph.features.std(axis=0), rtol=1e-6)
     assert known.second == np.mean((graph.features[:, 0] > 0) == classes)
     same = (classes[graph.edges[:, 0]] == classes[graph.edges[:, 1]]).mean()
-    assert homophily(Serial(), found, classes) == pytest.approx(same, abs=1e-12)
+    share, beyond = agreement(Serial(), found, classes, 3)
+    assert share == pytest.approx(same, abs=1e-12)
+    assert beyond == pytest.approx(kappa(classes[graph.edges], 3), abs=1e-12)
 
 
 def test_nodes_that_are_repeated_or_missing_are_refused(tmp_path):
@@ -123,7 +126,7 @@ def test_an_edge_to_a_node_that_is_not_there_is_refused(tmp_path):
         ends = {"source": np.array([1]), "target": np.array([wrong])}
         edges = save(tmp_path / f"e{wrong}", ends, 1)
         with pytest.raises(RangeError, match=f"the node {wrong}, but there are 300"):
-            homophily(Serial(), StoredGraph.open(nodes, edges), np.zeros(300, int))
+            agreement(Serial(), StoredGraph.open(nodes, edges), np.zeros(300, int), 2)
         with pytest.raises(RangeError, match=f"the node {wrong}, but there are 300"):
             load(Serial(), StoredGraph.open(nodes, edges))
 

@@ -32,7 +32,7 @@ from graphtemper.scale.evidence import sample as sampled
 from graphtemper.scale.logits.logit_tables import LogitParts, in_order, open_logits
 from graphtemper.scale.output_directory import atomic_directory
 from graphtemper.scale.parquet import Place
-from graphtemper.scale.stored_graph import StoredGraph, homophily, known_of_nodes, load
+from graphtemper.scale.stored_graph import StoredGraph, agreement, known_of_nodes, load
 from graphtemper.scale.streaming import Draw, answer_from, survey, write_parts
 from graphtemper.signals.evidence import Evidence, Probe
 from graphtemper.signals.second_opinion import sketch_weights
@@ -210,10 +210,10 @@ class Tables(NamedTuple):
         report("reading the nodes", 20, 100)
         known = known_of_nodes(engine, graph, seen.predicted, _second(card.probe))
         report("reading the edges", 40, 100)
-        links = homophily(engine, graph, seen.predicted)
+        links, kappa = agreement(engine, graph, seen.predicted, card.num_classes)
         report("running the model on a sample", 50, 100)
-        spread = seen.sums.moments.covariance
-        given = sampled.Given(engine, graph, model, card, seen.pool, known.moments, spread, seed)
+        known = known._replace(covariance=seen.sums.moments.covariance, kappa=kappa)
+        given = sampled.Given(engine, graph, model, card, seen.pool, known, seed)
         found, log_degree = sampled.measure(given, hops, sample)
         whole = replace(seen.sums.evidence(links, log_degree), second_agreement=known.second)
         names = {item.name for item in fields(Evidence) if getattr(whole, item.name) is None}

@@ -289,10 +289,16 @@ def _rows(part: int, *, graph: StoredGraph, nodes: Rows) -> Any:
 
 
 class Known(NamedTuple):
-    """What is known of all nodes: moments of the features, and agreement with a second opinion."""
+    """What is known of all nodes and edges.
+
+    Moments of the features, agreement with a second opinion, the covariance of the logits, and
+    kappa of the predictions across edges.
+    """
 
     moments: tuple[FloatArray, FloatArray]
     second: float | None
+    covariance: FloatArray = np.zeros((0, 0))
+    kappa: float | None = None
 
 
 def known_of_nodes(
@@ -338,17 +344,24 @@ def _moments(
     return found
 
 
-def homophily(engine: Engine, graph: StoredGraph, predicted: NDArray[Any]) -> float | None:
-    """Return the share of edges, without loops, whose ends are predicted to be of one class."""
-    work = partial(_agreeing, graph=graph, predicted=predicted)
-    agreeing, count = total(engine.map(work, range(len(graph.edges.files))))
-    return float(agreeing / count) if count else None
+def agreement(
+    engine: Engine, graph: StoredGraph, predicted: NDArray[Any], num_classes: int
+) -> tuple[float | None, float | None]:
+    """Return the share of edges whose ends are predicted to be of one class, and Cohen's kappa.
+
+    Loops do not count; without other edges both are None.
+    """
+    work = partial(_agreeing, graph=graph, predicted=predicted, num_classes=num_classes)
+    agreeing, *ends = total(engine.map(work, range(len(graph.edges.files))))
+    shares = np.array(ends) / max(sum(ends), 1)
+    share, chance = 2.0 * agreeing / max(sum(ends), 1), float(shares @ shares)
+    return (share, (share - chance) / max(1.0 - chance, 1e-3)) if sum(ends) else (None, None)
 
 
-def _agreeing(part: int, *, graph: StoredGraph, predicted: NDArray[Any]) -> Rows:
-    agreeing = count = 0
+def _agreeing(part: int, *, graph: StoredGraph, predicted: NDArray[Any], num_classes: int) -> Rows:
+    found = np.zeros(1 + num_classes, np.int64)
     for low, high, _ in graph.read_edges(part):
-        loops = int((low == high).sum())
-        agreeing += int((predicted[low] == predicted[high]).sum()) - loops
-        count += low.size - loops
-    return np.array([agreeing, count])
+        ends = np.column_stack([predicted[low], predicted[high]])[low != high]
+        found[0] += (ends[:, 0] == ends[:, 1]).sum()
+        found[1:] += np.bincount(ends.ravel(), minlength=num_classes)
+    return found

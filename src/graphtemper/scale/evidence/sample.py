@@ -10,7 +10,9 @@ views, the logits of nodes without neighbours (`graphtemper.signals.covariances`
 measured at a pool of ten times as many nodes, of which only the neighbours are read. The other two
 are corrected by what is known of more nodes: the covariance of halves of the columns is in
 proportion to that of the logits, which is known of all nodes, and products across held-out links
-move with those across all links, which are known of the pool. Their errors are those without that.
+move with those across all links, which are known of the pool. In the same way agreement across
+held-out links moves with that across the same links in the whole graph, which is known of all. The
+errors that enter the interval are those without these three corrections.
 
 **Hubs.** The field of a node is exact up to `MOST_EDGES` edges along walks of two steps from it.
 Above that, the node is replaced by the next one of its stratum in the order of degrees, and the
@@ -35,7 +37,7 @@ from graphtemper.models.passes import Columns
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.recalibration.reasons import Reason, sample_run
 from graphtemper.scale.engine import Engine
-from graphtemper.scale.stored_graph import StoredGraph, StoredWhole
+from graphtemper.scale.stored_graph import Known, StoredGraph, StoredWhole
 from graphtemper.scale.streaming import Pool
 from graphtemper.signals import evidence, receptive_field
 from graphtemper.signals import pointwise as signals
@@ -113,18 +115,14 @@ def layers(model: Predictor) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The model with its card, the stored graph, a pool of nodes, and what is known of all nodes.
-
-    That are moments of the features, and the covariance of the logits.
-    """
+    """The model with its card, the stored graph, a pool of nodes, and what is known of all."""
 
     engine: Engine
     graph: StoredGraph
     model: Predictor
     card: SourceCard
     pool: Pool
-    moments: tuple[FloatArray, FloatArray]
-    covariance: FloatArray
+    whole: Known
     seed: int
 
     @cached_property
@@ -189,12 +187,12 @@ def _corrected(
     if field is None or found.feature is None or found.held is None:
         return found
     graph, rows, unit = field.graph, field.rows(pool), given.card.temperature
-    part = Part(given.moments, rows[:0], np.empty(0))
+    part = Part(given.whole.moments, rows[:0], np.empty(0))
     seen = Observation(given.predictor, graph, rows, part=part)
     own, lone, alone = own_view(seen), graph.subgraph(rows), np.zeros(rows.size)
     probe = given.card.probe
     for half in column_halves(graph.num_features, probe.splits, probe.seed):
-        columns = Columns(half, given.moments[0])
+        columns = Columns(half, given.whole.moments[0])
         first = seen.passes.run(lone, columns=columns, alone=True)
         alone += node_products(first, own[rows] - first)
     edge, wedge = edges_and_wedges(own / unit, graph, rows, rows)
@@ -207,7 +205,7 @@ def _corrected(
         return products.covariance.value
 
     held = found.held.value + clean(pool) - clean(chosen[: sample.nodes])
-    spread = float(np.trace(given.covariance) / np.trace(found.covariance))
+    spread = float(np.trace(given.whole.covariance) / np.trace(found.covariance))
     return replace(
         found,
         edge=edge,
@@ -285,14 +283,19 @@ def _block(given: Given, reach: Reach, chosen: Rows) -> Measured:
         lambda size: np.sort(chosen[:size]),
         given.predictor,
         reach,
-        given.moments,
+        given.whole.moments,
         given.seed,
         sizes,
     )
     if found is None:
         raise InputError(_TOO_LARGE)
     given.check(centred(found.observation.logits), found.nodes, reach.depth)
-    measured = evidence.measure(found.observation.at(given.card.temperature), given.card.probe)
+    seen = found.observation.at(given.card.temperature)
+    measured, known = evidence.measure(seen, given.card.probe), given.whole.kappa
+    if measured.edge_agreement is not None and known is not None:
+        change = known - seen.agreement(seen.all_logits, seen.graph.links[:0])
+        agree = float(np.clip(measured.edge_agreement + change, -1.0, 1.0))
+        measured = replace(measured, edge_agreement=agree)
     return Measured(measured, found.nodes.size, found.num_links, 0, reach.depth)
 
 
