@@ -210,17 +210,18 @@ class Tables(NamedTuple):
         report("reading the nodes", 20, 100)
         known = known_of_nodes(engine, graph, seen.predicted, _second(card.probe))
         report("reading the edges", 40, 100)
-        links, kappa = agreement(engine, graph, seen.predicted, card.num_classes)
+        share, chance = agreement(engine, graph, seen.predicted, card.num_classes)
         report("running the model on a sample", 50, 100)
-        known = known._replace(covariance=seen.sums.moments.covariance, kappa=kappa)
+        covariance = seen.sums.moments.covariance
+        known = known._replace(covariance=covariance, homophily=share, chance=chance)
         given = sampled.Given(engine, graph, model, card, seen.pool, known, seed)
         found, log_degree = sampled.measure(given, hops, sample)
-        whole = replace(seen.sums.evidence(links, log_degree), second_agreement=known.second)
+        whole = replace(seen.sums.evidence(share, log_degree), second_agreement=known.second)
         names = {item.name for item in fields(Evidence) if getattr(whole, item.name) is None}
         rest = {name: getattr(found.evidence, name) for name in names - {_NOT_OF_A_SAMPLE}}
         flat = seen.sums.spread == 0.0
         reading = read_evidence(card, replace(whole, **rest), graph.num_nodes, known.moments, flat)
-        variance = sampling_variance(reading, found.nodes, found.links)
+        variance = sampling_variance(reading, found.nodes, int(found.worth))
         answer = answer_from(engine, parts, seen.sums, replace(reading, sampled=variance))
         return replace(answer, reasons=[*answer.reasons, found.reason()])
 

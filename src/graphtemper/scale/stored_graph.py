@@ -291,14 +291,15 @@ def _rows(part: int, *, graph: StoredGraph, nodes: Rows) -> Any:
 class Known(NamedTuple):
     """What is known of all nodes and edges.
 
-    Moments of the features, agreement with a second opinion, the covariance of the logits, and
-    kappa of the predictions across edges.
+    Moments of the features, agreement with a second opinion, the covariance of the logits, and the
+    share of edges whose ends are predicted to be of one class, in all and by chance.
     """
 
     moments: tuple[FloatArray, FloatArray]
     second: float | None
     covariance: FloatArray = np.zeros((0, 0))
-    kappa: float | None = None
+    homophily: float | None = None
+    chance: float = 0.0
 
 
 def known_of_nodes(
@@ -346,16 +347,15 @@ def _moments(
 
 def agreement(
     engine: Engine, graph: StoredGraph, predicted: NDArray[Any], num_classes: int
-) -> tuple[float | None, float | None]:
-    """Return the share of edges whose ends are predicted to be of one class, and Cohen's kappa.
+) -> tuple[float | None, float]:
+    """Return the share of edges whose ends are predicted to be of one class, and that by chance.
 
-    Loops do not count; without other edges both are None.
+    Loops do not count; without other edges there is no share.
     """
     work = partial(_agreeing, graph=graph, predicted=predicted, num_classes=num_classes)
     agreeing, *ends = total(engine.map(work, range(len(graph.edges.files))))
     shares = np.array(ends) / max(sum(ends), 1)
-    share, chance = 2.0 * agreeing / max(sum(ends), 1), float(shares @ shares)
-    return (share, (share - chance) / max(1.0 - chance, 1e-3)) if sum(ends) else (None, None)
+    return 2.0 * agreeing / sum(ends) if sum(ends) else None, float(shares @ shares)
 
 
 def _agreeing(part: int, *, graph: StoredGraph, predicted: NDArray[Any], num_classes: int) -> Rows:

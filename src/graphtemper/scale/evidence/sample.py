@@ -12,7 +12,7 @@ are corrected by what is known of more nodes: the covariance of halves of the co
 proportion to that of the logits, which is known of all nodes, and products across held-out links
 move with those across all links, which are known of the pool. In the same way agreement across
 held-out links moves with that across the same links in the whole graph, which is known of all. The
-errors that enter the interval are those without these three corrections.
+covariances enter the interval with the errors that they have without corrections.
 
 **Hubs.** The field of a node is exact up to `MOST_EDGES` edges along walks of two steps from it.
 Above that, the node is replaced by the next one of its stratum in the order of degrees, and the
@@ -65,15 +65,20 @@ _TOO_LARGE = (
 )
 # Nodes whose fields are measured for every one that is used, and nodes of a block by their share.
 _SPARE, _SMALLER = 1.25, 0.8
+_COUNTS = ("nodes", "links", "worth")
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The evidence of a sample, its numbers of nodes and links, and how many were replaced."""
+    """The evidence of a sample, its numbers of nodes and links, and how many were replaced.
+
+    ``worth`` is the number of links with the same sampling error, see `_across_links`.
+    """
 
     evidence: Evidence
     nodes: int
     links: int
+    worth: float
     replaced: int
     depth: int
 
@@ -291,12 +296,30 @@ def _block(given: Given, reach: Reach, chosen: Rows) -> Measured:
         raise InputError(_TOO_LARGE)
     given.check(centred(found.observation.logits), found.nodes, reach.depth)
     seen = found.observation.at(given.card.temperature)
-    measured, known = evidence.measure(seen, given.card.probe), given.whole.kappa
-    if measured.edge_agreement is not None and known is not None:
-        change = known - seen.agreement(seen.all_logits, seen.graph.links[:0])
-        agree = float(np.clip(measured.edge_agreement + change, -1.0, 1.0))
-        measured = replace(measured, edge_agreement=agree)
-    return Measured(measured, found.nodes.size, found.num_links, 0, reach.depth)
+    measured, worth = _across_links(seen, evidence.measure(seen, given.card.probe), given.whole)
+    return Measured(measured, found.nodes.size, found.num_links, worth, 0, reach.depth)
+
+
+def _across_links(seen: Observation, found: Evidence, whole: Known) -> tuple[Evidence, float]:
+    """Return the agreement across held-out links as a change of that in the whole graph.
+
+    Only the change is sampled. The second number is how many links would show the agreement itself
+    with the same error.
+    """
+    held = [z.argmax(axis=1) for key, z in seen.memo.items() if key[0] == "held out"]
+    if seen.part is None or found.edge_agreement is None or whole.homophily is None or not held:
+        return found, 0.0
+    low, high = seen.graph.links[seen.part.links].T
+    clean, *without = (z[low] == z[high] for z in (seen.all_logits.argmax(axis=1), *held))
+    weight = seen.part.weights / seen.part.weights.sum()
+    change = np.mean(without, axis=0) - clean
+    beyond = max(1.0 - whole.chance, 1e-3)
+    kappa = (whole.homophily - whole.chance) / beyond
+    moved = found.edge_agreement - seen.agreement(seen.all_logits, seen.graph.links[:0])
+    agree = float(np.clip(kappa + moved, -1.0, 1.0))
+    variance = float(weight**2 @ (change - weight @ change) ** 2) / beyond**2
+    worth = (1.0 - agree**2) / max(variance, weight.size**-2.0)
+    return replace(found, edge_agreement=agree), worth
 
 
 def merged(parts: list[Measured]) -> Measured:
@@ -314,5 +337,5 @@ def merged(parts: list[Measured]) -> Measured:
 
     names = [item.name for item in fields(Evidence)]
     average = {name: mean([getattr(part.evidence, name) for part in parts]) for name in names}
-    nodes, links = (sum(getattr(part, name) for part in parts) for name in ("nodes", "links"))
-    return replace(parts[0], evidence=Evidence(**average), nodes=nodes, links=links)
+    counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
+    return replace(parts[0], evidence=Evidence(**average), **counts)
