@@ -361,7 +361,9 @@ def agreement(
 def _agreeing(part: int, *, graph: StoredGraph, predicted: NDArray[Any], num_classes: int) -> Rows:
     found = np.zeros(1 + num_classes, np.int64)
     for low, high, _ in graph.read_edges(part):
-        ends = np.column_stack([predicted[low], predicted[high]])[low != high]
-        found[0] += (ends[:, 0] == ends[:, 1]).sum()
-        found[1:] += np.bincount(ends.ravel(), minlength=num_classes)
+        one, other = predicted[low], predicted[high]
+        loops = one[low == high]
+        found[0] += (one == other).sum() - loops.size
+        for sign, classes in ((1, one), (1, other), (-2, loops)):
+            found[1:] += sign * np.bincount(classes, minlength=num_classes)
     return found
