@@ -1,12 +1,13 @@
 """Large graphs as Parquet, with logits of a model on them: what benchmarks of `scale` read.
 
     python -m benchmarks.large draw FOLDER --nodes 1000000
-    python -m benchmarks.large run FOLDER sage [--sample 2000] [--memory]
+    python -m benchmarks.large run FOLDER sage [--sample 2000] [--memory] [--streamed]
     python -m benchmarks.large sampling FOLDER sage --sample 500 --out docs/results/sampling.json
 
 ``run`` recalibrates what was drawn and adds a row to ``docs/results/large.json``: seconds of the
 processor and peak memory by stage, with the digest of the code in `graphtemper.scale` alone.
-``--memory`` also recalibrates the whole graph in memory.
+``--memory`` also recalibrates the whole graph in memory, and ``--streamed`` streams a graph that is
+small enough to be loaded.
 ``sampling`` compares eight samples of a graph that fits into memory with the answer of all nodes.
 
 Every node is linked to nodes before and behind it, `DEGREE` in all, each pair once. A share of the
@@ -264,6 +265,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--sample", type=int, default=2_000)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--streamed", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("docs/results/large.json"))
     given = parser.parse_args()
     if given.what == "draw":
@@ -272,6 +274,8 @@ def main() -> None:
         for name in given.models:
             write_logits(given.folder, name, trained(name, source))
         return
+    if given.streamed:
+        mock.patch.object(recalibration, "SMALL_NODES", 0).start()
     for name in given.models:
         if given.what == "sampling":
             row = sampling_errors(given.folder, name, given.sample)

@@ -21,8 +21,7 @@ from graphtemper.monitor import Entry, Labelled, Log, Missed, find_logits, track
 from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
-from graphtemper.scale.logits.logit_files import read_logits
-from graphtemper.scale.logits.logit_tables import LogitTables
+from graphtemper.scale.logits.logit_tables import LogitTables, read_logits
 from graphtemper.scale.stored_graph import known_of_nodes, load
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.graphs import datasets
@@ -80,13 +79,6 @@ def read_watched(path):
 
 def read_whole(path):
     assert np.isfinite(read_logits(path, NODES, 2)).all()
-
-
-def write_safetensors(path):
-    logits = MODEL(GRAPH).astype("<f4")
-    entry = {"dtype": "F32", "shape": logits.shape, "data_offsets": [0, logits.nbytes]}
-    header = json.dumps({"logits": entry}).encode()
-    path.write_bytes(len(header).to_bytes(8, "little") + header + logits.tobytes())
 
 
 def read_tables(path):
@@ -176,7 +168,6 @@ TARGETS = {
         lambda path: np.savetxt(path, MODEL(GRAPH), "%.9g", ",", header="0,1", comments=""),
         read_whole,
     ),
-    "logits.safetensors": Target(write_safetensors, read_whole),
     "watched.npy": Target(
         lambda path: np.save(path, np.asfortranarray(MODEL(GRAPH))), read_watched
     ),

@@ -19,9 +19,7 @@ from graphtemper.monitor import (
     follow,
 )
 from graphtemper.scale import recalibrate as recalibrate_stored
-from graphtemper.scale import recalibration, streaming
-from graphtemper.scale.logits import logit_files
-from graphtemper.scale.logits.logit_tables import LogitTables
+from graphtemper.scale.logits import logit_tables
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -69,7 +67,7 @@ def test_an_entry_is_what_recalibrate_says(watched, logits_of, log, tmp_path):
 
 
 def test_all_formats_give_the_same_numbers(watched, logits_of, log, tmp_path, monkeypatch):
-    monkeypatch.setattr(logit_files, "VALUES_AT_ONCE", 100)  # 16 parts of the arrays
+    monkeypatch.setattr(logit_tables, "VALUES_AT_ONCE", 100)  # several batches of each
     logits = logits_of(1)
     write(tmp_path / "all" / "1", logits)
     pq.write_table(pa.table({"logits": logits.tolist()}), tmp_path / "2.parquet")
@@ -96,16 +94,6 @@ def test_without_the_graph_only_feature_signals_are_missing(watched, logits_of, 
     assert entry.high - entry.low > known.accuracy.high - known.accuracy.low
     assert "log_degree" not in entry.signals
     assert entry.verdict != "trust"
-
-
-def test_mean_confidence_is_known_without_writing(watched, logits_of, tmp_path, monkeypatch):
-    path = write(tmp_path / "day1", logits_of(1))
-    known = recalibrate_stored(path, watched[1], tmp_path / "answer").mean_confidence
-    parts = LogitTables.open(path, 2)
-    found = recalibration.estimate_logits(parts, watched[1]).mean_confidence
-    assert found == pytest.approx(known, abs=1e-8)
-    monkeypatch.setattr(streaming, "REACH", 0.0)  # beyond the sketch: by one more pass
-    assert recalibration.estimate_logits(parts, watched[1]).mean_confidence == pytest.approx(known)
 
 
 def test_files_and_folders_that_are_snapshots(logits_of, tmp_path):

@@ -11,9 +11,7 @@ from graphtemper.errors import DamagedError, TableError
 from graphtemper.scale import Serial, recalibrate, streaming
 from graphtemper.scale.logits import logit_tables
 from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
-from graphtemper.scale.logits.logit_files import LogitArray
-from graphtemper.scale.logits.logit_tables import LogitTables
-from graphtemper.scale.recalibration import estimate_logits
+from graphtemper.scale.logits.logit_tables import LogitArray
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -89,12 +87,6 @@ def test_a_temperature_far_from_that_of_the_source(logits, factor):
     sketch = ConfidenceSketch.of(parts.values)
     found = streaming._match(Serial(), parts, 1.0, sketch, 0.6)
     assert found == pytest.approx(temperature.match_confidence(parts.values, 0.6), rel=1e-6)
-
-
-def test_an_estimate_has_the_confidence_that_is_written(problem, logits, folder, tmp_path):
-    result = recalibrate(folder, problem.card, tmp_path / "out")
-    estimate = estimate_logits(LogitTables.open(folder, 4), problem.card)
-    assert estimate.mean_confidence == pytest.approx(result.mean_confidence, abs=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["columns", "list"])

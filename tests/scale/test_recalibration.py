@@ -51,6 +51,17 @@ def test_the_answer_of_a_sample_is_near_and_its_interval_wider(problem, serial):
     assert "on 400 sampled nodes" in reason
 
 
+def test_what_needs_no_fields_is_measured_at_more_nodes(problem, serial):
+    """Here at all nodes, which are fewer than ten times the sample."""
+    found = serial.answer.reading.evidence
+    whole = in_memory(problem.model, problem.target, problem.card).reading.evidence
+    for name in ("edge", "wedge", "own_feature"):
+        assert getattr(found, name) == pytest.approx(getattr(whole, name), rel=1e-4), name
+    for name in ("feature", "held"):
+        value, error = getattr(found, name)
+        assert abs(value - getattr(whole, name).value) < 1.5 * error, name
+
+
 def test_the_seed_decides(problem, serial, sampled, tmp_path):
     again = answered(problem, tmp_path / "again")
     assert written(again.out) == serial.written

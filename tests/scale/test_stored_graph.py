@@ -10,8 +10,9 @@ from graphtemper.models.predictor import predict
 from graphtemper.scale import Serial, StoredGraph
 from graphtemper.scale.evidence.sample import layers
 from graphtemper.scale.parquet import parquet_files
-from graphtemper.scale.stored_graph import StoredWhole, homophily, known_of_nodes, load
+from graphtemper.scale.stored_graph import StoredWhole, agreement, known_of_nodes, load
 from graphtemper.signals.graph_parts import Field, Reach
+from graphtemper.signals.pointwise import kappa
 
 from .conftest import pa, pq, save, stored
 
@@ -85,7 +86,7 @@ def test_a_pair_that_is_stored_twice_is_one_link(tmp_path):
     graph = drawn()
     both = np.vstack([graph.edges, graph.edges[:, ::-1], [[7, 7]]])
     save(tmp_path / "twice", {"src": both[:, 0], "dst": both[:, 1]}, parts=4)
-    nodes = opened(graph, tmp_path / "once").nodes[0].parent
+    nodes = opened(graph, tmp_path / "once").nodes.files[0].parent
     whole = StoredWhole(StoredGraph.open(nodes, tmp_path / "twice"), Serial())
     near, indptr = whole.near(np.arange(300))
     np.testing.assert_array_equal(np.diff(indptr), graph.degrees)
@@ -103,7 +104,11 @@ def test_what_is_known_of_all_nodes(tmp_path):
     np.testing.assert_allclose(known.moments[1], graph.features.std(axis=0), rtol=1e-6)
     assert known.second == np.mean((graph.features[:, 0] > 0) == classes)
     same = (classes[graph.edges[:, 0]] == classes[graph.edges[:, 1]]).mean()
-    assert homophily(Serial(), found, classes) == pytest.approx(same, abs=1e-12)
+    share, chance = agreement(Serial(), found, classes, 3)
+    assert share == pytest.approx(same, abs=1e-12)
+    assert (share - chance) / (1.0 - chance) == pytest.approx(
+        kappa(classes[graph.edges], 3), abs=1e-12
+    )
 
 
 def test_nodes_that_are_repeated_or_missing_are_refused(tmp_path):
@@ -118,32 +123,49 @@ def test_nodes_that_are_repeated_or_missing_are_refused(tmp_path):
 
 
 def test_an_edge_to_a_node_that_is_not_there_is_refused(tmp_path):
-    nodes = opened(drawn(), tmp_path / "g").nodes[0].parent
+    nodes = opened(drawn(), tmp_path / "g").nodes.files[0].parent
     for wrong in (300, -1):
         ends = {"source": np.array([1]), "target": np.array([wrong])}
         edges = save(tmp_path / f"e{wrong}", ends, 1)
         with pytest.raises(RangeError, match=f"the node {wrong}, but there are 300"):
-            homophily(Serial(), StoredGraph.open(nodes, edges), np.zeros(300, int))
+            agreement(Serial(), StoredGraph.open(nodes, edges), np.zeros(300, int), 2)
         with pytest.raises(RangeError, match=f"the node {wrong}, but there are 300"):
             load(Serial(), StoredGraph.open(nodes, edges))
 
 
 def test_an_empty_part_is_a_part(tmp_path):
     found = opened(attributed("weighted"), tmp_path)
-    table = pq.read_table(found.edges[0])
-    pq.write_table(table.slice(0, 0), found.edges[0].parent / "empty.parquet")
-    again = StoredGraph.open(found.nodes[0].parent, found.edges[0].parent)
-    assert len(again.edges) == 4
+    table = pq.read_table(found.edges.files[0])
+    pq.write_table(table.slice(0, 0), found.edges.files[0].parent / "empty.parquet")
+    again = StoredGraph.open(found.nodes.files[0].parent, found.edges.files[0].parent)
+    assert len(again.edges.files) == 4
     assert load(Serial(), again).num_edges == drawn().num_edges
 
 
 def test_parts_of_other_columns_are_refused(tmp_path):
     found = opened(drawn(), tmp_path)
-    pq.write_table(pa.table({"source": [1], "goal": [2]}), found.edges[0].parent / "z.parquet")
-    with pytest.raises(TableError, match=r"z.parquet does not have the columns of part-0.parquet"):
-        StoredGraph.open(found.nodes[0].parent, found.edges[0].parent)
+    nodes, folder = (table.files[0].parent for table in (found.nodes, found.edges))
+    for other in ({"source": [1], "goal": [2]}, {"source": [1], "target": [2.0]}):
+        pq.write_table(pa.table(other), folder / "z.parquet")
+        with pytest.raises(
+            TableError, match=r"z.parquet does not have the columns of part-0.parquet"
+        ):
+            StoredGraph.open(nodes, folder)
     with pytest.raises(TableError, match="source and target"):
-        StoredGraph.open(found.nodes[0].parent, found.nodes[0])
+        StoredGraph.open(nodes, nodes)
+
+
+def test_indices_of_pandas_and_dask_are_no_columns(tmp_path):
+    graph = drawn()
+    found = opened(graph, tmp_path)
+    for path in [*found.edges.files, *found.nodes.files]:
+        table = pq.read_table(path)
+        for name in ("__index_level_0__", "__null_dask_index__"):
+            table = table.append_column(name, pa.array(range(len(table))))
+        pq.write_table(table, path)
+    again = StoredGraph.open(found.nodes.files[0].parent, found.edges.files[0].parent)
+    assert (again.is_plain, again.features) == (True, found.features)
+    np.testing.assert_array_equal(load(Serial(), again).features, graph.features)
 
 
 def test_an_address_is_listed_and_read(tmp_path):
@@ -158,7 +180,7 @@ def test_an_address_is_listed_and_read(tmp_path):
 
 def test_a_part_that_is_not_there_any_more(tmp_path):
     found = opened(drawn(), tmp_path)
-    found.edges[1].unlink()
+    found.edges.files[1].unlink()
     with pytest.raises(DamagedError, match=r"part-1.parquet is missing"):
         load(Serial(), found)
 

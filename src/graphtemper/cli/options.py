@@ -29,9 +29,9 @@ Predict = Annotated[
 Logits = Annotated[
     Path | None,
     Parameter(
-        help="The model's logits: .npy, .npz with the key `logits`, .csv, .parquet or "
-        ".safetensors. Without --predict fewer signals are available, so the interval is wider; "
-        "with it, a large graph is run at a sample of its nodes only."
+        help="The model's logits: .npy, .npz with the key `logits`, .csv or .parquet. Without "
+        "--predict fewer signals are available, so the interval is wider; with it, a large graph "
+        "is run at a sample of its nodes only."
     ),
 ]
 Labels = Annotated[

@@ -13,7 +13,7 @@ from graphtemper.errors import ConflictError, MissingExtraError
 if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
 
-_SNAPSHOTS = (".npz", ".npy", ".parquet", ".csv", ".safetensors")
+_SNAPSHOTS = (".npz", ".npy", ".parquet", ".csv")
 
 
 def check_path(out: Path) -> None:

@@ -22,8 +22,8 @@ from graphtemper._core.stamps import stamp
 from graphtemper.errors import EmptyError, NoFileError, RepeatedError, UnreadableError
 from graphtemper.graph.digest import content_digest
 from graphtemper.graph.graph import Graph
-from graphtemper.scale.logits.logit_files import ARRAYS, EXPECTED, open_logits
-from graphtemper.scale.logits.logit_tables import LogitParts
+from graphtemper.models.logit_files import ARRAYS, EXPECTED
+from graphtemper.scale.logits.logit_tables import LogitParts, open_logits
 from graphtemper.scale.parquet import parquet_files
 from graphtemper.scale.recalibration import Tables
 
@@ -148,7 +148,7 @@ def find_snapshots(paths: Sequence[str | os.PathLike[str]]) -> list[Snapshot]:
 def find_logits(paths: Sequence[str | os.PathLike[str]], num_classes: int) -> list[Snapshot]:
     """Return the snapshots of logits in files and folders, oldest first as in `find_snapshots`.
 
-    A file is a snapshot: Parquet, ``.npy``, ``.npz`` with the key ``logits``, CSV or safetensors. A
+    A file is a snapshot: Parquet, ``.npy``, ``.npz`` with the key ``logits``, or CSV. A
     folder of Parquet files is one snapshot too; the files are its parts, as for
     `graphtemper.scale.recalibrate`. Any other folder holds snapshots: its files and its
     folders of parts, also if Spark gave these folders names such as ``day1.parquet``. Names that

@@ -29,7 +29,7 @@ from graphtemper.monitor.log import Entry, Log, Missed
 from graphtemper.monitor.snapshots import Snapshot
 from graphtemper.recalibration.job import recalibrate
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale.recalibration import Tables, estimate_logits
+from graphtemper.scale.recalibration import Tables, of_logits
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished snapshots and their total."""
@@ -196,10 +196,10 @@ def measure(
         result = recalibrate(predictor, hidden, card, snapshot.nodes, seed=seed, earlier=old)
         num_nodes = len(result.probabilities)
     elif isinstance(content, Tables):
-        result = content.estimate(card, predictor, seed)
+        result = content.answer(card, predictor, seed)
         num_nodes = result.num_nodes
     else:
-        result = estimate_logits(content, card)
+        result = of_logits(content, card)
         num_nodes = result.num_nodes
     metrics = result.metrics(**decisions) if decisions else None
     entry = Entry(

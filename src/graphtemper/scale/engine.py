@@ -8,12 +8,11 @@ that dies costs only the time of its tasks.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from graphtemper._core.reproducible import one_blas_thread
 from graphtemper.errors import ClusterError, MissingExtraError
@@ -23,14 +22,6 @@ Result = TypeVar("Result")
 
 PATIENCE = 60.0
 """Seconds without any worker after which a run is given up."""
-_POLL_SECONDS = 1.0
-
-
-class Engine(Protocol):
-    """Runs a function on a list of items and returns the results in order."""
-
-    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-        """Return ``[function(item) for item in items]``."""
 
 
 class Serial:
@@ -64,59 +55,40 @@ class OnDask:
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return ``[function(item) for item in items]``, in that order.
 
-        The function, which may carry a large model, is sent to each worker once and not with every
+        The function, which may carry a large array, is sent to each worker once and not with every
         task. It is the result of a task, which is run again when its worker dies; scattered data
         would be lost.
         """
+        from distributed.comm.core import CommClosedError
+        from distributed.scheduler import KilledWorker
+
         packed = import_module("distributed.protocol.pickle").dumps(function)
         sent = self._client.submit(_unpickle, packed, pure=False)
         futures = self._client.map(_call, items, function=sent, pure=False)
         try:
-            return self._results(futures)
-        except BaseException:
-            # The remaining tasks are useless now.
-            if self._client.status == "running":
-                self._client.cancel(futures, force=True)
-            raise
+            self._wait(futures)
+            return list(self._client.gather(futures))
+        except (KilledWorker, CancelledError, CommClosedError) as error:
+            raise ClusterError(
+                "the cluster gave up: its scheduler has stopped, or a task lost its worker more "
+                "than once, most likely for lack of memory; give workers more memory, or write the "
+                "tables in smaller files, and run again."
+            ) from error
+        finally:
+            futures.clear()  # what nobody waits for is cancelled
 
-    def _results(self, futures: list[Any]) -> list[Any]:
-        from distributed.client import FutureCancelledError, FuturesCancelledError
-        from distributed.comm.core import CommClosedError
-        from distributed.scheduler import KilledWorker
-
-        distributed: Any = import_module("distributed")
-        empty_since: float | None = None
+    def _wait(self, futures: list[Any]) -> None:
+        """Wait for all results, but not long for workers that never come."""
         while True:
             try:
-                distributed.wait(futures, timeout=_POLL_SECONDS)
-                gather = partial(self._client.gather, futures, asynchronous=True)
-                return list(self._client.sync(gather, callback_timeout=self._patience))
-            except KilledWorker as error:
-                raise ClusterError(
-                    "a task lost its worker repeatedly, most likely for lack of memory; give "
-                    "workers more memory, or write the tables in smaller files."
-                ) from error
-            except (FutureCancelledError, FuturesCancelledError, CommClosedError) as error:
-                raise ClusterError(
-                    "the scheduler cancelled the run or has stopped; check its log and run again."
-                ) from error
+                import_module("distributed").wait(futures, timeout=self._patience)
+                return
             except TimeoutError:
-                now = time.monotonic()
-                if self._has_workers():
-                    empty_since = None
-                elif empty_since is None:
-                    empty_since = now
-                elif now - empty_since > self._patience:
+                if not self._client.nthreads():
                     raise ClusterError(
-                        f"the cluster has had no worker for {self._patience:.0f} seconds; start "
+                        f"the cluster has no worker, after {self._patience:.0f} seconds; start "
                         "workers and run again."
                     ) from None
-
-    def _has_workers(self) -> bool:
-        try:
-            return self._client.status == "running" and bool(self._client.nthreads())
-        except (OSError, TimeoutError):
-            return False
 
 
 def _unpickle(packed: bytes) -> Any:
@@ -127,6 +99,9 @@ def _call(item: Any, *, function: Callable[[Any], Any]) -> Any:
     # Sums must not depend on the number of threads, which differs between workers.
     with one_blas_thread(also_openmp=False):
         return function(item)
+
+
+Engine = Serial | OnDask
 
 
 @contextmanager
@@ -143,19 +118,15 @@ def connected(scheduler: str | None, *, timeout: float = 10.0) -> Iterator[Engin
         yield Serial()
         return
     try:
-        distributed: Any = import_module("distributed")
+        client = import_module("distributed").Client(scheduler, timeout=timeout)
     except ImportError as error:
         raise MissingExtraError(
             "a scheduler needs Dask; run pip install 'graphtemper[scale]'."
         ) from error
-    try:
-        client = distributed.Client(scheduler, timeout=timeout)
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
             f"no Dask scheduler answers at {scheduler} within {timeout:.0f} seconds; start one "
             "with `dask scheduler`, and workers with `dask worker ADDRESS`."
         ) from error
-    try:
+    with client:
         yield OnDask(client)
-    finally:
-        client.close()

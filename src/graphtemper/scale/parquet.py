@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -105,32 +106,77 @@ def open_parquet(file: File) -> Any:
         raise DamagedError(f"{file} is missing, truncated, damaged or not Parquet.") from error
 
 
-def same_columns(files: list[File]) -> list[str]:
-    """Return the columns of Parquet files, which must be the same in all of them."""
-    names: list[str] = open_parquet(files[0]).schema_arrow.names
-    for file in files[1:]:
-        other_names = open_parquet(file).schema_arrow.names
-        if other_names != names:
-            differing = sorted(set(other_names) ^ set(names)) or ["another order"]
-            raise TableError(
-                f"{file_name(file)} does not have the columns of {file_name(files[0])} "
-                f"({differing[0]}); do not mix tables of different schema."
-            )
-    return names
+@dataclass(frozen=True)
+class Table:
+    """Parquet files of one schema: a table, with its rows in the order of the files' names.
+
+    Columns whose names begin with two underscores, as pandas and Dask call an index, are left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pyarrow import parquet
+    >>> place = Path(tempfile.mkdtemp())
+    >>> for part in range(3):
+    ...     rows = arrow().table({"x": [part, 5][: part + 1]})
+    ...     parquet.write_table(rows, place / f"{part}.parquet")
+    >>> table = Table.open(place)
+    >>> table.columns, table.num_rows, [row for row, _ in table.batches(2, ["x"], 1)]
+    (['x'], 5, [3, 4])
+    """
+
+    files: tuple[File, ...] = ()
+    rows: tuple[int, ...] = ()
+    schema: Any = None
+
+    @classmethod
+    def open(cls, place: Place) -> Table:
+        """Find the files, and check that all of them have the same columns of the same types."""
+        files = parquet_files(place)
+        schemas, rows = zip(*map(_described, files), strict=True)
+        # An empty file may have lost its types.
+        first = next((part for part, count in enumerate(rows) if count), 0)
+        for file, schema, count in zip(files, schemas, rows, strict=True):
+            if schema != schemas[first] and (count or schema.names != schemas[first].names):
+                other = {str(item) for item in schema} ^ {str(item) for item in schemas[first]}
+                raise TableError(
+                    f"{file_name(file)} does not have the columns of {file_name(files[first])} "
+                    f"({min(other, default='another order')}); do not mix tables of different "
+                    "schema."
+                )
+        return cls(tuple(files), rows, schemas[first])
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return [] if self.schema is None else list(self.schema.names)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return sum(self.rows)
+
+    def batches(self, part: int, names: list[str], most_values: int) -> Iterator[tuple[int, Any]]:
+        """Yield at least one batch of some columns of a file, and the number of its first row."""
+        file, row, step = self.files[part], sum(self.rows[:part]), most_values // max(len(names), 1)
+        if not self.rows[part]:
+            kept = arrow().schema([self.schema.field(name) for name in names])
+            yield row, arrow().RecordBatch.from_pylist([], schema=kept)
+            return
+        opened = open_parquet(file)
+        try:
+            for batch in opened.iter_batches(max(step, 1), columns=names, use_threads=False):
+                yield row, batch
+                row += batch.num_rows
+        except (OSError, ValueError, arrow().ArrowException) as error:
+            raise DamagedError(f"{file} is truncated or damaged.") from error
 
 
-def num_rows(files: list[File]) -> list[int]:
-    """Return the number of rows of every file."""
-    return [int(open_parquet(file).metadata.num_rows) for file in files]
-
-
-def read_batches(file: File, columns: list[str], rows: int) -> Iterator[Any]:
-    """Yield some columns of a Parquet file in batches of a limited number of rows."""
+def _described(file: File) -> tuple[Any, int]:
+    """Return the schema and the number of rows of a file."""
     opened = open_parquet(file)
-    try:
-        yield from opened.iter_batches(batch_size=rows, columns=columns, use_threads=False)
-    except (OSError, ValueError, arrow().ArrowException) as error:
-        raise DamagedError(f"{file} is truncated or damaged.") from error
+    kept = [item.remove_metadata() for item in opened.schema_arrow if item.name[:2] != "__"]
+    return arrow().schema(kept), int(opened.metadata.num_rows)
 
 
 def to_floats(

@@ -8,9 +8,10 @@ shares cannot be noticed: the answer says so, and the verdict is at most ``cauti
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper._core.checks import FloatArray, check_instance, check_integer
+from graphtemper._core.checks import check_instance, check_integer
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read_evidence, sampling_variance
 from graphtemper.errors import MissingError
@@ -26,33 +27,25 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.job import recalibrate as recalibrate_in_memory
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale.answering import StoredRecalibration
 from graphtemper.scale.engine import Engine, OnDask, Serial
 from graphtemper.scale.evidence import sample as sampled
-from graphtemper.scale.evidence.logit_sums import LogitSums
-from graphtemper.scale.logits.logit_files import LogitArray, in_order, open_logits
-from graphtemper.scale.logits.logit_tables import LogitParts, LogitTables
+from graphtemper.scale.logits.logit_tables import LogitParts, in_order, open_logits
 from graphtemper.scale.output_directory import atomic_directory
-from graphtemper.scale.parquet import Place, arrow
-from graphtemper.scale.stored_graph import StoredGraph, homophily, known_of_nodes, load
-from graphtemper.scale.streaming import (
-    answer_from,
-    mean_confidence,
-    sum_logits,
-    survey,
-    with_confidence,
-    write_parts,
-)
+from graphtemper.scale.parquet import Place
+from graphtemper.scale.stored_graph import StoredGraph, agreement, known_of_nodes, load
+from graphtemper.scale.streaming import Draw, answer_from, survey, write_parts
 from graphtemper.signals.evidence import Evidence, Probe
 from graphtemper.signals.second_opinion import sketch_weights
 
+ANSWER = "_answer.json"
+"""The file of a result's directory that holds the answer; the others are Parquet."""
 Progress = Callable[[str, int, int], None]
 SMALL_NODES, SMALL_EDGES = 400_000, 4_000_000
 """A graph of up to this size is loaded, and the answer is that of `graphtemper.recalibrate`."""
 SAMPLE = 2_000
 """The number of nodes that a model runs on."""
 # Nodes that a sample is drawn from, for each of its nodes.
-_POOL = 4
+_POOL = 10
 # From other nodes than all of them it would be of other logits.
 _NOT_OF_A_SAMPLE = "snr"
 _NO_FEATURES = Reason(
@@ -60,6 +53,18 @@ _NO_FEATURES = Reason(
     "the features are not known here, so nothing shows whether they have moved; the interval is as "
     "wide as if they had.",
 )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StoredRecalibration(Recalibration):
+    """A result, without arrays of nodes, whose probabilities were written to ``out``.
+
+    ``out`` is a directory of Parquet files with one row per node: ``node``, ``probability_0``, ...
+    It also holds ``_answer.json``, a name that readers of Parquet skip: the answer, and in
+    ``parts`` the files.
+    """
+
+    out: Path = Path()
 
 
 def recalibrate(
@@ -91,7 +96,7 @@ def recalibrate(
         Files with the logits of every node: ``logit_0``, ``logit_1``, ... or one list ``logits``,
         and optionally ``node``. A place of files is a Parquet file, a directory of them, a pattern
         such as ``"logits/*.parquet"``, or an address such as ``"s3://bucket/logits"``. Logits may
-        also be one file of another format, see `graphtemper.scale.logits.logit_files`.
+        also be one file of another format, see `graphtemper.models.logit_files`.
     card
         The source card.
     out
@@ -143,22 +148,24 @@ def recalibrate(
     >>> result.num_nodes, sorted(path.name for path in result.out.iterdir())
     (600, ['_answer.json', 'logits.parquet'])
     """
-    call = "recalibrate(logits, card, out)"
-    check_instance(card, SourceCard, "card", call)
+    check_instance(card, SourceCard, "card", "recalibrate(logits, card, out)")
     check_integer(sample, "sample", sampled.LEAST)
-    arrow("pyarrow.parquet")  # before any long computation
     out, report = Path(out).absolute(), progress or (lambda *_: None)
-    engine = client if client is None or isinstance(client, Serial | OnDask) else OnDask(client)
+    engine = client if client is None or isinstance(client, Engine) else OnDask(client)
     engine = engine or Serial()
-    parts = open_logits(logits, card.num_classes)
     tables = Tables(logits, graph, features, directed)
     with atomic_directory(out) as folder:
-        answer, counts = _answer(engine, tables, card, model, hops, sample, seed, report)
+        answer = tables.answer(card, model, seed, engine, hops, sample, report)
         report("writing probabilities", 90, 100)
-        after = write_parts(engine, parts, counts, answer.temperature, folder)
-        result = StoredRecalibration.write(with_confidence(answer, after), folder, out)
+        parts = open_logits(logits, card.num_classes)
+        confidence = write_parts(engine, parts, answer.temperature, folder)
+        answer = replace(answer, mean_confidence=(answer.mean_confidence[0], confidence))
+        names = sorted(item.name for item in folder.iterdir() if item.name[0] != ".")
+        text = json.dumps(answer.to_dict() | {"parts": names}, indent=1, allow_nan=False)
+        (folder / ANSWER).write_text(f"{text}\n", "utf-8")
     report("finished", 100, 100)
-    return result
+    known = {item.name: getattr(answer, item.name) for item in fields(answer)}
+    return StoredRecalibration(**known, out=out)
 
 
 class Tables(NamedTuple):
@@ -169,33 +176,63 @@ class Tables(NamedTuple):
     features: Place | None = None
     directed: bool = False
 
-    def estimate(self, card: SourceCard, model: Predictor | None, seed: int = 0) -> Recalibration:
+    def answer(
+        self,
+        card: SourceCard,
+        model: Predictor | None,
+        seed: int = 0,
+        engine: Engine | None = None,
+        hops: int | None = None,
+        sample: int = SAMPLE,
+        report: Progress = lambda *_: None,
+    ) -> Recalibration:
         """Return the answer of `recalibrate` without writing anything."""
-        return _answer(Serial(), self, card, model, None, SAMPLE, seed, lambda *_: None)[0]
+        engine, parts = engine or Serial(), open_logits(self.logits, card.num_classes)
+        if model is None:
+            report("reading the logits", 0, 100)
+            nodes = None if self.features is None else StoredGraph.open(self.features)
+            return of_logits(parts, card, nodes, engine)
+        if self.graph is None or self.features is None:
+            raise MissingError("the model runs on a sample of the nodes; give graph and features.")
+        graph = StoredGraph.open(self.features, self.graph, self.directed)
+        _check_columns(card, graph)
+        small = graph.num_nodes <= SMALL_NODES and graph.edges.num_rows <= SMALL_EDGES
+        if small or sample >= graph.num_nodes:
+            report("running the model", 0, 100)
+            logits, loaded = in_order(parts, graph.num_nodes), load(engine, graph)
+            result = recalibrate_in_memory(model, loaded, card, seed=seed, logits=logits)
+            none, rows = np.empty((0, 0)), np.empty(0, np.int64)
+            return replace(result, graph=None, logits=none, probabilities=none, nodes=rows)
+        card.check_model(model)
+        report("reading the logits", 0, 100)
+        draw = Draw.of(graph.num_nodes, _POOL * sample, seed)
+        seen = survey(engine, parts, card.probe, draw)
+        report("reading the nodes", 20, 100)
+        known = known_of_nodes(engine, graph, seen.predicted, _second(card.probe))
+        report("reading the edges", 40, 100)
+        share, chance = agreement(engine, graph, seen.predicted, card.num_classes)
+        report("running the model on a sample", 50, 100)
+        covariance = seen.sums.moments.covariance
+        known = known._replace(covariance=covariance, homophily=share, chance=chance)
+        given = sampled.Given(engine, graph, model, card, seen.pool, known, seed)
+        found, log_degree = sampled.measure(given, hops, sample)
+        whole = replace(seen.sums.evidence(share, log_degree), second_agreement=known.second)
+        names = {item.name for item in fields(Evidence) if getattr(whole, item.name) is None}
+        rest = {name: getattr(found.evidence, name) for name in names - {_NOT_OF_A_SAMPLE}}
+        flat = seen.sums.spread == 0.0
+        reading = read_evidence(card, replace(whole, **rest), graph.num_nodes, known.moments, flat)
+        variance = sampling_variance(reading, found.nodes, int(found.worth))
+        answer = answer_from(engine, parts, seen.sums, replace(reading, sampled=variance))
+        return replace(answer, reasons=[*answer.reasons, found.reason()])
 
 
-def _answer(
-    engine: Engine,
-    tables: Tables,
+def of_logits(
+    parts: LogitParts,
     card: SourceCard,
-    model: Predictor | None,
-    hops: int | None,
-    sample: int,
-    seed: int,
-    report: Progress,
-) -> tuple[Recalibration, list[int]]:
-    """Return the answer about a target, and the number of rows of each part of its logits."""
-    parts = open_logits(tables.logits, card.num_classes)
-    if model is None:
-        return _of_logits(engine, parts, card, tables.features, report)
-    if tables.graph is None or tables.features is None:
-        raise MissingError("the model runs on a sample of the nodes; give graph and features.")
-    graph = StoredGraph.open(tables.features, tables.graph, tables.directed)
-    return _of_model(engine, parts, card, graph, model, hops, sample, seed, report)
-
-
-def estimate_logits(parts: LogitParts, card: SourceCard) -> Recalibration:
-    """Return the answer about logits alone, without writing anything.
+    nodes: StoredGraph | None = None,
+    engine: Engine | None = None,
+) -> Recalibration:
+    """Return the answer about logits alone, or with features, without writing anything.
 
     Logits are read again only if the temperature is outside the range of the confidence sketch.
 
@@ -203,46 +240,19 @@ def estimate_logits(parts: LogitParts, card: SourceCard) -> Recalibration:
     --------
     >>> from graphtemper import csbm
     >>> from graphtemper.models import SIGN
-    >>> from graphtemper.scale.logits.logit_files import LogitArray
+    >>> from graphtemper.scale.logits.logit_tables import LogitArray
     >>> g = csbm.sample(600, degree=6, homophily=0.8, snr=1.0, num_features=8, seed=1)
     >>> model = SIGN(hops=1).fit(g, range(300))
     >>> card = SourceCard.build(model, g, range(300, 600), compositions=0)
-    >>> answer = estimate_logits(LogitArray(model(g), 2), card)
+    >>> answer = of_logits(LogitArray(model(g), 2), card)
     >>> answer.num_nodes, answer.verdict
     (600, 'caution')
     """
-    engine = Serial()
-    sums, _ = sum_logits(engine, parts, card.probe)
-    answer = _from_confidence(engine, parts, card, sums, None)
-    return with_confidence(answer, mean_confidence(engine, parts, sums, answer))
-
-
-def _of_logits(
-    engine: Engine, parts: LogitParts, card: SourceCard, features: Place | None, report: Progress
-) -> tuple[Recalibration, list[int]]:
-    """Return the answer about logits, and the number of rows of each part."""
-    report("reading the logits", 0, 100)
-    sums, counts = sum_logits(engine, parts, card.probe)
-    moments = None
-    if features is not None:
-        tables = StoredGraph.open(features)
-        _check_columns(card, tables)
-        moments = known_of_nodes(engine, tables).moments
-    return _from_confidence(engine, parts, card, sums, moments), counts
-
-
-def _check_columns(card: SourceCard, graph: StoredGraph) -> None:
-    if graph.num_features != card.num_features:
-        card.check_graph(np.empty(0), graph)  # which says so; types are checked on a part
-
-
-def _from_confidence(
-    engine: Engine,
-    parts: LogitParts,
-    card: SourceCard,
-    sums: LogitSums,
-    moments: tuple[FloatArray, FloatArray] | None,
-) -> Recalibration:
+    engine, moments = engine or Serial(), None
+    sums = survey(engine, parts, card.probe).sums
+    if nodes is not None:
+        _check_columns(card, nodes)
+        moments = known_of_nodes(engine, nodes).moments
     measured = sums.evidence(None, 0.0)
     reading = read_evidence(card, measured, sums.count, moments, flat=sums.spread == 0.0)
     answer = answer_from(engine, parts, sums, reading)
@@ -255,46 +265,9 @@ def _from_confidence(
     return replace(answer, signals=signals, verdict=verdict, reasons=reasons)
 
 
-def _of_model(
-    engine: Engine,
-    parts: LogitArray | LogitTables,
-    card: SourceCard,
-    graph: StoredGraph,
-    model: Predictor,
-    hops: int | None,
-    sample: int,
-    seed: int,
-    report: Progress,
-) -> tuple[Recalibration, list[int]]:
-    """Return the answer about a model, and the number of rows of each part of its logits."""
-    _check_columns(card, graph)
-    small = graph.num_nodes <= SMALL_NODES and graph.num_edges <= SMALL_EDGES
-    if small or sample >= graph.num_nodes:
-        report("running the model", 0, 100)
-        logits, loaded = in_order(parts, graph.num_nodes), load(engine, graph)
-        result = recalibrate_in_memory(model, loaded, card, seed=seed, logits=logits)
-        none, nodes = np.empty((0, 0)), np.empty(0, np.int64)
-        result = replace(result, graph=None, logits=none, probabilities=none, nodes=nodes)
-        return result, parts.sizes()
-    card.check_model(model)
-    report("reading the logits", 0, 100)
-    seen = survey(engine, parts, card.probe, graph.num_nodes, _POOL * sample, seed)
-    report("reading the nodes", 20, 100)
-    known = known_of_nodes(engine, graph, seen.predicted, _second(card.probe))
-    report("reading the edges", 40, 100)
-    links = homophily(engine, graph, seen.predicted)
-    report("running the model on a sample", 50, 100)
-    given = sampled.Given(engine, graph, model, card, seen.pool, known.moments, seed)
-    found, log_degree = sampled.measure(given, hops, sample)
-    whole = replace(seen.sums.evidence(links, log_degree), second_agreement=known.second)
-    names = {item.name for item in fields(Evidence) if getattr(whole, item.name) is None}
-    rest = {name: getattr(found.evidence, name) for name in names - {_NOT_OF_A_SAMPLE}}
-    flat = seen.sums.spread == 0.0
-    reading = read_evidence(card, replace(whole, **rest), graph.num_nodes, known.moments, flat)
-    variance = sampling_variance(reading, found.nodes, found.links)
-    answer = answer_from(engine, parts, seen.sums, replace(reading, sampled=variance))
-    ran = found.reason()
-    return replace(answer, reasons=[*answer.reasons, ran]), seen.counts
+def _check_columns(card: SourceCard, graph: StoredGraph) -> None:
+    if graph.num_features != card.num_features:
+        card.check_graph(np.empty(0), graph)  # which says so; types are checked on a part
 
 
 def _second(probe: Probe) -> Callable[[NDArray[Any]], NDArray[Any]] | None:

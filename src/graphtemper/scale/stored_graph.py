@@ -21,41 +21,19 @@ from graphtemper.graph.attributes import link_numbers, merged_edges
 from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import column_moments
+from graphtemper.models.logit_files import NODE
 from graphtemper.scale.engine import Engine
 from graphtemper.scale.evidence.sums import Moments, total
-from graphtemper.scale.logits.logit_tables import NODE, checksum
-from graphtemper.scale.parquet import (
-    File,
-    Place,
-    arrow,
-    num_rows,
-    open_parquet,
-    parquet_files,
-    read_batches,
-    same_columns,
-    to_floats,
-    to_numbers,
-)
+from graphtemper.scale.parquet import File, Place, Table, arrow, to_floats, to_numbers
 from graphtemper.signals.passes import Keys, mixed
 
-MOST_ROWS, MOST_LINKS, MOST_VALUES = 2_000_000, 8_000_000, 100_000_000
-"""The largest part that is read at once: nodes, links, and features (as float32 400 MB)."""
-_EDGES_AT_ONCE, _VALUES_AT_ONCE = 2_000_000, 8_000_000
+MOST_ROWS, MOST_LINKS, MOST_VALUES = 2_000_000, 8_000_000, 40_000_000
+"""The largest part that is read at once: nodes, links, and features."""
+_EDGE_VALUES, _NODE_VALUES = 4_000_000, 8_000_000
 # Common names for the two ends of an edge, and for what else an edge and a node may have.
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"))
-_WEIGHT, _TYPE, _NODE_TYPE, LABEL = (
-    ("weight", "edge_weight"),
-    ("type", "edge_type"),
-    "type",
-    "label",
-)
-
-
-class Edges(NamedTuple):
-    """Edges (m, 2) with their attributes by name, as `graphtemper.Graph` takes them."""
-
-    pairs: NDArray[np.int64]
-    attributes: dict[str, NDArray[Any]]
+_WEIGHT, _EDGE_TYPE = ("weight", "edge_weight"), ("type", "edge_type")
+_TYPE, _LABEL, _ROW = "type", "label", "__row"
 
 
 @dataclass(frozen=True)
@@ -64,48 +42,32 @@ class StoredGraph:
 
     Attributes
     ----------
-    edges
-        Files with the ends of every edge: ``source`` and ``target``, ``src`` and ``dst``, or
-        ``from`` and ``to``. A column ``weight`` is the weight, ``type`` the type; all others are
-        attributes.
     nodes
-        Files with the features, a column each. A column ``node`` numbers the nodes 0 to N - 1 in
-        any order; without it they are numbered in the order of the files. A column ``type`` is the
-        type, and ``label``, -1 where unknown, is no feature.
+        The features, a column each. A column ``node`` numbers the nodes 0 to N - 1 in any order;
+        without it they are numbered in the order of the files. A column ``type`` is the type, and
+        ``label`` is no feature.
+    edges
+        The ends of every edge: ``source`` and ``target``, ``src`` and ``dst``, or ``from`` and
+        ``to``. A column ``weight`` is the weight, ``type`` the type; all others are attributes.
     """
 
-    edges: tuple[File, ...]
-    nodes: tuple[File, ...]
+    nodes: Table
+    edges: Table
     ends: tuple[str, str]
-    others: tuple[str, ...]
-    columns: tuple[str, ...]
-    directed: bool
-    starts: tuple[int, ...]
-    num_edges: int
+    directed: bool = False
 
     @classmethod
     def open(cls, nodes: Place, edges: Place | None = None, directed: bool = False) -> StoredGraph:
         """Find the files, and check that all parts of a table have the same columns."""
-        node_files = parquet_files(nodes)
-        edge_files = [] if edges is None else parquet_files(edges)
-        columns, names = same_columns(node_files), same_columns(edge_files) if edge_files else []
-        ends = next((pair for pair in _END_NAMES if edges is None or {*pair} <= {*names}), None)
+        table = Table() if edges is None else Table.open(edges)
+        named = (pair for pair in _END_NAMES if edges is None or {*pair} <= {*table.columns})
+        ends = next(named, None)
         if ends is None:
             raise TableError(
-                f"{edges} has the columns {', '.join(names)!r:.60}; name the two ends of an edge "
-                "source and target."
+                f"{edges} has the columns {', '.join(table.columns)!r:.60}; name the two ends of "
+                "an edge source and target."
             )
-        starts = np.concatenate([[0], np.cumsum(num_rows(node_files))]).tolist()
-        graph = cls(
-            edges=tuple(edge_files),
-            nodes=tuple(node_files),
-            ends=ends,
-            others=tuple(name for name in names if name not in ends),
-            columns=tuple(columns),
-            directed=directed,
-            starts=tuple(starts),
-            num_edges=sum(num_rows(edge_files)),
-        )
+        graph = cls(Table.open(nodes), table, ends, directed)
         if not graph.num_nodes or not graph.features:
             raise TableError(f"{nodes} has no rows, or no columns of features.")
         return graph
@@ -113,7 +75,7 @@ class StoredGraph:
     @property
     def num_nodes(self) -> int:
         """Number of nodes."""
-        return self.starts[-1]
+        return self.nodes.num_rows
 
     @property
     def num_features(self) -> int:
@@ -123,63 +85,76 @@ class StoredGraph:
     @property
     def features(self) -> list[str]:
         """Names of the feature columns."""
-        return [name for name in self.columns if name not in (NODE, _NODE_TYPE, LABEL)]
+        return [name for name in self.nodes.columns if name not in (NODE, _TYPE, _LABEL)]
 
     @property
     def is_plain(self) -> bool:
         """Whether edges have neither directions nor attributes, nor nodes types."""
-        return not (self.directed or self.others or _NODE_TYPE in self.columns)
+        return not self.directed and len(self.edges.columns) == 2 and not self._typed
 
-    def read_edges(self, file: File, others: bool = False) -> Iterator[tuple[Rows, Rows, Any]]:
+    @property
+    def _typed(self) -> list[str]:
+        return [_TYPE] * (_TYPE in self.nodes.columns)
+
+    def read_edges(self, part: int, others: bool = False) -> Iterator[tuple[Rows, Rows, Any]]:
         """Yield both ends of the edges of a file in batches, and the batch."""
-        for batch in read_batches(
-            file, [*self.ends, *(self.others if others else ())], _EDGES_AT_ONCE
-        ):
-            low, high = (to_numbers(batch, name, file) for name in self.ends)
-            self._check_numbers(low, file)
-            self._check_numbers(high, file)
+        names = self.edges.columns if others else list(self.ends)
+        for _, batch in self.edges.batches(part, names, _EDGE_VALUES):
+            low, high = (self._numbers(batch, end, self.edges.files[part]) for end in self.ends)
             yield low, high, batch
 
     def read_nodes(self, part: int, names: list[str]) -> Iterator[tuple[Rows, Any]]:
         """Yield the numbers of the nodes of a file in batches, and the batch."""
-        file, row = self.nodes[part], self.starts[part]
-        known = [NODE] * (NODE in self.columns)
-        step = max(_VALUES_AT_ONCE // max(len(names), 1), 1)
-        for batch in read_batches(file, [*names, *known], step):
+        known = [NODE] * (NODE in self.nodes.columns)
+        for row, batch in self.nodes.batches(part, [*names, *known], _NODE_VALUES):
             own = np.arange(row, row + batch.num_rows)
-            numbers = to_numbers(batch, NODE, file) if known else own
-            self._check_numbers(numbers, file)
-            yield numbers, batch
-            row += batch.num_rows
+            yield self._numbers(batch, NODE, self.nodes.files[part]) if known else own, batch
 
-    def attributes(self, batch: Any, file: File) -> dict[str, NDArray[Any]]:
-        """Return the attributes of a batch of edges by the names of a `Graph`."""
-        found = {}
-        for name in self.others:
-            if name in _WEIGHT:
-                found["edge_weight"] = to_floats(batch, [name], file, np.float32)[:, 0]
-            elif name in _TYPE:
-                found["edge_type"] = to_numbers(batch, name, file).astype(np.int64)
-        rest = [name for name in self.others if name not in (*_WEIGHT, *_TYPE)]
-        if rest:
-            found["edge_features"] = to_floats(batch, rest, file, np.float32)
-        return found
-
-    def _check_numbers(self, numbers: Rows, file: File) -> None:
-        """Refuse numbers that no node has."""
+    def _numbers(self, batch: Any, name: str, file: File) -> Rows:
+        """Return a column of numbers of nodes; refuse those that no node has."""
+        numbers = to_numbers(batch, name, file)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.num_nodes:
             raise RangeError(
                 f"{file} names the node {numbers[(numbers < 0) | (numbers >= self.num_nodes)][0]}, "
                 f"but there are {self.num_nodes:,}; number the nodes from 0."
             )
+        return numbers
 
-    def graph(self, nodes: Rows, rest: Edges, features: Any, node_type: Any) -> Graph:
-        """Return the graph of some nodes, sorted, with some of the links between them."""
-        pairs, attributes = np.searchsorted(nodes, rest.pairs), rest.attributes
+    def pairs(self, edges: Any) -> Rows:
+        """Return both ends of the edges of a table, (m, 2)."""
+        return np.column_stack([edges[end] for end in self.ends]).astype(np.int64)
+
+    def graph(self, engine: Engine, nodes: Rows, edges: Any) -> Graph:
+        """Return the graph of some nodes, sorted, with some of the edges between them."""
+        work = partial(_rows, graph=self, nodes=nodes)
+        found = arrow().concat_tables(engine.map(work, range(len(self.nodes.files))))
+        found, pairs = found.sort_by(_ROW), np.searchsorted(nodes, self.pairs(edges))
+        if not np.array_equal(found[_ROW], nodes):
+            raise self.not_numbered()
+        attributes, rest = {}, []
+        for name in (name for name in edges.column_names if name not in self.ends):
+            if name in _WEIGHT:
+                attributes["edge_weight"] = to_floats(edges, [name], "edges", np.float32)[:, 0]
+            elif name in _EDGE_TYPE:
+                attributes["edge_type"] = to_numbers(edges, name, "edges").astype(np.int64)
+            else:
+                rest.append(name)
+        if rest:
+            attributes["edge_features"] = to_floats(edges, rest, "edges", np.float32)
         fields: dict[str, Any] = {"edges": pairs} | attributes
         if not self.directed:
             fields = merged_edges(pairs, attributes, nodes.size)
-        return Graph(features=features, node_type=node_type, directed=self.directed, **fields)
+        if self._typed:
+            fields["node_type"] = to_numbers(found, _TYPE, "nodes").astype(np.int64)
+        features = to_floats(found, self.features, "nodes", np.float32)
+        return Graph(features=features, directed=self.directed, **fields)
+
+    def not_numbered(self) -> DamagedError:
+        """Return the error that nodes are missing or repeated."""
+        return DamagedError(
+            f"{self.nodes.files[0]} and the other files of nodes: the column node must hold 0 to "
+            f"{self.num_nodes - 1}, each once; some are missing or repeated."
+        )
 
 
 class StoredWhole:
@@ -203,30 +178,12 @@ class StoredWhole:
 
     def __init__(self, graph: StoredGraph, engine: Engine) -> None:
         self.stored, self._engine = graph, engine
-        self._rest = Edges(np.empty((0, 2), np.int64), {})
-        self._read = self._counted = np.empty(0, np.int64)
-        self._counts = np.empty(0, np.int64)
-        self._ids, self._adjacency = np.empty(0, np.int64), sp.csr_matrix((0, 0))
-
-    @property
-    def num_nodes(self) -> int:
-        """Number of nodes."""
-        return self.stored.num_nodes
-
-    @property
-    def num_edges(self) -> int:
-        """Number of edges."""
-        return self.stored.num_edges
-
-    @property
-    def num_links(self) -> int:
-        """Number of pairs of neighbours, or more where an edge is stored twice."""
-        return self.stored.num_edges
-
-    @property
-    def is_plain(self) -> bool:
-        """See `graphtemper.signals.graph_parts.Whole`."""
-        return self.stored.is_plain
+        self.num_nodes, self.num_edges = graph.num_nodes, graph.edges.num_rows
+        # Pairs of neighbours, or more where an edge is stored twice.
+        self.num_links, self.is_plain = self.num_edges, graph.is_plain
+        self._edges = graph.edges.schema.empty_table()
+        self._read = self._counted = self._counts = self._ids = np.empty(0, np.int64)
+        self._adjacency = sp.csr_matrix((0, 0))
 
     def readable(self, rows: int, links: int) -> bool:
         """See `graphtemper.signals.graph_parts.Whole`."""
@@ -239,7 +196,7 @@ class StoredWhole:
         new = np.setdiff1d(nodes, self._counted)
         if new.size:
             work = partial(_count, graph=self.stored, nodes=new)
-            counts = total(self._engine.map(work, self.stored.edges))
+            counts = total(self._engine.map(work, range(len(self.stored.edges.files))))
             order = np.argsort(np.concatenate([self._counted, new]), kind="stable")
             self._counted = np.concatenate([self._counted, new])[order]
             self._counts = np.concatenate([self._counts, counts])[order]
@@ -255,13 +212,12 @@ class StoredWhole:
 
     def _collect(self, new: Rows) -> None:
         """Read the edges of more nodes."""
-        work = partial(_touching, graph=self.stored, nodes=new, known=self._read)
-        found = self._engine.map(work, self.stored.edges)
-        self._rest = joined([self._rest, *found] if len(self._rest.pairs) else found)
+        found = touching(self._engine, self.stored, new, self._read)
+        self._edges = arrow().concat_tables([self._edges, found])
         self._read = np.union1d(self._read, new)
-        self._ids = np.union1d(self._read, self._rest.pairs)
-        ends = np.searchsorted(self._ids, self._rest.pairs)
-        links, _ = link_numbers(ends, self._ids.size)
+        pairs = self.stored.pairs(self._edges)
+        self._ids = np.union1d(self._read, pairs)
+        links, _ = link_numbers(np.searchsorted(self._ids, pairs), self._ids.size)
         both = np.concatenate([links, links[:, ::-1]])
         size = (self._ids.size, self._ids.size)
         self._adjacency = sp.csr_matrix((np.ones(len(both), np.int8), tuple(both.T)), size)
@@ -279,10 +235,8 @@ class StoredWhole:
 
     def part(self, nodes: Rows, inner: Rows) -> Graph:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        pairs, attributes = self._rest
-        kept = np.isin(pairs, inner).any(axis=1)
-        rest = Edges(pairs[kept], {name: values[kept] for name, values in attributes.items()})
-        return self.stored.graph(nodes, rest, *node_rows(self._engine, self.stored, nodes))
+        kept = np.isin(self.stored.pairs(self._edges), inner).any(axis=1)
+        return self.stored.graph(self._engine, nodes, self._edges.filter(kept))
 
     def keys(self, nodes: NDArray[Any]) -> Keys:
         """See `graphtemper.signals.graph_parts.Whole`."""
@@ -291,10 +245,8 @@ class StoredWhole:
 
 def load(engine: Engine, graph: StoredGraph) -> Graph:
     """Load a stored graph into memory."""
-    everything = np.arange(graph.num_nodes)
-    work = partial(_touching, graph=graph, nodes=everything, known=everything[:0])
-    rest = joined(engine.map(work, graph.edges))
-    return graph.graph(everything, rest, *node_rows(engine, graph, everything))
+    nodes = np.arange(graph.num_nodes)
+    return graph.graph(engine, nodes, touching(engine, graph, nodes, nodes[:0]))
 
 
 def _flags(count: int, nodes: Rows) -> NDArray[np.bool_]:
@@ -303,72 +255,51 @@ def _flags(count: int, nodes: Rows) -> NDArray[np.bool_]:
     return flags
 
 
-def _count(file: File, *, graph: StoredGraph, nodes: Rows) -> Rows:
+def _count(part: int, *, graph: StoredGraph, nodes: Rows) -> Rows:
     """Return how many edges of a file each of some sorted nodes has."""
     wanted, counts = _flags(graph.num_nodes, nodes), np.zeros(nodes.size, np.int64)
-    for *ends, _ in graph.read_edges(file):
+    for *ends, _ in graph.read_edges(part):
         for end in ends:
             place = np.searchsorted(nodes, end[wanted[end]])
             counts += np.bincount(place, minlength=nodes.size)
     return counts
 
 
-def _touching(file: File, *, graph: StoredGraph, nodes: Rows, known: Rows) -> Edges:
-    """Return the edges of a file with an end in `nodes` and none in `known`."""
+def touching(engine: Engine, graph: StoredGraph, nodes: Rows, known: Rows) -> Any:
+    """Return a table of the edges with an end in ``nodes`` and none in ``known``."""
+    work = partial(_touching, graph=graph, nodes=nodes, known=known)
+    return arrow().concat_tables(engine.map(work, range(len(graph.edges.files))))
+
+
+def _touching(part: int, *, graph: StoredGraph, nodes: Rows, known: Rows) -> Any:
     wanted, found = np.zeros(graph.num_nodes, np.int8), []
     wanted[nodes], wanted[known] = 1, 2
-    for low, high, batch in graph.read_edges(file, others=True):
-        here = np.flatnonzero(np.maximum(wanted[low], wanted[high]) == 1)
-        pairs = np.column_stack([low[here], high[here]]).astype(np.int64)
-        some = graph.attributes(batch.take(arrow().array(here)), file) if graph.others else {}
-        found.append(Edges(pairs, some))
-    if not found:  # a file without rows
-        some = graph.attributes(open_parquet(file).schema_arrow.empty_table(), file)
-        return Edges(np.empty((0, 2), np.int64), some)
-    return joined(found)
+    for low, high, batch in graph.read_edges(part, others=True):
+        found.append(batch.filter(np.maximum(wanted[low], wanted[high]) == 1))
+    return arrow().Table.from_batches(found)
 
 
-def joined(parts: list[Edges]) -> Edges:
-    """Return all edges of some parts."""
-    return Edges(
-        np.concatenate([part.pairs for part in parts]),
-        {
-            name: np.concatenate([part.attributes[name] for part in parts])
-            for name in parts[0].attributes
-        },
-    )
-
-
-def node_rows(engine: Engine, graph: StoredGraph, nodes: Rows) -> tuple[NDArray[np.float32], Any]:
-    """Return the features of sorted nodes, and their types if they have any."""
-    parts = range(len(graph.nodes))
-    found = engine.map(partial(_rows, graph=graph, nodes=nodes), parts)
-    places, features, types = (np.concatenate(column) for column in zip(*found, strict=True))
-    if not np.array_equal(np.sort(places), np.arange(nodes.size)):
-        raise _not_numbered(graph)
-    order = np.argsort(places)
-    return features[order], types[order].astype(np.int64) if _NODE_TYPE in graph.columns else None
-
-
-def _rows(part: int, *, graph: StoredGraph, nodes: Rows) -> tuple[Rows, Any, Any]:
-    wanted, typed = _flags(graph.num_nodes, nodes), _NODE_TYPE in graph.columns
-    names, file = graph.features, graph.nodes[part]
-    found = [(nodes[:0], np.empty((0, len(names)), np.float32), nodes[:0])]
-    for own, batch in graph.read_nodes(part, [*names, *[_NODE_TYPE] * typed]):
-        here = np.flatnonzero(wanted[own])
-        some = batch.take(arrow().array(here))
-        types = to_numbers(some, _NODE_TYPE, file) if typed else here
-        place = np.searchsorted(nodes, own[here])
-        found.append((place, to_floats(some, names, file, np.float32), types))
-    places, features, types = (np.concatenate(column) for column in zip(*found, strict=True))
-    return places, features, types
+def _rows(part: int, *, graph: StoredGraph, nodes: Rows) -> Any:
+    """Return the rows of some nodes in a file, with the nodes' numbers."""
+    wanted, found = _flags(graph.num_nodes, nodes), []
+    for own, batch in graph.read_nodes(part, [*graph.features, *graph._typed]):
+        here = wanted[own]
+        found.append(batch.filter(here).append_column(_ROW, arrow().array(own[here])))
+    return arrow().Table.from_batches(found)
 
 
 class Known(NamedTuple):
-    """What is known of all nodes: moments of the features, and agreement with a second opinion."""
+    """What is known of all nodes and edges.
+
+    Moments of the features, agreement with a second opinion, the covariance of the logits, and the
+    share of edges whose ends are predicted to be of one class, in all and by chance.
+    """
 
     moments: tuple[FloatArray, FloatArray]
     second: float | None
+    covariance: FloatArray = np.zeros((0, 0))
+    homophily: float | None = None
+    chance: float = 0.0
 
 
 def known_of_nodes(
@@ -382,49 +313,57 @@ def known_of_nodes(
     ``second`` gives the classes of features (m, F), which are compared with those predicted.
     """
     work = partial(_moments, graph=graph, predicted=predicted, second=second)
-    parts = engine.map(work, range(len(graph.nodes)))
-    moments = total([moments for found, _, _ in parts for moments in found])
-    numbers, agreeing = sum(part[1] for part in parts), sum(part[2] for part in parts)
-    if numbers % 2**64 != checksum(np.arange(graph.num_nodes)):
-        raise _not_numbered(graph)
+    found = [item for part in engine.map(work, range(len(graph.nodes.files))) for item in part]
+    moments, numbers, agreeing = (total(column) for column in zip(*found, strict=True))
+    if numbers % 2**64 != _checksum(np.arange(graph.num_nodes)):
+        raise graph.not_numbered()
     share = None if second is None else agreeing / graph.num_nodes
     return Known((moments.mean, np.sqrt(moments.covariance)), share)
 
 
-def _not_numbered(graph: StoredGraph) -> DamagedError:
-    return DamagedError(
-        f"{graph.nodes[0]} and the other files of nodes: the column node must hold 0 to "
-        f"{graph.num_nodes - 1}, each once; some are missing or repeated."
-    )
+def _checksum(numbers: NDArray[Any]) -> int:
+    """Return a number that shows whether two tables have the same nodes, in any order."""
+    return int(mixed(numbers.astype(np.uint64)).sum(dtype=np.uint64))
 
 
 def _moments(
     part: int, *, graph: StoredGraph, predicted: NDArray[Any] | None, second: Any
-) -> tuple[list[Moments], int, int]:
-    found, numbers, agreeing, names = [], 0, 0, graph.features
+) -> list[tuple[Moments, int, int]]:
+    found, names, file = [], graph.features, graph.nodes.files[part]
     for own, batch in graph.read_nodes(part, names):
-        features = to_floats(batch, names, graph.nodes[part], np.float32)
+        if not own.size:
+            continue
+        features = to_floats(batch, names, file, np.float32)
         mean, std = column_moments(features)
         if not np.isfinite(mean).all() or not np.isfinite(std).all():
-            raise DamagedError(f"{graph.nodes[part]}: its features are not all finite.")
-        found.append(Moments(len(features), mean, std**2 * len(features)))
-        numbers += checksum(own)
+            raise DamagedError(f"{file}: its features are not all finite.")
+        agreeing = 0
         if second is not None and predicted is not None:
-            agreeing += int((second(features) == predicted[own]).sum())
-    return found, numbers, agreeing
+            agreeing = int((second(features) == predicted[own]).sum())
+        moments = Moments(len(features), mean, std**2 * len(features))
+        found.append((moments, _checksum(own), agreeing))
+    return found
 
 
-def homophily(engine: Engine, graph: StoredGraph, predicted: NDArray[Any]) -> float | None:
-    """Return the share of edges, without loops, whose ends are predicted to be of one class."""
-    work = partial(_agreeing, graph=graph, predicted=predicted)
-    agreeing, count = total(engine.map(work, graph.edges))
-    return float(agreeing / count) if count else None
+def agreement(
+    engine: Engine, graph: StoredGraph, predicted: NDArray[Any], num_classes: int
+) -> tuple[float | None, float]:
+    """Return the share of edges whose ends are predicted to be of one class, and that by chance.
+
+    Loops do not count; without other edges there is no share.
+    """
+    work = partial(_agreeing, graph=graph, predicted=predicted, num_classes=num_classes)
+    agreeing, *ends = total(engine.map(work, range(len(graph.edges.files))))
+    shares = np.array(ends) / max(sum(ends), 1)
+    return 2.0 * agreeing / sum(ends) if sum(ends) else None, float(shares @ shares)
 
 
-def _agreeing(file: File, *, graph: StoredGraph, predicted: NDArray[Any]) -> Rows:
-    agreeing = count = 0
-    for low, high, _ in graph.read_edges(file):
-        loops = int((low == high).sum())
-        agreeing += int((predicted[low] == predicted[high]).sum()) - loops
-        count += low.size - loops
-    return np.array([agreeing, count])
+def _agreeing(part: int, *, graph: StoredGraph, predicted: NDArray[Any], num_classes: int) -> Rows:
+    found = np.zeros(1 + num_classes, np.int64)
+    for low, high, _ in graph.read_edges(part):
+        one, other = predicted[low], predicted[high]
+        loops = one[low == high]
+        found[0] += (one == other).sum() - loops.size
+        for sign, classes in ((1, one), (1, other), (-2, loops)):
+            found[1:] += sign * np.bincount(classes, minlength=num_classes)
+    return found

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
-from math import exp, log
+from math import exp
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from graphtemper.scale.engine import Engine
 from graphtemper.scale.evidence.logit_sums import LogitSums
 from graphtemper.scale.evidence.sums import total
 from graphtemper.scale.logits.confidence_sketch import REACH, ConfidenceSketch
-from graphtemper.scale.logits.logit_tables import LogitParts, NamedParts, as_numbers, checksum
+from graphtemper.scale.logits.logit_tables import LogitParts, as_numbers
 from graphtemper.scale.parquet import arrow
 from graphtemper.signals import sampling
 from graphtemper.signals.evidence import Probe, check_logit_size
@@ -36,6 +35,7 @@ from graphtemper.temperature.scaling import nearest_defined
 
 # Ranges of log T that overlap a little, as many as finite logits can need.
 _STEP, _MOST_RANGES = 1.9 * REACH, 120
+_MISSING = np.uint16(2**16 - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,90 +52,80 @@ class Pool:
 
 
 class Draw(NamedTuple):
-    """Which nodes are in a pool: those whose hash with a salt is below a limit."""
+    """Which of the nodes 0 to N - 1 are in a pool: those whose hash is below a limit."""
 
     salt: np.uint64
     limit: np.uint64
-    starts: list[int]
+    num_nodes: int
+
+    @classmethod
+    def of(cls, num_nodes: int, size: int, seed: int) -> Draw:
+        """Return a draw of about ``size`` nodes."""
+        limit = min(int(size / num_nodes * 2.0**64), 2**64 - 1)
+        return cls(sampling.salt(stream(seed, "pool of nodes")), np.uint64(limit), num_nodes)
+
+    def takes(self, nodes: Rows) -> NDArray[np.bool_]:
+        """Return which of some nodes are in the pool."""
+        return np.asarray(mixed(nodes.astype(np.uint64) + self.salt) <= self.limit)
 
 
 class Seen(NamedTuple):
-    """What one pass over the logits shows: sums, rows per part, and the predicted classes."""
+    """What one pass over the logits shows; classes and a pool only of numbered nodes."""
 
     sums: LogitSums
-    counts: list[int]
     predicted: NDArray[np.uint16]
     pool: Pool
 
 
-def sum_logits(engine: Engine, parts: LogitParts, probe: Probe) -> tuple[LogitSums, list[int]]:
-    """Return the sums of all logits, and the number of rows of each part."""
-    by_part = engine.map(partial(_sums, parts=parts, probe=probe, draw=None), range(len(parts)))
-    found = [sums for sums, *_ in by_part if sums is not None]
+def survey(engine: Engine, parts: LogitParts, probe: Probe, draw: Draw | None = None) -> Seen:
+    """Return what one pass over the logits shows, with a pool of numbered nodes."""
+    count = parts.num_nodes if draw is None else draw.num_nodes
+    if parts.num_nodes != count:
+        raise DamagedError(
+            f"there are {parts.num_nodes:,} rows of logits, but the graph has {count:,} nodes."
+        )
+    work = partial(_seen, parts=parts, probe=probe, draw=draw)
+    found = [item for item in engine.map(work, range(len(parts))) if item is not None]
     if not found:
         raise TableError("there are no rows of logits; every file is empty.")
-    return total(found), [0 if sums is None else sums.count for sums, *_ in by_part]
-
-
-def survey(
-    engine: Engine, parts: LogitParts, probe: Probe, num_nodes: int, size: int, seed: int
-) -> Seen:
-    """Return what one pass over the logits of numbered nodes shows, with a pool of some of them."""
-    sizes = parts.sizes()
-    if sum(sizes) != num_nodes:
+    sums, nodes, classes, drawn, logits = zip(*found, strict=True)
+    predicted = np.full(0 if draw is None else count, _MISSING)
+    for own, some in zip(nodes, classes, strict=True):
+        predicted[own] = some
+    if (predicted == _MISSING).any():
         raise DamagedError(
-            f"there are {sum(sizes):,} rows of logits, but the graph has {num_nodes:,} nodes."
+            f"the column node of the logits must hold 0 to {count - 1}, each once, but node "
+            f"{predicted.argmax()} is missing."
         )
-    limit = min(int(size / num_nodes * 2.0**64), 2**64 - 1)
-    salt = sampling.salt(stream(seed, "pool of nodes"))
-    draw = Draw(salt, np.uint64(limit), [0, *accumulate(sizes)])
-    by_part = engine.map(partial(_sums, parts=parts, probe=probe, draw=draw), range(len(parts)))
-    found = [part for part in by_part if part[0] is not None]
-    predicted, numbers = np.empty(num_nodes, np.uint16), 0
-    for _, nodes, classes, _ in found:
-        numbers += checksum(nodes)
-        predicted[nodes] = classes
-    if numbers % 2**64 != checksum(np.arange(num_nodes)):
-        raise DamagedError(
-            f"the column node of the logits must hold 0 to {num_nodes - 1}, each once; some are "
-            "missing or repeated."
-        )
-    drawn = [pool for *_, pool in found]
-    nodes, logits = (np.concatenate(column) for column in zip(*drawn, strict=True))
-    order = np.argsort(nodes)
-    counts = [0 if part[0] is None else part[0].count for part in by_part]
-    return Seen(
-        total([part[0] for part in found]), counts, predicted, Pool(nodes[order], logits[order])
-    )
+    order = np.argsort(np.concatenate(drawn))
+    pool = Pool(np.concatenate(drawn)[order], np.concatenate(logits)[order])
+    return Seen(total(sums), predicted, pool)
 
 
-def _sums(part: int, *, parts: LogitParts, probe: Probe, draw: Draw | None) -> tuple[Any, ...]:
-    batches, row, seen = [], 0, []
+def _seen(part: int, *, parts: LogitParts, probe: Probe, draw: Draw | None) -> Any:
+    """Return the sums of a part, its nodes with their classes, and those in the pool; or None."""
+    found, row = [], 0
     for names, raw in parts.batches(part):
         if not len(raw):
             continue
-        logits = raw / probe.temperature
+        logits, nodes = raw / probe.temperature, np.empty(0, np.int64)
         check_logit_size(logits, range(row, row + len(logits)))
-        batches.append(LogitSums.of(logits, probe))
-        if draw is not None:
-            seen.append(_numbered(names, logits, draw, draw.starts[part] + row))
         row += len(logits)
-    if not seen or draw is None:
-        return (total(batches) if batches else None), None, None, None
-    nodes, classes = (np.concatenate([item[k] for item in seen]) for k in (0, 1))
-    pool = tuple(np.concatenate([item[k] for item in seen]) for k in (2, 3))
-    return total(batches), nodes, classes, pool
-
-
-def _numbered(names: Any, logits: FloatArray, draw: Draw, start: int) -> tuple[Any, ...]:
-    """Return the nodes of a batch, their classes, and those that are in the pool."""
-    count = draw.starts[-1]
-    nodes = np.arange(start, start + len(logits)) if names is None else as_numbers(names)
-    if nodes.dtype.kind not in "iu" or nodes.min() < 0 or nodes.max() >= count:
-        raise TableError(f"the column node of the logits must hold integers from 0 to {count - 1}.")
-    here = mixed(nodes.astype(np.uint64) + draw.salt) <= draw.limit
-    classes = logits.argmax(axis=1).astype(np.uint16)
-    return nodes, classes, nodes[here].astype(np.int64), logits[here]
+        if draw is not None:
+            nodes = as_numbers(names, parts.file_name(part))
+            if not 0 <= nodes.min() <= nodes.max() < draw.num_nodes:
+                raise TableError(
+                    f"{parts.file_name(part)}: the column node must hold integers from 0 to "
+                    f"{draw.num_nodes - 1}, the numbers of the nodes."
+                )
+        here = np.zeros(0, bool) if draw is None else draw.takes(nodes)
+        classes = logits[: nodes.size].argmax(axis=1).astype(np.uint16)
+        inside = nodes[here].astype(np.int64), logits[: nodes.size][here]
+        found.append((LogitSums.of(logits, probe), nodes, classes, *inside))
+    if not found:
+        return None
+    sums, *columns = zip(*found, strict=True)
+    return total(sums), *map(np.concatenate, columns)
 
 
 def scaled_batches(parts: LogitParts, part: int, temperature: float) -> Iterator[FloatArray]:
@@ -177,56 +167,25 @@ def _match(
             return centre * found
         centre *= exp(_STEP if sketch.mean_confidence(1.0) > accuracy else -_STEP)
         work = partial(_sketch, parts=parts, temperature=unit * centre)
-        sketches = engine.map(work, range(len(parts)))
-        sketch = total([item for item in sketches if item is not None])
+        sketch = total(engine.map(work, range(len(parts))))
     raise RangeError("the logits differ by too small or too large amounts; rescale the logits.")
 
 
-def mean_confidence(
-    engine: Engine, parts: LogitParts, sums: LogitSums, answer: Recalibration
-) -> float:
-    """Return mean confidence at the answer's temperature, without writing anything."""
-    if abs(log(answer.relative)) <= REACH:
-        return sums.sketch.mean_confidence(answer.relative)
-    work = partial(_confidences, parts=parts, temperature=answer.temperature)
-    return float(sum(engine.map(work, range(len(parts)))) / sums.count)
-
-
-def with_confidence(answer: Recalibration, after: float) -> Recalibration:
-    """Return the answer with the mean confidence after recalibration."""
-    return replace(answer, mean_confidence=(answer.mean_confidence[0], after))
-
-
-def _confidences(part: int, *, parts: LogitParts, temperature: float) -> float:
-    batches = scaled_batches(parts, part, temperature)
-    return sum(float(probabilities_at(logits, 1.0).max(axis=1).sum()) for logits in batches)
-
-
 def _sketch(part: int, *, parts: LogitParts, temperature: float) -> ConfidenceSketch | None:
-    found = [ConfidenceSketch.of(logits) for logits in scaled_batches(parts, part, temperature)]
-    return total(found) if found else None
+    batches = scaled_batches(parts, part, temperature)
+    sketch: ConfidenceSketch | None = total([ConfidenceSketch.of(logits) for logits in batches])
+    return sketch
 
 
-def write_parts(
-    engine: Engine, parts: NamedParts, counts: list[int], temperature: float, folder: Path
-) -> float:
+def write_parts(engine: Engine, parts: LogitParts, temperature: float, folder: Path) -> float:
     """Write the probabilities of every part as one Parquet file; return mean confidence."""
-    starts = [0, *accumulate(counts)]
-    write = partial(_write_part, parts=parts, starts=starts, temperature=temperature, folder=folder)
-    return float(sum(engine.map(write, range(len(parts)))) / sum(counts))
+    write = partial(_write_part, parts=parts, temperature=temperature, folder=folder)
+    return sum(engine.map(write, range(len(parts)))) / parts.num_nodes
 
 
-def _write_part(
-    part: int, *, parts: NamedParts, starts: list[int], temperature: float, folder: Path
-) -> float:
-    def blocks() -> Iterator[tuple[Any, FloatArray]]:
-        row = starts[part]
-        for names, logits in parts.batches(part):
-            nodes = np.arange(row, row + len(logits)) if names is None else names
-            yield nodes, probabilities_at(logits, temperature)
-            row += len(logits)
-
-    return write_probabilities(folder / parts.file_name(part), blocks())
+def _write_part(part: int, *, parts: LogitParts, temperature: float, folder: Path) -> float:
+    found = ((nodes, probabilities_at(z, temperature)) for nodes, z in parts.batches(part))
+    return write_probabilities(folder / parts.file_name(part), found)
 
 
 def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatArray]]) -> float:
@@ -243,18 +202,19 @@ def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatAr
     >>> arrow("pyarrow.parquet").read_table(path).to_pydict()
     {'node': [3], 'probability_0': [0.25], 'probability_1': [0.75]}
     """
-    pyarrow, parquet = arrow(), arrow("pyarrow.parquet")
-    writer, confidence = None, 0.0
-    with atomic_write(path) as stream:
-        try:
-            for nodes, p in blocks:
-                columns = {f"probability_{k}": column for k, column in enumerate(p.T)}
-                table = pyarrow.table({"node": nodes} | columns)
-                if writer is None:
-                    writer = parquet.ParquetWriter(stream, table.schema, write_page_checksum=True)
-                writer.write_table(table)
-                confidence += float(p.max(axis=1).sum())
-        finally:
-            if writer is not None:
-                writer.close()
+    tables = ((_table(nodes, p), float(p.max(axis=1, initial=0.0).sum())) for nodes, p in blocks)
+    first, confidence = next(tables)
+    writing = {"schema": first.schema, "write_page_checksum": True}
+    with (
+        atomic_write(path) as stream,
+        arrow("pyarrow.parquet").ParquetWriter(stream, **writing) as writer,
+    ):
+        writer.write_table(first)
+        for table, more in tables:
+            writer.write_table(table)
+            confidence += more
     return confidence
+
+
+def _table(nodes: Any, p: FloatArray) -> Any:
+    return arrow().table({"node": nodes} | {f"probability_{k}": x for k, x in enumerate(p.T)})

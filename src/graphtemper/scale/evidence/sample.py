@@ -5,6 +5,15 @@ class and confidence and, within them, over the degrees. The model runs on the e
 fields of the sample (`graphtemper.signals.receptive_field`), in blocks whose fields fit into
 memory; averages over blocks have the sampling error of all nodes.
 
+**More nodes.** Most of a sample's error is that of the covariances. Three of them compare own
+views, the logits of nodes without neighbours (`graphtemper.signals.covariances`), so they are
+measured at a pool of ten times as many nodes, of which only the neighbours are read. The other two
+are corrected by what is known of more nodes: the covariance of halves of the columns is in
+proportion to that of the logits, which is known of all nodes, and products across held-out links
+move with those across all links, which are known of the pool. In the same way agreement across
+held-out links moves with that across the same links in the whole graph, which is known of all. The
+covariances enter the interval with the errors that they have without corrections.
+
 **Hubs.** The field of a node is exact up to `MOST_EDGES` edges along walks of two steps from it.
 Above that, the node is replaced by the next one of its stratum in the order of degrees, and the
 answer says how many were.
@@ -24,16 +33,27 @@ from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.card.card import SourceCard
 from graphtemper.errors import InputError, MissingError, OtherModelError
 from graphtemper.graph.neighbourhoods import Rows
+from graphtemper.models.passes import Columns
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.recalibration.reasons import Reason, sample_run
 from graphtemper.scale.engine import Engine
-from graphtemper.scale.stored_graph import StoredGraph, StoredWhole
+from graphtemper.scale.stored_graph import Known, StoredGraph, StoredWhole
 from graphtemper.scale.streaming import Pool
 from graphtemper.signals import evidence, receptive_field
 from graphtemper.signals import pointwise as signals
-from graphtemper.signals.covariances import Covariance, centred
+from graphtemper.signals.covariances import (
+    Covariance,
+    HeldOutProducts,
+    centred,
+    column_halves,
+    edges_and_wedges,
+    node_products,
+    ratio_of_sums,
+)
 from graphtemper.signals.evidence import Evidence
 from graphtemper.signals.graph_parts import Field, Reach
+from graphtemper.signals.observation import Observation, Part
+from graphtemper.signals.views import own_view
 
 MOST_EDGES = 20_000
 """Edges that are read around one sampled node."""
@@ -45,15 +65,20 @@ _TOO_LARGE = (
 )
 # Nodes whose fields are measured for every one that is used, and nodes of a block by their share.
 _SPARE, _SMALLER = 1.25, 0.8
+_COUNTS = ("nodes", "links", "worth")
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The evidence of a sample, its numbers of nodes and links, and how many were replaced."""
+    """The evidence of a sample, its numbers of nodes and links, and how many were replaced.
+
+    ``worth`` is the number of links with the same sampling error, see `_across_links`.
+    """
 
     evidence: Evidence
     nodes: int
     links: int
+    worth: float
     replaced: int
     depth: int
 
@@ -95,14 +120,14 @@ def layers(model: Predictor) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The model with its card, the stored graph, a pool of nodes, and moments of all features."""
+    """The model with its card, the stored graph, a pool of nodes, and what is known of all."""
 
     engine: Engine
     graph: StoredGraph
     model: Predictor
     card: SourceCard
     pool: Pool
-    moments: tuple[FloatArray, FloatArray]
+    whole: Known
     seed: int
 
     @cached_property
@@ -135,6 +160,7 @@ def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float]
     degrees = whole.degrees(given.pool.nodes)
     start = float(stream(given.seed, "sampled nodes").random())
     chosen, replaced = draw(whole, given.pool, degrees, size, start)
+    everything = chosen
     parts: list[Measured] = []
     # One thread, because sums in another order have other last bits.
     with one_blas_thread():
@@ -143,8 +169,56 @@ def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float]
         while not parts or chosen.size >= LEAST:
             found = _block(given, reach, chosen[:most])
             parts, most, chosen = [*parts, found], found.nodes, chosen[found.nodes :]
-    log_degree = float(signals.log_degree(degrees).mean())
-    return replace(merged(parts), replaced=replaced), log_degree
+        found = replace(merged(parts), replaced=replaced)
+        pool = _readable(given, whole, everything[: found.nodes], degrees)
+        found = replace(found, evidence=_corrected(given, whole, found, everything, pool))
+    return found, float(signals.log_degree(degrees).mean())
+
+
+def _readable(given: Given, whole: StoredWhole, sampled: Rows, degrees: Rows) -> Rows:
+    """Return the sampled nodes and as many of the pool as can be read with their neighbours."""
+    rest = np.setdiff1d(given.pool.nodes[degrees <= MOST_EDGES], sampled)
+    nodes = np.concatenate([sampled, rest[np.argsort(whole.keys(rest))]])
+    read = np.cumsum(whole.degrees(nodes) + 1)
+    fits = sum(whole.readable(int(count), int(count)) for count in read)
+    return np.sort(nodes[: max(fits, sampled.size)])
+
+
+def _corrected(
+    given: Given, whole: StoredWhole, sample: Measured, chosen: Rows, pool: Rows
+) -> Evidence:
+    """Return the evidence of a sample, with covariances that are known of more nodes."""
+    found, field = sample.evidence, Field.of(whole, pool, Reach(1, False))
+    if field is None or found.feature is None or found.held is None:
+        return found
+    graph, rows, unit = field.graph, field.rows(pool), given.card.temperature
+    part = Part(given.whole.moments, rows[:0], np.empty(0))
+    seen = Observation(given.predictor, graph, rows, part=part)
+    own, lone, alone = own_view(seen), graph.subgraph(rows), np.zeros(rows.size)
+    probe = given.card.probe
+    for half in column_halves(graph.num_features, probe.splits, probe.seed):
+        columns = Columns(half, given.whole.moments[0])
+        first = seen.passes.run(lone, columns=columns, alone=True)
+        alone += node_products(first, own[rows] - first)
+    edge, wedge = edges_and_wedges(own / unit, graph, rows, rows)
+    known = np.zeros((graph.num_nodes, given.card.num_classes))
+    known[rows] = given.known(pool) / unit
+
+    def clean(nodes: Rows) -> float:
+        products = HeldOutProducts(own / unit, graph, field.rows(nodes), rows)
+        products.add(known, graph.links)
+        return products.covariance.value
+
+    held = found.held.value + clean(pool) - clean(chosen[: sample.nodes])
+    spread = float(np.trace(given.whole.covariance) / np.trace(found.covariance))
+    return replace(
+        found,
+        edge=edge,
+        wedge=wedge,
+        own_feature=ratio_of_sums(alone, np.full(rows.size, probe.splits * unit**2)),
+        held=Covariance(held, found.held.error),
+        feature=Covariance(found.feature.value * spread, found.feature.error),
+    )
 
 
 def draw(
@@ -214,15 +288,38 @@ def _block(given: Given, reach: Reach, chosen: Rows) -> Measured:
         lambda size: np.sort(chosen[:size]),
         given.predictor,
         reach,
-        given.moments,
+        given.whole.moments,
         given.seed,
         sizes,
     )
     if found is None:
         raise InputError(_TOO_LARGE)
     given.check(centred(found.observation.logits), found.nodes, reach.depth)
-    measured = evidence.measure(found.observation.at(given.card.temperature), given.card.probe)
-    return Measured(measured, found.nodes.size, found.num_links, 0, reach.depth)
+    seen = found.observation.at(given.card.temperature)
+    measured, worth = _across_links(seen, evidence.measure(seen, given.card.probe), given.whole)
+    return Measured(measured, found.nodes.size, found.num_links, worth, 0, reach.depth)
+
+
+def _across_links(seen: Observation, found: Evidence, whole: Known) -> tuple[Evidence, float]:
+    """Return the agreement across held-out links as a change of that in the whole graph.
+
+    Only the change is sampled. The second number is how many links would show the agreement itself
+    with the same error.
+    """
+    held = [z.argmax(axis=1) for key, z in seen.memo.items() if key[0] == "held out"]
+    if seen.part is None or found.edge_agreement is None or whole.homophily is None or not held:
+        return found, 0.0
+    low, high = seen.graph.links[seen.part.links].T
+    clean, *without = (z[low] == z[high] for z in (seen.all_logits.argmax(axis=1), *held))
+    weight = seen.part.weights / seen.part.weights.sum()
+    change = np.mean(without, axis=0) - clean
+    beyond = max(1.0 - whole.chance, 1e-3)
+    kappa = (whole.homophily - whole.chance) / beyond
+    moved = found.edge_agreement - seen.agreement(seen.all_logits, seen.graph.links[:0])
+    agree = float(np.clip(kappa + moved, -1.0, 1.0))
+    variance = float(weight**2 @ (change - weight @ change) ** 2) / beyond**2
+    worth = (1.0 - agree**2) / max(variance, weight.size**-2.0)
+    return replace(found, edge_agreement=agree), worth
 
 
 def merged(parts: list[Measured]) -> Measured:
@@ -240,5 +337,5 @@ def merged(parts: list[Measured]) -> Measured:
 
     names = [item.name for item in fields(Evidence)]
     average = {name: mean([getattr(part.evidence, name) for part in parts]) for name in names}
-    nodes, links = (sum(getattr(part, name) for part in parts) for name in ("nodes", "links"))
-    return replace(parts[0], evidence=Evidence(**average), nodes=nodes, links=links)
+    counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
+    return replace(parts[0], evidence=Evidence(**average), **counts)

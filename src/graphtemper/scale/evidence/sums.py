@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -9,15 +10,16 @@ from typing import Any
 from graphtemper._core.checks import FloatArray
 
 
-def total(parts: list[Any]) -> Any:
-    """Add parts in their order, so that the bytes do not depend on the engine.
+def total(parts: Sequence[Any]) -> Any:
+    """Add parts in their order, so that the bytes do not depend on the engine; None is left out.
 
     Examples
     --------
-    >>> total([1, 2, 3])
+    >>> total([1, None, 2, 3])
     6
     """
-    return reduce(lambda one, other: one + other, parts)
+    found = [part for part in parts if part is not None]
+    return reduce(lambda one, other: one + other, found) if found else None
 
 
 @dataclass(frozen=True)

@@ -1,60 +1,24 @@
-"""Logits as Parquet files, read in batches."""
+"""Logits in parts, read in batches: Parquet files, or an array."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
 from graphtemper.errors import DamagedError, InputError, TableError
+from graphtemper.models.logit_files import LOGITS, NODE, read_array
 from graphtemper.models.predictor import checked_logits
-from graphtemper.scale.parquet import (
-    File,
-    Place,
-    arrow,
-    file_name,
-    num_rows,
-    open_parquet,
-    parquet_files,
-    read_batches,
-    same_columns,
-    to_floats,
-)
-from graphtemper.signals.passes import mixed
+from graphtemper.scale.parquet import Place, Table, arrow, file_name, to_floats
 
-NODE, LIST = "node", "logits"
 VALUES_AT_ONCE = 4_000_000
 """Logits that a task holds at a time."""
-
-
-class LogitParts(Protocol):
-    """Logits in parts, each of which is read in batches."""
-
-    @property
-    def num_classes(self) -> int:
-        """Columns of the logits."""
-
-    def __len__(self) -> int:
-        """Return the number of parts."""
-
-    def sizes(self) -> list[int]:
-        """Return the number of rows of every part."""
-
-    def batches(self, shard: int) -> Iterator[tuple[Any, FloatArray]]:
-        """Yield at least one batch: nodes (None if they have no names), and their logits."""
-
-
-class NamedParts(LogitParts, Protocol):
-    """Logits in parts, each of which has a name for its result."""
-
-    def file_name(self, shard: int) -> str:
-        """Return the name of a part's result."""
 
 
 @dataclass(frozen=True)
@@ -65,101 +29,166 @@ class LogitTables:
     the file names.
     """
 
-    files: tuple[File, ...]
+    table: Table
     num_classes: int
 
     @classmethod
-    def open(cls, path: Place, num_classes: int) -> LogitTables:
+    def open(cls, place: Place, num_classes: int) -> LogitTables:
         """Check that all files are present, complete, and have the same columns."""
-        files = parquet_files(path)
-        tables = cls(tuple(files), num_classes)
-        tables._columns(same_columns(files))
-        return tables
-
-    def _columns(self, names: Sequence[str]) -> list[str]:
-        if LIST in names:
-            return [LIST]
-        present = [name for name in names if re.fullmatch(r"logit_\d+", name)]
-        if not present:
+        table = Table.open(place)
+        found = sorted(name for name in table.columns if name.startswith("logit_"))
+        if LOGITS not in table.columns and found != sorted(_columns(num_classes)):
             raise TableError(
-                f"{file_name(self.files[0])} has neither columns logit_0, logit_1, ... nor a list "
-                "logits."
+                f"{file_name(table.files[0])} has {len(found)} columns of logits, but the card is "
+                f"for {num_classes} classes: name them logit_0 to logit_{num_classes - 1}, without "
+                "others, or give one list logits."
             )
-        expected = [f"logit_{k}" for k in range(self.num_classes)]
-        if sorted(present) != sorted(expected):
-            raise TableError(
-                f"{file_name(self.files[0])} has {len(present)} columns of logits, but the card is "
-                f"for {self.num_classes} classes: name them logit_0 to {expected[-1]}, without "
-                "others."
-            )
-        return expected
+        return cls(table, num_classes)
 
     @property
     def name(self) -> str:
         """What an error calls the logits."""
-        return str(self.files[0] if len(self.files) == 1 else f"{self.files[0]} and the others")
+        files = self.table.files
+        return str(files[0] if len(files) == 1 else f"{files[0]} and the others")
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of rows."""
+        return self.table.num_rows
 
     def __len__(self) -> int:
-        return len(self.files)
+        return len(self.table.files)
 
-    def file_name(self, shard: int) -> str:
+    def file_name(self, part: int) -> str:
         """Return the name of a part's result."""
-        return file_name(self.files[shard])
+        return file_name(self.table.files[part])
 
-    def sizes(self) -> list[int]:
-        """Return the number of rows of every part."""
-        return num_rows(list(self.files))
+    def batches(self, part: int) -> Iterator[tuple[Any, FloatArray]]:
+        """Yield at least one batch: names of nodes, and their logits (n, K)."""
+        known, file = self.table.columns, self.table.files[part]
+        columns = [LOGITS] if LOGITS in known else _columns(self.num_classes)
+        names = [*columns, *[NODE] * (NODE in known)]
+        most = VALUES_AT_ONCE * len(names) // self.num_classes
+        for row, batch in self.table.batches(part, names, most):
+            here = np.arange(row, row + batch.num_rows)
+            listed = columns == [LOGITS]
+            values = self._from_lists(batch, file) if listed else to_floats(batch, columns, file)
+            yield batch[NODE] if NODE in known else here, _checked(values, f"{file}", row)
 
-    def batches(self, shard: int) -> Iterator[tuple[NDArray[Any] | None, FloatArray]]:
-        """Yield at least one batch: nodes (None if they have no names), and their logits."""
-        path = self.files[shard]
-        schema = open_parquet(path).schema_arrow
-        columns, named, rows = self._columns(schema.names), NODE in schema.names, 0
-        read = [*columns, NODE] if named else columns
-        step = max(VALUES_AT_ONCE // self.num_classes, 1)
-        empty = schema.empty_table().select(read)  # Spark writes empty files
-        for batch in chain(read_batches(path, read, step), [empty]):
-            if batch.num_rows or not rows:
-                nodes = batch.column(NODE) if named else None
-                yield nodes, self._logits(batch, columns, path, rows)
-                rows += batch.num_rows
-
-    def _logits(self, batch: Any, columns: list[str], path: File, start: int) -> FloatArray:
-        if not batch.num_rows:
-            return np.empty((0, self.num_classes))
-        if columns == [LIST]:
-            values = self._from_lists(batch.column(LIST), path)
-        else:
-            values = to_floats(batch, columns, path)
+    def _from_lists(self, batch: Any, file: Any) -> NDArray[Any]:
+        pyarrow, column = arrow(), batch[LOGITS]
         try:
-            return checked_logits(values, batch.num_rows)
-        except InputError as error:
-            raise DamagedError(f"{path}, from row {start} on: {error}") from error
-
-    def _from_lists(self, column: Any, path: File) -> NDArray[Any]:
-        types, kind = arrow("pyarrow.types"), column.type
-        lists = (types.is_list, types.is_large_list, types.is_fixed_size_list)
-        numbers = any(is_kind(kind) for is_kind in lists) and (
-            types.is_floating(kind.value_type) or types.is_integer(kind.value_type)
-        )
-        if numbers:
-            lengths = arrow("pyarrow.compute").list_value_length(column).to_numpy(False)
-            numbers = not column.null_count and bool((lengths == self.num_classes).all())
-        if not numbers:
-            raise TableError(
-                f"{path}: the column logits must hold one list of {self.num_classes} numbers per "
-                f"row, and holds {kind}."
-            )
-        return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(
-            -1, self.num_classes
+            rows = column.cast(pyarrow.list_(pyarrow.float64(), self.num_classes)).flatten()
+            if not column.null_count:
+                values: NDArray[Any] = rows.to_numpy(zero_copy_only=False)
+                return values.reshape(-1, self.num_classes)
+        except pyarrow.ArrowException:
+            pass
+        raise TableError(
+            f"{file}: the column logits must hold one list of {self.num_classes} numbers per row, "
+            f"and holds {column.type}."
         )
 
 
-def as_numbers(names: Any) -> NDArray[Any]:
-    """Return a block of the column ``node`` as an array."""
-    return np.asarray(names.to_numpy(zero_copy_only=False) if hasattr(names, "to_numpy") else names)
+def _columns(num_classes: int) -> list[str]:
+    return [f"logit_{k}" for k in range(num_classes)]
 
 
-def checksum(numbers: NDArray[Any]) -> int:
-    """Return a number that shows whether two tables name the same nodes, in any order."""
-    return int(mixed(numbers.astype(np.uint64)).sum(dtype=np.uint64))
+def _checked(values: NDArray[Any], name: str, row: int) -> NDArray[Any]:
+    try:
+        return checked_logits(values, len(values)) if len(values) else values
+    except InputError as error:
+        raise DamagedError(f"{name}, from row {row} on: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class LogitArray:
+    """Logits (N, K) in one array, possibly memory-mapped, read in blocks of rows.
+
+    ``nodes`` are the numbers of the rows' nodes; None if rows are in the graph's order.
+
+    Examples
+    --------
+    >>> parts = LogitArray(np.array([[0.0, 2.0], [1.0, 0.0]]), 2)
+    >>> [(nodes.tolist(), logits.tolist()) for nodes, logits in parts.batches(0)]
+    [([0, 1], [[0.0, 2.0], [1.0, 0.0]])]
+    """
+
+    values: NDArray[Any]
+    num_classes: int
+    nodes: NDArray[np.int64] | None = None
+    name: str = "logits"
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+    def __len__(self) -> int:
+        return 1
+
+    def file_name(self, _part: int) -> str:
+        """Return the name of the result."""
+        return f"{Path(self.name).stem}.parquet"
+
+    def batches(self, _part: int) -> Iterator[tuple[Any, FloatArray]]:
+        """Yield at least one batch: numbers of nodes, and their logits (n, K)."""
+        step = max(VALUES_AT_ONCE // self.num_classes, 1)
+        for row in range(0, max(len(self.values), 1), step):
+            values = self.values[row : row + step]
+            nodes = np.arange(row, row + len(values))
+            here = nodes if self.nodes is None else self.nodes[row : row + step]
+            yield here, _checked(values, self.name, row)
+
+
+LogitParts = LogitTables | LogitArray
+
+
+def open_logits(place: Place, num_classes: int) -> LogitParts:
+    """Open logits: Parquet files, or an array in a file of another format.
+
+    Examples
+    --------
+    >>> open_logits("logits.xlsx", 2)
+    Traceback (most recent call last):
+    graphtemper.errors.TableError: cannot read logits from logits.xlsx; save them as .npy, ...
+    """
+    path = Path(place)
+    if path.is_dir() or path.suffix in ("", ".parquet"):
+        return LogitTables.open(place, num_classes)
+    nodes, values = read_array(path, num_classes)
+    return LogitArray(values, num_classes, nodes, path.name)
+
+
+def read_logits(path: str | os.PathLike[str], num_nodes: int, num_classes: int) -> FloatArray:
+    """Read the logits (N, K) of a graph's nodes, in the order of the nodes."""
+    return in_order(open_logits(path, num_classes), num_nodes)
+
+
+def in_order(parts: LogitParts, num_nodes: int) -> FloatArray:
+    """Return all logits (N, K), in the order of the nodes."""
+    blocks = [block for part in range(len(parts)) for block in parts.batches(part)]
+    try:
+        logits = checked_logits(np.concatenate([rows for _, rows in blocks]), num_nodes)
+    except InputError as error:
+        raise DamagedError(f"{parts.name}: {error}") from error
+    nodes = np.concatenate([as_numbers(names, parts.name) for names, _ in blocks])
+    order = np.argsort(nodes, kind="stable")
+    wrong = np.flatnonzero(nodes[order] != np.arange(num_nodes))
+    if wrong.size:
+        raise TableError(
+            f"{parts.name}: the column node must hold 0 to {num_nodes - 1}, each once, but node "
+            f"{wrong[0]} is missing."
+        )
+    return np.asarray(logits[order])
+
+
+def as_numbers(names: Any, file: str) -> NDArray[Any]:
+    """Return the names of nodes as integers, or refuse them."""
+    nodes = np.asarray(names)
+    if nodes.dtype.kind not in "iu":
+        raise TableError(
+            f"{file}: the column node must hold integers, the numbers of the graph's nodes; rename "
+            "it if it holds other names, and sort the rows by node."
+        )
+    return nodes

@@ -1,13 +1,11 @@
 """Logits in every format: the same numbers, in the graph's order, or one sentence."""
 
-import json
-
 import numpy as np
 import pytest
 from tests.helpers import needs
 
 from graphtemper.errors import DamagedError, FileError, TableError
-from graphtemper.scale.logits.logit_files import open_logits, read_logits
+from graphtemper.scale.logits.logit_tables import open_logits, read_logits
 
 LOGITS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 
@@ -15,12 +13,6 @@ LOGITS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 def table(rows, head=None):
     lines = [",".join(map(repr, row)) for row in rows]
     return "\n".join([head, *lines] if head is not None else lines) + "\n"
-
-
-def safetensors(path, values=LOGITS, name="logits", kind="F32", **changes):
-    entry = {"dtype": kind, "shape": list(values.shape), "data_offsets": [0, values.nbytes]}
-    header = json.dumps({"__metadata__": {"a": "b"}, name: entry | changes}).encode()
-    path.write_bytes(len(header).to_bytes(8, "little") + header + values.tobytes())
 
 
 def named(path, order):
@@ -50,9 +42,6 @@ WRITERS = {
     "counted.csv": lambda path: path.write_text(table(LOGITS.tolist(), "0,1,2")),
     "pandas.csv": pandas_csv,
     "shuffled.csv": lambda path: named(path, np.random.default_rng(2).permutation(60)),
-    "a.safetensors": safetensors,
-    "other.safetensors": lambda path: safetensors(path, name="output"),
-    "double.safetensors": lambda path: safetensors(path, LOGITS.astype("<f8"), kind="F64"),
     "shuffled.parquet": parquet,
 }
 
@@ -65,13 +54,6 @@ def test_every_format_gives_the_same_logits(name, tmp_path):
         read_logits(tmp_path / name, 61, 3)
     with pytest.raises((DamagedError, TableError)):
         read_logits(tmp_path / name, 60, 4)
-
-
-def test_bfloat16(tmp_path):
-    upper = (LOGITS.view(np.uint32) >> 16).astype("<u2")
-    safetensors(tmp_path / "a.safetensors", upper, kind="BF16")
-    found = read_logits(tmp_path / "a.safetensors", 60, 3)
-    assert np.allclose(found, LOGITS, rtol=2**-7)
 
 
 def write(text):
@@ -92,11 +74,6 @@ BAD = {
     "text.npz": write("1,2,3\n"),
     "a.npy": lambda path: np.save(path, np.array([{}], object), allow_pickle=True),
     "none.npy": lambda path: None,
-    "long.safetensors": lambda path: safetensors(path, data_offsets=[0, 10**9]),
-    "type.safetensors": lambda path: safetensors(path, dtype="I64"),
-    "huge.safetensors": lambda path: safetensors(path, shape=[2**60, 3]),
-    "text.safetensors": write("not a header at all"),
-    "shape.safetensors": lambda path: safetensors(path, shape=5),
 }
 
 
