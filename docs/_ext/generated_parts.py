@@ -9,6 +9,7 @@ import changes
 import data_flow
 import equations
 import evidence
+import measured
 import report_fields
 
 
@@ -43,7 +44,8 @@ def _write(app):
     changes.put(folder / "months_caption.md", _readme(app, "caption") + "\n")
     changes.put(folder / "months_printed.md", f"```text\n{months['printed']}\n```\n")
     changes.put(folder / "cli.md", _commands())
-    for name, text in evidence.tables(Path(app.srcdir)).items():
+    tables = evidence.tables(Path(app.srcdir)) | measured.tables(Path(app.srcdir))
+    for name, text in tables.items():
         changes.put(folder / f"{name}.md", text)
     draw(folder / "evidence.png", lambda figure: evidence.draw(figure, Path(app.srcdir)))
     draw(folder / "data_flow.png", data_flow.draw, width=9.2, height=3.1)
