@@ -9,6 +9,7 @@ import changes
 import data_flow
 import equations
 import evidence
+import measured
 import method_tables
 import report_fields
 
@@ -44,7 +45,7 @@ def _write(app):
     changes.put(folder / "months_caption.md", _readme(app, "caption") + "\n")
     changes.put(folder / "months_printed.md", f"```text\n{months['printed']}\n```\n")
     changes.put(folder / "cli.md", _commands())
-    parts = evidence.tables(Path(app.srcdir))
+    parts = evidence.tables(Path(app.srcdir)) | measured.tables(Path(app.srcdir))
     parts |= method_tables.tables(evidence.Results(Path(app.srcdir) / "results"))
     for name, text in parts.items():
         changes.put(folder / f"{name}.md", text)

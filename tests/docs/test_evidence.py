@@ -162,3 +162,34 @@ def test_words_about_labels_follow_the_errors(evidence):
     words = evidence.labels_words(Two())
     assert "with 50, that temperature has the smaller error (0.100 against 0.200)" in words
     assert "with 200, graphtemper has the smaller error (0.100 against 0.300)" in words
+
+
+@pytest.fixture(scope="module")
+def measured(extension):
+    return extension("measured")
+
+
+def test_comparisons_of_a_bench_are_a_table(measured, tmp_path):
+    one = {"quantity": "SIGN: |log ratio|", "measured": 0.12345, "bar": "<= 0.1", "met": False}
+    other = {"quantity": "GCN: error", "measured": None, "bar": "reported", "met": None, "note": ""}
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps({"comparisons": [one | {"note": "a"}, other]}))
+    lines = measured.comparisons(path, "").splitlines()
+    assert lines[2:] == [
+        r"| \|log ratio\| | 0.123 | <= 0.1, missed | a |",
+        "| GCN: error | – |  |  |",
+    ]
+    assert measured.comparisons(path, "SAGE") == measured.ABSENT
+    assert measured.comparisons(tmp_path / "nothing.json", "") == measured.ABSENT
+
+
+def test_families_are_means_of_their_pairs(measured):
+    rows = [{"f": "a", "x": 0.1}, {"f": "a", "x": 0.3}, {"f": "b", "x": 0.6}, {"f": "b", "y": 0.5}]
+    found = measured.means(rows, {"x": "x", "y": "y"}, "f")
+    assert found == ["| a | 0.200 |  |", "| b | 0.600 | 0.500 |", "| **mean** | 0.400 |  |"]
+
+
+def test_every_table_of_the_method_is_included_somewhere(measured, docs):
+    pages = "".join(page.read_text("utf-8") for page in docs.rglob("*.md"))
+    for name in measured.tables(docs):
+        assert f"_generated/{name}.md" in pages, name

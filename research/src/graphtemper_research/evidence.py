@@ -133,6 +133,7 @@ def collect(job: Job, work: Path, out: Path) -> None:
 
 def pages(out: Path) -> None:
     """Write the pages that are made of several results."""
+    from graphtemper_research.gats import systems
     from graphtemper_research.graphs import deposit
     from graphtemper_research.paper.audit_page import render
     from graphtemper_research.paper.results_page import write_results
@@ -140,6 +141,9 @@ def pages(out: Path) -> None:
     write_results(out, out.parent / "results.md")
     write_text(out.parent / "audit.md", render(out))
     write_text(out / "DATA.md", deposit.page())
+    calibrators = out.parent / "calibrators.md"
+    if calibrators.is_file():
+        write_text(calibrators, systems.filled(calibrators.read_text("utf-8"), out))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 import csv
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from graphtemper_research.trials.trial import halves
 
 ALONE = """
 import sys
+from pathlib import Path
 from loader import add, tasks, write
 import numpy as np
 rows = []
@@ -109,3 +111,9 @@ def test_incomplete_answers_are_refused(folder, tmp_path, change, error):
     (tmp_path / "wrong.csv").write_text("\n".join(change(lines)) + "\n")
     with pytest.raises(error):
         scoring.score(out, tmp_path / "wrong.csv")
+
+
+def test_the_loader_is_short():
+    lines = Path(loader.__file__).read_text("utf-8").splitlines()
+    code = [line for line in lines if line.strip() and not line.strip().startswith(("#", '"""'))]
+    assert len(code) <= 60

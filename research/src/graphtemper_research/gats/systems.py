@@ -54,6 +54,13 @@ def table(folder: Path) -> str:
     return "\n".join(lines)
 
 
+def filled(text: str, folder: Path) -> str:
+    """Return a page whose table of the systems is that of the results in a folder."""
+    start = text.index(_HEAD.split(" | ")[0] + " | class")
+    end = text.index("\n\n", start)
+    return text[:start] + table(folder) + text[end:]
+
+
 def _read(path: Path) -> list[Row]:
     rows: list[Row] = json.loads(path.read_text("utf-8"))["rows"]
     return rows

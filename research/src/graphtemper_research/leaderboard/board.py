@@ -40,6 +40,7 @@ from graphtemper_research.leaderboard.tasks import (
     NATURAL,
     ONE_PER_FAMILY,
     UNSHIFTED,
+    Task,
     balanced,
     in_cells_apart,
     known,
@@ -135,10 +136,11 @@ def cases(
     networks = tuple(name for name in apart if name not in RETRAINED and name not in FOLDS)
     folds = tuple(name for name in apart if name in FOLDS)
     # One cell for all networks, and one for each method that retrains: few ask for all of them.
-    wanted = [
-        ((name,), two if name == PER_TARGET else tasks) for name in apart if name in RETRAINED
+    wanted: list[tuple[tuple[str, ...], list[Task]]] = [
+        (networks, small + linear),
+        *(((name,), two if name == PER_TARGET else tasks) for name in apart if name in RETRAINED),
+        (folds, first),
     ]
-    wanted = [(networks, small + linear), *wanted, (folds, first)]
     tasks += [task for names, own in wanted for task in in_cells_apart(own, names)]
     found = [
         Case(task.title, task.head, partial(measure, task), task.expected, trial.scored)
