@@ -115,8 +115,7 @@ def fit(
     shares (the means of p over ``part`` of the rows), the log-odds of the ``accuracy`` that p
     implies there, and the likelihood of the labels.
     """
-    rows = labels.rows
-    near, count = logits[part], logits.shape[1]
+    near, rows, count = logits[part], labels.rows, logits.shape[1]
     group, own = near.argmax(axis=1), logits[rows].argmax(axis=1)
     top = np.eye(count)[group]
     point = origin = np.append(start, prior.biases)
@@ -127,8 +126,7 @@ def fit(
     free = _HELD if rows.size else _FREE
     held, certain = np.append(free**-2, 1.0 / prior.bias_variance), 1.0 / prior.share_variance
     for _ in range(_STEPS):
-        slope = float(np.exp(point[0]))
-        z = slope * near
+        z = np.exp(point[0]) * near
         p = temperatures.apply(z + point[1:] + table[group])
         shares = np.maximum(p.mean(axis=0), 1e-12)
         jacobian = _moves(p, z) / (len(near) * shares[:, None])
@@ -142,7 +140,7 @@ def fit(
         gradient += moves * sure * (log_odds(accuracy.value) - log_odds(implied))
         information = np.diag(held) + jacobian.T @ (certain[:, None] * jacobian)
         information += sure * np.outer(moves, moves)
-        z = slope * logits[rows]
+        z = np.exp(point[0]) * logits[rows]
         p = temperatures.apply(z + point[1:] + table[own])
         left = np.eye(count)[labels.classes] - p
         pull = np.zeros_like(table)
