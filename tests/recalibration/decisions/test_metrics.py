@@ -146,6 +146,12 @@ def test_segments_add_up_and_are_less_certain(result):
     assert small.high - small.low > found.recall.high - found.recall.low
 
 
+def test_nodes_without_a_segment_are_one(result):
+    country = [None if row < 300 else "DE" for row in range(900)]
+    found = result.metrics(positive=1, segments=country).segments
+    assert {name: one.num_nodes for name, one in found.items()} == {"DE": 600, "None": 300}
+
+
 def test_a_segment_is_as_uncertain_as_chance_and_the_whole_imply(result):
     """The share of flagged nodes that are positive, drawn for each draw of the whole."""
     rows, rng = np.arange(150), np.random.default_rng(0)
@@ -222,6 +228,8 @@ def test_few_positives_at_the_source_are_named(result):
     ("asked", "error", "text"),
     [
         ({"positive": 7}, RangeError, "positive must be"),
+        ({"positive": 1.5}, RangeError, "positive must be an integer"),
+        ({"positive": float("nan")}, RangeError, "positive must be an integer"),
         ({"positive": "ham"}, ChoiceError, "the graph names licit, fraud"),
         ({"threshold": 0.5}, MissingError, "pass positive="),
         ({"positive": 1, "threshold": 1.5}, RangeError, "between 0 and 1"),
@@ -240,6 +248,8 @@ def test_bad_goals_are_one_sentence(result):
     with pytest.raises(MissingError, match="thresholds need a class"):
         result.metrics().at([0.5])
     found = result.metrics(positive=1)
+    with pytest.raises(MissingError, match="at least one threshold"):
+        found.at([])
     with pytest.raises(ChoiceError, match="with costs 'cost'"):
         found.best_threshold("cost")
     with pytest.raises(ChoiceError, match="a condition is"):

@@ -206,6 +206,8 @@ class Metrics:
     def at(self, thresholds: ArrayLike) -> Curve:
         """Return the metrics at thresholds of the positive class."""
         points = np.array([check_unit(x, "threshold") for x in np.ravel(np.asarray(thresholds))])
+        if not points.size:
+            raise MissingError("a curve needs at least one threshold.")
         tables = self._ranked().tables(points)
         found = {name: _band(values[..., 1]) for name, values in rates(tables).items()}
         cost = None if self.costs is None else _band((self.costs * tables).sum(axis=(-2, -1)))
@@ -353,7 +355,8 @@ def class_number(positive: int | str, names: Sequence[str], classes: int) -> int
         if not positive.isdecimal():
             known = f"the graph names {', '.join(names)}" if names else "give its number"
             raise ChoiceError(f"there is no class {positive!r:.60}; {known}.")
-    return check_integer(int(positive), "positive", 0, classes - 1)
+        positive = int(positive)
+    return check_integer(positive, "positive", 0, classes - 1)
 
 
 class _Job:
@@ -397,6 +400,7 @@ class _Job:
                 f"segments must name one for each of the {self.predicted.size} nodes, not have "
                 f"shape {segments.shape}."
             )
+        segments = segments.astype(str) if segments.dtype == object else segments
         names, index = np.unique(segments, return_inverse=True)
         if names.size > MOST_SEGMENTS:
             raise RangeError(

@@ -59,22 +59,6 @@ class Draws:
         return temperatures.apply(np.exp(self.log_slopes[d]) * logits + shift)
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A posterior: log slope and biases (K + 1,), and effects (K, K) given these.
-
-    ``moves`` are the derivatives of the log-odds of the accuracy. The effects of predicted class k
-    have the covariance ``apart[k]`` and move by ``-gains[k]`` times the move of slope and biases.
-    """
-
-    mean: FloatArray
-    covariance: FloatArray
-    moves: FloatArray
-    effects: FloatArray
-    apart: FloatArray
-    gains: FloatArray
-
-
 def draw(
     logits: FloatArray,
     accuracy: Estimate,
@@ -92,21 +76,21 @@ def draw(
     part = np.arange(0, len(logits), -(-len(logits) // _ROWS))
     slope_part = part[:: -(-part.size // _SLOPE_ROWS)]
     some, own = logits[slope_part], predicted[slope_part]
-    start = slopes(some, own, prior.biases[None, None, :], np.array([log_odds(before.value)]))[0]
-    found = fit(logits, part, prior, labels, float(start), before)
-    mean, covariance, moves = found.mean, found.covariance, found.moves
+    goal = np.array([log_odds(before.value)])
+    start = float(slopes(some, own, prior.biases[None, None, :], goal)[0])
+    mean, covariance, moves, centre, apart, gains = fit(logits, part, prior, labels, start, before)
     noise = rng.standard_normal((DRAWS, classes + 1)) @ np.linalg.cholesky(covariance).T
     noise[0] = 0.0
     biases = centred(mean[1:] + WIDER * noise[:, 1:])
     moved = rng.standard_normal((DRAWS, classes, classes))
     moved[0] = 0.0
-    moved = np.einsum("kij,dkj->dki", np.linalg.cholesky(found.apart), moved)
-    moved = WIDER * (moved - np.einsum("kij,dj->dki", found.gains, noise))
+    moved = np.einsum("kij,dkj->dki", np.linalg.cholesky(apart), moved)
+    moved = WIDER * (moved - np.einsum("kij,dj->dki", gains, noise))
     # Where the accuracy lies in its interval, given the biases.
     steps = noise @ moves / np.sqrt(max(float(moves @ covariance @ moves), 1e-300))
     sides = np.where(steps < 0.0, value - low, high - value) / DEVIATIONS
     sides *= WIDER if labels.rows.size else 1.0
-    table = centred(found.effects + moved)
+    table = centred(centre + moved)
     shift = biases[:, None, :] + table[:, own, :]
     if labels.rows.size:  # which of them are wrong tells more than how many
         p = temperatures.apply(np.exp(mean[0]) * some + shift[0])
@@ -121,33 +105,31 @@ def fit(
     labels: Labels,
     start: float,
     accuracy: Estimate,
-) -> Fitted:
-    """Return the likeliest log slope, biases and effects.
+) -> tuple[FloatArray, ...]:
+    """Return a posterior: (log slope, biases), their covariance, and effects (K, K) given these.
+
+    In between are derivatives of the log-odds of the accuracy. After the likeliest effects follow,
+    for each predicted class, their covariance, and by how much slope and biases move them down.
 
     Gauss and Newton's method, from the log slope ``start``, on five terms: biases, effects, class
     shares (the means of p over ``part`` of the rows), the log-odds of the ``accuracy`` that p
     implies there, and the likelihood of the labels.
     """
-    rows = labels.rows
-    near, count = logits[part], logits.shape[1]
+    near, rows, count = logits[part], labels.rows, logits.shape[1]
     group, own = near.argmax(axis=1), logits[rows].argmax(axis=1)
     top = np.eye(count)[group]
     point = origin = np.append(start, prior.biases)
     table, gains = np.zeros((count, count)), np.zeros((count, count, count + 1))
     apart = np.tile(EFFECT**2 * np.eye(count), (count, 1, 1))
-    goal = log_odds(accuracy.value)
     spread = (log_odds(accuracy.high) - log_odds(accuracy.low)) / (2.0 * DEVIATIONS)
     sure = max(spread, _FINEST) ** -2
     free = _HELD if rows.size else _FREE
     held, certain = np.append(free**-2, 1.0 / prior.bias_variance), 1.0 / prior.share_variance
-    answers = np.eye(count)[labels.classes]
-    even = np.full(len(near), 1.0 / len(near))
     for _ in range(_STEPS):
-        slope = float(np.exp(point[0]))
-        z = slope * near
+        z = np.exp(point[0]) * near
         p = temperatures.apply(z + point[1:] + table[group])
         shares = np.maximum(p.mean(axis=0), 1e-12)
-        jacobian = _moves(p, z, even) / shares[:, None]
+        jacobian = _moves(p, z) / (len(near) * shares[:, None])
         right = (p * top).sum(axis=1)
         implied = float(np.clip(right.mean(), 1e-6, 1.0 - 1e-6))
         off = right[:, None] * (top - p)
@@ -155,12 +137,12 @@ def fit(
         moves /= implied * (1.0 - implied)
         gradient = held * (origin - point)
         gradient += jacobian.T @ (certain * (prior.log_shares - np.log(shares)))
-        gradient += moves * sure * (goal - log_odds(implied))
+        gradient += moves * sure * (log_odds(accuracy.value) - log_odds(implied))
         information = np.diag(held) + jacobian.T @ (certain[:, None] * jacobian)
         information += sure * np.outer(moves, moves)
-        z = slope * logits[rows]
+        z = np.exp(point[0]) * logits[rows]
         p = temperatures.apply(z + point[1:] + table[own])
-        left = answers - p
+        left = np.eye(count)[labels.classes] - p
         pull = np.zeros_like(table)
         for k in np.unique(own):  # what is left after the best effect of each predicted class
             mine = own == k
@@ -178,45 +160,33 @@ def fit(
         point, table = point + shorter * step, table + shorter * moved
         if largest < 1e-6:
             break
-    covariance = np.linalg.inv(information)
-    covariance = np.asarray(0.5 * (covariance + covariance.T))
-    return Fitted(point, covariance, moves, table, apart, gains)
+    return point, np.linalg.inv(information), moves, table, apart, gains
 
 
-def _moves(p: FloatArray, z: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return derivatives (K, K + 1) of weighted sums of p by log slope and biases."""
-    weighted = weights[:, None] * p
-    inner = np.diag(weighted.sum(axis=0)) - weighted.T @ p
-    first = (weighted * (z - (p * z).sum(axis=1, keepdims=True))).sum(axis=0)
+def _moves(p: FloatArray, z: FloatArray) -> FloatArray:
+    """Return derivatives (K, K + 1) of sums of p by log slope and biases."""
+    inner = np.diag(p.sum(axis=0)) - p.T @ p
+    first = (p * (z - (p * z).sum(axis=1, keepdims=True))).sum(axis=0)
     return np.column_stack([first, inner])
 
 
 def _fisher(p: FloatArray, z: FloatArray) -> FloatArray:
     """Return the information (K + 1, K + 1) of labels about log slope and biases."""
-    moves = _moves(p, z, np.ones(len(p)))
+    moves = _moves(p, z)
     spread = float(((p * z**2).sum(axis=1) - (p * z).sum(axis=1) ** 2).sum())
     return np.vstack([np.append(spread, moves[:, 0]), moves])
 
 
 def effects(
-    p: FloatArray,
-    labels: Labels,
-    group: NDArray[np.intp],
-    num_groups: int,
+    p: FloatArray, labels: Labels, group: NDArray[np.intp], num_groups: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the effects (groups, K) that labels of groups of nodes show, and their deviations.
 
     One step of Newton's method from probabilities p of the labelled nodes.
     """
-    shape = (num_groups, p.shape[1])
-    left, information = np.zeros(shape), np.zeros(shape)
-    if labels.rows.size:
-        answers = np.zeros_like(p)
-        answers[np.arange(len(p)), labels.classes] = 1.0
-        np.add.at(left, group, answers - p)
-        np.add.at(information, group, p * (1.0 - p))
-    variance = 1.0 / (EFFECT**-2 + information)
-    return variance * left, np.sqrt(variance)
+    member = np.eye(num_groups)[:, group]
+    variance = 1.0 / (EFFECT**-2 + member @ (p * (1.0 - p)))
+    return variance * (member @ (np.eye(p.shape[1])[labels.classes] - p)), np.sqrt(variance)
 
 
 def slopes(
