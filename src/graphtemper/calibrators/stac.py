@@ -71,8 +71,8 @@ def threshold(predictor: Predictor | ArrayLike, graph: Graph, nodes: Nodes = Non
     >>> from graphtemper import csbm
     >>> from graphtemper.models import SIGN
     >>> g = csbm.sample(500, degree=8, homophily=0.8, snr=1.0)
-    >>> 0.5 < threshold(SIGN().fit(g, range(250)), g, range(250, 500)) < 1.0
-    True
+    >>> print(f"{threshold(SIGN().fit(g, range(250)), g, range(250, 500)):.2f}")
+    0.65
     """
     if graph.labels is None:
         raise NoLabelsError("the graph has no labels; the threshold is set at the labelled source.")
@@ -128,10 +128,10 @@ def stac(
     >>> model = SIGN().fit(g, range(1000))
     >>> tau = threshold(model, g, range(1000, 2000))
     >>> result = stac(model, shifts.noise(1.0)(g), tau)
-    >>> result.accuracy == min(result.atc, result.gde)
-    True
-    >>> bool(abs(result.probabilities.max(axis=1).mean() - result.accuracy) < 1e-9)
-    True
+    >>> print(f"{result.atc:.3f} {result.gde:.3f} {result.accuracy:.3f}")
+    0.933 0.866 0.866
+    >>> print(f"{result.probabilities.max(axis=1).mean():.3f}")
+    0.866
     """
     observation = Observation(predictor, graph, nodes, seed=seed)
     return from_observation(

@@ -39,8 +39,8 @@ class ATC(HasParameters):
     >>> g = csbm.sample(600, degree=8, homophily=0.8, snr=1.0)
     >>> source = Observation(SIGN().fit(g), g)
     >>> atc = ATC().fit(source, g.labels)
-    >>> bool(abs(atc.estimate(source).value - (source.predictions == g.labels).mean()) < 1e-9)
-    True
+    >>> print(f"{atc.estimate(source).value:.3f} {(source.predictions == g.labels).mean():.3f}")
+    0.967 0.967
     """
 
     def __init__(self, score: Score = "confidence") -> None:

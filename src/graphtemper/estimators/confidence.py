@@ -68,8 +68,8 @@ class DoC(HasParameters):
     >>> g = csbm.sample(600, degree=8, homophily=0.8, snr=1.0)
     >>> source = Observation(SIGN().fit(g), g)
     >>> doc = DoC().fit(source, g.labels)
-    >>> bool(abs(doc.estimate(source).value - (source.predictions == g.labels).mean()) < 1e-12)
-    True
+    >>> print(f"{doc.estimate(source).value:.3f} {(source.predictions == g.labels).mean():.3f}")
+    0.967 0.967
     """
 
     @property

@@ -49,8 +49,8 @@ class GDE(HasParameters):
     >>> g = csbm.sample(600, degree=8, homophily=0.7, snr=1.0)
     >>> source = Observation(SIGN().fit(g), g)
     >>> gde = GDE("feature", calibrated=True).fit(source, g.labels)
-    >>> bool(abs(gde.estimate(source).value - (source.predictions == g.labels).mean()) < 0.01)
-    True
+    >>> print(f"{gde.estimate(source).value:.2f} {(source.predictions == g.labels).mean():.2f}")
+    0.92 0.92
     """
 
     def __init__(

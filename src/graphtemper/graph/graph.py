@@ -318,8 +318,8 @@ class Graph(Conversions):
         Examples
         --------
         >>> g = Graph(features=[[1.0], [0.0]], edges=[[0, 1]], labels=[0, 1])
-        >>> g.replace(labels=None).labels is None
-        True
+        >>> print(g.replace(labels=None).labels)
+        None
         """
         unknown = set(changes) - {field.name for field in fields(self)}
         if unknown:

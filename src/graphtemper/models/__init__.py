@@ -34,8 +34,8 @@ def load(path: str | os.PathLike[str]) -> LinearGNN | GCN:
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
     >>> model = SIGN().fit(g)
     >>> model.save(path)
-    >>> bool((load(path)(g) == model(g)).all())
-    True
+    >>> print(abs(load(path)(g) - model(g)).max())
+    0.0
     """
     form, header, arrays = saved.read(path)
     if form not in _READERS:

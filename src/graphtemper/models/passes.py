@@ -38,8 +38,8 @@ A linear model of your own becomes fast by declaring its weights:
 >>> model = OneHop(np.array([[0.0, 1.0]] * 4, dtype=np.float32), np.zeros(2, np.float32))
 >>> fast, slow = passes_of(model), ForwardPasses(model)
 >>> keep = np.arange(g.num_edges) % 3 > 0
->>> bool(np.allclose(fast.run(g, keep=keep), slow.run(g, keep=keep), atol=1e-5))
-True
+>>> print(f"{abs(fast.run(g, keep=keep) - slow.run(g, keep=keep)).max():.4f}")
+0.0000
 """
 
 from __future__ import annotations

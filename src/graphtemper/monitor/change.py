@@ -84,10 +84,10 @@ def capital(
     Examples
     --------
     >>> steady = [0.80, 0.81, 0.79, 0.82, 0.80, 0.78, 0.81, 0.80, 0.79, 0.80]
-    >>> max(capital(steady)) < 5
-    True
-    >>> capital(steady * 4 + [0.7 - 0.001 * k for k in range(20)])[-1] > 1000
-    True
+    >>> print(f"{max(capital(steady)):.1f}")
+    1.0
+    >>> print(f"{capital(steady * 4 + [0.7 - 0.001 * k for k in range(20)])[-1]:.0f}")
+    2133
     """
     # Plain floats: arrays are slower for five accounts.
     accounts = [1.0 / len(STAKES)] * len(STAKES)

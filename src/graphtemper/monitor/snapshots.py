@@ -95,8 +95,8 @@ class Snapshot:
         --------
         >>> g = Graph(features=[[1.0], [2.0]], edges=[[0, 1]], labels=[0, 1])
         >>> shots = [Snapshot("day", None, lambda g=g: g) for g in (g, g.replace(labels=None))]
-        >>> shots[0].checksum() == shots[1].checksum()
-        True
+        >>> len({shot.checksum() for shot in shots})
+        1
         """
         if self.digest is not None:
             return self.digest

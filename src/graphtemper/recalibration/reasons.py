@@ -14,8 +14,8 @@ class ReasonCode(StrEnum):
 
     Examples
     --------
-    >>> ReasonCode.FAR_FROM_ATLAS == "far_from_atlas"
-    True
+    >>> print(ReasonCode.FAR_FROM_ATLAS)
+    far_from_atlas
     >>> ReasonCode.FAR_FROM_ATLAS.meaning
     'the target lies farther from every shift in the atlas than unknown families usually do'
     """

@@ -210,8 +210,8 @@ class Shift:
     >>> g = csbm.sample(100, degree=6, homophily=0.8, snr=1.0)
     >>> shifts.noise(0.5)
     noise(0.5)
-    >>> shifts.drop(0.5)(g, seed=1).num_edges == g.num_edges - round(0.5 * g.num_edges)
-    True
+    >>> g.num_edges, shifts.drop(0.5)(g, seed=1).num_edges
+    (288, 144)
     """
 
     family: str

@@ -36,8 +36,8 @@ def rewire(level: float) -> Shift:
     >>> from graphtemper import csbm
     >>> g = csbm.sample(1000, degree=10, homophily=0.9, snr=1.0)
     >>> r = rewire(1.0)(g)
-    >>> bool(abs((r.labels[r.edges[:, 0]] == r.labels[r.edges[:, 1]]).mean() - 0.5) < 0.03)
-    True
+    >>> print(f"{(r.labels[r.edges[:, 0]] == r.labels[r.edges[:, 1]]).mean():.2f}")
+    0.50
     """
     return Shift("rewire", checked_level("rewire", level, 0.0, 1.0), _rewire, reads_features=False)
 
@@ -61,8 +61,8 @@ def add(level: float) -> Shift:
     --------
     >>> from graphtemper import csbm
     >>> g = csbm.sample(1000, degree=4, homophily=0.9, snr=1.0)
-    >>> bool(abs(add(0.5)(g).num_edges / g.num_edges - 1.5) < 0.01)
-    True
+    >>> print(f"{add(0.5)(g).num_edges / g.num_edges:.2f}")
+    1.50
     """
     return Shift("add", checked_level("add", level, 0.0), _add, reads_features=False)
 
@@ -76,8 +76,8 @@ def drop_hubs(level: float) -> Shift:
     --------
     >>> from graphtemper import csbm
     >>> g = csbm.sample(1000, degree=10, homophily=0.9, snr=1.0)
-    >>> int(drop_hubs(0.5)(g).degrees.max()) < int(drop(0.5)(g).degrees.max())
-    True
+    >>> int(drop_hubs(0.5)(g).degrees.max()), int(drop(0.5)(g).degrees.max())
+    (12, 14)
     """
     return Shift(
         "drop_hubs", checked_level("drop_hubs", level, 0.0, 1.0), _drop_hubs, reads_features=False
@@ -96,8 +96,8 @@ def homophily(level: float) -> Shift:
     >>> from graphtemper import csbm
     >>> g = csbm.sample(1000, degree=10, homophily=0.5, snr=1.0)
     >>> more = homophily(1.0)(g)
-    >>> bool((more.labels[more.edges[:, 0]] == more.labels[more.edges[:, 1]]).all())
-    True
+    >>> print((more.labels[more.edges[:, 0]] == more.labels[more.edges[:, 1]]).mean())
+    1.0
     """
     return Shift(
         "homophily", checked_level("homophily", level, -1.0, 1.0), _homophily, reads_features=False

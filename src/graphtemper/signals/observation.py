@@ -107,8 +107,8 @@ class Observation:
     >>> observation = Observation(SIGN().fit(g), g, nodes=range(100))
     >>> observation.logits.shape, observation.all_logits.shape, observation.graph.labels is None
     ((100, 2), (300, 2), True)
-    >>> observation.votes("edge", passes=4).sum(axis=1).tolist() == [4] * 100
-    True
+    >>> observation.votes("edge", passes=4)[:2].sum(axis=1).tolist()
+    [4, 4]
     """
 
     def __init__(
@@ -159,8 +159,8 @@ class Observation:
         >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0)
         >>> observation = Observation(SIGN().fit(g), g)
         >>> softer = observation.at(2.0)
-        >>> bool((softer.logits == observation.logits / 2.0).all())
-        True
+        >>> print((observation.logits / softer.logits)[:2, 1])
+        [2. 2.]
         """
         other = object.__new__(type(self))
         other._set(self._subject, temperature)

@@ -247,8 +247,8 @@ def snr_estimate(features: Features, predictions: ArrayLike) -> float:
     --------
     >>> from graphtemper import csbm
     >>> g = csbm.sample(5000, degree=4, homophily=0.5, snr=0.5, num_features=8, seed=1)
-    >>> bool(abs(snr_estimate(g.features, g.labels) - 0.5) < 0.05)
-    True
+    >>> print(f"{snr_estimate(g.features, g.labels):.2f}")
+    0.53
     """
     classes = np.unique(np.asarray(predictions), return_inverse=True)[1]
     count = features.shape[0]

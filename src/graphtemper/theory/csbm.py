@@ -62,11 +62,11 @@ def sample(
     Examples
     --------
     >>> g = sample(2000, degree=10, homophily=0.8, snr=1.0, seed=1)
-    >>> bool(abs(2 * g.num_edges / g.num_nodes - 10) < 0.5)
-    True
+    >>> print(f"{2 * g.num_edges / g.num_nodes:.1f}")
+    10.0
     >>> same = g.labels[g.edges[:, 0]] == g.labels[g.edges[:, 1]]
-    >>> bool(abs(same.mean() - 0.8) < 0.02)
-    True
+    >>> print(f"{same.mean():.2f}")
+    0.80
     """
     rng = generator(seed)
     same, different = block_probabilities(num_nodes, degree, homophily, num_classes)

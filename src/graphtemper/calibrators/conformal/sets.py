@@ -84,14 +84,14 @@ class ConformalSets(HasParameters):
     >>> labels = np.array([rng.choice(4, p=row) for row in p])
     >>> sets = ConformalSets(level=0.9).fit(p[:1000], labels[:1000])
     >>> members = sets.predict(p[1000:])
-    >>> members.shape, bool(metrics.coverage(members, labels[1000:]) > 0.88)
-    ((1000, 4), True)
+    >>> members.shape, round(metrics.coverage(members, labels[1000:]), 2)
+    ((1000, 4), 0.91)
 
     The record holds a threshold and a table of quantiles, and gives the same sets:
 
     >>> again = ConformalSets.from_dict(sets.to_dict())
-    >>> bool((again.predict(p[1000:]) == members).all())
-    True
+    >>> print((again.predict(p[1000:]) == members).mean())
+    1.0
     """
 
     threshold_: FloatArray
