@@ -83,7 +83,8 @@ def words(nothing: float, source: float, alone: float, ours: float, best: float)
     'With 50 labels, a temperature fitted to them alone has the smaller error on these pairs.'
     """
     relation = "smaller" if alone < ours else "larger"
-    return f"With 50 labels, a temperature fitted to them alone has the {relation} error on these pairs."
+    method = "With 50 labels, a temperature fitted to them alone"
+    return f"{method} has the {relation} error on these pairs."
 
 
 def caption(months: list[dict[str, Any]]) -> str:

@@ -1,8 +1,8 @@
 """Keep pages short enough to be read: an overview, and the longest parts folded.
 
 A page that would be longer than `PAGE` pixels shows its longest tables, functions and sections
-folded; a click opens them, and so does a link into them. A page with ``open: true`` at its top folds
-by itself what a reader can do without.
+folded; a click opens them, and so does a link into them. A page with ``open: true`` at its top
+folds by itself what a reader can do without.
 """
 
 import re

@@ -47,6 +47,11 @@ def test_the_readme_follows_the_files(readme, monkeypatch, tmp_path):
         readme.filled(text.replace("<!-- table -->", ""))
 
 
+def test_the_readme_says_which_use_of_labels_is_better(readme):
+    assert "the smaller error" in readme.words(0.2, 0.1, 0.05, 0.06, 0.03)
+    assert "the larger error" in readme.words(0.2, 0.1, 0.06, 0.05, 0.03)
+
+
 def test_the_table_of_the_readme_has_plain_means(evidence, results):
     """Compare with means that are taken here, straight from the files."""
     found = evidence.settings(results)
