@@ -1,7 +1,8 @@
 """Keep pages short enough to be read: an overview, and the longest parts folded.
 
 A page that would be longer than `PAGE` pixels shows its longest tables, functions and sections
-folded; a click opens them, and so does a link into them.
+folded; a click opens them, and so does a link into them. A page with ``open: true`` at its top
+folds by itself what a reader can do without.
 """
 
 import re
@@ -70,7 +71,7 @@ def _anchor(title: str) -> str:
 
 
 def _fold(app, doctree, docname):
-    if app.builder.format != "html":
+    if app.builder.format != "html" or app.env.metadata[docname].get("open"):
         return
     always = docname.startswith(RESULTS)
     left = height(doctree)
@@ -92,7 +93,8 @@ def _fold(app, doctree, docname):
         is_section = isinstance(part, nodes.section)
         first = 1 if is_section else _introduction(part)
         left -= sizes[part] - 160
-        _wrap(part, first, len(part.children) - first, "Show" if is_section else "Details")
+        words = f"Show: {part[0].astext()}" if is_section else "Details"
+        _wrap(part, first, len(part.children) - first, words)
 
 
 def _wrap(parent, first, count, words):
@@ -150,4 +152,11 @@ def height(node, folded=frozenset()) -> float:
         return 100.0
     if isinstance(node, nodes.TextElement):
         return 14.0 + 26 * (len(node.astext()) // 95 + 1)
-    return sum(height(child, folded) for child in node.children)
+    total, closed = 0.0, 0
+    for child in node.children:
+        if isinstance(child, nodes.raw):  # a part that the page folds itself
+            closed += child.astext().count("<details") - child.astext().count("</details>")
+            total += 40.0 * ("<details" in child.astext())
+        elif closed == 0:
+            total += height(child, folded)
+    return total

@@ -131,8 +131,8 @@ def recalibrate(
     >>> card = SourceCard.build(model, g, range(300, 600), compositions=0)
     >>> target = csbm.sample(600, degree=6, homophily=0.7, snr=1.0, num_features=8, seed=2)
     >>> result = recalibrate(model, target, card)
-    >>> print(f"{result.verdict}: {result.accuracy.value:.2f} at temperature {result.temperature:.2f}")
-    trust: 0.85 at temperature 1.24
+    >>> print(f"{result.verdict}, {result.accuracy.value:.2f}, T = {result.temperature:.2f}")
+    trust, 0.85, T = 1.24
     >>> print(result.probabilities[:2].round(2))
     [[0.24 0.76]
      [0.08 0.92]]
