@@ -1,6 +1,6 @@
 """Large graphs as Parquet, with logits of a model on them: what benchmarks of `scale` read.
 
-    python -m benchmarks.large draw FOLDER --nodes 1000000
+    python -m benchmarks.large draw FOLDER --nodes 1000000 [--without-logits]
     python -m benchmarks.large run FOLDER sage [--sample 2000] [--memory] [--streamed]
     python -m benchmarks.large sampling FOLDER sage --sample 500 --out docs/results/sampling.json
 
@@ -266,10 +266,13 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=2_000)
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--streamed", action="store_true")
+    parser.add_argument("--without-logits", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("docs/results/large.json"))
     given = parser.parse_args()
     if given.what == "draw":
         write(given.folder, given.nodes)
+        if given.without_logits:
+            return
         source = in_memory(20_000, 1, **SOURCE)
         for name in given.models:
             write_logits(given.folder, name, trained(name, source))

@@ -145,6 +145,14 @@ def test_a_bad_file_is_named_and_nothing_is_left(problem, folder, tmp_path, colu
     assert [path.name for path in tmp_path.iterdir()] == ["logits"]
 
 
+def test_files_of_one_name_keep_their_results_apart(problem, logits, folder, tmp_path):
+    for path in folder.iterdir():
+        (tmp_path / "days" / path.stem).mkdir(parents=True)
+        path.rename(tmp_path / "days" / path.stem / "part.parquet")
+    result = recalibrate(tmp_path / "days" / "*" / "part.parquet", problem.card, tmp_path / "out")
+    assert pq.read_table(result.out).num_rows == len(logits)
+
+
 def test_a_truncated_file_is_named(problem, folder, tmp_path):
     path = folder / "part-1.parquet"
     path.write_bytes(path.read_bytes()[:-20])

@@ -138,11 +138,11 @@ class Table:
         first = next((part for part, count in enumerate(rows) if count), 0)
         for file, schema, count in zip(files, schemas, rows, strict=True):
             if schema != schemas[first] and (count or schema.names != schemas[first].names):
-                other = {str(item) for item in schema} ^ {str(item) for item in schemas[first]}
+                one, other = ({f"{x.name}, {x.type}" for x in s} for s in (schema, schemas[first]))
                 raise TableError(
                     f"{file_name(file)} does not have the columns of {file_name(files[first])} "
-                    f"({min(other, default='another order')}); do not mix tables of different "
-                    "schema."
+                    f"({min(one ^ other, default='another order')}); do not mix tables of "
+                    "different schema."
                 )
         return cls(tuple(files), rows, schemas[first])
 

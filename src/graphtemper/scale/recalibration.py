@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from graphtemper._core.checks import check_instance, check_integer
 from graphtemper.card.card import SourceCard
 from graphtemper.card.reading import read_evidence, sampling_variance
-from graphtemper.errors import MissingError
+from graphtemper.errors import DamagedError, MissingError
 from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.job import recalibrate as recalibrate_in_memory
 from graphtemper.recalibration.reasons import Reason, ReasonCode
@@ -196,6 +196,11 @@ class Tables(NamedTuple):
             raise MissingError("the model runs on a sample of the nodes; give graph and features.")
         graph = StoredGraph.open(self.features, self.graph, self.directed)
         _check_columns(card, graph)
+        if parts.num_nodes != graph.num_nodes:
+            raise DamagedError(
+                f"there are {parts.num_nodes:,} rows of logits, but the graph has "
+                f"{graph.num_nodes:,} nodes."
+            )
         small = graph.num_nodes <= SMALL_NODES and graph.edges.num_rows <= SMALL_EDGES
         if small or sample >= graph.num_nodes:
             report("running the model", 0, 100)

@@ -79,23 +79,18 @@ class Seen(NamedTuple):
 
 def survey(engine: Engine, parts: LogitParts, probe: Probe, draw: Draw | None = None) -> Seen:
     """Return what one pass over the logits shows, with a pool of numbered nodes."""
-    count = parts.num_nodes if draw is None else draw.num_nodes
-    if parts.num_nodes != count:
-        raise DamagedError(
-            f"there are {parts.num_nodes:,} rows of logits, but the graph has {count:,} nodes."
-        )
     work = partial(_seen, parts=parts, probe=probe, draw=draw)
     found = [item for item in engine.map(work, range(len(parts))) if item is not None]
     if not found:
         raise TableError("there are no rows of logits; every file is empty.")
     sums, nodes, classes, drawn, logits = zip(*found, strict=True)
-    predicted = np.full(0 if draw is None else count, _MISSING)
+    predicted = np.full(0 if draw is None else draw.num_nodes, _MISSING)
     for own, some in zip(nodes, classes, strict=True):
         predicted[own] = some
     if (predicted == _MISSING).any():
         raise DamagedError(
-            f"the column node of the logits must hold 0 to {count - 1}, each once, but node "
-            f"{predicted.argmax()} is missing."
+            f"the column node of the logits must hold 0 to {predicted.size - 1}, each once, but "
+            f"node {predicted.argmax()} is missing."
         )
     order = np.argsort(np.concatenate(drawn))
     pool = Pool(np.concatenate(drawn)[order], np.concatenate(logits)[order])

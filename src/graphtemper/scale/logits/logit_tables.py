@@ -60,8 +60,9 @@ class LogitTables:
         return len(self.table.files)
 
     def file_name(self, part: int) -> str:
-        """Return the name of a part's result."""
-        return file_name(self.table.files[part])
+        """Return the name of a part's result: that of its file, numbered if others have it."""
+        names = [file_name(file) for file in self.table.files]
+        return names[part] if len({*names}) == len(names) else f"{part:05d}-{names[part]}"
 
     def batches(self, part: int) -> Iterator[tuple[Any, FloatArray]]:
         """Yield at least one batch: names of nodes, and their logits (n, K)."""
@@ -173,14 +174,13 @@ def in_order(parts: LogitParts, num_nodes: int) -> FloatArray:
     except InputError as error:
         raise DamagedError(f"{parts.name}: {error}") from error
     nodes = np.concatenate([as_numbers(names, parts.name) for names, _ in blocks])
-    order = np.argsort(nodes, kind="stable")
-    wrong = np.flatnonzero(nodes[order] != np.arange(num_nodes))
-    if wrong.size:
+    missing = np.setdiff1d(np.arange(num_nodes), nodes)
+    if missing.size:
         raise TableError(
             f"{parts.name}: the column node must hold 0 to {num_nodes - 1}, each once, but node "
-            f"{wrong[0]} is missing."
+            f"{missing[0]} is missing."
         )
-    return np.asarray(logits[order])
+    return np.asarray(logits[np.argsort(nodes)])
 
 
 def as_numbers(names: Any, file: str) -> NDArray[Any]:

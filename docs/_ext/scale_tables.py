@@ -1,0 +1,133 @@
+"""Tables of what large graphs cost, computed from the committed results, for `scale.md`."""
+
+import json
+from pathlib import Path
+from statistics import mean
+
+from evidence import table
+
+STAGES = {
+    "reading the logits": ("logits: sums, confidence sketch, pool", "nodes x classes"),
+    "reading the nodes": ("nodes: moments of the features", "nodes x columns"),
+    "reading the edges": ("edges: ends of one class", "edges"),
+    "running the model on a sample": (
+        "sample: passes over the tables, then the model",
+        "tables; sample x degree^layers",
+    ),
+    "writing probabilities": ("probabilities", "nodes x classes"),
+}
+EVIDENCE = "running the model on a sample"
+MODELS = {"sage": "GraphSAGE", "sign": "SIGN"}
+
+
+def tables(source: Path) -> dict[str, str]:
+    """Return Markdown by file name."""
+    folder = source / "results"
+    large, errors, peers = (
+        json.loads((folder / f"{name}.json").read_text("utf-8"))
+        for name in ("large", "sampling", "large_peers")
+    )
+    streamed = [row for row in large if len(row["stages"]) == len(STAGES)]
+    return {
+        "scale_costs": costs(streamed),
+        "scale_growth": growth(streamed),
+        "scale_errors": sampled(streamed, errors),
+        "scale_peers": others(peers),
+        "scale_on_paper": on_paper(streamed),
+    }
+
+
+def edges(count: int) -> str:
+    """Return a number of edges in words."""
+    return f"{count // 10**6} million" if count >= 10**6 else f"{count:,}"
+
+
+def costs(rows: list[dict]) -> str:
+    """Return the cost of every stage of the largest runs: seconds, and peak memory so far."""
+    shown = [row for row in rows if row["edges"] >= 10**7 and in_default(row)]
+    shown += [row for row in rows if row["edges"] > 10**7]
+    sizes = (f"{MODELS[x['model']]}, {edges(x['edges'])}, {x['sample']:,} nodes" for x in shown)
+    head, body = ["stage", "grows with", *sizes], []
+    for number, (name, grows) in enumerate(STAGES.values()):
+        cells = [row["stages"][number] for row in shown]
+        body.append([name, grows, *(f"{x['cpu']:.1f} s, {x['peak']:.1f} GB" for x in cells)])
+    return table(head, body)
+
+
+def in_default(row: dict) -> bool:
+    """Return whether a row is of the default sample."""
+    return row["sample"] == 2000
+
+
+def spent(row: dict) -> tuple[float, float]:
+    """Return the processor seconds of the streams, and of the evidence."""
+    evidence = sum(stage["cpu"] for stage in row["stages"] if stage["stage"] == EVIDENCE)
+    return sum(stage["cpu"] for stage in row["stages"]) - evidence, evidence
+
+
+def growth(rows: list[dict]) -> str:
+    """Return how the cost grows with the graph, for one size of the sample."""
+    head = ["edges", "streams, per million edges", "evidence", "peak"]
+    shown = sorted(
+        (row for row in rows if row["sample"] == 500 and row["model"] == "sage"),
+        key=lambda row: row["edges"],
+    )
+    body = []
+    for row in shown:
+        streams, evidence = spent(row)
+        peak = max(stage["peak"] for stage in row["stages"])
+        each = f"{streams / row['edges'] * 1e6:.2f} s"
+        body.append([edges(row["edges"]), each, f"{evidence:.1f} s", f"{peak:.1f} GB"])
+    return table(head, body)
+
+
+def sampled(rows: list[dict], errors: list[dict]) -> str:
+    """Return how far the estimates of samples are from that of all nodes in memory."""
+    head = ["model", "edges", "sampled nodes", "samples", "all nodes", "off by, in points"]
+    body = []
+    for row in sorted(errors, key=lambda row: (row["model"], row["sample"])):
+        size = [MODELS[row["model"]], f"{10 * row['nodes']:,}", f"{row['sample']:,}"]
+        value = f"mean {mean(row['samples']):.4f}"
+        error = f"{100 * row['rms_error']:.2f} (root mean square of {len(row['samples'])})"
+        body.append([*size, value, f"{row['in_memory']:.4f}", error])
+    for row in rows:
+        if "in_memory" in row:
+            size = [MODELS[row["model"]], edges(row["edges"]), f"{row['sample']:,}"]
+            value = f"{row['accuracy']:.4f} in [{row['low']:.3f}, {row['high']:.3f}]"
+            error = f"{100 * abs(row['accuracy'] - row['in_memory']):.2f}"
+            body.append([*size, value, f"{row['in_memory']:.4f}", error])
+    return table(head, body)
+
+
+def others(rows: list[dict]) -> str:
+    """Return the cost of the same jobs in Dask and DuckDB."""
+    names = {"floor": "a temperature and probabilities", "joins": "all nodes within two edges"}
+    head = ["job", "edges", "written with", "CPU seconds", "peak"]
+    body = [
+        [
+            names[row["what"]],
+            edges(row["edges"]),
+            row["way"] + (f", {row['passes']} passes" if "passes" in row else ""),
+            f"{row['cpu']:.1f}",
+            f"{row['peak']:.1f} GB",
+        ]
+        for row in sorted(rows, key=lambda row: (row["what"], row["edges"]))
+    ]
+    return table(head, body)
+
+
+def on_paper(rows: list[dict]) -> str:
+    """Return what ten billion edges cost on 50 workers, from the largest run."""
+    row = max(rows, key=lambda row: row["edges"])
+    factor, workers = 10**10 / row["edges"], 50
+    streams, evidence = spent(row)
+    once = next(stage["cpu"] for stage in row["stages"] if stage["stage"] == "reading the edges")
+    return (
+        f"{factor:.0f} times the streams of {edges(row['edges'])} edges is "
+        f"{factor * streams:,.0f} CPU seconds, {factor * streams / workers:.0f} seconds on "
+        f"{workers} workers. A pass over the edges takes about {factor * once:.0f} CPU seconds, "
+        f"{factor * once / workers:.0f} on {workers} workers; a model of two layers needs about "
+        f"six of them for every block of the sample. The model on a sample of {row['sample']} "
+        f"nodes takes at most the {evidence:.0f} seconds that it took here with its passes, where "
+        "the call is made.\n"
+    )
