@@ -1,11 +1,14 @@
 """Every committed page of a bench is what its committed JSON file says."""
 
+import pickle
 from pathlib import Path
 
 import pytest
 
 from graphtemper_research import benches
 from graphtemper_research.harness.outcome import read_outcome
+from graphtemper_research.harness.runner import Request
+from graphtemper_research.trials import graph_names
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 FILES = {path.stem: path for name in benches.MODULES for path in RESULTS.rglob(f"{name}.json")}
@@ -29,3 +32,10 @@ def test_pages_are_written_from_files(tmp_path):
     copy.write_bytes(FILES["controls"].read_bytes())
     assert benches.render(tmp_path) == [copy.with_suffix(".md")]
     assert copy.with_suffix(".md").read_bytes() == FILES["controls"].with_suffix(".md").read_bytes()
+
+
+@pytest.mark.parametrize("name", benches.MODULES)
+def test_other_processes_can_measure_every_case(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(graph_names, "present", lambda names: (list(names), []))
+    cases, _ = benches.load(name).cases(Request(tmp_path))
+    assert [case.title for case in pickle.loads(pickle.dumps(cases))]

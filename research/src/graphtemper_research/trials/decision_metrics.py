@@ -245,7 +245,7 @@ def cases(request: Request) -> Selection:
             head["compositions"] = request.compositions
             work: Callable[..., Rows] = partial(make, model, seed, request.compositions)
             name = f"{kind}-{family}-{source}-{model}-{seed}"
-            found.append(Case(name, head, work, wanted, lambda row: "method" in row))
+            found.append(Case(name, head, work, wanted, _scored))
 
     for family in (*FAMILIES, *PAIRS_ONLY):
         if request.names is not None and family.name not in request.names:
@@ -270,6 +270,10 @@ def cases(request: Request) -> Selection:
             make = partial(rare, graph, share)
             add(RARE, f"{share:.1%} positive", short(graph), wanted, make)
     return found, missing
+
+
+def _scored(row: Row) -> bool:
+    return "method" in row
 
 
 def summarise(cells: Sequence[Cell]) -> Rows:

@@ -122,8 +122,12 @@ def cases(request: Request) -> Selection:
             head |= {"seed": seed, "sessions": count, "graphs": len(here)}
             work = partial(measure, own, source, model, seed, count)
             title = f"{family.name}-{stem}-{model}-{seed}"
-            found.append(Case(title, head, work, whole=lambda row: "held" in row))
+            found.append(Case(title, head, work, whole=_ended))
     return found, missing
+
+
+def _ended(row: Row) -> bool:
+    return "held" in row
 
 
 def summarise(cells: Sequence[Cell]) -> Rows:
