@@ -126,6 +126,11 @@ def test_a_session_about_precision(loop):
 
 
 def test_a_new_session_needs_a_goal(loop):
-    check_refusal(loop())
-    check_refusal(loop("--goal", "0.1", "--at-least", "0.7"))
+    for goals in ((), ("--goal", "0.1", "--at-least", "0.7")):
+        refused = loop(*goals)
+        check_refusal(refused)
+        assert "give --goal 0.05 for a width, or --at-least 0.8" in refused.stderr
+    unnamed = loop("--goal", "0.1", "--metric", "recall")
+    check_refusal(unnamed)
+    assert "give --positive" in unnamed.stderr
     assert not loop.session.exists()
