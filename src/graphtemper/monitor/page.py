@@ -157,6 +157,20 @@ def accuracy_chart(
         drawn = layer({"type": "point", "size": 70} | mark, field, tooltip=tips, **more)
         return drawn | {"transform": [{"filter": only}]}
 
+    settled = [row["accuracy"] is not None for row in rows]
+    # A layer without rows would have no extent. Abstentions have no estimate, and stand at the
+    # confidence.
+    marked = [
+        (points("accuracy", {"filled": True, "color": TRUTH}, known, shape=shape), any(settled)),
+        (
+            points("confidence", {"filled": True, "color": BEFORE}, {"not": known}, shape=shape),
+            not all(settled),
+        ),
+        (
+            points("true", {"shape": "diamond", "color": INK}, {"field": "true", "valid": True}),
+            any(row["true"] is not None for row in rows),
+        ),
+    ]
     replaced = any(row["first"] is not None for row in rows)
     line = {"type": "line", "invalid": _GAPS}
     text = {"field": "text", "type": "nominal"}
@@ -175,11 +189,8 @@ def accuracy_chart(
         *(one | {"data": {"values": lines}} for one in limits),
         *([layer(line | {"color": MUTED, "strokeWidth": 1}, "first")] if replaced else []),
         layer(line | {"color": TRUTH, "strokeWidth": 2}, "accuracy"),
-        points("accuracy", {"filled": True, "color": TRUTH}, known, shape=shape),
-        # Abstentions have no estimate, and stand at the confidence.
-        points("confidence", {"filled": True, "color": BEFORE}, {"not": known}, shape=shape),
-        points("true", {"shape": "diamond", "color": INK}, {"field": "true", "valid": True}),
-        _alarms(rules, x),
+        *(some for some, shown in marked if shown),
+        *_alarms(rules, x),
     ]
     return sized(_TALL, {"data": {"values": rows}, "layer": layers})
 
@@ -190,21 +201,27 @@ def line_chart(rows: list[dict[str, Any]], rules: list[dict[str, Any]], field: s
     tips = [tip("name", "Snapshot"), tip("when", "Date"), tip(field, field.capitalize(), ".3f")]
     line = {"type": "line", "color": AFTER, "point": {"size": 25}, "invalid": _GAPS}
     layer = {"mark": line, "encoding": {"x": x, "y": at(field, y), "tooltip": tips}}
-    return sized(_LOW, {"data": {"values": rows}, "layer": [layer, _alarms(rules, x)]})
+    return sized(_LOW, {"data": {"values": rows}, "layer": [layer, *_alarms(rules, x)]})
 
 
 def _x(rows: list[dict[str, Any]]) -> Spec:
-    """Return the channel of time: a date, or names at equal distances."""
-    axis: Spec = {"grid": False, "labelOverlap": "greedy", "labelAngle": 0}
+    """Return the channel of time: dates of snapshots, or names at equal distances."""
+    axis: Spec = {"grid": False, "labelOverlap": "greedy", "labelAngle": 0, "labelSeparation": 8}
     channel: Spec = {"field": "x", "title": None, "axis": axis}
-    if isinstance(rows[0]["x"], int):
+    places = [row["x"] for row in rows]
+    if isinstance(places[0], int):
+        days = np.array(places, "datetime64[ms]")
+        monthly = bool((days == days.astype("datetime64[M]")).all())
+        axis |= {"values": {"expr": str(places)}, "format": "%Y-%m" if monthly else "%Y-%m-%d"}
         return channel | {"type": "temporal", "scale": {"type": "utc"}}
-    axis |= {"ticks": False, "labelBound": True, "labelSeparation": 8}
-    names = [row["x"] for row in rows]
-    return channel | {"type": "nominal", "scale": {"type": "point", "domain": names}}
+    axis |= {"ticks": False, "labelBound": True}
+    return channel | {"type": "nominal", "scale": {"type": "point", "domain": places}}
 
 
-def _alarms(rules: list[dict[str, Any]], x: Spec) -> Spec:
+def _alarms(rules: list[dict[str, Any]], x: Spec) -> list[Spec]:
+    """Return a layer of lines, or none: dates have no extent where there are no rows."""
+    if not rules:
+        return []
     mark = {"type": "rule", "color": "var(--target)", "strokeWidth": 2, "strokeDash": [2, 2]}
     tips = [tip("name", "Alarm at"), tip("text", "Reason")]
-    return {"data": {"values": rules}, "mark": mark, "encoding": {"x": x, "tooltip": tips}}
+    return [{"data": {"values": rules}, "mark": mark, "encoding": {"x": x, "tooltip": tips}}]
