@@ -57,6 +57,19 @@ def test_the_commands_to_type_next_can_be_typed(call, deployed):
     assert call(*learn, cwd=folder).returncode == 0
 
 
+@pytest.mark.parametrize("option", ["--out", "--report"])
+def test_no_folder_is_made_for_a_mistyped_path(call, deployed, option):
+    folder, _ = deployed
+    if option == "--report":
+        pytest.importorskip("vl_convert")
+    files = ("target.npz", "--logits", "logits.npz", "--card", "model.card.json")
+    end = {"--out": "x.npz", "--report": "x.html"}[option]
+    result = call("recalibrate", *files, option, f"mistyped/{end}", cwd=folder)
+    check_refusal(result)
+    assert "there is no folder mistyped; create it, or choose another" in result.stderr
+    assert not (folder / "mistyped").exists()
+
+
 def test_recalibrate_from_code_and_from_logits(call, deployed):
     folder, _ = deployed
     answers = {}
