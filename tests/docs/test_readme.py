@@ -1,5 +1,6 @@
 """The README is one screen for somebody who has never heard of any of this."""
 
+import json
 import re
 
 import pytest
@@ -48,3 +49,32 @@ def test_examples_print_more_than_true(docs):
     for page in pages:
         found = re.findall(r"^>>> .*\nTrue$", page.read_text("utf-8"), flags=re.M)
         assert not found, (page, found)
+
+
+def test_what_pages_say_of_results_is_what_the_files_say(readme, docs, extension):
+    """Sentences without a number, which nothing fills in, are held against the numbers."""
+    evidence = extension("evidence")
+    results = evidence.Results(docs / "results")
+    assert "Probabilities get better on average, not always." in readme
+    nothing, source, _, ours, _ = list(evidence.settings(results).values())[1]
+    assert ours < min(nothing, source)
+    months = json.loads((docs / "results" / "months.json").read_text("utf-8"))["months"]
+    assert "fifty are better" in readme
+    mean = {key: sum(row["ece"][key] for row in months) for key in months[0]["ece"]}
+    assert mean["labels"] < mean["card"]
+    page = " ".join((docs / "howto" / "month_by_month.md").read_text("utf-8").split())
+    assert "A GCN on nine months ([the picture](../index.md)) is less well calibrated." in page
+    assert len(months) == 9
+    own = float(re.search(r"doing nothing +(\d\.\d+)", page)[1])
+    assert mean["nothing"] / 9 > own
+    assert "labels of the other months lower the mean error, also below that of doing" in page
+    rows = [
+        row
+        for row in results.rows("natural_environments")
+        if (row["model"], row["family"]) == ("SIGN", "covid_us")
+    ]
+    others = ("no environment", "uncalibrated", "source-T")
+    total = {
+        name: sum(row[f"ece {name}"] for row in rows) for name in (*others, "all environments")
+    }
+    assert total.pop("all environments") < min(total.values())
