@@ -1,8 +1,11 @@
 """The folder, read without the library, and its scores, against the library's own."""
 
 import csv
+import os
+import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +92,24 @@ def test_a_stranger_needs_numpy_alone_and_is_scored(folder, tmp_path):
     (title,) = shown = scoring.table(out, results)
     assert title == "nearest_mean"
     assert [line["family"] for line in shown[title]] == ["towns", scoring.OVER_FAMILIES]
+
+
+def test_the_example_of_the_page_adds_a_row(folder, tmp_path):
+    """As the page says: the example next to the loader, run from the folder above, then scored."""
+    page = Path(__file__).parents[3] / "docs" / "natural_benchmark.md"
+    if not page.is_file():
+        pytest.skip("the documentation is not part of this checkout")
+    text = page.read_text("utf-8")
+    example = textwrap.dedent(text.partition("   ```python\n")[2].partition("   ```\n")[0])
+    shutil.copytree(folder[0], tmp_path / "benchmark")
+    assert "python benchmark/logistic.py" in text
+    script = tmp_path / "benchmark" / "logistic.py"
+    script.write_text(example.replace('["airports", "villages"]', '["towns"]'))
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [sys.executable, "benchmark/logistic.py"]
+    subprocess.run(command, cwd=tmp_path, env=clean, check=True, timeout=60)
+    assert "graphtemper bench score logistic.csv benchmark" in text
+    assert len(scoring.score(tmp_path / "benchmark", tmp_path / "logistic.csv")) == 6
 
 
 @pytest.mark.parametrize(
