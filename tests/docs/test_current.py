@@ -1,6 +1,7 @@
 """Numbers of the first pages come from results of the current code, and none is typed by hand."""
 
 import builtins
+import csv
 import io
 import json
 import os
@@ -84,6 +85,13 @@ def test_numbers_of_the_first_pages_are_of_the_current_code(read):
 def test_every_result_is_of_the_current_code(folder, large):
     old = {name: code for name, code in results.stale(folder).items() if (name in LARGE) == large}
     assert not old, f"code {digest()}, but {ADVICE}"
+
+
+def test_every_raw_row_of_the_leaderboard_is_of_the_current_code(folder):
+    with (folder / "leaderboard_raw.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) > 10_000
+    assert {row["code"] for row in rows} == {digest()}, ADVICE
 
 
 @pytest.mark.parametrize("page", WRITTEN)
