@@ -118,3 +118,18 @@ def test_next_to_labels_the_accuracy_of_the_result_sets_the_width_only():
         widths.append(np.std(values))
     assert centres[0] == pytest.approx(centres[1], abs=1e-3)
     assert widths[0] > 3 * widths[1]
+
+
+def test_rare_positives_that_the_model_finds_stay_rare():
+    """An accuracy of 99.8 % is not one of 99.5 %, which would triple the errors."""
+    rng = np.random.default_rng(0)
+    margin = 2.0 * rng.standard_normal(20_000) - 9.0
+    logits = np.column_stack([np.zeros(20_000), margin])
+    p = temperature.apply(logits)
+    share, right = p.mean(axis=0), float(p.max(axis=1).mean())
+    assert right > 0.998
+    sure = Estimate(right, right - 2e-4, right + 2e-4, "")
+    prior = ClassPrior(np.zeros(2), np.full(2, 0.2), np.log(share), np.full(2, 0.05))
+    found = posterior.draw(logits, sure, sure, prior, NO_LABELS, np.random.default_rng(0))
+    there = found.probabilities(logits, logits.argmax(axis=1), 0)[:, 1].mean()
+    assert there == pytest.approx(share[1], rel=0.3)
