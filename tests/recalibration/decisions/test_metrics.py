@@ -284,3 +284,21 @@ def test_odd_results_have_finite_metrics(known, result, case):
             assert value["low"] <= value["value"] <= value["high"]
         assert np.isfinite(found.confusion.value).all()
         json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_classes_that_are_hardly_there_do_not_count(known, result):
+    """A class with no expected node has no recall; it must not halve the mean over classes."""
+    card = result.reading.card
+    p = result.probabilities.copy()
+    p[:, -1] = 1e-5
+    p /= p.sum(axis=1, keepdims=True)
+    moments = replace(card.reference.moments, shares=p.mean(axis=0))
+    there = replace(card, reference=replace(card.reference, moments=moments))
+    reading = replace(result.reading, card=there)
+    found = replace(result, probabilities=p, logits=np.log(p), relative=1.0, reading=reading)
+    assert found.metrics().confusion.value[-1].sum() < 0.5
+    if card.num_classes == 3:
+        few = found.metrics()
+        one, two = (found.metrics(positive=k).recall.value for k in (0, 1))
+        assert few.recall.value == pytest.approx(0.5 * (one + two), abs=0.02)
+    assert found.metrics(positive=card.num_classes - 1).recall is None

@@ -288,12 +288,18 @@ def _plain(value: Estimate | None) -> dict[str, float] | None:
 
 def _band(draws: FloatArray) -> FloatArray:
     """Return value, low and high (..., 3) of draws (D, ...), the first of which is the value."""
-    value = draws[0]
+    value = _often(draws)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # where no draw is defined
         low, high = np.nanquantile(draws[1:], (0.05, 0.95), axis=0)
     ends = np.fmin(low, value) + 0.0 * value, np.fmax(high, value) + 0.0 * value
     return np.stack([value, *ends], axis=-1)
+
+
+def _often(draws: FloatArray) -> FloatArray:
+    """Return draws (D, ...) of which the value is undefined where most of the others are."""
+    seldom = np.isnan(draws[1:]).mean(axis=0) > 0.5
+    return np.concatenate([np.where(seldom, np.nan, draws[:1]), draws[1:]])
 
 
 def _of(band: FloatArray) -> Estimate | None:
@@ -445,6 +451,7 @@ class _Job:
             every = rates(tables) | {
                 name: np.stack([item[name] for item in rankings], axis=-1) for name in RANKINGS
             }
+            every = {name: _often(x) for name, x in every.items()}
             found = {name: _mean(x, np.ones_like(x)) for name, x in every.items()}
             members = tables.sum(axis=2)
             weighted = {name: _of(_band(_mean(x, members))) for name, x in every.items()}
