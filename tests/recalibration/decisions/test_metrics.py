@@ -302,3 +302,18 @@ def test_classes_that_are_hardly_there_do_not_count(known, result):
         one, two = (found.metrics(positive=k).recall.value for k in (0, 1))
         assert few.recall.value == pytest.approx(0.5 * (one + two), abs=0.02)
     assert found.metrics(positive=card.num_classes - 1).recall is None
+
+
+def test_the_best_threshold_may_flag_a_handful_or_none(result):
+    rng = np.random.default_rng(0)
+    p = np.full((20_000, result.probabilities.shape[1]), 0.0)
+    p[:, 1] = 0.01 * rng.random(20_000)
+    p[:20, 1] = 0.9 + 0.05 * rng.random(20)
+    p[:, 0] = 1.0 - p[:, 1]
+    p = np.maximum(p, 1e-9)
+    large = replace(result, logits=np.log(p), probabilities=p, nodes=np.arange(20_000))
+    found = large.metrics(positive=1, costs=[[0, 1e6], [1, 0]])
+    top = found.at([0.9]).precision[0, 0]
+    assert found.best_threshold({"precision": 0.9 * top}).precision.value >= 0.9 * top
+    none = found.best_threshold("cost")
+    assert (none.threshold, none.precision) == (1.0, None)

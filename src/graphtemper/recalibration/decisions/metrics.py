@@ -221,8 +221,9 @@ class Metrics:
         that the risk of a high cost counts.
         """
         scores = self._ranked().scores
-        step = -(-scores.size // _CANDIDATES)
-        points = scores[step - 1 :: step]
+        ranks = np.geomspace(1, scores.size, _CANDIDATES), np.linspace(1, scores.size, _CANDIDATES)
+        ranked = scores[np.unique(np.concatenate(ranks).astype(np.intp)) - 1]
+        points = np.append(1.0, ranked)  # 1 flags no node, or only those that are certain
         tables = self._ranked().tables(points)
         values = {name: np.nan_to_num(found[..., 1]) for name, found in rates(tables).items()}
         if isinstance(goal, Mapping):
