@@ -133,3 +133,19 @@ def test_rare_positives_that_the_model_finds_stay_rare():
     found = posterior.draw(logits, sure, sure, prior, NO_LABELS, np.random.default_rng(0))
     there = found.probabilities(logits, logits.argmax(axis=1), 0)[:, 1].mean()
     assert there == pytest.approx(share[1], rel=0.3)
+
+
+def test_the_order_of_nodes_says_nothing_about_rare_positives():
+    rng = np.random.default_rng(0)
+    true = rng.random(100_000) < 0.005
+    x = rng.standard_normal(100_000) + 3.0 * true
+    logits = np.column_stack([np.zeros(100_000), np.log(0.005 / 0.995) + 3.0 * x - 4.5])
+    p = temperature.apply(logits)
+    share, right = p.mean(axis=0), float(p.max(axis=1).mean())
+    sure = Estimate(right, right - 0.001, right + 0.001, "")
+    prior = ClassPrior(np.zeros(2), np.full(2, 0.16), np.log(share), np.full(2, 0.012))
+    for seed in range(4):
+        rows = np.random.default_rng(seed).permutation(100_000)
+        draws = posterior.draw(logits[rows], sure, sure, prior, NO_LABELS, np.random.default_rng(0))
+        found = draws.probabilities(logits[rows], logits[rows].argmax(axis=1), 0).mean(axis=0)
+        assert found[1] == pytest.approx(share[1], rel=0.15)

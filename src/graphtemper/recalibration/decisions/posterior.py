@@ -73,8 +73,9 @@ def draw(
     """
     predicted, classes = logits.argmax(axis=1), logits.shape[1]
     value, low, high = (log_odds(x) for x in (accuracy.value, accuracy.low, accuracy.high))
-    part = np.arange(0, len(logits), -(-len(logits) // _ROWS))
-    slope_part = part[:: -(-part.size // _SLOPE_ROWS)]
+    p = temperatures.apply(logits)
+    order = np.lexsort((p.max(axis=1), predicted))
+    part, slope_part = (_spread(order, most) for most in (_ROWS, _SLOPE_ROWS))
     some, own = logits[slope_part], predicted[slope_part]
     goal = np.array([log_odds(before.value)])
     start = float(slopes(some, own, prior.biases[None, None, :], goal)[0])
@@ -96,6 +97,12 @@ def draw(
         p = temperatures.apply(np.exp(mean[0]) * some + shift[0])
         value = log_odds(float(p[np.arange(len(own)), own].mean()))
     return Draws(slopes(some, own, shift, value + sides * steps), biases, table)
+
+
+def _spread(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Return at most so many rows, evenly spread over an order."""
+    step = -(-len(order) // most)
+    return order[step // 2 :: step]
 
 
 def fit(
