@@ -317,3 +317,15 @@ def test_the_best_threshold_may_flag_a_handful_or_none(result):
     assert found.best_threshold({"precision": 0.9 * top}).precision.value >= 0.9 * top
     none = found.best_threshold("cost")
     assert (none.threshold, none.precision) == (1.0, None)
+
+
+def test_thinned_tables_keep_the_number_of_decisions(result):
+    rng = np.random.default_rng(0)
+    classes = result.probabilities.shape[1]
+    logits = rng.standard_normal((30_000, classes)) - 3.0 * (np.arange(classes) == 0)
+    p = np.exp(logits)
+    p /= p.sum(axis=1, keepdims=True)
+    large = replace(result, logits=logits, probabilities=p, nodes=np.arange(30_000))
+    decided = large.metrics().confusion.value.sum(axis=0)
+    counted = np.bincount(p.argmax(axis=1), minlength=classes)
+    assert decided == pytest.approx(counted, abs=11)

@@ -513,6 +513,8 @@ class _Job:
         head = 0 if self.positive is None else most // 2
         if head:
             free = free[np.argsort(-self.scores[free, 0], kind="stable")]
+        else:
+            free = free[np.lexsort((self.scores[free].max(axis=1), self.predicted[free]))]
         ends = np.linspace(head, free.size, most - head + 1).astype(np.intp)
         starts = np.append(np.arange(head), ends[:-1])
         steps = np.diff(np.append(starts, free.size))
