@@ -222,6 +222,7 @@ def test_few_positives_at_the_source_are_named(result):
     rare = replace(card, reference=replace(card.reference, moments=moments))
     found = replace(result, reading=replace(result.reading, card=rare)).metrics(positive=1)
     assert found.notes == ["the card has only 6 nodes of class fraud; intervals are wide."]
+    assert found.source == {}  # the profile describes so few by other classes
 
 
 @pytest.mark.parametrize(

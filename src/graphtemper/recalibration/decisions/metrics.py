@@ -21,6 +21,7 @@ from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import stream
 from graphtemper.card import class_bias
+from graphtemper.card.class_profile import FEWEST
 from graphtemper.card.reading import Reading
 from graphtemper.errors import ChoiceError, InputError, MissingError, RangeError, ShapeError
 from graphtemper.metrics.decisions import (
@@ -524,10 +525,12 @@ class _Job:
     def _at_source(self) -> dict[str, float]:
         """Return what the card knows of the same metrics at the source."""
         profile, same = self.card.class_profile, self.classes == 2 and self.threshold == 0.5
-        if profile is None or not (self.threshold is None or same):
+        one = range(self.classes) if self.positive is None else [self.positive]
+        members = self.card.reference.moments.shares[one] * self.card.effective_nodes
+        vague = bool((members < FEWEST).any())  # their counts are those of other classes
+        if profile is None or vague or not (self.threshold is None or same):
             return {}
         found = rates(profile.counts.reshape(self.classes, -1, self.classes).sum(axis=1).T)
-        one = range(self.classes) if self.positive is None else [self.positive]
         means = {name: float(_mean(x[one], np.ones(len(one)))) for name, x in found.items()}
         return {name: value for name, value in means.items() if not np.isnan(value)}
 
