@@ -158,7 +158,7 @@ def _safe_step(
 
 
 # Fractions are clipped to this range; a finite sample does not distinguish values beyond it.
-RANGE = (0.005, 0.995)
+RANGE = (1e-4, 1.0 - 1e-4)
 
 
 def log_odds(fraction: float | None) -> float:
