@@ -12,7 +12,14 @@ import numpy as np
 import pytest
 
 from graphtemper import Graph, csbm, metrics
-from graphtemper.errors import DamagedError, MissingError, RangeError
+from graphtemper.errors import (
+    ConflictError,
+    DamagedError,
+    MissingError,
+    NoFileError,
+    RangeError,
+    RepeatedError,
+)
 from graphtemper_research.natural_benchmark import loader, scoring
 from graphtemper_research.natural_benchmark.folder import write_folder
 from graphtemper_research.trials.natural_families import Family, scored_nodes
@@ -119,6 +126,10 @@ def test_the_example_of_the_page_adds_a_row(folder, tmp_path):
         (lambda lines: [*lines[:-1], lines[-1].replace("0.7", "1.7")], RangeError),
         (lambda lines: [lines[0].replace("node", "knot"), *lines[1:]], DamagedError),
         (lambda lines: [*lines[:-1], lines[-1].replace("0.7", "sure")], DamagedError),
+        (lambda lines: [*lines, lines[-1]], RepeatedError),
+        (lambda lines: [*lines, "77" + lines[-1][1:]], MissingError),
+        (lambda lines: lines[:1], MissingError),
+        (lambda lines: [*lines[:-1], lines[-1][:-2] + "0.7,,"], ConflictError),
     ],
 )
 def test_incomplete_answers_are_refused(folder, tmp_path, change, error):
@@ -132,6 +143,13 @@ def test_incomplete_answers_are_refused(folder, tmp_path, change, error):
     (tmp_path / "wrong.csv").write_text("\n".join(change(lines)) + "\n")
     with pytest.raises(error):
         scoring.score(out, tmp_path / "wrong.csv")
+
+
+def test_missing_files_are_named(folder, tmp_path):
+    with pytest.raises(NoFileError, match=r"nothing\.csv"):
+        scoring.score(folder[0], tmp_path / "nothing.csv")
+    with pytest.raises(NoFileError, match="natural-folder"):
+        scoring.score(tmp_path, tmp_path / "nothing.csv")
 
 
 def test_the_loader_is_short():
