@@ -182,7 +182,7 @@ def log_odds_variance(share: FloatArray | float, num_nodes: float) -> FloatArray
     0.04
     """
     p = np.asarray(share)
-    return np.asarray(1.0 / (num_nodes * np.maximum(p * (1.0 - p), 0.01)))
+    return np.asarray(1.0 / (num_nodes * np.maximum(p * (1.0 - p), min(0.01, 0.5 / num_nodes))))
 
 
 def to_share(log_odds: float) -> float:

@@ -68,8 +68,8 @@ def test_means_over_classes(known, result):
         weighted = found.weighted[name]
         assert weighted.low <= weighted.value <= weighted.high
     assert found.reasons == {
-        "precision_at_k": "it needs k",
-        "recall_at_k": "it needs k",
+        "precision_at_k": "it needs k, and all nodes",
+        "recall_at_k": "it needs k, and all nodes",
         "cost": "it needs costs",
     }
     json.dumps(found.to_dict())

@@ -51,8 +51,8 @@ _WHY = {
     "specificity": "every node is expected to be positive",
     "auroc": "all nodes are expected to be of one class",
     "average_precision": "no node is expected to be positive",
-    "precision_at_k": "it needs k",
-    "recall_at_k": "it needs k",
+    "precision_at_k": "it needs k, and all nodes",
+    "recall_at_k": "it needs k, and all nodes",
     "cost": "it needs costs",
 }
 
@@ -420,6 +420,7 @@ class _Job:
         centre, deviation = posterior.effects(p, self.labels, index[rows], names.size)
         for number, name in enumerate(names.tolist()):
             moved = self.rng.standard_normal(self.draws.biases.shape) * deviation[number]
+            moved *= posterior.WIDER
             moved[0] = 0.0
             own = class_bias.centred(centre[number] + moved)
             yield name, self.measure(np.flatnonzero(index == number), own)
