@@ -7,13 +7,16 @@ import io
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphtemper.cli import result_file
 from graphtemper.cli.deploy import Deployed, check_written, run
 from graphtemper.cli.options import Earlier, Target
 from graphtemper.cli.output import print_json, print_line, print_sentence
 from graphtemper.errors import ConflictError, MissingError
+
+if TYPE_CHECKING:
+    from graphtemper import LabelSession, Recalibration
 
 MORE = 3
 """Exit code if more labels are needed."""
@@ -114,11 +117,20 @@ def label(
         facts[state.metric] = asdict(state.estimate)
         print_json(facts | {"session": str(session), "out": None if done else str(out)})
     else:
-        print_sentence(state.summary())
+        begun = state.labels or done
+        print_sentence(state.summary() if begun else _begun(state, found))
         if not done:
             print_line(f"Fill in the column class of {out}, then run the same command again.")
     if not done:
         sys.exit(MORE)
+
+
+def _begun(state: LabelSession, found: Recalibration) -> str:
+    """Return where a session stands before its first label: where the card alone does."""
+    text = f"0 labels: about {state.more} are expected"
+    if state.metric == "accuracy":
+        text += f"; without them the accuracy is {found.summary_rows()['Accuracy']}"
+    return f"{text}."
 
 
 def _check_new(
