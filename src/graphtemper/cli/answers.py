@@ -17,15 +17,19 @@ _NEXT = "graphtemper label ... --session labels.json --goal 0.1, or graphtemper 
 
 def print_answer(result: Recalibration, metrics: Metrics | None = None) -> None:
     """Print the summary of an answer, wrapped to the terminal, with the verdict in its colour."""
+    from graphtemper.recalibration.decisions.metrics import in_words, title
+
     verdict, *lines = result.summary(console().width, metrics, _NEXT).splitlines()
     print_sentence(verdict, STYLES[result.verdict])
     for line in lines:
         print_line(line)
     if metrics is not None and metrics.segments:
-        parts = metrics.segments.items()
-        rows = [{"segment": str(name), "nodes": one.num_nodes} | one.rows() for name, one in parts]
-        shown = ("segment", "nodes", "precision", "recall")
-        rows = [{key: row.get(key, "-") for key in shown} for row in rows]
+        rows: list[dict[str, Any]] = []
+        for name, one in metrics.segments.items():
+            rows.append({"Segment": str(name), "Nodes": one.num_nodes})
+            for field in ("precision", "recall", "f1"):
+                value = getattr(one, field)
+                rows[-1][title(field)] = "-" if value is None else in_words(value)
         console().print(table("Segments", rows))
 
 

@@ -91,8 +91,8 @@ def recalibrate(
         The most forward passes of the model to take. Default: 12 for a card built with a budget.
     """
     if stored.features is not None:
-        others = (labels, earlier, class_shares, per_node or None, report, budget)
-        if any(item is not None for item in (*others, deployed.nodes, deployed.split)):
+        others = (labels, earlier, class_shares, report, budget, deployed.nodes, deployed.split)
+        if per_node or decisions != _NOTHING or any(item is not None for item in others):
             raise ConflictError(
                 "a graph in Parquet takes --card, --logits, --predict, --hops, --directed, "
                 "--sample, --scheduler, --seed, --out and --json; leave the others out."
@@ -112,7 +112,7 @@ def recalibrate(
     check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
     if report is not None:
         result_file.check_report(report)
-    gates = decisions.gates()
+    gates, _ = decisions.gates, decisions.asked  # refused before anything is measured
     options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
     result, _ = run(graph, deployed, labels, earlier, **options)
     metrics = decisions.metrics(result)
