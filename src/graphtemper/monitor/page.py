@@ -88,7 +88,7 @@ def render(standing: Standing) -> str:
         revised=any(answer.revision for answer in answers),
         total=len(rows),
         decided=[name for name in NAMES if any(name in row["metrics"] for row in rows)],
-        titles={name: title(name) for name in NAMES},
+        titles={name: title(name, standing.newest.asked.get("k")) for name in NAMES},
         drawn=len(drawn),
         marks=marks[::-1],
         begun=begun[::-1],

@@ -13,7 +13,7 @@ Content = dict[str, Any]
 
 INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
 BEFORE, AFTER, TRUTH, BAND = "var(--before)", "var(--after)", "var(--truth)", "var(--band)"
-PERCENT: Spec = {"format": ".0%", "tickCount": 6}
+PERCENT: Spec = {"format": ".1~%", "tickCount": 6}
 _CONFIG: Spec = {
     "aria": False,  # the page describes each chart in words and has its numbers in a table
     "background": "transparent",
