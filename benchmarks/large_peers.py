@@ -30,6 +30,7 @@ from scipy.special import logsumexp, softmax
 
 from graphtemper.scale import Serial, StoredGraph, recalibrate
 from graphtemper.scale.stored_graph import StoredWhole
+from graphtemper_research.harness.digest import SCALE, scale_digest
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.harness.outcome import write_text
 
@@ -148,6 +149,7 @@ def main() -> None:
     known = json.loads(OUT.read_text("utf-8")) if OUT.exists() else []
     for way, (work, argument) in ways.items():
         row = {"what": given.what, "way": way, "edges": graph.edges.num_rows}
+        row[SCALE] = scale_digest()
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             row |= pool.submit(measured, work, given.folder, argument).result()
         print(row, flush=True)

@@ -19,6 +19,7 @@ def tables(source: Path) -> dict[str, str]:
         "natural": natural(results),
         "environments": environments(results),
         "labels": labels(results),
+        "labels_alone": labels(results),
         "controls": controls(results),
         "cost": cost(results),
         "trust": trust(results),

@@ -183,12 +183,6 @@ def test_comparisons_of_a_bench_are_a_table(measured, tmp_path):
     assert measured.comparisons(tmp_path / "nothing.json", "") == measured.ABSENT
 
 
-def test_families_are_means_of_their_pairs(measured):
-    rows = [{"f": "a", "x": 0.1}, {"f": "a", "x": 0.3}, {"f": "b", "x": 0.6}, {"f": "b", "y": 0.5}]
-    found = measured.means(rows, {"x": "x", "y": "y"}, "f")
-    assert found == ["| a | 0.200 |  |", "| b | 0.600 | 0.500 |", "| **mean** | 0.400 |  |"]
-
-
 def test_every_table_of_the_method_is_included_somewhere(measured, docs):
     pages = "".join(page.read_text("utf-8") for page in docs.rglob("*.md"))
     for name in measured.tables(docs):

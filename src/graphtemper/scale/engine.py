@@ -75,7 +75,7 @@ class OnDask:
                 "tables in smaller files, and run again."
             ) from error
         finally:
-            futures.clear()  # what nobody waits for is cancelled
+            futures.clear()  # cancels the tasks that are left
 
     def _wait(self, futures: list[Any]) -> None:
         """Wait for all results, but not long for workers that never come."""
