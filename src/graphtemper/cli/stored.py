@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cyclopts import Parameter
@@ -50,25 +50,12 @@ def recalibrate_stored(graph: str, stored: Stored, out: Path, deployed: Deployed
         raise MissingError("a graph in Parquet needs the logits of its nodes; give --logits.")
     source = SourceCard.load(deployed.card)
     model = None if deployed.predict is None else resolve(deployed.predict)
+    options = asdict(stored) | {"graph": graph, "model": model, "seed": deployed.seed}
+    address = options.pop("scheduler")
     try:
-        with (
-            connected(stored.scheduler) as engine,
-            progress(deployed.as_json, one_bar=True) as show,
-        ):
-            result = recalibrate(
-                str(deployed.logits),
-                source,
-                out,
-                graph=graph,
-                features=stored.features,
-                model=model,
-                hops=stored.hops,
-                directed=stored.directed,
-                sample=stored.sample,
-                client=engine,
-                seed=deployed.seed,
-                progress=show,
-            )
+        with connected(address) as engine, progress(deployed.as_json, one_bar=True) as show:
+            given = {"client": engine, "progress": show} | options
+            result = recalibrate(str(deployed.logits), source, out, **given)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; the temporary folder next to {out} was removed: the same command starts "
