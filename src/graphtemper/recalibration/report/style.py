@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#666666"
 
+SETTINGS = Path(__file__).with_name("figures.mplstyle")
+
 # Background of text that is drawn over lines.
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
@@ -38,7 +40,7 @@ def draw(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(fname=Path(__file__).with_name("figures.mplstyle")):
+    with mpl.rc_context(fname=SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained")
         content(figure)
         with atomic_write(path) as stream:
