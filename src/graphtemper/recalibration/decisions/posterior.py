@@ -100,7 +100,7 @@ def draw(
 
 
 def _spread(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """Return at most so many rows, evenly spread over an order."""
+    """Return at most so many rows, spread over an order."""
     step = -(-len(order) // most)
     return order[step // 2 :: step]
 
