@@ -24,6 +24,8 @@ def print_answer(
     ``steps`` are commands to type next, which stay on one line each. They are left out where the
     summary asks for nothing more.
     """
+    from graphtemper.recalibration.decisions.metrics import in_words, title
+
     verdict, *lines = result.summary(console().width, metrics, _NEXT).splitlines()
     print_sentence(verdict, STYLES[result.verdict])
     more = [f"  {step}" for step in steps]
@@ -32,10 +34,12 @@ def print_answer(
     for line in lines:
         print_line(line)
     if metrics is not None and metrics.segments:
-        parts = metrics.segments.items()
-        rows = [{"segment": str(name), "nodes": one.num_nodes} | one.rows() for name, one in parts]
-        shown = ("segment", "nodes", "precision", "recall")
-        rows = [{key: row.get(key, "-") for key in shown} for row in rows]
+        rows: list[dict[str, Any]] = []
+        for name, one in metrics.segments.items():
+            rows.append({"Segment": str(name), "Nodes": one.num_nodes})
+            for field in ("precision", "recall", "f1"):
+                value = getattr(one, field)
+                rows[-1][title(field)] = "-" if value is None else in_words(value)
         console().print(table("Segments", rows))
 
 

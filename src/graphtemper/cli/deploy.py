@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from cyclopts import Parameter
 
 from graphtemper._core.printable import printable
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
 from graphtemper.cli.decisions import FAILED, Decisions
-from graphtemper.cli.options import (
-    CardPath,
-    Earlier,
-    Flag,
-    Json,
-    Labels,
-    Logits,
-    NodesFile,
-    PassSeed,
-    Predict,
-    Split,
-    Target,
-    read_budget,
-)
+from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Target, read_budget
 from graphtemper.cli.output import print_json, print_line, print_rows, working
 from graphtemper.cli.stored import Stored, recalibrate_stored
 from graphtemper.errors import ConflictError, MissingError
@@ -37,24 +21,7 @@ if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
 
 
-_NOTHING = Decisions()
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Deployed:
-    """A model with its card, and the nodes to evaluate it on."""
-
-    card: CardPath
-    predict: Predict | None = None
-    logits: Logits = None
-    nodes: NodesFile = None
-    split: Split = None
-    seed: PassSeed = 0
-    as_json: Json = False
-
-
-_IN_MEMORY = Stored()
+_NOTHING, _IN_MEMORY = Decisions(), Stored()
 
 
 def recalibrate(
@@ -92,28 +59,19 @@ def recalibrate(
         The most forward passes of the model to take. Default: 12 for a card built with a budget.
     """
     if stored.features is not None:
-        others = (labels, earlier, class_shares, per_node or None, report, budget)
-        if any(item is not None for item in (*others, deployed.nodes, deployed.split)):
+        others = (labels, earlier, class_shares, report, budget, deployed.nodes, deployed.split)
+        if per_node or decisions != _NOTHING or any(item is not None for item in others):
             raise ConflictError(
                 "a graph in Parquet takes --card, --logits, --predict, --hops, --directed, "
                 "--sample, --scheduler, --seed, --out and --json; leave the others out."
             )
-        recalibrate_stored(
-            graph,
-            stored,
-            out,
-            card=deployed.card,
-            logits=deployed.logits,
-            predict=deployed.predict,
-            seed=deployed.seed,
-            as_json=deployed.as_json,
-        )
+        recalibrate_stored(graph, stored, out, deployed)
         return
     result_file.check_path(out)
     check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
     if report is not None:
         result_file.check_report(report)
-    gates = decisions.gates()
+    gates, _ = decisions.gates, decisions.asked  # refused before anything is measured
     options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
     result, _ = run(graph, deployed, labels, earlier, **options)
     metrics = decisions.metrics(result)

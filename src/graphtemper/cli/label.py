@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphtemper.cli import result_file
-from graphtemper.cli.deploy import Deployed, check_written, run
-from graphtemper.cli.options import Earlier, Target
+from graphtemper.cli.deploy import check_written, run
+from graphtemper.cli.options import Deployed, Earlier, Target
 from graphtemper.cli.output import print_json, print_line, print_sentence
 from graphtemper.errors import ConflictError, MissingError
 

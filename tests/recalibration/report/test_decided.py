@@ -1,5 +1,7 @@
 """Metrics of decisions on a report."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,7 @@ def test_the_page_leads_with_the_metrics(result, tmp_path):
     result.report(tmp_path / "report.html", metrics=metrics)
     page = (tmp_path / "report.html").read_text("utf-8")
     assert page.index('id="metrics"') < page.index('id="next"')
+    assert re.search(r"<h1>\s*Precision 0\.\d\d \(.* to .*\), was 0\.\d\d at the source", page)
     assert "<b>FR" not in page
     block = read_report(tmp_path / "report.html")["metrics"]
     assert block["classes"] == ["licit", "fraud"]

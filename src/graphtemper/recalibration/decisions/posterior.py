@@ -100,7 +100,7 @@ def draw(
 
 
 def _spread(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """Return at most so many rows, evenly spread over an order."""
+    """Return rows at equal distances in an order, at most a number of them."""
     step = -(-len(order) // most)
     return order[step // 2 :: step]
 
