@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,7 +84,7 @@ def recalibrate(
         facts = {} if metrics is None else {"metrics": metrics.to_dict(), "failed": failed}
         print_json(result.to_dict() | facts | {name: str(path) for name, path in paths.items()})
     else:
-        print_answer(result, metrics)
+        print_answer(result, metrics, next_steps(graph, deployed, labels, earlier))
         print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
         if report is not None:
             print_line(f"Report: {report}")
@@ -101,7 +102,7 @@ def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> Non
     if deployed.as_json:
         print_json(result.to_dict() | facts)
         return
-    print_answer(result)
+    print_answer(result, steps=next_steps(graph, deployed, labels))
     print_rows(diagnosis_rows(result, facts))
 
 
@@ -111,6 +112,28 @@ def check_written(
     """Refuse to overwrite a file that the command reads."""
     files = (deployed.card, deployed.predict, deployed.logits, deployed.nodes)
     result_file.check_outputs(outputs, (graph, *inputs, *files))
+
+
+def next_steps(
+    graph: str, deployed: Deployed, labels: Path | None = None, earlier: Path | None = None
+) -> list[str]:
+    """Return the commands that would make an answer more certain, with the files of this one.
+
+    Examples
+    --------
+    >>> deployed = Deployed(card=Path("a.json"), logits=Path("b.npy"))
+    >>> print(*next_steps("b.npz", deployed))
+    graphtemper label b.npz --logits b.npy --card a.json --session b.session.json --goal 0.1
+    """
+    named = {name: getattr(deployed, name) for name in ("predict", "logits", "card")}
+    named |= {"nodes": deployed.nodes, "split": deployed.split, "labels": labels}
+    named |= {"earlier": earlier, "session": f"{Path(graph).stem}.session.json", "goal": 0.1}
+    options = [(f"--{name}", str(value)) for name, value in named.items() if value is not None]
+    words = [["label", graph, *(word for pair in options for word in pair)]]
+    if deployed.predict is not None:
+        card = str(deployed.card)
+        words.append(["card", "learn", card, "EARLIER.npz", "--predict", deployed.predict])
+    return [shlex.join(["graphtemper", *line]) for line in words]
 
 
 def run(

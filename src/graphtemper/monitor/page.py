@@ -161,6 +161,17 @@ def accuracy_chart(
 
     limit = at("limit", y)
     name = {"x": {"value": "width"}, "y": limit, "text": {"field": "text", "type": "nominal"}}
+    settled = [row["accuracy"] is not None for row in rows]
+    # A layer without rows would have no extent. Abstentions have no estimate, and stand at the
+    # confidence.
+    marked = [
+        (points("accuracy", known, shape, filled=True, color=TRUTH), any(settled)),
+        (points("confidence", {"not": known}, shape, filled=True, color=BEFORE), not all(settled)),
+        (
+            points("true", {"field": "true", "valid": True}, {"value": "diamond"}, color=INK),
+            any(row["true"] is not None for row in rows),
+        ),
+    ]
     replaced = any(row["first"] is not None for row in rows)
     layers = [
         layer("area", {"x": x, "y": at("low", y), "y2": {"field": "high"}}, color=BAND),
@@ -169,11 +180,8 @@ def accuracy_chart(
         layer("text", name, lines, align="right", dy=-6, color=MUTED),
         *([trend("first", MUTED, strokeWidth=1)] if replaced else []),
         trend("accuracy", TRUTH, strokeWidth=2),
-        points("accuracy", known, shape, filled=True, color=TRUTH),
-        # Abstentions have no estimate, and stand at the confidence.
-        points("confidence", {"not": known}, shape, filled=True, color=BEFORE),
-        points("true", {"field": "true", "valid": True}, {"value": "diamond"}, color=INK),
-        _alarms(rules, x),
+        *(some for some, shown in marked if shown),
+        *_alarms(rules, x),
     ]
     return sized(_TALL, {"data": {"values": rows}, "layer": layers})
 
@@ -184,21 +192,25 @@ def line_chart(rows: list[dict[str, Any]], rules: list[dict[str, Any]], field: s
     tips = [tip("name", "Snapshot"), tip("when", "Date"), tip(field, field.capitalize(), ".3f")]
     place = {"x": x, "y": at(field, y), "tooltip": tips}
     line = layer("line", place, color=AFTER, point={"size": 25}, invalid=_GAPS)
-    return sized(_LOW, {"data": {"values": rows}, "layer": [line, _alarms(rules, x)]})
+    return sized(_LOW, {"data": {"values": rows}, "layer": [line, *_alarms(rules, x)]})
 
 
 def _x(rows: list[dict[str, Any]]) -> Spec:
-    """Return the channel of time: a date, or names at equal distances."""
-    axis: Spec = {"grid": False, "labelOverlap": "greedy", "labelAngle": 0}
+    """Return the channel of time: dates of snapshots, or names at equal distances."""
+    axis: Spec = {"grid": False, "labelOverlap": "greedy", "labelAngle": 0, "labelSeparation": 8}
     channel: Spec = {"field": "x", "title": None, "axis": axis}
-    if isinstance(rows[0]["x"], int):
+    places = [row["x"] for row in rows]
+    if isinstance(places[0], int):
+        days = np.array(places, "datetime64[ms]")
+        monthly = bool((days == days.astype("datetime64[M]")).all())
+        axis |= {"values": {"expr": str(places)}, "format": "%Y-%m" if monthly else "%Y-%m-%d"}
         return channel | {"type": "temporal", "scale": {"type": "utc"}}
-    axis |= {"ticks": False, "labelBound": True, "labelSeparation": 8}
-    names = [row["x"] for row in rows]
-    return channel | {"type": "nominal", "scale": {"type": "point", "domain": names}}
+    axis |= {"ticks": False, "labelBound": True}
+    return channel | {"type": "nominal", "scale": {"type": "point", "domain": places}}
 
 
-def _alarms(rules: list[dict[str, Any]], x: Spec) -> Spec:
+def _alarms(rules: list[dict[str, Any]], x: Spec) -> list[Spec]:
+    """Return a layer of lines, or none: dates have no extent where there are no rows."""
     tips = [tip("name", "Alarm at"), tip("text", "Reason")]
     style: Spec = {"color": "var(--target)", "strokeWidth": 2, "strokeDash": [2, 2]}
-    return layer("rule", {"x": x, "tooltip": tips}, rules, **style)
+    return [layer("rule", {"x": x, "tooltip": tips}, rules, **style)] if rules else []
