@@ -139,7 +139,7 @@ def accuracy_chart(
         "scale": {"domain": list(_SYMBOLS), "range": list(_SYMBOLS.values())},
         "legend": None,
     }
-    x = _x(rows)
+    x, known = _x(rows), {"field": "accuracy", "valid": True}
     numbers = {
         "accuracy": "Accuracy",
         "low": "at least",
@@ -151,13 +151,9 @@ def accuracy_chart(
     tips = [tip("name", "Snapshot"), tip("when", "Date"), tip("verdict", "Verdict")]
     tips += [tip(field, title, ".1%") for field, title in numbers.items()]
 
-    def points(field: str, known: bool, shape: Spec, **style: Any) -> list[Spec]:
-        """Mark snapshots, in no layer if there are none: dates have no extent then."""
-        of = "true" if field == "true" else "accuracy"
+    def points(field: str, only: Spec, shape: Spec, **style: Any) -> Spec:
         place = {"x": x, "y": at(field, y), "tooltip": tips, "shape": shape}
-        only = {"field": of, "valid": True} if known else {"not": {"field": of, "valid": True}}
-        drawn = layer("point", place, size=70, **style) | {"transform": [{"filter": only}]}
-        return [drawn] if any((row[of] is not None) == known for row in rows) else []
+        return layer("point", place, size=70, **style) | {"transform": [{"filter": only}]}
 
     def trend(field: str, colour: str, **style: Any) -> Spec:
         place = {"x": x, "y": at(field, y)}
@@ -165,6 +161,17 @@ def accuracy_chart(
 
     limit = at("limit", y)
     name = {"x": {"value": "width"}, "y": limit, "text": {"field": "text", "type": "nominal"}}
+    settled = [row["accuracy"] is not None for row in rows]
+    # A layer without rows would have no extent. Abstentions have no estimate, and stand at the
+    # confidence.
+    marked = [
+        (points("accuracy", known, shape, filled=True, color=TRUTH), any(settled)),
+        (points("confidence", {"not": known}, shape, filled=True, color=BEFORE), not all(settled)),
+        (
+            points("true", {"field": "true", "valid": True}, {"value": "diamond"}, color=INK),
+            any(row["true"] is not None for row in rows),
+        ),
+    ]
     replaced = any(row["first"] is not None for row in rows)
     layers = [
         layer("area", {"x": x, "y": at("low", y), "y2": {"field": "high"}}, color=BAND),
@@ -173,10 +180,7 @@ def accuracy_chart(
         layer("text", name, lines, align="right", dy=-6, color=MUTED),
         *([trend("first", MUTED, strokeWidth=1)] if replaced else []),
         trend("accuracy", TRUTH, strokeWidth=2),
-        *points("accuracy", True, shape, filled=True, color=TRUTH),
-        # Abstentions have no estimate, and stand at the confidence.
-        *points("confidence", False, shape, filled=True, color=BEFORE),
-        *points("true", True, {"value": "diamond"}, color=INK),
+        *(some for some, shown in marked if shown),
         *_alarms(rules, x),
     ]
     return sized(_TALL, {"data": {"values": rows}, "layer": layers})
