@@ -110,7 +110,7 @@ def is_raw(called, owner, node):
         return not isinstance(node.func, ast.Name)
     if called in ("load", "open"):  # methods of our own classes have these names too
         ours = {"json", "models", "datasets", "Graph", "SourceCard", "StoredGraph", "LogitTables"}
-        ours |= {"Table", "Watch", "cls", "graph_names"}
+        ours |= {"Table", "watch", "cls", "graph_names"}
         if called == "load":
             return owner == "np"
         return owner not in ours and bool(node.args)
