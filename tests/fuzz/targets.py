@@ -22,7 +22,7 @@ from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
 from graphtemper.scale.logits.logit_tables import LogitTables, read_logits
-from graphtemper.scale.stored_graph import moments_of, load
+from graphtemper.scale.stored_graph import load, moments_of
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import cells

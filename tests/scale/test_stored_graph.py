@@ -192,6 +192,20 @@ def test_a_part_that_is_not_there_any_more(tmp_path):
         load(Serial(), found)
 
 
+def test_codes_of_edges_stay_integers(tmp_path):
+    """As in memory: a model may look them up."""
+    graph = drawn().replace(edge_features=np.arange(drawn().num_edges)[:, None] % 7)
+    found = load(Serial(), opened(graph, tmp_path))
+    assert found.edge_features.dtype == graph.edge_features.dtype == np.int64
+
+
+def test_a_folder_whose_name_looks_like_a_pattern(tmp_path):
+    graph = drawn()
+    opened(graph, tmp_path / "run[1]")
+    found = StoredGraph.open(tmp_path / "run[1]" / "nodes", tmp_path / "run[1]" / "edges")
+    assert load(Serial(), found).num_edges == graph.num_edges
+
+
 def test_types_of_nodes_are_carried(tmp_path):
     save(tmp_path / "n", {"x": np.array([1.0, 2.0, 3.0]), "type": np.array([0, 1, 1])}, 2)
     save(tmp_path / "e", {"source": np.array([0, 1]), "target": np.array([1, 2])}, 2)

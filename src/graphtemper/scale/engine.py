@@ -84,7 +84,7 @@ class OnDask:
                 "more memory, or write the tables in smaller files, and run again."
             ) from error
         finally:
-            futures.clear()  # what nobody waits for is cancelled
+            futures.clear()  # cancels those that are left
 
 
 def _unpickle(packed: bytes) -> Any:
@@ -98,6 +98,7 @@ def _call(item: Any, *, function: Callable[[Any], Any]) -> Any:
 
 
 Engine = Serial | OnDask
+SERIAL = Serial()
 
 
 def each(engine: Engine, table: Sized, function: Callable[..., Any], **given: Any) -> list[Any]:

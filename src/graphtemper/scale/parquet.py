@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import DamagedError, MissingExtraError, TableError
@@ -85,14 +86,13 @@ def file_name(file: File) -> str:
 def open_parquet(file: File) -> Any:
     """Open a Parquet file."""
     try:
-        source: Any = file
+        new = partial(arrow("pyarrow.parquet").ParquetFile, page_checksum_verification=True)
         if isinstance(file, Path):
             open_regular(file).close()
+            opened = new(file)
         else:
             system, path = arrow("pyarrow.fs").FileSystem.from_uri(file)
-            source = system.open_input_file(path)
-        # Checksums are those of files that have them.
-        opened = arrow("pyarrow.parquet").ParquetFile(source, page_checksum_verification=True)
+            opened = new(path, filesystem=system)
         _ = opened.schema_arrow.names  # they may not be UTF-8
         return opened
     except (OSError, ValueError, arrow().ArrowException) as error:
@@ -179,15 +179,11 @@ def to_numbers(batch: Any, name: str, file: File, kinds: str = "iu") -> NDArray[
     values = np.asarray(column.to_numpy(zero_copy_only=False))
     if column.null_count or values.dtype.kind not in kinds:
         what = "integers" if kinds == "iu" else "real numbers"
-        raise TableError(
-            f"{file}: column {name!r} must hold {what} without gaps, not {column.type}."
-        )
+        raise TableError(f"{file}: {name!r} must hold {what} without gaps, not {column.type}.")
     return values
 
 
-def to_floats(
-    batch: Any, names: list[str], file: File, dtype: DTypeLike = np.float64
-) -> NDArray[Any]:
+def to_floats(batch: Any, names: list[str], file: File, dtype: Any = np.float64) -> NDArray[Any]:
     """Return columns of a batch as an (m, C) array of floats."""
     values = np.empty((batch.num_rows, len(names)), dtype)
     # The caller refuses any that is not finite.

@@ -25,13 +25,14 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.job import recalibrate as recalibrate_in_memory
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale.engine import Engine, OnDask, Serial
+from graphtemper.scale import streaming
+from graphtemper.scale.engine import SERIAL, Engine, OnDask
 from graphtemper.scale.evidence import sample as sampled
 from graphtemper.scale.logits.logit_tables import LogitParts, open_logits, read_logits
 from graphtemper.scale.output_directory import atomic_directory
 from graphtemper.scale.parquet import Place
 from graphtemper.scale.stored_graph import StoredGraph, StoredWhole, load, moments_of, some_links
-from graphtemper.scale.streaming import answer_from, sums_of, survey, write_parts
+from graphtemper.scale.streaming import sums_of, survey, write_parts
 
 ANSWER = "_answer.json"
 """The file of a result's directory that holds the answer; the others are Parquet."""
@@ -42,10 +43,7 @@ SAMPLE = 2_000
 """The number of nodes that a model runs on."""
 # Nodes that a sample is drawn from, for each of its nodes.
 _POOL = 10
-_NO_FEATURES = Reason(
-    ReasonCode.FEATURES_UNKNOWN,
-    "without features nothing shows whether they have moved; the interval is as wide as if so.",
-)
+_BLIND = "without features nothing shows whether they moved; the interval is as wide as if so."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,8 +142,8 @@ def recalibrate(
     check_instance(card, SourceCard, "card", "recalibrate(logits, card, out)")
     check_integer(sample, "sample", sampled.LEAST)
     out, report = Path(out).absolute(), progress or (lambda *_: None)
-    engine = client if client is None or isinstance(client, Engine) else OnDask(client)
-    engine = engine or Serial()
+    engine = client if isinstance(client, Engine) else OnDask(client)
+    engine = SERIAL if client is None else engine
     tables = Tables(logits, graph, features, directed)
     with atomic_directory(out) as folder:
         answer = tables.answer(card, model, seed, engine, hops, sample, report)
@@ -174,13 +172,13 @@ class Tables(NamedTuple):
         card: SourceCard,
         model: Predictor | None,
         seed: int = 0,
-        engine: Engine | None = None,
+        engine: Engine = SERIAL,
         hops: int | None = None,
         sample: int = SAMPLE,
         report: Progress = lambda *_: None,
     ) -> Recalibration:
         """Return the answer of `recalibrate` without writing anything."""
-        engine, parts = engine or Serial(), open_logits(self.logits, card.num_classes)
+        parts = open_logits(self.logits, card.num_classes)
         if model is None:
             report("reading the logits", 0, 100)
             nodes = None if self.features is None else StoredGraph.open(self.features)
@@ -196,9 +194,9 @@ class Tables(NamedTuple):
         small = graph.num_nodes <= SMALL_NODES and graph.edges.num_rows <= SMALL_EDGES
         if small or sample >= graph.num_nodes:
             report("running the model", 0, 100)
-            known = read_logits(self.logits, graph.num_nodes, card.num_classes)
+            logits = read_logits(self.logits, graph.num_nodes, card.num_classes)
             loaded, none, rows = load(engine, graph), np.empty((0, 0)), np.empty(0, np.int64)
-            result = recalibrate_in_memory(model, loaded, card, seed=seed, logits=known)
+            result = recalibrate_in_memory(model, loaded, card, seed=seed, logits=logits)
             return replace(result, graph=None, logits=none, probabilities=none, nodes=rows)
         card.check_model(model)
         report("reading the logits", 0, 100)
@@ -210,8 +208,8 @@ class Tables(NamedTuple):
         shares = np.bincount(ends.ravel(), minlength=card.num_classes) / max(ends.size, 1)
         share = float((ends[:, 0] == ends[:, 1]).mean()) if ends.size else None
         report("running the model on a sample", 50, 100)
-        facts = sampled.Known(moments, sums.moments.covariance, share, float(shares @ shares))
-        given = sampled.Given(StoredWhole(graph, engine), model, card, pool, facts, seed)
+        known = moments, sums.moments.covariance, share, float(shares @ shares)
+        given = sampled.Given(StoredWhole(graph, engine), model, card, pool, *known, seed)
         found, log_degree, said = sampled.measure(given, hops, sample)
         whole: dict[str, Any]
         whole = {k: x for k, x in vars(sums.evidence(share, log_degree)).items() if x is not None}
@@ -219,15 +217,12 @@ class Tables(NamedTuple):
         measured, flat = replace(found.evidence, **{"snr": None} | whole), sums.spread == 0.0
         reading = read_evidence(card, measured, graph.num_nodes, moments, flat)
         variance = sampling_variance(reading, found.nodes, int(found.worth))
-        answer = answer_from(engine, parts, sums, replace(reading, sampled=variance))
+        answer = streaming.answer(engine, parts, sums, replace(reading, sampled=variance))
         return replace(answer, reasons=[*answer.reasons, said])
 
 
 def of_logits(
-    parts: LogitParts,
-    card: SourceCard,
-    nodes: StoredGraph | None = None,
-    engine: Engine | None = None,
+    parts: LogitParts, card: SourceCard, nodes: StoredGraph | None = None, engine: Engine = SERIAL
 ) -> Recalibration:
     """Return the answer about logits alone, or with features, without writing anything.
 
@@ -245,20 +240,19 @@ def of_logits(
     >>> answer.num_nodes, answer.verdict
     (600, 'caution')
     """
-    engine, moments = engine or Serial(), None
-    sums = sums_of(engine, parts, card.probe)
+    sums, moments = sums_of(engine, parts, card.probe), None
     if nodes is not None:
         _check_columns(card, nodes)
         moments = moments_of(engine, nodes)
     measured = sums.evidence(None, 0.0)
     reading = read_evidence(card, measured, sums.moments.count, moments, flat=sums.spread == 0.0)
-    answer = answer_from(engine, parts, sums, reading)
+    answer = streaming.answer(engine, parts, sums, reading)
     # The mean degree needs a graph.
     signals = {name: value for name, value in answer.signals.items() if name != "log_degree"}
     if moments is not None:
         return replace(answer, signals=signals)
     verdict = "caution" if answer.verdict == "trust" else answer.verdict
-    reasons = [*answer.reasons, _NO_FEATURES]
+    reasons = [*answer.reasons, Reason(ReasonCode.FEATURES_UNKNOWN, _BLIND)]
     return replace(answer, signals=signals, verdict=verdict, reasons=reasons)
 
 

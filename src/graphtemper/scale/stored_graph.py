@@ -33,10 +33,7 @@ LINKS = 4_000_000
 _EDGE_VALUES, _NODE_VALUES = 4_000_000, 8_000_000
 # Common names for the two ends of an edge, and for what else an edge and a node may have.
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"))
-_KNOWN = {
-    name: f"edge_{name.removeprefix('edge_')}"
-    for name in ("weight", "edge_weight", "type", "edge_type")
-}
+_KNOWN = {x.removeprefix(p): x for x in ("edge_weight", "edge_type") for p in ("", "edge_")}
 _TYPE, _LABEL, _ROW = "type", "label", "__row"
 
 
@@ -90,8 +87,7 @@ class StoredGraph:
     @property
     def is_plain(self) -> bool:
         """Whether edges have neither directions nor attributes, nor nodes types."""
-        typed = _TYPE in self.nodes.columns
-        return not (self.directed or typed or len(self.edges.columns) > 2)
+        return not (self.directed or len(self.edges.columns) > 2 or _TYPE in self.nodes.columns)
 
     def read_edges(self, part: int, others: bool = False) -> Iterator[tuple[Rows, Rows, Any]]:
         """Yield both ends of the edges of a file in batches, and the batch."""
@@ -110,9 +106,9 @@ class StoredGraph:
     def _numbers(self, batch: Any, name: str, file: File) -> Rows:
         """Return a column of numbers of nodes; refuse those that no node has."""
         numbers = to_numbers(batch, name, file)
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.num_nodes:
-            bad = numbers[(numbers < 0) | (numbers >= self.num_nodes)][0]
-            raise RangeError(f"{file} names the node {bad}, but there are {self.num_nodes:,}.")
+        bad = numbers[(numbers < 0) | (numbers >= self.num_nodes)]
+        if bad.size:
+            raise RangeError(f"{file} names the node {bad[0]}, but there are {self.num_nodes:,}.")
         return numbers
 
     def pairs(self, edges: Any) -> Rows:
@@ -125,26 +121,22 @@ class StoredGraph:
         found, pairs = found.sort_by(_ROW), np.searchsorted(nodes, self.pairs(edges))
         if not np.array_equal(found[_ROW], nodes):
             raise self.not_numbered()
-        given: dict[str, list[NDArray[Any]]] = {}
-        for name in (name for name in edges.column_names if name not in self.ends):
-            kind = _KNOWN.get(name, "edge_features")
-            values = to_numbers(edges, name, "edges", "iu" if kind == "edge_type" else "fiub")
-            given.setdefault(kind, []).append(values)
-        fields: dict[str, Any] = {key: np.column_stack(columns) for key, columns in given.items()}
-        fields |= {kind: fields[kind][:, 0] for kind in fields.keys() - {"edge_features"}}
-        fields = (
-            fields | {"edges": pairs} if self.directed else merged_edges(pairs, fields, len(nodes))
-        )
+        others = [name for name in edges.column_names if name not in self.ends]
+        values = {name: to_numbers(edges, name, "edges", "fiub") for name in others}
+        fields: dict[str, Any] = {_KNOWN[x]: values.pop(x) for x in others if x in _KNOWN}
+        if values:
+            fields["edge_features"] = np.column_stack(list(values.values()))
+        fields |= {"edges": pairs} if self.directed else merged_edges(pairs, fields, nodes.size)
         if _TYPE in self.nodes.columns:
-            fields["node_type"] = to_numbers(found, _TYPE, "nodes").astype(np.int64)
+            fields["node_type"] = to_numbers(found, _TYPE, "nodes")
         features = to_floats(found, self.features, "nodes", np.float32)
         return Graph(features=features, directed=self.directed, **fields)
 
     def not_numbered(self) -> DamagedError:
         """Return the error that nodes are missing or repeated."""
+        said = f"0 to {self.num_nodes - 1}, each once; some are missing or repeated."
         return DamagedError(
-            f"{self.nodes.files[0]} and the others: the column node must hold 0 to "
-            f"{self.num_nodes - 1}, each once; some are missing or repeated."
+            f"{self.nodes.files[0]} and the others: the column node must hold {said}"
         )
 
 
@@ -168,7 +160,7 @@ class StoredWhole:
     """
 
     def __init__(self, graph: StoredGraph, engine: Engine) -> None:
-        self.stored, self._engine = graph, engine
+        self.stored, self.engine = graph, engine
         self.num_nodes, self.num_edges = graph.num_nodes, graph.edges.num_rows
         # Pairs of neighbours, or more where an edge is stored twice.
         self.num_links, self.is_plain = self.num_edges, graph.is_plain
@@ -176,10 +168,6 @@ class StoredWhole:
         self._read = self._ids = np.empty(0, np.int64)
         self._counts = np.full(graph.num_nodes, -1, np.int32)
         self._adjacency = sp.csr_matrix((0, 0))
-
-    def again(self) -> StoredWhole:
-        """Return the same graph, of which nothing has been read."""
-        return StoredWhole(self.stored, self._engine)
 
     def readable(self, rows: int, links: int) -> bool:
         """See `graphtemper.signals.graph_parts.Whole`."""
@@ -191,16 +179,15 @@ class StoredWhole:
         """See `graphtemper.signals.graph_parts.Whole`; more for edges that are stored twice."""
         new = np.unique(nodes[self._counts[nodes] < 0])
         if new.size:
-            self._counts[new] = total(
-                each(self._engine, self.stored.edges, _count, graph=self.stored, nodes=new)
-            )
+            found = each(self.engine, self.stored.edges, _count, graph=self.stored, nodes=new)
+            self._counts[new] = total(found)
         return self._counts[nodes].astype(np.int64)
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `graphtemper.signals.graph_parts.Whole`."""
         new = np.setdiff1d(nodes, self._read)
         if new.size:
-            found = touching(self._engine, self.stored, new, self._read)
+            found = touching(self.engine, self.stored, new, self._read)
             self._edges = arrow().concat_tables([self._edges, found])
             self._read = np.union1d(self._read, new)
             pairs = self.stored.pairs(self._edges)
@@ -226,7 +213,7 @@ class StoredWhole:
     def part(self, nodes: Rows, inner: Rows) -> Graph:
         """See `graphtemper.signals.graph_parts.Whole`."""
         kept = np.isin(self.stored.pairs(self._edges), inner).any(axis=1)
-        return self.stored.graph(self._engine, nodes, self._edges.filter(kept))
+        return self.stored.graph(self.engine, nodes, self._edges.filter(kept))
 
     def keys(self, nodes: NDArray[Any]) -> Keys:
         """See `graphtemper.signals.graph_parts.Whole`."""
@@ -263,10 +250,9 @@ def touching(engine: Engine, graph: StoredGraph, nodes: Rows, known: Rows) -> An
 
 def _touching(part: int, *, graph: StoredGraph, nodes: Rows, known: Rows) -> Any:
     wanted = _flags(graph.num_nodes, nodes) + 2 * _flags(graph.num_nodes, known).view(np.int8)
-    batches = graph.read_edges(part, others=True)
-    return arrow().Table.from_batches(
-        [batch.filter(np.maximum(wanted[low], wanted[high]) == 1) for low, high, batch in batches]
-    )
+    found = graph.read_edges(part, others=True)
+    kept = [x.filter(np.maximum(wanted[low], wanted[high]) == 1) for low, high, x in found]
+    return arrow().Table.from_batches(kept)
 
 
 def _rows(part: int, *, graph: StoredGraph, nodes: Rows) -> Any:

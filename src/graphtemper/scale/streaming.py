@@ -37,6 +37,9 @@ _STEP, _MOST_RANGES = 1.9 * REACH, 120
 _MISSING = np.uint16(2**16 - 1)
 
 
+Measure = Callable[[Any, FloatArray], Any]
+
+
 class Pool(NamedTuple):
     """Random nodes, in increasing order, with their logits at the source temperature."""
 
@@ -44,9 +47,7 @@ class Pool(NamedTuple):
     logits: FloatArray
 
 
-def over_batches(
-    engine: Engine, parts: LogitParts, unit: float, measure: Callable[[Any, FloatArray], Any]
-) -> list[Any]:
+def over_batches(engine: Engine, parts: LogitParts, unit: float, measure: Measure) -> list[Any]:
     """Return what is measured of the names and the logits, over a unit, of each batch of rows."""
     found = each(engine, parts, _measured, parts=parts, unit=unit, measure=measure)
     return [item for part in found for item in part]
@@ -70,7 +71,7 @@ def survey(
     The pool holds about ``size`` nodes: those whose hash is below a limit.
     """
     salt, most = sampling.salt(stream(seed, "pool of nodes")), limit(size / parts.num_nodes)
-    work = partial(_seen, probe=probe, num_nodes=parts.num_nodes, salt=salt, most=most)
+    work = partial(_seen, probe=probe, size=parts.num_nodes, salt=salt, most=most)
     found = over_batches(engine, parts, probe.temperature, work)
     sums, names, classes, *pool = zip(*found, strict=True)
     predicted = np.full(parts.num_nodes, _MISSING)
@@ -82,33 +83,27 @@ def survey(
     return LogitSums.total(sums), predicted, Pool(drawn[order].astype(np.int64), logits[order])
 
 
-def _seen(
-    names: Any, logits: FloatArray, *, probe: Probe, num_nodes: int, salt: Any, most: Any
-) -> tuple[Any, ...]:
-    nodes, classes = as_numbers(names, num_nodes), logits.argmax(axis=1).astype(np.uint16)
+def _seen(names: Any, logits: FloatArray, *, probe: Probe, size: int, salt: Any, most: Any) -> Any:
+    nodes, classes = as_numbers(names, size), logits.argmax(axis=1).astype(np.uint16)
     inside = mixed(nodes.astype(np.uint64) + salt) <= most
     return LogitSums.of(names, logits, probe), nodes, classes, nodes[inside], logits[inside]
 
 
-def answer_from(
-    engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading
-) -> Recalibration:
+def answer(engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading) -> Recalibration:
     """Return the answer of the atlas about logits in parts, as `recalibrate` gives it."""
-    unit = reading.card.probe.temperature
+    unit, over = reading.card.probe.temperature, partial(over_batches, engine, parts)
 
     def smallest() -> float:
-        return float(min(over_batches(engine, parts, unit, lambda _, z: smallest_contribution(z))))
+        return float(min(over(unit, lambda _, logits: smallest_contribution(logits))))
 
     def match(accuracy: float) -> tuple[float, str]:
-        solve = partial(_match, engine, parts, unit, sums.sketch, accuracy)
+        solve = partial(_match, over, unit, sums.sketch, accuracy)
         return nearest_defined(accuracy, parts.num_classes, sums, smallest=smallest, match=solve)
 
     return from_atlas(reading, match)
 
 
-def _match(
-    engine: Engine, parts: LogitParts, unit: float, sketch: ConfidenceSketch, accuracy: float
-) -> float:
+def _match(over: Any, unit: float, sketch: ConfidenceSketch, accuracy: float) -> float:
     """Return the temperature for an accuracy, relative to the unit, from one range or the next."""
     centre = 1.0
     for _ in range(_MOST_RANGES):
@@ -116,9 +111,7 @@ def _match(
         if found is not None:
             return centre * found
         centre *= exp(_STEP if sketch.mean_confidence(1.0) > accuracy else -_STEP)
-        sketch = total(
-            over_batches(engine, parts, unit * centre, lambda _, z: ConfidenceSketch.of(z))
-        )
+        sketch = total(over(unit * centre, lambda _, logits: ConfidenceSketch.of(logits)))
     raise RangeError("the logits differ by too small or too large amounts; rescale the logits.")
 
 
@@ -147,16 +140,12 @@ def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatAr
     >>> arrow("pyarrow.parquet").read_table(path).to_pydict()
     {'node': [3], 'probability_0': [0.25], 'probability_1': [0.75]}
     """
-    confidence, writer = 0.0, None
+    confidence, writer, new = 0.0, None, arrow("pyarrow.parquet").ParquetWriter
     with atomic_write(path) as stream, ExitStack() as stack:
         for nodes, p in blocks:
-            columns = {"node": nodes} | {f"probability_{k}": x for k, x in enumerate(p.T)}
-            table = arrow().table(columns)
-            writer = writer or stack.enter_context(
-                arrow("pyarrow.parquet").ParquetWriter(
-                    stream, table.schema, write_page_checksum=True
-                )
-            )
+            columns = {f"probability_{k}": column for k, column in enumerate(p.T)}
+            table, known = arrow().table({"node": nodes} | columns), {"write_page_checksum": True}
+            writer = writer or stack.enter_context(new(stream, table.schema, **known))
             writer.write_table(table)
             confidence += float(p.max(axis=1, initial=0.0).sum())
     return confidence

@@ -48,16 +48,13 @@ class LogitSums(NamedTuple):
         check_logit_size(logits, names)
         (count, classes), p = logits.shape, temperatures.apply(logits)
         confidence, summary = signals.confidence(p), summarise(logits, None)
-        sums = [
-            signals.mean_margin(logits) * count,
-            summary.confidence_limit * count,
-            confidence.sum(),
-            (confidence >= probe.confidence_threshold).sum(),
-            (-signals.entropy(p) >= probe.entropy_threshold).sum(),
-            *np.bincount(logits.argmax(axis=1), minlength=classes),
-        ]
+        means = signals.mean_margin(logits), summary.confidence_limit, confidence.mean()
+        sure = (confidence >= probe.confidence_threshold).sum()
+        certain = (-signals.entropy(p) >= probe.entropy_threshold).sum()
+        predicted = np.bincount(logits.argmax(axis=1), minlength=classes)
+        sums = np.array([*np.multiply(means, count), sure, certain, *predicted])
         moments, sketch = Moments.of(centred(logits)), ConfidenceSketch.of(logits)
-        return cls(moments, sketch, np.array(sums, np.float64), summary.largest_spread)
+        return cls(moments, sketch, sums, summary.largest_spread)
 
     @classmethod
     def total(cls, parts: Sequence[LogitSums]) -> LogitSums:

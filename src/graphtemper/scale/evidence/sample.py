@@ -22,6 +22,7 @@ answer says how many were.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,21 +60,8 @@ MOST_EDGES = 20_000
 LEAST = 100
 """Nodes of the smallest block; fewer that are left over are not used."""
 _TOO_LARGE = "what the model reads around 100 nodes is too large for memory; leave the model out."
-# Nodes whose fields are measured for every one that is used, and nodes of a block by their share.
-_SPARE, _SMALLER = 1.25, 0.8
-
-
-class Known(NamedTuple):
-    """What is known of all nodes and links.
-
-    Moments of the features, the covariance of the logits, and the share of links whose ends are
-    predicted to be of one class, in all (None without links) and by chance.
-    """
-
-    moments: tuple[FloatArray, FloatArray]
-    covariance: FloatArray
-    homophily: float | None
-    chance: float
+# Nodes whose fields are measured for every one that is used, and sizes of a block that are tried.
+_SPARE, _SIZES = 1.25, 14
 
 
 class Measured(NamedTuple):
@@ -99,28 +87,31 @@ def layers(model: Predictor) -> int | None:
     >>> layers(SIGN(hops=3)), layers(lambda graph: graph.features) is None
     (3, True)
     """
-    batches = getattr(model, "batches", None)
-    own = getattr(model if batches is None else batches, "hops", None)
+    own = getattr(getattr(model, "batches", None) or model, "hops", None)
     if isinstance(own, int):
         return max(own, 1)
-    parts: list[Any] = getattr(getattr(model, "module", None), "modules", list)()
-    found = [
-        int(getattr(part, "K", 1) or 1)
-        for part in parts
-        if any(base.__name__ == "MessagePassing" for base in type(part).__mro__)
-    ]
-    return sum(found) or None
+    parts: list[Any] = [*getattr(getattr(model, "module", None), "modules", list)()]
+    kinds = [{base.__name__ for base in type(part).__mro__} for part in parts]
+    passing = [part for part, kind in zip(parts, kinds, strict=True) if "MessagePassing" in kind]
+    return sum(int(getattr(part, "K", 1) or 1) for part in passing) or None
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The stored graph, the model with its card, a pool of nodes, and what is known of all."""
+    """The stored graph, the model with its card, a pool of nodes, and what is known of all.
+
+    That is: moments of the features, the covariance of the logits, and the share of links whose
+    ends are predicted to be of one class, in all (None without links) and by chance.
+    """
 
     whole: StoredWhole
     model: Predictor
     card: SourceCard
     pool: Pool
-    known: Known
+    moments: tuple[FloatArray, FloatArray]
+    covariance: FloatArray
+    homophily: float | None
+    chance: float
     seed: int
 
     @property
@@ -163,11 +154,9 @@ def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float,
         found = found._replace(evidence=_corrected(given, found.evidence, drawn[:used], pool))
     said = sample_run(found.nodes, found.links, reach.depth)
     if replaced:
-        text = (
-            f"{said.text} {replaced:,} nodes, {replaced / found.nodes:.1%} of the sample, "
-            f"reach more than {MOST_EDGES:,} edges, and others of their strata took their places."
-        )
-        said = Reason(said.code, text)
+        more = f"{replaced:,} nodes, {replaced / found.nodes:.1%} of the sample, reach more than"
+        rest = f"{MOST_EDGES:,} edges, and others of their strata took their places."
+        said = Reason(said.code, f"{said.text} {more} {rest}")
     return found, float(signals.log_degree(np.diff(given.whole.near(pool)[1])).mean()), said
 
 
@@ -186,12 +175,12 @@ def _corrected(given: Given, found: Evidence, chosen: Rows, pool: Rows) -> Evide
     if field is None or found.feature is None or found.held is None:
         return found
     graph, rows, unit = field.graph, field.rows(pool), given.card.temperature
-    part = Part(given.known.moments, rows[:0], np.empty(0))
+    part = Part(given.moments, rows[:0], np.empty(0))
     seen = Observation(given.predictor, graph, rows, part=part)
     own, lone, alone = own_view(seen), graph.subgraph(rows), np.zeros(rows.size)
     probe = given.card.probe
     for half in column_halves(graph.num_features, probe.splits, probe.seed):
-        columns = Columns(half, given.known.moments[0])
+        columns = Columns(half, given.moments[0])
         first = seen.passes.run(lone, columns=columns, alone=True)
         alone += node_products(first, own[rows] - first)
     edge, wedge = edges_and_wedges(own / unit, graph, rows, rows)
@@ -204,7 +193,7 @@ def _corrected(given: Given, found: Evidence, chosen: Rows, pool: Rows) -> Evide
         return products.covariance.value
 
     held = found.held.value + clean(pool) - clean(chosen)
-    spread = np.trace(given.known.covariance) / (np.trace(found.covariance) or 1.0)
+    spread = np.trace(given.covariance) / (np.trace(found.covariance) or 1.0)
     return replace(
         found,
         second_agreement=evidence.measure(Observation(known, graph, rows), probe).second_agreement,
@@ -227,11 +216,8 @@ def draw(whole: StoredWhole, pool: Pool, size: int, seed: int) -> tuple[Rows, in
     walks = whole.degrees(nodes) + np.diff(steps[indptr])
     second, more = spread(walks > MOST_EDGES, min(size, nodes.size), start)
     chosen = nodes[second]
-    # In the order of reversed bits, every beginning is spread evenly.
-    bits = chosen.size.bit_length()
-    turned = sum(((np.arange(chosen.size) >> bit) & 1) << (bits - bit) for bit in range(bits))
-    replaced = more + round(hubs * chosen.size / max(nodes.size, 1))
-    return chosen[np.argsort(turned, kind="stable")], replaced
+    more += round(hubs * chosen.size / max(nodes.size, 1))
+    return chosen[np.argsort(whole.keys(chosen))], more
 
 
 def spread(refused: NDArray[np.bool_], size: int, start: float) -> tuple[Rows, int]:
@@ -275,21 +261,19 @@ def _reach(given: Given, depth: int, chosen: Rows) -> Reach:
 
 def _block(given: Given, reach: Reach, chosen: Rows) -> Measured:
     """Return the evidence of as many of the chosen nodes as fit into memory."""
-    sizes, model, moments = [chosen.size], given.predictor, given.known.moments
-    while sizes[-1] * _SMALLER > LEAST:
-        sizes.append(int(sizes[-1] * _SMALLER))
-    found = receptive_field.sample(
-        given.whole.again(), lambda n: np.sort(chosen[:n]), model, reach, moments, given.seed, sizes
-    )
+    whole = StoredWhole(given.whole.stored, given.whole.engine)
+    sizes = np.geomspace(chosen.size, LEAST, _SIZES).astype(int).tolist()
+    largest = partial(receptive_field.sample, whole, lambda size: np.sort(chosen[:size]))
+    found = largest(given.predictor, reach, given.moments, given.seed, sizes)
     if found is None:
         raise InputError(_TOO_LARGE)
     given.check(centred(found.observation.logits), found.nodes, reach.depth)
     seen = found.observation.at(given.card.temperature)
-    measured, worth = _across_links(seen, evidence.measure(seen, given.card.probe), given.known)
+    measured, worth = _across_links(seen, evidence.measure(seen, given.card.probe), given)
     return Measured(measured, found.nodes.size, found.num_links, worth)
 
 
-def _across_links(seen: Observation, found: Evidence, whole: Known) -> tuple[Evidence, float]:
+def _across_links(seen: Observation, found: Evidence, whole: Given) -> tuple[Evidence, float]:
     """Return the agreement across held-out links as a change of that in the whole graph.
 
     Only the change is sampled. The second number is how many links would show the agreement itself
@@ -325,7 +309,6 @@ def merged(parts: list[Measured]) -> Measured:
             return Covariance(float(weights @ value), float(np.sqrt(weights**2 @ error**2)))
         return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
-    average = {
-        item.name: mean([getattr(x, item.name) for x in evidences]) for item in fields(Evidence)
-    }
+    names = [item.name for item in fields(Evidence)]
+    average = {name: mean([getattr(found, name) for found in evidences]) for name in names}
     return Measured(Evidence(**average), nodes, links, worth)

@@ -94,11 +94,8 @@ class ConfidenceSketch:
 
     @cached_property
     def _series(self) -> FloatArray:
-        size = self.sums.size
-        angles = (np.arange(size)[::-1] + 0.5) * (pi / size)
-        series = np.cos(np.arange(size)[:, None] * angles) @ self.sums * (2.0 / size / self.count)
-        series[0] /= 2.0
-        return np.asarray(series)
+        points = chebyshev.chebpts1(self.sums.size)
+        return np.asarray(chebyshev.chebfit(points, self.sums / self.count, points.size - 1))
 
     def match(self, accuracy: float) -> float | None:
         """Return a temperature at which mean confidence is ``accuracy``, up to `ERROR`.

@@ -38,10 +38,8 @@ class LogitTables:
         table = Table.open(place)
         found = sorted(name for name in table.columns if name.startswith("logit_"))
         if LOGITS not in table.columns and found != sorted(_columns(num_classes)):
-            raise TableError(
-                f"{file_name(table.files[0])} has {len(found)} columns of logits, but the card is "
-                f"for {num_classes} classes: name them logit_0 to logit_{num_classes - 1}."
-            )
+            said = f"{len(found)} columns of logits for {num_classes} classes"
+            raise TableError(f"{table.files[0]} has {said}; name them logit_0, logit_1, and so on.")
         return cls(table, num_classes)
 
     @property
@@ -77,9 +75,7 @@ class LogitTables:
                 return values.reshape(-1, self.num_classes)
         except pyarrow.ArrowException:
             pass
-        raise TableError(
-            f"{file}: the column logits must hold one list of {self.num_classes} numbers per row."
-        )
+        raise TableError(f"{file}: logits must hold {self.num_classes} numbers in every row.")
 
 
 def _columns(num_classes: int) -> list[str]:
@@ -168,17 +164,11 @@ def as_numbers(names: Any, num_nodes: int) -> NDArray[Any]:
     """Return the names of nodes as integers, or refuse them."""
     nodes = np.asarray(names)
     if nodes.dtype.kind not in "iu" or ((nodes < 0) | (nodes >= num_nodes)).any():
-        raise TableError(
-            f"the column node of the logits must hold integers from 0 to {num_nodes - 1}, the "
-            "numbers of the nodes; rename it if it holds other names, and sort the rows by node."
-        )
+        raise TableError(f"the column node must hold integers from 0 to {num_nodes - 1}.")
     return nodes
 
 
 def check_all(seen: NDArray[np.bool_]) -> None:
     """Refuse logits in which a node is missing; as many rows as nodes then repeat another."""
     if not seen.all():
-        raise DamagedError(
-            f"the column node of the logits must hold 0 to {seen.size - 1}, each once, but node "
-            f"{seen.argmin()} is missing."
-        )
+        raise DamagedError(f"node {seen.argmin()} is missing; name 0 to {seen.size - 1} each once.")
