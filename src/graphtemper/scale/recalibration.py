@@ -187,14 +187,13 @@ class Tables(NamedTuple):
             raise MissingError("the model runs on a sample of the nodes; give graph and features.")
         graph = StoredGraph.open(self.features, self.graph, self.directed)
         _check_columns(card, graph)
-        if parts.num_nodes != graph.num_nodes:
-            raise DamagedError(
-                f"there are {parts.num_nodes:,} rows of logits for {graph.num_nodes:,} nodes."
-            )
-        small = graph.num_nodes <= SMALL_NODES and graph.edges.num_rows <= SMALL_EDGES
-        if small or sample >= graph.num_nodes:
+        count = graph.num_nodes
+        if parts.num_nodes != count:
+            raise DamagedError(f"there are {parts.num_nodes:,} rows of logits for {count:,} nodes.")
+        small = count <= SMALL_NODES and graph.edges.num_rows <= SMALL_EDGES
+        if small or sample >= count:
             report("running the model", 0, 100)
-            logits = read_logits(self.logits, graph.num_nodes, card.num_classes)
+            logits = read_logits(self.logits, count, card.num_classes)
             loaded, none, rows = load(engine, graph), np.empty((0, 0)), np.empty(0, np.int64)
             result = recalibrate_in_memory(model, loaded, card, seed=seed, logits=logits)
             return replace(result, graph=None, logits=none, probabilities=none, nodes=rows)
@@ -215,7 +214,7 @@ class Tables(NamedTuple):
         whole = {k: x for k, x in vars(sums.evidence(share, log_degree)).items() if x is not None}
         # The SNR of other nodes than all would be of other logits.
         measured, flat = replace(found.evidence, **{"snr": None} | whole), sums.spread == 0.0
-        reading = read_evidence(card, measured, graph.num_nodes, moments, flat)
+        reading = read_evidence(card, measured, count, moments, flat)
         variance = sampling_variance(reading, found.nodes, int(found.worth))
         answer = streaming.answer(engine, parts, sums, replace(reading, sampled=variance))
         return replace(answer, reasons=[*answer.reasons, said])

@@ -22,7 +22,7 @@ from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import column_moments
 from graphtemper.models.logit_files import NODE
 from graphtemper.scale.engine import Engine, each
-from graphtemper.scale.evidence.sums import Moments, limit, total
+from graphtemper.scale.evidence.sums import Moments, distinct, limit, total
 from graphtemper.scale.parquet import File, Place, Table, arrow, to_floats, to_numbers
 from graphtemper.signals.passes import Keys, mixed
 
@@ -177,7 +177,7 @@ class StoredWhole:
 
     def degrees(self, nodes: Rows) -> Rows:
         """See `graphtemper.signals.graph_parts.Whole`; more for edges that are stored twice."""
-        new = np.unique(nodes[self._counts[nodes] < 0])
+        new = distinct(nodes[self._counts[nodes] < 0])
         if new.size:
             found = each(self.engine, self.stored.edges, _count, graph=self.stored, nodes=new)
             self._counts[new] = total(found)
@@ -185,13 +185,12 @@ class StoredWhole:
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        new = np.setdiff1d(nodes, self._read)
+        new = np.setdiff1d(distinct(nodes), self._read, assume_unique=True)
         if new.size:
             found = touching(self.engine, self.stored, new, self._read)
             self._edges = arrow().concat_tables([self._edges, found])
-            self._read = np.union1d(self._read, new)
-            pairs = self.stored.pairs(self._edges)
-            self._ids = np.union1d(self._read, pairs)
+            self._read, pairs = distinct(self._read, new), self.stored.pairs(self._edges)
+            self._ids = distinct(self._read, *pairs.T)
             links, _ = link_numbers(np.searchsorted(self._ids, pairs), self._ids.size)
             size = (self._ids.size, self._ids.size)
             half = sp.coo_matrix((np.ones(len(links), np.int8), tuple(links.T)), size)
@@ -201,13 +200,13 @@ class StoredWhole:
 
     def ball(self, centre: Rows, radius: int) -> Rows | None:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        inside = boundary = np.unique(centre)
+        inside = boundary = distinct(centre)
         for _ in range(radius):
             if not self.readable(inside.size, int(self.degrees(boundary).sum())):
                 return None
-            reached = np.unique(self.near(boundary)[0])
+            reached = distinct(self.near(boundary)[0])
             boundary = np.setdiff1d(reached, inside, assume_unique=True)
-            inside = np.union1d(inside, boundary)
+            inside = distinct(inside, boundary)
         return inside if self.readable(inside.size, 0) else None
 
     def part(self, nodes: Rows, inner: Rows) -> Graph:
@@ -296,7 +295,7 @@ def some_links(engine: Engine, graph: StoredGraph) -> Rows:
     A link is taken by a hash of its ends, so that one that is stored twice counts once.
     """
     most = limit(LINKS / max(graph.edges.num_rows, 1))
-    found = np.unique(np.concatenate(each(engine, graph.edges, _links, graph=graph, most=most)))
+    found = distinct(*each(engine, graph.edges, _links, graph=graph, most=most))
     return np.column_stack(np.divmod(found, np.uint64(graph.num_nodes))).astype(np.int64)
 
 

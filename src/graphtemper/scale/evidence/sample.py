@@ -162,7 +162,7 @@ def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float,
 
 def _readable(given: Given, sampled: Rows) -> Rows:
     """Return the sampled nodes and as many of the pool as can be read with their neighbours."""
-    whole, rest = given.whole, np.setdiff1d(given.pool.nodes, sampled)
+    whole, rest = given.whole, np.setdiff1d(given.pool.nodes, sampled, assume_unique=True)
     rest = rest[whole.degrees(rest) <= MOST_EDGES]
     nodes = np.concatenate([sampled, rest[np.argsort(whole.keys(rest))]])
     fits = [whole.readable(int(x), int(x)) for x in np.cumsum(whole.degrees(nodes) + 1)]

@@ -9,6 +9,7 @@ from operator import add
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
 
@@ -22,6 +23,17 @@ def total(parts: Iterable[Any]) -> Any:
     6
     """
     return reduce(add, parts)
+
+
+def distinct(*parts: NDArray[Any]) -> NDArray[Any]:
+    """Return the different numbers of some arrays, sorted, much faster than `numpy.union1d`.
+
+    Examples
+    --------
+    >>> distinct(np.array([3, 1]), np.array([1]))
+    array([1, 3])
+    """
+    return np.unique(np.concatenate(parts), return_counts=True)[0]  # which sorts, and hashes not
 
 
 def limit(share: float) -> np.uint64:
@@ -44,7 +56,6 @@ class Moments:
 
     Examples
     --------
-    >>> import numpy as np
     >>> x = np.random.default_rng(0).standard_normal((100, 3)) + 1e6
     >>> merged = Moments.of(x[:30]) + Moments.of(x[30:])
     >>> bool(np.allclose(merged.covariance, np.cov(x.T, bias=True), rtol=1e-6, atol=1e-9))
