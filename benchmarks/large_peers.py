@@ -30,6 +30,7 @@ from scipy.special import logsumexp, softmax
 
 from graphtemper.scale import Serial, StoredGraph, recalibrate
 from graphtemper.scale.stored_graph import StoredWhole
+from graphtemper_research.harness.digest import SCALE, scale_digest
 from graphtemper_research.harness.memory import peak_gigabytes
 from graphtemper_research.harness.outcome import write_text
 
@@ -131,7 +132,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("model", nargs="?", default="sage")
     parser.add_argument("--nodes", type=int, default=1_000)
-    parser.add_argument("--only", nargs="+", default=())
     given = parser.parse_args()
     graph = StoredGraph.open(given.folder / "nodes", given.folder / "edges")
     nodes = np.random.default_rng(0).choice(graph.num_nodes, given.nodes, replace=False)
@@ -147,7 +147,8 @@ def main() -> None:
         }
     known = json.loads(OUT.read_text("utf-8")) if OUT.exists() else []
     for way, (work, argument) in ways.items():
-        row = {"what": given.what, "way": way, "edges": graph.edges.num_rows}
+        row = {SCALE: scale_digest(), "what": given.what, "way": way}
+        row["edges"] = graph.edges.num_rows
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             row |= pool.submit(measured, work, given.folder, argument).result()
         print(row, flush=True)
