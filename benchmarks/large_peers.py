@@ -28,6 +28,7 @@ from benchmarks.large import CLASSES, _model_and_card
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
+from graphtemper import SourceCard
 from graphtemper.scale import Serial, StoredGraph, recalibrate
 from graphtemper.scale.stored_graph import StoredWhole
 from graphtemper_research.harness.digest import SCALE, scale_digest
@@ -71,7 +72,8 @@ def floor_with_dask(folder: Path, name: str) -> dict[str, Any]:
 
 def floor_with_graphtemper(folder: Path, name: str) -> dict[str, Any]:
     """Recalibrate the logits alone and write probabilities; the model is not run."""
-    _, card = _model_and_card(folder, name)
+    file = folder / f"{name}.card.json"
+    card = SourceCard.load(file) if file.exists() else _model_and_card(folder, name)[1]
     start = time.process_time()
     with TemporaryDirectory(dir=folder) as place:
         result = recalibrate(folder / name, card, Path(place) / "answer")
@@ -152,10 +154,9 @@ def main() -> None:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             row |= pool.submit(measured, work, given.folder, argument).result()
         print(row, flush=True)
-        known = [
-            old for old in known if any(old[key] != row[key] for key in ("what", "way", "edges"))
-        ]
-        write_text(OUT, json.dumps([*known, row], indent=1) + "\n")
+        same = ("what", "way", "edges")
+        known = [old for old in known if any(old[key] != row[key] for key in same)] + [row]
+        write_text(OUT, json.dumps(known, indent=1) + "\n")
 
 
 if __name__ == "__main__":
