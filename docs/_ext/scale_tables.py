@@ -86,8 +86,8 @@ def sampled(rows: list[dict], errors: list[dict]) -> str:
     """Return how far the estimates of samples are from that of all nodes in memory."""
     head = ["model", "edges", "sampled nodes", "samples", "all nodes", "off by, in points"]
     body = []
-    for row in sorted(errors, key=lambda row: (row["model"], row["sample"])):
-        size = [MODELS[row["model"]], f"{10 * row['nodes']:,}", f"{row['sample']:,}"]
+    for row in sorted(errors, key=lambda row: (row["model"], row["nodes"], row["sample"])):
+        size = [MODELS[row["model"]], edges(10 * row["nodes"]), f"{row['sample']:,}"]
         value = f"mean {mean(row['samples']):.4f}"
         error = f"{100 * row['rms_error']:.2f} (root mean square of {len(row['samples'])})"
         body.append([*size, value, f"{row['in_memory']:.4f}", error])
