@@ -113,11 +113,15 @@ def content(path: Path) -> bytes:
     if path.suffix != ".sqlite":
         return path.read_bytes()
     with closing(sqlite3.connect(path)) as base:
-        # Positions increase, but may skip numbers where two processes wrote in turn.
-        cursor = base.execute("SELECT * FROM snapshots ORDER BY position")
+        # Numbers increase, but may skip some where two processes wrote in turn.
+        cursor = base.execute("SELECT * FROM log ORDER BY number")
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor]
-    return json.dumps([row | {"position": k} for k, row in enumerate(rows)]).encode()
+    for number, row in enumerate(rows):
+        # A stamp has the place and the time of a snapshot's file, and every folder is another.
+        entry = {key: item for key, item in json.loads(row["content"]).items() if key != "stamp"}
+        row |= {"number": number, "content": entry}
+    return json.dumps(rows).encode()
 
 
 def check_between(job: Job, folder: Path, whole: dict[str, bytes]) -> None:

@@ -85,8 +85,8 @@ def caption(months: list[dict[str, Any]]) -> str:
     }
     names = {
         "nothing": "doing nothing",
-        "source": "the source temperature (calibrated once, in July)",
-        "card": "graphtemper without labels",
+        "source": "at the source temperature (calibrated once, in July)",
+        "card": "by graphtemper without labels",
         "learned": "with those of the months before",
         "labels": "with 50 labels of the month itself",
     }
@@ -94,10 +94,11 @@ def caption(months: list[dict[str, Any]]) -> str:
     listed = [f"{errors[key]:.3f} {name}" for key, name in names.items()]
     return (
         f"A GCN trained on US counties in July 2020, and {count} later months of the data. Black: "
-        "the true accuracy, known a month later. Blue: estimated with the labels of the months "
-        f"before ({held['learned']} of {count} 90 % intervals hold the truth); orange: without any "
-        f"({held['card']} of {count}). The calibration error (ECE: the mean gap between confidence "
-        f"and accuracy) is {', '.join(listed[:-1])}, and {listed[-1]}."
+        "the true accuracy, known a month later. Orange: estimated without any label; the 90 % "
+        f"interval holds the truth in {held['card']} of {count} months. Blue: with the labels of "
+        f"the months before; it does in {held['learned']} of {count}. Mean calibration error (ECE: "
+        "the gap between confidence and accuracy): "
+        f"{', '.join(listed[:-1])}, and {listed[-1]}."
     )
 
 

@@ -47,8 +47,8 @@ def run(code: str, namespace: dict, name: str, folder: Path) -> tuple[str, list[
 
     pyplot.close("all")
     figures = []
-    settings = {**style.SETTINGS, "figure.figsize": (7.0, 3.2)}
-    with mpl.rc_context(settings), contextlib.redirect_stdout(io.StringIO()) as stream:
+    size = {"figure.figsize": (7.0, 3.2)}
+    with mpl.rc_context(size, style.SETTINGS), contextlib.redirect_stdout(io.StringIO()) as stream:
         exec(compile(code, name, "exec"), namespace)
         for figure in map(pyplot.figure, pyplot.get_fignums()):
             figures.append(folder / f"{name}_{figure.number}.png")

@@ -12,6 +12,7 @@ import evidence
 import measured
 import method_tables
 import report_fields
+import scale_tables
 
 
 def setup(app):
@@ -46,6 +47,7 @@ def _write(app):
     changes.put(folder / "months_printed.md", f"```text\n{months['printed']}\n```\n")
     changes.put(folder / "cli.md", _commands())
     parts = evidence.tables(Path(app.srcdir)) | measured.tables(Path(app.srcdir))
+    parts |= scale_tables.tables(Path(app.srcdir))
     parts |= method_tables.tables(evidence.Results(Path(app.srcdir) / "results"))
     for name, text in parts.items():
         changes.put(folder / f"{name}.md", text)

@@ -1,8 +1,9 @@
 """Keep pages short enough to be read: an overview, and the longest parts folded.
 
 A page that would be longer than `PAGE` pixels shows its longest tables, functions and sections
-folded; a click opens them, and so does a link into them. A page with ``open: true`` at its top
-folds by itself what a reader can do without.
+folded; a click opens them, and so does a link into them. The first section stays open, or as many
+as ``open: 2`` at the top of a page says. A page with ``open: true`` folds by itself what a reader
+can do without.
 """
 
 import re
@@ -71,7 +72,8 @@ def _anchor(title: str) -> str:
 
 
 def _fold(app, doctree, docname):
-    if app.builder.format != "html" or app.env.metadata[docname].get("open"):
+    shown = str(app.env.metadata[docname].get("open", 1))
+    if app.builder.format != "html" or not shown.isdecimal():
         return
     always = docname.startswith(RESULTS)
     left = height(doctree)
@@ -84,8 +86,8 @@ def _fold(app, doctree, docname):
             folded.add(table)
             _wrap(table.parent, table.parent.index(table), 1, f"Table of {rows} rows")
     parts = [part for part in doctree.findall(addnodes.desc_content) if _is_outer(part)]
-    # The first section stays open: a page says at once what it is about.
-    parts += [part for part in doctree.findall(nodes.section) if _depth(part) == 2][1:]
+    # A page says at once what it is about.
+    parts += [part for part in doctree.findall(nodes.section) if _depth(part) == 2][int(shown) :]
     sizes = {part: height(part, folded) for part in parts}
     for part in sorted(parts, key=sizes.get, reverse=True):
         if left <= PAGE or sizes[part] < 150:

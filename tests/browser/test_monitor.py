@@ -1,5 +1,8 @@
 """The page of a watch in a real browser, wide and on a phone."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from graphtemper.monitor import Change, Drop, Entry, Labelled, Scored, Standing, write_page
@@ -35,17 +38,23 @@ def address(tmp_path_factory):
         false_drops=0.05,
         every=1,
     )
-    path = tmp_path_factory.mktemp("watch") / "watch.html"
-    write_page(path, standing)
-    return path.as_uri()
+    folder = tmp_path_factory.mktemp("watch")
+    write_page(folder / "watch.html", standing)
+    months = [f"{2024 + k // 12}-{k % 12 + 1:02}" for k in range(18)]
+    dated = [replace(entry, when=when) for entry, when in zip(entries, months, strict=False)]
+    record = [replace(one, first=dated[k], latest=dated[k]) for k, one in enumerate(record)]
+    marks = {"record": record, "changes": [], "drops": []}
+    write_page(folder / "dated.html", replace(standing, first=dated, answers=dated, **marks))
+    return folder.as_uri()
 
 
 @pytest.fixture
 def sheet(chromium, address, request):
-    page = chromium.new_page(viewport={"width": request.param, "height": 800})
+    name, width = request.param if isinstance(request.param, tuple) else ("watch", request.param)
+    page = chromium.new_page(viewport={"width": width, "height": 800})
     messages = []
     page.on("console", lambda message: messages.append(message.text))
-    page.goto(address)
+    page.goto(f"{address}/{name}.html")
     page.wait_for_selector("html[data-charts=ready]", timeout=20_000)
     yield page
     assert messages == []
@@ -62,6 +71,18 @@ def test_every_chart_names_snapshots_inside_the_page(sheet):
         boxes = [box for box in (label.bounding_box() for label in shown) if box and box["width"]]
         assert boxes
         assert all(box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+
+
+@pytest.mark.parametrize("sheet", [("dated", 390), ("dated", 1200)], indirect=True)
+def test_dates_on_the_axis_are_those_of_snapshots_and_apart(sheet):
+    for name in ("accuracy", "temperature", "slope"):
+        labels = sheet.locator(f"[data-chart={name}]").get_by_text(re.compile(r"^202\d-\d\d$"))
+        shown = [labels.nth(k) for k in range(labels.count())]
+        shown = [label for label in shown if label.get_attribute("opacity") != "0"]
+        assert len(shown) >= 3
+        boxes = sorted((box["x"], box["width"]) for box in (one.bounding_box() for one in shown))
+        ends = [left + width for left, width in boxes]
+        assert all(end < left for end, (left, _) in zip(ends, boxes[1:], strict=False))
 
 
 @pytest.mark.parametrize("sheet", [390], indirect=True)

@@ -1,9 +1,14 @@
 """`graphtemper card build`, `learn` and `show`."""
 
 import json
+import warnings
 
+import numpy as np
 import pytest
 from tests.helpers import check_refusal
+
+from graphtemper import Graph
+from graphtemper.errors import GraphTemperWarning
 
 
 def test_card_build_and_show(call, deployed):
@@ -47,6 +52,20 @@ def test_a_callable_that_is_not_the_model_gets_no_card(call, deployed):
     check_refusal(result)
     assert "not more often than a guess among its 2 classes" in result.stderr
     assert not (folder / "wrong.card.json").exists()
+
+
+def test_by_default_training_nodes_are_left_out(call, deployed):
+    folder, _ = deployed
+    graph = Graph.load(folder / "source.npz")
+    graph.replace(train_masks=np.arange(400)[None] < 200).save(folder / "split.npz")
+    model = ("--predict", "model.npz", "--json", "--out", "default.card.json")
+    built = call("card", "build", "split.npz", *model, cwd=folder)
+    assert (json.loads(built.stdout)["num_nodes"], built.stderr) == (200, "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", GraphTemperWarning)
+        told = call("card", "build", "source.npz", *model, cwd=folder)
+    assert json.loads(told.stdout)["num_nodes"] == 400
+    assert "pass the others (nodes=, --nodes)" in told.stderr
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,14 @@ def test_bench_alone_lists_the_benches(call, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_paper_alone_names_the_figures(call, tmp_path):
+    refused = call("paper", cwd=tmp_path)
+    check_refusal(refused)
+    assert "name a figure, or all" in refused.stderr
+    assert "concept, slope" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_bench_says_what_it_does_not_know(call, tmp_path):
     check_refusal(call("bench", "atlas", "--models", "MLP", "--out", tmp_path, cwd=tmp_path))
     check_refusal(call("bench", "atlas", "--graphs", "nonsense", "--out", tmp_path, cwd=tmp_path))

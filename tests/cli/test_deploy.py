@@ -1,6 +1,7 @@
 """`graphtemper recalibrate` and `diagnose`."""
 
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -22,11 +23,12 @@ def test_recalibrate_writes_and_explains(call, deployed):
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0] in ("Verdict: trust", "Verdict: caution", "Verdict: abstain")
-    assert max(map(len, lines)) <= 80
+    commands = [line for line in lines if line.startswith("  graphtemper ")]
+    assert max(len(line) for line in lines if line not in commands) <= 80
     assert "\x1b" not in result.stdout
     for word in ("Accuracy", "90 % interval", "Confidence", "Temperature", "Written: out[/b].npz"):
         assert word in result.stdout
-    assert ("Next: graphtemper label " in result.stdout) == (lines[0] != "Verdict: trust")
+    assert ("Next: one of these" in lines) == bool(commands) == (lines[0] != "Verdict: trust")
     assert "recalibrate(" not in result.stdout
     with np.load(folder / "out[/b].npz") as arrays:
         assert arrays["nodes"].tolist() == list(range(320, 400))
@@ -35,6 +37,37 @@ def test_recalibrate_writes_and_explains(call, deployed):
         assert arrays["temperature"] > 0
         value, low, high = arrays["accuracy"]
         assert low <= value <= high
+
+
+def test_the_commands_to_type_next_can_be_typed(call, deployed):
+    folder, _ = deployed
+    target = Graph.load(folder / "target.npz")
+    moved = target.replace(features=np.asarray(target.features) + 1.0, labels=None)
+    moved.save(folder / "may.npz")
+    files = ("may.npz", "--predict", "model.npz", "--card", "model.card.json")
+    result = call("recalibrate", *files, "--nodes", "nodes.txt", cwd=folder)
+    assert result.stdout.startswith("Verdict: caution"), result.stderr
+    steps = [line for line in result.stdout.splitlines() if line.startswith("  graphtemper ")]
+    label, learn = (shlex.split(step)[1:] for step in steps)
+    begun = call(*label, cwd=folder)
+    assert begun.returncode == 3, begun.stderr
+    assert "0 labels" in begun.stdout
+    assert (folder / "may.session.json").is_file()
+    learn[learn.index("EARLIER.npz")] = "target.npz"
+    assert call(*learn, cwd=folder).returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--out", "--report"])
+def test_no_folder_is_made_for_a_mistyped_path(call, deployed, option):
+    folder, _ = deployed
+    if option == "--report":
+        pytest.importorskip("vl_convert")
+    files = ("target.npz", "--logits", "logits.npz", "--card", "model.card.json")
+    end = {"--out": "x.npz", "--report": "x.html"}[option]
+    result = call("recalibrate", *files, option, f"mistyped/{end}", cwd=folder)
+    check_refusal(result)
+    assert "there is no folder mistyped; create it, or choose another" in result.stderr
+    assert not (folder / "mistyped").exists()
 
 
 def test_recalibrate_from_code_and_from_logits(call, deployed):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -40,7 +41,8 @@ def loop(call, deployed, tmp_path):
 def test_a_loop_ends_with_code_0_and_an_interval(loop, tmp_path):
     first = loop("--goal", "0.1", "--batch", "25")
     assert first.returncode == 3, first.stderr
-    assert "0 labels" in first.stdout
+    words = " ".join(first.stdout.split())
+    assert re.match(r"0 labels: about \d+ are expected; without them the accuracy is \d", words)
     head = loop.out.read_text().splitlines()[0]
     assert head == "node,predicted,probability,class"
     seen = []
@@ -126,6 +128,11 @@ def test_a_session_about_precision(loop):
 
 
 def test_a_new_session_needs_a_goal(loop):
-    check_refusal(loop())
-    check_refusal(loop("--goal", "0.1", "--at-least", "0.7"))
+    for goals in ((), ("--goal", "0.1", "--at-least", "0.7")):
+        refused = loop(*goals)
+        check_refusal(refused)
+        assert "give --goal 0.05 for a width, or --at-least 0.8" in refused.stderr
+    unnamed = loop("--goal", "0.1", "--metric", "recall")
+    check_refusal(unnamed)
+    assert "give --positive" in unnamed.stderr
     assert not loop.session.exists()

@@ -464,16 +464,17 @@ def test_a_closed_pipe_keeps_the_exit_code(folder):
 
 
 def test_metrics_of_decisions_are_columns_and_gates(folder, day, capsys):
-    asked = ("--positive", "1", "--threshold", "0.5", "--page", "w.html", "--prometheus", "w.prom")
+    asked = ("--positive", "1", "--threshold", "0.5", "--review", "9")
+    asked += ("--page", "w.html", "--prometheus", "w.prom")
     with pytest.raises(SystemExit) as stop:
         run(*asked, "--fail-on", "low(precision)<0.999", "--json")
     assert stop.value.code == 3
     newest = json.loads(capsys.readouterr().out)["newest"]
-    assert newest["asked"] == {"positive": 1, "threshold": 0.5}
+    assert newest["asked"] == {"positive": 1, "threshold": 0.5, "k": 9}
     assert newest["metrics"]["precision"]["low"] < newest["metrics"]["precision"]["high"]
     assert 'graphtemper_recall_low{watch="monitor"}' in (folder / "w.prom").read_text()
     run(*asked, "--fail-on", "high(recall)<0.01")
-    assert "Precision " in capsys.readouterr().out
+    assert "Precision at 9 " in capsys.readouterr().out
     add("--of", "day2.npz", "--page", "w.html", "--json")
     scored = json.loads(capsys.readouterr().out)["labels"]["metrics"]
     first = Log("monitor.sqlite", fingerprint(SourceCard.load("model.card.json"))).entries()[0]
@@ -481,4 +482,6 @@ def test_metrics_of_decisions_are_columns_and_gates(folder, day, capsys):
     logits = models.load("model.npz")(graph)
     p = temperature.apply(logits, first.temperature)
     assert scored["precision"] == metrics.precision(p, graph.labels, 1, threshold=0.5)
-    assert f"<b>true {scored['precision']:.2f}</b>" in (folder / "w.html").read_text("utf-8")
+    page = (folder / "w.html").read_text("utf-8")
+    assert f"<b>true {scored['precision']:.2f}</b>" in page
+    assert "Recall at 9" in page

@@ -269,6 +269,24 @@ def test_scores_of_a_diagnostic_are_those_of_its_rows(committed):
     assert off["atlas"] < off["none"] < off["predicted"]
 
 
+@pytest.mark.parametrize(
+    ("quantity", "value"),
+    [
+        ("the atlas: median", 0.5),
+        ("no correction: median", 0.9),
+        ("theory, true homophilies, where they fall", 0.9),
+        ("theory, predicted homophilies: Spearman", 0.7),
+    ],
+)
+def test_the_verdict_on_the_diagnostic_needs_all_that_it_says(committed, quantity, value):
+    claim = next(c for c in audit_page.CLAIMS if c.title == "kappa is useful on its own")
+    content = committed("diagnostic")
+    assert claim.supported({"diagnostic": content})
+    (item,) = (i for i in content["comparisons"] if i["quantity"].startswith(quantity))
+    item["measured"] = value
+    assert not claim.supported({"diagnostic": content})
+
+
 def test_no_shown_slope_contradicts_the_atlas(committed):
     shown = [row for row in committed("diagnostic")["rows"] if row["shown"] is not None]
     assert len(shown) > 3

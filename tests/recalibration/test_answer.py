@@ -97,7 +97,7 @@ def test_what_labels_say_in_words(learn, labels, counted):
     assert found.used.code == "labels_used"
     assert counted in found.used.text
     assert f"to within {50 * _width(found):.1f} points" in found.used.text
-    assert "from the atlas alone to within 12.5; about" in found.used.text
+    assert "without them to within 12.5; about" in found.used.text
     assert found.used.text.endswith("more would bring that to 10.")
 
 

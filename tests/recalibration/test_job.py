@@ -77,6 +77,7 @@ def _is_sound(result, logits, card):
         assert len(reason.text.split()) > 4
         assert "nan" not in reason.text.lower().split()
     if result.verdict == "abstain":
+        assert result.temperature == card.probe.temperature  # and so do the probabilities
         assert "labels_needed" in [reason.code for reason in result.reasons]
     if result.verdict == "caution":
         assert len(result.reasons) > 1

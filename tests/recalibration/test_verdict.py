@@ -215,7 +215,7 @@ def test_the_direction_names_both_numbers(confidence, code):
     [
         (0.84, "direction_unclear", "perhaps over-confident"),
         (0.76, "direction_unclear", "perhaps under-confident"),
-        (0.81, "calibrated", "about as confident as it is right"),
+        (0.81, "direction_unclear", "about right, but"),
         (0.97, "over_confident", ": over-confident."),
     ],
 )

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from graphtemper.cli.options import Deployed
 from graphtemper.cli.stored import Stored, recalibrate_stored
 from graphtemper.scale import recalibrate, recalibration
 
@@ -59,7 +60,7 @@ def test_what_is_missing_or_too_much_is_one_sentence(problem, folder):
 def test_the_answer_is_printed(problem, folder, capsys):
     given = {"card": folder / "card.json", "logits": problem.tables["logits"], "as_json": True}
     stored = Stored(features=str(problem.tables["features"]))
-    recalibrate_stored(str(problem.tables["graph"]), stored, folder / "answer", **given)
+    recalibrate_stored(str(problem.tables["graph"]), stored, folder / "answer", Deployed(**given))
     facts = json.loads(capsys.readouterr().out)
     assert facts["out"] == str(folder / "answer")
     assert np.isfinite(facts["temperature"])
@@ -73,5 +74,7 @@ def test_an_interruption_says_that_nothing_is_kept(problem, folder, monkeypatch)
     given = {"card": folder / "card.json", "logits": problem.tables["logits"]}
     stored = Stored(features=str(problem.tables["features"]))
     with pytest.raises(KeyboardInterrupt, match="the same command starts over"):
-        recalibrate_stored(str(problem.tables["graph"]), stored, folder / "answer", **given)
+        recalibrate_stored(
+            str(problem.tables["graph"]), stored, folder / "answer", Deployed(**given)
+        )
     assert {path.name for path in folder.iterdir()} == {"card.json", "model.npz"}

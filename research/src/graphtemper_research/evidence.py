@@ -92,7 +92,14 @@ JOBS = (
     _module("trials.private_cards", "private_cards"),
     _module("gats.set_sizes", "cf_gnn_sets"),
 )
-SPEED = ("benchmarks.json", "large.json", "modules.json", "sampling.json", "scaling.json")
+SPEED = (
+    "benchmarks.json",
+    "large.json",
+    "large_peers.json",
+    "modules.json",
+    "sampling.json",
+    "scaling.json",
+)
 """Made by `benchmarks`, alone on the machine: seconds, which depend on it."""
 README = ("months.json",)
 """Made by ``scripts/readme.py --measure``."""
@@ -140,7 +147,7 @@ def pages(out: Path) -> None:
 
     write_results(out, out.parent / "results.md")
     write_text(out.parent / "audit.md", render(out))
-    write_text(out / "DATA.md", deposit.page())
+    write_text(out / "DATA.md", deposit.page(out))
     calibrators = out.parent / "calibrators.md"
     if calibrators.is_file():
         write_text(calibrators, systems.filled(calibrators.read_text("utf-8"), out))

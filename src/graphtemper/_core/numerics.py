@@ -158,7 +158,7 @@ def _safe_step(
 
 
 # Fractions are clipped to this range; a finite sample does not distinguish values beyond it.
-RANGE = (0.005, 0.995)
+RANGE = (1e-4, 1.0 - 1e-4)
 
 
 def log_odds(fraction: float | None) -> float:
@@ -182,7 +182,7 @@ def log_odds_variance(share: FloatArray | float, num_nodes: float) -> FloatArray
     0.04
     """
     p = np.asarray(share)
-    return np.asarray(1.0 / (num_nodes * np.maximum(p * (1.0 - p), 0.01)))
+    return np.asarray(1.0 / (num_nodes * np.maximum(p * (1.0 - p), min(0.01, 0.5 / num_nodes))))
 
 
 def to_share(log_odds: float) -> float:

@@ -215,7 +215,7 @@ def check(
                 "the model was trained on them, leave them out: there it looks better than "
                 "elsewhere.",
                 GraphTemperWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
     return rows, labels
 

@@ -34,7 +34,7 @@ app = App(
     help="Honest confidence for graph neural networks on graphs that changed.",
     version=lambda: f"{__version__} ({engine()} engine)",
     version_flags=("--version", "-V"),
-    help_format="plaintext",
+    help_format="markdown",
     suppress_keyboard_interrupt=False,  # `main` says what was kept
 )
 # How `graphtemper --help` groups the commands.

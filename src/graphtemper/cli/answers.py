@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphtemper.cli.output import STYLES, console, print_line, print_sentence, table
@@ -12,20 +13,33 @@ if TYPE_CHECKING:
 
 _QUALIFIED = {"calibrated": " within error", "unknown": ", because the interval is too wide"}
 
-_NEXT = "graphtemper label ... --session labels.json --goal 0.1, or graphtemper card learn ..."
+_NEXT = "one of these"
 
 
-def print_answer(result: Recalibration, metrics: Metrics | None = None) -> None:
-    """Print the summary of an answer, wrapped to the terminal, with the verdict in its colour."""
+def print_answer(
+    result: Recalibration, metrics: Metrics | None = None, steps: Sequence[str] = ()
+) -> None:
+    """Print the summary of an answer, wrapped to the terminal, with the verdict in its colour.
+
+    ``steps`` are commands to type next, which stay on one line each. They are left out where the
+    summary asks for nothing more.
+    """
+    from graphtemper.recalibration.decisions.metrics import in_words, title
+
     verdict, *lines = result.summary(console().width, metrics, _NEXT).splitlines()
     print_sentence(verdict, STYLES[result.verdict])
+    more = [f"  {step}" for step in steps]
+    if lines[-1] == f"Next: {_NEXT}":
+        lines[-1:] = [lines[-1], *more] if more else []
     for line in lines:
         print_line(line)
     if metrics is not None and metrics.segments:
-        parts = metrics.segments.items()
-        rows = [{"segment": str(name), "nodes": one.num_nodes} | one.rows() for name, one in parts]
-        shown = ("segment", "nodes", "precision", "recall")
-        rows = [{key: row.get(key, "-") for key in shown} for row in rows]
+        rows: list[dict[str, Any]] = []
+        for name, one in metrics.segments.items():
+            rows.append({"Segment": str(name), "Nodes": one.num_nodes})
+            for field in ("precision", "recall", "f1"):
+                value = getattr(one, field)
+                rows[-1][title(field)] = "-" if value is None else in_words(value)
         console().print(table("Segments", rows))
 
 

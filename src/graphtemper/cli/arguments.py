@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from importlib.machinery import PathFinder
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,10 @@ def resolve(spec: str) -> Predictor:
             f"cannot read the predictor {spec!r}; write package.module:callable, or the path of a "
             "saved model (.npz)."
         )
-    predictor = _attribute(_import(module), module, name)
+    try:
+        predictor = attrgetter(name)(_import(module))
+    except AttributeError as error:
+        raise PredictorError(f"the module {module!r} has no {name!r}.") from error
     _check_callable(predictor, spec)
     return predictor if hasattr(predictor, "fast_passes") else _guarded(predictor, spec)
 
@@ -91,15 +95,6 @@ def _import(module: str) -> Any:
     finally:
         if added:
             sys.path.remove(folder)
-
-
-def _attribute(value: Any, module: str, name: str) -> Any:
-    for part in name.split("."):
-        try:
-            value = getattr(value, part)
-        except AttributeError as error:
-            raise PredictorError(f"the module {module!r} has no {name!r}.") from error
-    return value
 
 
 def _check_callable(value: Any, spec: str) -> None:

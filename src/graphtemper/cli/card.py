@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from graphtemper.cli import result_file
 from graphtemper.cli.options import (
@@ -36,9 +36,7 @@ def build_card(
     predict: Predict,
     out: Path = Path("model.card.json"),
     nodes: Path | None = None,
-    split: Annotated[
-        str | None, Parameter(help="A split stored in the graph instead, such as val:0.")
-    ] = None,
+    split: Split = None,
     seed: int = 0,
     exclude: Repeated | None = None,
     budget: str | None = None,
@@ -165,16 +163,12 @@ def _print(card: SourceCard, as_json: bool, out: Path | None = None) -> None:
 
 
 def _facts(card: SourceCard) -> dict[str, Any]:
-    return {
-        "predictor": card.predictor,
-        "num_classes": card.num_classes,
-        "num_features": card.num_features,
-        "num_nodes": card.num_nodes,
+    names = ("predictor", "num_classes", "num_features", "num_nodes", "passes")
+    return {name: getattr(card, name) for name in names} | {
         "accuracy": card.reference.accuracy,
         "temperature": card.probe.temperature,
         "atlas": len(card.atlas),
         "families": list(card.families),
         "excluded": list(card.excluded),
         "environments": [item.name for item in card.environments],
-        "passes": card.passes,
     }

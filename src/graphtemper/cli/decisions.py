@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from graphtemper.cli.options import Repeated
-from graphtemper.errors import ShapeError, TableError
+from graphtemper.errors import MissingError, ShapeError, TableError
 
 if TYPE_CHECKING:
     from graphtemper.monitor.gates import Gate
@@ -44,9 +45,11 @@ class Asked:
     review: int | None = None
     costs: Path | None = None
 
-    @property
+    @cached_property
     def asked(self) -> dict[str, Any]:
         """What `Recalibration.metrics` is called with, but for segments; empty for nothing."""
+        if self.positive is None and (self.threshold is not None or self.review is not None):
+            raise MissingError("--threshold and --review are about a class; give --positive.")
         costs = None if self.costs is None else read_costs(self.costs)
         named = {"positive": self.positive, "threshold": self.threshold}
         given = named | {"k": self.review, "costs": costs}
@@ -72,8 +75,11 @@ class Decisions(Asked):
     fail_if: Repeated | None = None
 
     def metrics(self, result: Recalibration) -> Metrics | None:
-        """Return the metrics that were asked about, or None."""
-        if self == Decisions():
+        """Return the metrics that options or conditions are about, or None."""
+        from graphtemper.metrics.decisions import NAMES
+
+        named = any(gate.field in NAMES for gate in self.gates)
+        if not (self.asked or self.segments or named):
             return None
         segments = None if self.segments is None else self._read_segments(result)
         return result.metrics(**self.asked, segments=segments)
@@ -95,11 +101,16 @@ class Decisions(Asked):
             )
         return [names[node] for node in result.nodes]
 
+    @cached_property
     def gates(self) -> list[Gate]:
-        """Return the conditions, or refuse one that cannot be read."""
+        """The conditions; one that cannot be read is refused."""
         from graphtemper.monitor.gates import Gate
 
-        return [Gate.parse(text) for text in self.fail_if or ()]
+        gates = [Gate.parse(text) for text in self.fail_if or ()]
+        for gate in gates:
+            if gate.field.endswith("_at_k") and self.review is None:
+                raise MissingError(f"the condition {gate.text!r} needs k; give --review.")
+        return gates
 
 
 def read_costs(path: Path) -> list[list[float]]:
@@ -109,7 +120,8 @@ def read_costs(path: Path) -> list[list[float]]:
     rows = []
     for number, line in enumerate(read_lines(path, "the table of costs"), start=1):
         try:
-            rows.append([float(cell) for cell in line.split(",")])
+            if line.strip():
+                rows.append([float(cell) for cell in line.split(",")])
         except ValueError as error:
             raise TableError(
                 f"{path}, line {number}: {line.strip()[:40]!r} is not a row of numbers."

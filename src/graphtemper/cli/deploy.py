@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from cyclopts import Parameter
 
 from graphtemper._core.printable import printable
 from graphtemper.cli import result_file
 from graphtemper.cli.answers import diagnosis_rows, print_answer
 from graphtemper.cli.decisions import FAILED, Decisions
-from graphtemper.cli.options import (
-    CardPath,
-    Earlier,
-    Flag,
-    Json,
-    Labels,
-    Logits,
-    NodesFile,
-    PassSeed,
-    Predict,
-    Split,
-    Target,
-    read_budget,
-)
+from graphtemper.cli.options import Deployed, Earlier, Flag, Labels, Target, read_budget
 from graphtemper.cli.output import print_json, print_line, print_rows, working
 from graphtemper.cli.stored import Stored, recalibrate_stored
 from graphtemper.errors import ConflictError, MissingError
@@ -36,24 +21,7 @@ if TYPE_CHECKING:
     from graphtemper.recalibration import Recalibration
 
 
-_NOTHING = Decisions()
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class Deployed:
-    """A model with its card, and the nodes to evaluate it on."""
-
-    card: CardPath
-    predict: Predict | None = None
-    logits: Logits = None
-    nodes: NodesFile = None
-    split: Split = None
-    seed: PassSeed = 0
-    as_json: Json = False
-
-
-_IN_MEMORY = Stored()
+_NOTHING, _IN_MEMORY = Decisions(), Stored()
 
 
 def recalibrate(
@@ -91,28 +59,19 @@ def recalibrate(
         The most forward passes of the model to take. Default: 12 for a card built with a budget.
     """
     if stored.features is not None:
-        others = (labels, earlier, class_shares, per_node or None, report, budget)
-        if any(item is not None for item in (*others, deployed.nodes, deployed.split)):
+        others = (labels, earlier, class_shares, report, budget, deployed.nodes, deployed.split)
+        if per_node or decisions != _NOTHING or any(item is not None for item in others):
             raise ConflictError(
                 "a graph in Parquet takes --card, --logits, --predict, --hops, --directed, "
                 "--sample, --scheduler, --seed, --out and --json; leave the others out."
             )
-        recalibrate_stored(
-            graph,
-            stored,
-            out,
-            card=deployed.card,
-            logits=deployed.logits,
-            predict=deployed.predict,
-            seed=deployed.seed,
-            as_json=deployed.as_json,
-        )
+        recalibrate_stored(graph, stored, out, deployed)
         return
     result_file.check_path(out)
     check_written({"--out": out, "--report": report}, graph, deployed, labels, earlier)
     if report is not None:
         result_file.check_report(report)
-    gates = decisions.gates()
+    gates, _ = decisions.gates, decisions.asked  # refused before anything is measured
     options = {"class_shares": class_shares, "per_node": per_node, "budget": read_budget(budget)}
     result, _ = run(graph, deployed, labels, earlier, **options)
     metrics = decisions.metrics(result)
@@ -125,7 +84,7 @@ def recalibrate(
         facts = {} if metrics is None else {"metrics": metrics.to_dict(), "failed": failed}
         print_json(result.to_dict() | facts | {name: str(path) for name, path in paths.items()})
     else:
-        print_answer(result, metrics)
+        print_answer(result, metrics, next_steps(graph, deployed, labels, earlier))
         print_line(f"Written: {out} ({len(result.probabilities):,} nodes)")
         if report is not None:
             print_line(f"Report: {report}")
@@ -143,7 +102,7 @@ def diagnose(graph: Target, deployed: Deployed, *, labels: Labels = None) -> Non
     if deployed.as_json:
         print_json(result.to_dict() | facts)
         return
-    print_answer(result)
+    print_answer(result, steps=next_steps(graph, deployed, labels))
     print_rows(diagnosis_rows(result, facts))
 
 
@@ -153,6 +112,28 @@ def check_written(
     """Refuse to overwrite a file that the command reads."""
     files = (deployed.card, deployed.predict, deployed.logits, deployed.nodes)
     result_file.check_outputs(outputs, (graph, *inputs, *files))
+
+
+def next_steps(
+    graph: str, deployed: Deployed, labels: Path | None = None, earlier: Path | None = None
+) -> list[str]:
+    """Return the commands that would make an answer more certain, with the files of this one.
+
+    Examples
+    --------
+    >>> deployed = Deployed(card=Path("a.json"), logits=Path("b.npy"))
+    >>> print(*next_steps("b.npz", deployed))
+    graphtemper label b.npz --logits b.npy --card a.json --session b.session.json --goal 0.1
+    """
+    named = {name: getattr(deployed, name) for name in ("predict", "logits", "card")}
+    named |= {"nodes": deployed.nodes, "split": deployed.split, "labels": labels}
+    named |= {"earlier": earlier, "session": f"{Path(graph).stem}.session.json", "goal": 0.1}
+    options = [(f"--{name}", str(value)) for name, value in named.items() if value is not None]
+    words = [["label", graph, *(word for pair in options for word in pair)]]
+    if deployed.predict is not None:
+        card = str(deployed.card)
+        words.append(["card", "learn", card, "EARLIER.npz", "--predict", deployed.predict])
+    return [shlex.join(["graphtemper", *line]) for line in words]
 
 
 def run(

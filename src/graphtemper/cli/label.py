@@ -7,12 +7,16 @@ import io
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphtemper.cli import result_file
-from graphtemper.cli.deploy import Deployed, check_written, run
-from graphtemper.cli.options import Earlier, Target
+from graphtemper.cli.deploy import check_written, run
+from graphtemper.cli.options import Deployed, Earlier, Target
 from graphtemper.cli.output import print_json, print_line, print_sentence
+from graphtemper.errors import ConflictError, MissingError
+
+if TYPE_CHECKING:
+    from graphtemper import LabelSession, Recalibration
 
 MORE = 3
 """Exit code if more labels are needed."""
@@ -45,16 +49,17 @@ def label(
     session
         File of the session, which is begun if it does not exist. It holds node numbers and labels.
     goal
-        Stop when the 90 % interval reaches at most this far to each side, such as 0.05. With the
-        next option, what a new session is for.
+        Stop when the 90 % interval reaches at most this far to each side, such as 0.05. A new
+        session needs this or --at-least.
     at_least
         Stop when the metric is decided to be above or below this gate, such as 0.8.
     metric
         accuracy (the default), precision or recall; for precision the batch has flagged nodes
         only.
-    positive, threshold
-        The class that precision and recall are about, by name or number, and the probability from
-        which a node is flagged; without it those predicted as the class.
+    positive
+        The class that precision or recall is about, by name or number.
+    threshold
+        The probability of that class from which a node is flagged. Default: those predicted as it.
     batch
         Number of nodes of the next batch.
     labels
@@ -83,6 +88,7 @@ def label(
         state = LabelSession.load(session, found)
         state.check_asked(asked)
     else:
+        _check_new(goal, at_least, metric, positive)
         state = LabelSession(found, seed=deployed.seed, **asked)
     assert found.graph is not None
     for table in dict.fromkeys([*filter(None, [labels]), *filter(Path.exists, [out])]):
@@ -111,8 +117,27 @@ def label(
         facts[state.metric] = asdict(state.estimate)
         print_json(facts | {"session": str(session), "out": None if done else str(out)})
     else:
-        print_sentence(state.summary())
+        begun = state.labels or done
+        print_sentence(state.summary() if begun else _begun(state, found))
         if not done:
             print_line(f"Fill in the column class of {out}, then run the same command again.")
     if not done:
         sys.exit(MORE)
+
+
+def _begun(state: LabelSession, found: Recalibration) -> str:
+    """Return where a session stands before its first label: where the card alone does."""
+    text = f"0 labels: about {state.more} are expected"
+    if state.metric == "accuracy":
+        text += f"; without them the accuracy is {found.summary_rows()['Accuracy']}"
+    return f"{text}."
+
+
+def _check_new(
+    goal: float | None, at_least: float | None, metric: str | None, positive: str | None
+) -> None:
+    """Refuse a new session that does not say what it is for, in the words of the command line."""
+    if (goal is None) == (at_least is None):
+        raise ConflictError("give --goal 0.05 for a width, or --at-least 0.8 for a gate; not both.")
+    if metric in ("precision", "recall") and positive is None:
+        raise MissingError(f"a session about {metric} needs its class; give --positive.")

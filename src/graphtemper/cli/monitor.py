@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from cyclopts import App, Parameter
 
@@ -49,9 +48,9 @@ monitor = App(
 
 
 @Parameter(name="*")
-@dataclass(frozen=True)
-class Outputs:
-    """What a run writes, and when it fails.
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """What is watched, what a run writes, and when it fails.
 
     Parameters
     ----------
@@ -85,6 +84,9 @@ class Outputs:
         File with one node index per line: those to evaluate in every graph. Default: all nodes.
     """
 
+    card: CardPath
+    predict: Predict | None = None
+    earlier: Earlier = None
     log: Path = Path("monitor.sqlite")
     page: Path | None = None
     prometheus: Path | None = None
@@ -98,13 +100,22 @@ class Outputs:
     nodes: NodesFile = None
     as_json: Json = False
 
-    def check(
-        self, card: Path, inputs: Sequence[str | os.PathLike[str] | None], out: Path | None = None
-    ) -> list[Gate]:
-        """Refuse options that cannot be used, before anything is read; return the gates."""
+    @property
+    def label(self) -> str:
+        """The label of the Prometheus metrics."""
+        return self.log.stem if self.name is None else self.name
+
+    def open(
+        self, names: Sequence[str], labels: Path | None = None, out: Path | None = None
+    ) -> Opened:
+        """Refuse options that cannot be used, before anything is read; then read what is named."""
+        from graphtemper import SourceCard
         from graphtemper._core.checks import check_integer
-        from graphtemper.monitor import Gate
+        from graphtemper.cli.arguments import read_nodes, resolve
+        from graphtemper.graph.graph import Graph
+        from graphtemper.monitor import Gate, Log, find_logits, find_snapshots, fingerprint, windows
         from graphtemper.monitor.change import check_rate
+        from graphtemper.recalibration.labelling import read_earlier_file
 
         gates = [Gate.parse(text) for text in self.fail_on or ()]
         check_integer(self.alarm_every, "--alarm-every", 1)
@@ -113,32 +124,54 @@ class Outputs:
         if not self.label.strip():
             raise EmptyError("--name must not be empty; it distinguishes this watch from others.")
         written = {"--log": self.log, "--page": self.page, "--prometheus": self.prometheus}
-        written["--out"] = out
         # SQLite's own files next to the log must not be written either.
         beside = (f"{self.log}-{kind}" for kind in ("journal", "wal", "shm"))
-        result_file.check_outputs(written, (card, *inputs, *beside))
+        read = (self.card, self.predict, labels, self.earlier, *names, *beside)
+        result_file.check_outputs(written | {"--out": out}, read)
         if self.page is not None:
             result_file.check_report(self.page)
-        return gates
+        source = SourceCard.load(self.card)
+        if self.windows is not None:
+            if self.predict is None or len(names) != 1:
+                raise ConflictError("--windows cuts one graph and needs its model; give --predict.")
+            found = list(windows(Graph.load(names[0]), self.windows))
+        else:
+            found = (
+                find_snapshots(names) if self.predict else find_logits(names, source.num_classes)
+            )
+        for option, path in (("--nodes", self.nodes), ("--earlier", self.earlier)):
+            if path is not None and (self.predict is None or self.windows is not None):
+                raise ConflictError(
+                    f"{option} is about nodes of graphs; leave it out with --windows and without "
+                    "--predict."
+                )
+        if self.nodes is not None:
+            nodes = read_nodes(self.nodes)
+            found = [replace(snapshot, nodes=nodes) for snapshot in found]
+        kind: Literal["graphs", "logits"] = "graphs" if self.predict else "logits"
+        log = Log(self.log, fingerprint(source), kind=kind, seed=self.seed)
+        model = resolve(self.predict) if self.predict else None
+        classes = source.num_classes
+        old = None if self.earlier is None else read_earlier_file(self.earlier, None, classes)
+        return Opened(gates, source, model, found, log, old)
 
-    @property
-    def label(self) -> str:
-        """The label of the Prometheus metrics."""
-        return self.log.stem if self.name is None else self.name
+
+class Opened(NamedTuple):
+    """What a run reads."""
+
+    gates: list[Gate]
+    card: SourceCard
+    model: Predictor | None
+    snapshots: list[Snapshot]
+    log: Log
+    earlier: NDArray[np.int64] | None
 
 
-DEFAULTS, NOTHING = Outputs(), Asked()
+NOTHING = Asked()
 
 
 @monitor.default
-def follow_snapshots(
-    *snapshots: str,
-    card: CardPath,
-    predict: Predict | None = None,
-    earlier: Earlier = None,
-    decisions: Asked = NOTHING,
-    outputs: Outputs = DEFAULTS,
-) -> None:
+def follow_snapshots(*snapshots: str, watch: Watch, decisions: Asked = NOTHING) -> None:
     """Follow a model over snapshots of its graph or its logits: a log, a page, alarms, and gates.
 
     Snapshots that are in the log are not measured again. The exit code is 3 if a gate closes on the
@@ -156,42 +189,37 @@ def follow_snapshots(
     """
     from graphtemper.monitor import follow
 
-    gates = outputs.check(card, (predict, earlier, *snapshots))
-    source, model, found, book = _opened(card, predict, snapshots, outputs)
-    if outputs.windows is not None and {entry.name for entry in book.entries()} - {
-        snapshot.name for snapshot in found
-    }:
+    asked = decisions.asked
+    gates, source, model, found, book, old = watch.open(snapshots)
+    known = {entry.name for entry in book.entries()}
+    if watch.windows is not None and known - {snapshot.name for snapshot in found}:
         raise ContentError(
             "the log holds other spans than this graph's; begin a new log for these."
         )
-    old = _earlier(earlier, predict, source, outputs)
     missed: list[Missed] = []
     run = monitor_output.Run([], missed)
     try:
-        with progress(outputs.as_json) as show:
+        with progress(watch.as_json) as show:
             shown = partial(show, "snapshots"), missed.append
-            new = follow(model, found, source, book, *shown, decisions.asked, earlier=old)
+            new = follow(model, found, source, book, *shown, asked, earlier=old)
             run.added.extend(new)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"interrupted; {len(run.added)} snapshots were added to {outputs.log}: run the same "
+            f"interrupted; {len(run.added)} snapshots were added to {watch.log}: run the same "
             "command again to resume."
         ) from None
     if missed and not book.entries():
         raise FileError(f"no snapshot could be measured; {missed[0].name}: {missed[0].reason}")
-    _finish(book, source, gates, outputs, run)
+    _finish(book, source, gates, watch, run)
 
 
 @monitor.command(name="labels")
 def add_late_labels(
     *snapshots: str,
     of: str,
-    card: CardPath,
-    predict: Predict | None = None,
     labels: Path | None = None,
-    earlier: Earlier = None,
     out: Path | None = None,
-    outputs: Outputs = DEFAULTS,
+    watch: Watch,
 ) -> None:
     """Add labels of an earlier snapshot: score its answer, learn, and answer later ones again.
 
@@ -214,74 +242,28 @@ def add_late_labels(
     from graphtemper.monitor import add_labels
     from graphtemper.recalibration.labelling import read_label_file
 
-    gates = outputs.check(card, (predict, labels, earlier, *snapshots), out)
-    source, model, found, book = _opened(card, predict, snapshots, outputs)
+    gates, source, model, found, book, old = watch.open(snapshots, labels, out)
     given: dict[int, int | None] | None = None
     if labels is not None:
-        if outputs.windows is not None:
+        if watch.windows is not None:
             raise ConflictError(
                 "with --windows, the labels are those in the graph; leave --labels."
             )
         # Whether the snapshot has these nodes is checked with its content.
         given = read_label_file(labels, 10**18, source.num_classes)
-    old = _earlier(earlier, predict, source, outputs)
-    with progress(outputs.as_json) as show:
+    with progress(watch.as_json) as show:
         again = partial(show, "answered again")
         late = add_labels(model, found, source, book, of, given, earlier=old, progress=again)
     if out is not None:
         late.card.save(out)
-    _finish(book, source, gates, outputs, monitor_output.Run([], [], late))
-
-
-def _earlier(
-    path: Path | None, predict: str | None, source: SourceCard, outputs: Outputs
-) -> NDArray[np.int64] | None:
-    """Read earlier labels, which are of the nodes of graphs."""
-    from graphtemper.recalibration.labelling import read_earlier_file
-
-    if path is None:
-        return None
-    if predict is None or outputs.windows is not None:
-        raise ConflictError(
-            "--earlier has labels of the nodes of graphs; leave it out with --windows and without "
-            "--predict."
-        )
-    return read_earlier_file(path, None, source.num_classes)
-
-
-def _opened(
-    card: Path, predict: str | None, names: Sequence[str], outputs: Outputs
-) -> tuple[SourceCard, Predictor | None, list[Snapshot], Log]:
-    """Return the card, the model, the snapshots and the log of a run."""
-    from graphtemper import SourceCard
-    from graphtemper.cli.arguments import read_nodes, resolve
-    from graphtemper.graph.graph import Graph
-    from graphtemper.monitor import Log, find_logits, find_snapshots, fingerprint, windows
-
-    source = SourceCard.load(card)
-    if outputs.windows is not None:
-        if predict is None or len(names) != 1:
-            raise ConflictError("--windows cuts one graph and needs its model; give --predict.")
-        found = list(windows(Graph.load(names[0]), outputs.windows))
-    else:
-        found = find_snapshots(names) if predict else find_logits(names, source.num_classes)
-    if outputs.nodes is not None:
-        if predict is None or outputs.windows is not None:
-            raise ConflictError(
-                "--nodes are of graphs; leave it out with --windows and without --predict."
-            )
-        nodes = read_nodes(outputs.nodes)
-        found = [replace(snapshot, nodes=nodes) for snapshot in found]
-    kind: Literal["graphs", "logits"] = "graphs" if predict else "logits"
-    log = Log(outputs.log, fingerprint(source), kind=kind, seed=outputs.seed)
-    return source, resolve(predict) if predict else None, found, log
+    _finish(book, source, gates, watch, monitor_output.Run([], [], late))
 
 
 def _finish(
     book: Log,
     card: SourceCard,
     gates: list[Gate],
-    outputs: Outputs,
+    watch: Watch,
     run: monitor_output.Run,
 ) -> None:
     """Write page and metrics, print, mark alarms as reported, and exit with the code of the run."""
@@ -293,9 +275,9 @@ def _finish(
         book,
         card,
         gates,
-        false_alarms=outputs.false_alarms,
-        false_drops=outputs.false_drops,
-        every=outputs.alarm_every,
+        false_alarms=watch.false_alarms,
+        false_drops=watch.false_drops,
+        every=watch.alarm_every,
         # The log holds missed snapshots that a later one has followed; this run knows the others.
         missed=run.missed,
     )
@@ -305,22 +287,22 @@ def _finish(
     old = {entry.name for entry in history[: book.reported("change")[0]]}
     changed = any(change.position >= min(len(old), newest) for change in standing.changes)
     answers, labels = book.reported("drop")
-    earlier = history[:answers], standing.limits, outputs.false_drops, labelled[:labels]
+    earlier = history[:answers], standing.limits, watch.false_drops, labelled[:labels]
     known = {drop[:2] for drop in drops(*earlier)}
     dropped = any(drop.position == newest or drop[:2] not in known for drop in standing.drops)
     closed = [gate.text for gate in gates if gate.closes(standing.newest, changed, dropped)]
-    if outputs.page is not None:
-        write_page(outputs.page, standing)
-    if outputs.prometheus is not None:
-        metrics = exposition(standing, clock(), len(run.missed), outputs.label)
-        with atomic_write(outputs.prometheus) as stream:
+    if watch.page is not None:
+        write_page(watch.page, standing)
+    if watch.prometheus is not None:
+        metrics = exposition(standing, clock(), len(run.missed), watch.label)
+        with atomic_write(watch.prometheus) as stream:
             stream.write(metrics.encode())
     code = CLOSED if closed else UNREAD if run.missed else 0
     try:
-        if outputs.as_json:
+        if watch.as_json:
             monitor_output.print_facts(standing, run, closed, book.kind)
         else:
-            written = (outputs.log, outputs.page, outputs.prometheus)
+            written = (watch.log, watch.page, watch.prometheus)
             monitor_output.print_outcome(standing, run, closed, written)
         print(end="", flush=True)
     except BrokenPipeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -26,14 +27,6 @@ Predict = Annotated[
         "path of a saved model (.npz)."
     ),
 ]
-Logits = Annotated[
-    Path | None,
-    Parameter(
-        help="The model's logits: .npy, .npz with the key `logits`, .csv or .parquet. Without "
-        "--predict fewer signals are available, so the interval is wider; with it, a large graph "
-        "is run at a sample of its nodes only."
-    ),
-]
 Labels = Annotated[
     Path | None,
     Parameter(
@@ -55,12 +48,28 @@ Split = Annotated[
     str | None, Parameter(help="A split stored in the graph instead, such as test:0.")
 ]
 PassSeed = Annotated[int, Parameter(help="Seed of the perturbed passes.")]
-Scheduler = Annotated[
-    str | None,
-    Parameter(
-        help="Address of a Dask scheduler, such as tcp://host:8786. Default: run in this process."
-    ),
-]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Deployed:
+    """A model with its card, and the nodes to evaluate it on.
+
+    Parameters
+    ----------
+    logits
+        The model's logits: .npy, .npz with the key `logits`, .csv or .parquet. Without --predict
+        fewer signals are available, so the interval is wider; with it, a large graph is run at a
+        sample of its nodes only.
+    """
+
+    card: CardPath
+    predict: Predict | None = None
+    logits: Path | None = None
+    nodes: NodesFile = None
+    split: Split = None
+    seed: PassSeed = 0
+    as_json: Json = False
 
 
 def read_budget(text: str | None) -> Budget:

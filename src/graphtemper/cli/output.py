@@ -112,23 +112,23 @@ def progress(quiet: bool, *, one_bar: bool = False) -> Iterator[Callable[[str, i
 
 def print_rows(rows: dict[str, str]) -> None:
     """Print names and values in two columns, the second one wrapped between words."""
-    from textwrap import TextWrapper
-
     indent = max(map(len, rows)) + 2
-    width = max(console().width, indent + 20)
-    wrapper = TextWrapper(width, break_long_words=False, break_on_hyphens=False)
-    wrapper.subsequent_indent = " " * indent
     for name, value in rows.items():
-        print_line(wrapper.fill(name.ljust(indent) + value))
+        _print_wrapped(name.ljust(indent) + value, indent)
 
 
 def print_reasons(reasons: Iterable[object]) -> None:
     """Print sentences as a list, each wrapped to the terminal and indented."""
-    from textwrap import fill
-
-    width = max(console().width, 20)
     for reason in reasons:
-        print_line(fill(str(reason), width, initial_indent="- ", subsequent_indent="  "))
+        _print_wrapped(f"- {reason}", 2)
+
+
+def _print_wrapped(text: str, indent: int) -> None:
+    from textwrap import TextWrapper
+
+    wrapper = TextWrapper(max(console().width, indent + 20), subsequent_indent=" " * indent)
+    wrapper.break_long_words = wrapper.break_on_hyphens = False
+    print_line(wrapper.fill(text))
 
 
 def table(title: str, rows: list[dict[str, Any]]) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 from cyclopts import Parameter
 
 from graphtemper.cli.answers import print_answer
-from graphtemper.cli.options import Flag, Scheduler
+from graphtemper.cli.options import Deployed, Flag
 from graphtemper.cli.output import print_json, print_line, progress
 from graphtemper.errors import MissingError
 
@@ -17,68 +16,52 @@ from graphtemper.errors import MissingError
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """A graph of any size in Parquet files, which is streamed."""
+    """A graph of any size in Parquet files, which is streamed.
 
-    features: Annotated[
-        str | None,
-        Parameter(
-            help="The nodes in Parquet: a column per feature. GRAPH is then Parquet with the "
-            "columns source and target, LOGITS Parquet, and OUT a new directory."
-        ),
-    ] = None
-    hops: Annotated[
-        int | None, Parameter(help="Layers of the model, if it does not declare them.")
-    ] = None
-    directed: Annotated[Flag, Parameter(help="The edges in Parquet are ordered pairs.")] = False
-    sample: Annotated[int, Parameter(help="Nodes to run the model on.")] = 2_000
-    scheduler: Scheduler = None
+    Parameters
+    ----------
+    features
+        The nodes in Parquet: a column per feature. GRAPH is then Parquet with the columns source
+        and target, LOGITS Parquet, and OUT a new directory.
+    hops
+        Layers of the model, if it does not declare them.
+    directed
+        The edges in Parquet are ordered pairs.
+    sample
+        Nodes to run the model on.
+    scheduler
+        Address of a Dask scheduler, such as tcp://host:8786. Default: run in this process.
+    """
+
+    features: str | None = None
+    hops: int | None = None
+    directed: Flag = False
+    sample: int = 2_000
+    scheduler: str | None = None
 
 
-def recalibrate_stored(
-    graph: str,
-    stored: Stored,
-    out: Path,
-    *,
-    card: Path,
-    logits: Path | None,
-    predict: str | None = None,
-    seed: int = 0,
-    as_json: bool = False,
-) -> None:
+def recalibrate_stored(graph: str, stored: Stored, out: Path, deployed: Deployed) -> None:
     """Recalibrate logits in files; print the answer and where the probabilities are."""
     from graphtemper import SourceCard
     from graphtemper.cli.arguments import resolve
     from graphtemper.scale import connected, recalibrate
 
-    if logits is None:
+    if deployed.logits is None:
         raise MissingError("a graph in Parquet needs the logits of its nodes; give --logits.")
-    source = SourceCard.load(card)
-    model = None if predict is None else resolve(predict)
+    source = SourceCard.load(deployed.card)
+    model = None if deployed.predict is None else resolve(deployed.predict)
+    options = asdict(stored) | {"graph": graph, "model": model, "seed": deployed.seed}
+    address = options.pop("scheduler")
     try:
-        with (
-            connected(stored.scheduler) as engine,
-            progress(as_json, one_bar=True) as show,
-        ):
-            result = recalibrate(
-                str(logits),
-                source,
-                out,
-                graph=graph,
-                features=stored.features,
-                model=model,
-                hops=stored.hops,
-                directed=stored.directed,
-                sample=stored.sample,
-                client=engine,
-                seed=seed,
-                progress=show,
-            )
+        with connected(address) as engine, progress(deployed.as_json, one_bar=True) as show:
+            given = {"client": engine, "progress": show} | options
+            result = recalibrate(str(deployed.logits), source, out, **given)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"interrupted; the temporary folder next to {out} was removed: the same command starts "
             "over."
         ) from None
-    if as_json:
+    if deployed.as_json:
         print_json(result.to_dict() | {"out": str(result.out)})
         return
     print_answer(result)

@@ -25,6 +25,7 @@ from graphtemper.recalibration.report.vega import (
     TRUTH,
     Spec,
     at,
+    layer,
     sized,
     tip,
 )
@@ -78,7 +79,7 @@ def render(standing: Standing) -> str:
     }
     return render_page(
         text_of("graphtemper.monitor", "template.html"),
-        text_of("graphtemper.monitor", "page.js"),
+        text_of("graphtemper.recalibration.report", "page.js"),
         {"charts_json": embeddable(charts), "log_json": embeddable({"snapshots": drawn})},
         standing=standing,
         turned_out=summary(record),
@@ -88,7 +89,7 @@ def render(standing: Standing) -> str:
         revised=any(answer.revision for answer in answers),
         total=len(rows),
         decided=[name for name in NAMES if any(name in row["metrics"] for row in rows)],
-        titles={name: title(name) for name in NAMES},
+        titles={name: title(name, standing.newest.asked.get("k")) for name in NAMES},
         drawn=len(drawn),
         marks=marks[::-1],
         begun=begun[::-1],
@@ -150,36 +151,37 @@ def accuracy_chart(
     tips = [tip("name", "Snapshot"), tip("when", "Date"), tip("verdict", "Verdict")]
     tips += [tip(field, title, ".1%") for field, title in numbers.items()]
 
-    def layer(mark: Spec, field: str, **more: Any) -> Spec:
-        return {"mark": mark, "encoding": {"x": x, "y": at(field, y)} | more}
+    def points(field: str, only: Spec, shape: Spec, **style: Any) -> Spec:
+        place = {"x": x, "y": at(field, y), "tooltip": tips, "shape": shape}
+        return layer("point", place, size=70, **style) | {"transform": [{"filter": only}]}
 
-    def points(field: str, mark: Spec, only: Spec, **more: Any) -> Spec:
-        drawn = layer({"type": "point", "size": 70} | mark, field, tooltip=tips, **more)
-        return drawn | {"transform": [{"filter": only}]}
+    def trend(field: str, colour: str, **style: Any) -> Spec:
+        place = {"x": x, "y": at(field, y)}
+        return layer("line", place, invalid=_GAPS, color=colour, **style)
 
-    replaced = any(row["first"] is not None for row in rows)
-    line = {"type": "line", "invalid": _GAPS}
-    text = {"field": "text", "type": "nominal"}
-    limits = [
-        layer({"type": "rule", "color": INK, "strokeDash": [1, 3]}, "limit", x=None),
-        layer(
-            {"type": "text", "align": "right", "dy": -6, "color": MUTED},
-            "limit",
-            x={"value": "width"},
-            text=text,
+    limit = at("limit", y)
+    name = {"x": {"value": "width"}, "y": limit, "text": {"field": "text", "type": "nominal"}}
+    settled = [row["accuracy"] is not None for row in rows]
+    # A layer without rows would have no extent. Abstentions have no estimate, and stand at the
+    # confidence.
+    marked = [
+        (points("accuracy", known, shape, filled=True, color=TRUTH), any(settled)),
+        (points("confidence", {"not": known}, shape, filled=True, color=BEFORE), not all(settled)),
+        (
+            points("true", {"field": "true", "valid": True}, {"value": "diamond"}, color=INK),
+            any(row["true"] is not None for row in rows),
         ),
     ]
+    replaced = any(row["first"] is not None for row in rows)
     layers = [
-        layer({"type": "area", "color": BAND}, "low", y2={"field": "high"}),
-        layer(line | {"color": BEFORE, "strokeDash": [5, 3]}, "confidence"),
-        *(one | {"data": {"values": lines}} for one in limits),
-        *([layer(line | {"color": MUTED, "strokeWidth": 1}, "first")] if replaced else []),
-        layer(line | {"color": TRUTH, "strokeWidth": 2}, "accuracy"),
-        points("accuracy", {"filled": True, "color": TRUTH}, known, shape=shape),
-        # Abstentions have no estimate, and stand at the confidence.
-        points("confidence", {"filled": True, "color": BEFORE}, {"not": known}, shape=shape),
-        points("true", {"shape": "diamond", "color": INK}, {"field": "true", "valid": True}),
-        _alarms(rules, x),
+        layer("area", {"x": x, "y": at("low", y), "y2": {"field": "high"}}, color=BAND),
+        trend("confidence", BEFORE, strokeDash=[5, 3]),
+        layer("rule", {"y": limit}, lines, color=INK, strokeDash=[1, 3]),
+        layer("text", name, lines, align="right", dy=-6, color=MUTED),
+        *([trend("first", MUTED, strokeWidth=1)] if replaced else []),
+        trend("accuracy", TRUTH, strokeWidth=2),
+        *(some for some, shown in marked if shown),
+        *_alarms(rules, x),
     ]
     return sized(_TALL, {"data": {"values": rows}, "layer": layers})
 
@@ -188,23 +190,27 @@ def line_chart(rows: list[dict[str, Any]], rules: list[dict[str, Any]], field: s
     """Return a chart of one quantity over the snapshots, with gaps at missing values."""
     x, y = _x(rows), {"type": "quantitative", "title": field, "scale": {"zero": False}}
     tips = [tip("name", "Snapshot"), tip("when", "Date"), tip(field, field.capitalize(), ".3f")]
-    line = {"type": "line", "color": AFTER, "point": {"size": 25}, "invalid": _GAPS}
-    layer = {"mark": line, "encoding": {"x": x, "y": at(field, y), "tooltip": tips}}
-    return sized(_LOW, {"data": {"values": rows}, "layer": [layer, _alarms(rules, x)]})
+    place = {"x": x, "y": at(field, y), "tooltip": tips}
+    line = layer("line", place, color=AFTER, point={"size": 25}, invalid=_GAPS)
+    return sized(_LOW, {"data": {"values": rows}, "layer": [line, *_alarms(rules, x)]})
 
 
 def _x(rows: list[dict[str, Any]]) -> Spec:
-    """Return the channel of time: a date, or names at equal distances."""
-    axis: Spec = {"grid": False, "labelOverlap": "greedy", "labelAngle": 0}
+    """Return the channel of time: dates of snapshots, or names at equal distances."""
+    axis: Spec = {"grid": False, "labelOverlap": "greedy", "labelAngle": 0, "labelSeparation": 8}
     channel: Spec = {"field": "x", "title": None, "axis": axis}
-    if isinstance(rows[0]["x"], int):
+    places = [row["x"] for row in rows]
+    if isinstance(places[0], int):
+        days = np.array(places, "datetime64[ms]")
+        monthly = bool((days == days.astype("datetime64[M]")).all())
+        axis |= {"values": {"expr": str(places)}, "format": "%Y-%m" if monthly else "%Y-%m-%d"}
         return channel | {"type": "temporal", "scale": {"type": "utc"}}
-    axis |= {"ticks": False, "labelBound": True, "labelSeparation": 8}
-    names = [row["x"] for row in rows]
-    return channel | {"type": "nominal", "scale": {"type": "point", "domain": names}}
+    axis |= {"ticks": False, "labelBound": True}
+    return channel | {"type": "nominal", "scale": {"type": "point", "domain": places}}
 
 
-def _alarms(rules: list[dict[str, Any]], x: Spec) -> Spec:
-    mark = {"type": "rule", "color": "var(--target)", "strokeWidth": 2, "strokeDash": [2, 2]}
+def _alarms(rules: list[dict[str, Any]], x: Spec) -> list[Spec]:
+    """Return a layer of lines, or none: dates have no extent where there are no rows."""
     tips = [tip("name", "Alarm at"), tip("text", "Reason")]
-    return {"data": {"values": rules}, "mark": mark, "encoding": {"x": x, "tooltip": tips}}
+    style: Spec = {"color": "var(--target)", "strokeWidth": 2, "strokeDash": [2, 2]}
+    return [layer("rule", {"x": x, "tooltip": tips}, rules, **style)] if rules else []

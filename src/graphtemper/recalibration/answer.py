@@ -161,13 +161,13 @@ def _labels_used(
     was, now = (0.5 * (item.high - item.low) for item in (before, accuracy))
     text = (
         f"the model is right on {hits} of {nodes}; with them the accuracy is known to within "
-        f"{100 * now:.1f} points, from the {before.method} alone to within {100 * was:.1f}"
+        f"{100 * now:.1f} points, without them to within {100 * was:.1f}"
     )
     more = min(few_labels.more_labels(accuracy, VERIFIED_WIDTH), population - count)
     if more > 0:
         text += f"; about {more} more would bring that to {100 * VERIFIED_WIDTH:.0f}."
     else:
-        text += ", so more labels are hardly worth it."
+        text += "."
     return Reason(ReasonCode.LABELS_USED, text)
 
 

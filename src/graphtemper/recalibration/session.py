@@ -337,12 +337,15 @@ class LabelSession:
     @property
     def more(self) -> int:
         """About how many more labels are expected to reach the goal; 0 when it is reached."""
-        count, size, variance = self._count, len(self._run[0]), self._found.variance
+        count, size = self._count, len(self._run[0])
         if self.done:
             return 0
-        if not count:
+        if not count and self.metric == "recall":
             return self._left
-        share = count / self._run[1].size
+        # Before any label the variance is that of the hardest share.
+        variance, share = 0.25, 1.0
+        if count:
+            variance, share = self._found.variance, count / self._run[1].size
         size = max(round(share * size), count)
         if self.at_least is not None:
             # A bet grows by half of the squared distance over the variance with every label.

@@ -103,7 +103,7 @@ def _assumption(reading: Reading, accuracy: Estimate, count: float) -> Reason:
     text = (
         "feature means have moved, and without labels nothing tells how far accuracy fell: the "
         f"usual over-confidence is assumed; labels of about {needed} target nodes"
-        f"{' in all' if count else ''}, or one labelled earlier graph, would verify it."
+        f"{' in all' if count else ''} would verify it, and labelled earlier graphs help."
     )
     if reading.moments is None:
         text = text.replace("feature means have moved", "the features are unknown")
@@ -191,10 +191,12 @@ def direction(confidence: float, accuracy: Estimate, *, known: bool = True) -> R
     code = ReasonCode.OVER_CONFIDENT if gap > 0 else ReasonCode.UNDER_CONFIDENT
     if accuracy.low <= confidence <= accuracy.high:
         interval = f"the interval ({accuracy.low:.0%} to {accuracy.high:.0%})"
-        word = f"perhaps {word}, but {interval} is too wide to tell"
-        code = ReasonCode.DIRECTION_UNCLEAR
-        if abs(gap) < _SMALL_GAP and 0.5 * (accuracy.high - accuracy.low) <= ABSTAIN_WIDTH:
+        word, code = f"perhaps {word}, but", ReasonCode.DIRECTION_UNCLEAR
+        small = abs(gap) < _SMALL_GAP
+        if small and 0.5 * (accuracy.high - accuracy.low) <= CAUTION_WIDTH:
             word, code = "about as confident as it is right", ReasonCode.CALIBRATED
+        else:
+            word = f"{'about right, but' if small else word} {interval} is too wide to tell"
     text = (
         f"at the source temperature the model claims {confidence:.1%} and is estimated to be right "
         f"{accuracy.value:.1%} of the time: {word}."

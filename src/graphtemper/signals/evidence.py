@@ -341,9 +341,9 @@ def _signals(
     evidence: Evidence, reference: Reference, target: Gains | None, sampled: float = 0.0
 ) -> dict[str, float]:
     of_logits = {
-        "confidence": log_odds(evidence.confidence),
-        "confident share": log_odds(evidence.confident_share),
-        "certain share": log_odds(evidence.certain_share),
+        "confidence": _log_odds(evidence.confidence),
+        "confident share": _log_odds(evidence.confident_share),
+        "certain share": _log_odds(evidence.certain_share),
     }
     if target is None:
         return of_logits
@@ -354,15 +354,20 @@ def _signals(
     variance, least = (float(np.trace(item.covariance)) for item in (evidence, source))
     unit = max(variance, _LEAST_VARIANCE * least, 1e-300)
     return of_logits | {
-        LEAD: log_odds(_lead(evidence, reference, target)),
-        "noise agreement": log_odds(evidence.noise_agreement),
-        "source-noise agreement": log_odds(evidence.source_noise_agreement),
+        LEAD: _log_odds(_lead(evidence, reference, target)),
+        "noise agreement": _log_odds(evidence.noise_agreement),
+        "source-noise agreement": _log_odds(evidence.source_noise_agreement),
         "edge agreement": float(np.arctanh(np.clip(evidence.edge_agreement or 0.0, -0.99, 0.99))),
-        "predicted homophily": log_odds(evidence.homophily),
+        "predicted homophily": _log_odds(evidence.homophily),
         **{f"{name} correlation": getattr(evidence, name).value / unit for name in NEIGHBOURS},
         "predicted shares": max(moved - chance, 0.0) ** 0.5,
         "logit spread": target.spread,
     }
+
+
+def _log_odds(share: float | None) -> float:
+    """Return log-odds in which shares of nearly no and nearly all nodes are alike."""
+    return log_odds(None if share is None else float(np.clip(share, 0.005, 0.995)))
 
 
 def _lead(evidence: Evidence, reference: Reference, target: Gains) -> float:

@@ -159,7 +159,7 @@ class Observation:
         >>> g = csbm.sample(300, degree=8, homophily=0.8, snr=1.0)
         >>> observation = Observation(SIGN().fit(g), g)
         >>> softer = observation.at(2.0)
-        >>> print((observation.logits / softer.logits)[:2, 1])
+        >>> print(observation.logits[:2, 1] / softer.logits[:2, 1])
         [2. 2.]
         """
         other = object.__new__(type(self))

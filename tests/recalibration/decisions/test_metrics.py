@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from graphtemper import SourceCard, csbm, metrics, recalibrate
+from graphtemper._core.estimate import Estimate
 from graphtemper.errors import ChoiceError, InputError, MissingError, RangeError, ShapeError
 from graphtemper.models import SIGN
 from graphtemper.recalibration.decisions import metrics as estimation
@@ -67,8 +68,8 @@ def test_means_over_classes(known, result):
         weighted = found.weighted[name]
         assert weighted.low <= weighted.value <= weighted.high
     assert found.reasons == {
-        "precision_at_k": "it needs k",
-        "recall_at_k": "it needs k",
+        "precision_at_k": "it needs k, and all nodes",
+        "recall_at_k": "it needs k, and all nodes",
         "cost": "it needs costs",
     }
     json.dumps(found.to_dict())
@@ -222,6 +223,7 @@ def test_few_positives_at_the_source_are_named(result):
     rare = replace(card, reference=replace(card.reference, moments=moments))
     found = replace(result, reading=replace(result.reading, card=rare)).metrics(positive=1)
     assert found.notes == ["the card has only 6 nodes of class fraud; intervals are wide."]
+    assert found.source == {}  # the profile describes so few by other classes
 
 
 @pytest.mark.parametrize(
@@ -284,3 +286,54 @@ def test_odd_results_have_finite_metrics(known, result, case):
             assert value["low"] <= value["value"] <= value["high"]
         assert np.isfinite(found.confusion.value).all()
         json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_classes_that_are_hardly_there_do_not_count(result):
+    """A class with no expected node has no recall; it must not halve the mean over classes."""
+    card, p = result.reading.card, result.probabilities[:150].copy()
+    p[:, -1] = 1e-6
+    p /= p.sum(axis=1, keepdims=True)
+    moments = replace(card.reference.moments, shares=p.mean(axis=0))
+    there = replace(card, reference=replace(card.reference, moments=moments))
+    right = float(p.max(axis=1).mean())
+    found = replace(
+        result,
+        probabilities=p,
+        logits=np.log(p),
+        nodes=np.arange(150),
+        relative=1.0,
+        accuracy=Estimate(right, right - 0.02, min(right + 0.02, 0.9999), ""),
+        mean_confidence=(right, right),
+        reading=replace(result.reading, card=there),
+    )
+    assert found.metrics().confusion.value[-1].sum() < 0.5
+    assert found.metrics(positive=card.num_classes - 1).recall is None
+    one = [found.metrics(positive=k).recall.value for k in range(card.num_classes - 1)]
+    assert found.metrics().recall.value == pytest.approx(np.mean(one), abs=0.02)
+
+
+def test_the_best_threshold_may_flag_a_handful_or_none(result):
+    rng = np.random.default_rng(0)
+    p = np.full((20_000, result.probabilities.shape[1]), 0.0)
+    p[:, 1] = 0.01 * rng.random(20_000)
+    p[:20, 1] = 0.9 + 0.05 * rng.random(20)
+    p[:, 0] = 1.0 - p[:, 1]
+    p = np.maximum(p, 1e-9)
+    large = replace(result, logits=np.log(p), probabilities=p, nodes=np.arange(20_000))
+    found = large.metrics(positive=1, costs=[[0, 1e6], [1, 0]])
+    top = found.at([0.9]).precision[0, 0]
+    assert found.best_threshold({"precision": 0.9 * top}).precision.value >= 0.9 * top
+    none = found.best_threshold("cost")
+    assert (none.threshold, none.precision) == (1.0, None)
+
+
+def test_thinned_tables_keep_the_number_of_decisions(result):
+    rng = np.random.default_rng(0)
+    classes = result.probabilities.shape[1]
+    logits = rng.standard_normal((30_000, classes)) - 3.0 * (np.arange(classes) == 0)
+    p = np.exp(logits)
+    p /= p.sum(axis=1, keepdims=True)
+    large = replace(result, logits=logits, probabilities=p, nodes=np.arange(30_000))
+    decided = large.metrics().confusion.value.sum(axis=0)
+    counted = np.bincount(p.argmax(axis=1), minlength=classes)
+    assert decided == pytest.approx(counted, abs=11)

@@ -1,5 +1,8 @@
 """Metrics of decisions on a report."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -47,12 +50,25 @@ def test_the_page_leads_with_the_metrics(result, tmp_path):
     result.report(tmp_path / "report.html", metrics=metrics)
     page = (tmp_path / "report.html").read_text("utf-8")
     assert page.index('id="metrics"') < page.index('id="next"')
+    assert re.search(r"<h1>\s*Precision 0\.\d\d \(.* to .*\), was 0\.\d\d at the source", page)
     assert "<b>FR" not in page
     block = read_report(tmp_path / "report.html")["metrics"]
     assert block["classes"] == ["licit", "fraud"]
     assert [row["name"] for row in block["segments"]] == ["<b>FR", "DE"]
     assert block["rows"][0]["name"] == "Precision"
     assert "Class fraud against all others; a node is flagged if it is the prediction" in page
+
+
+def test_the_column_of_the_source_is_shown_where_it_has_numbers(result, tmp_path):
+    unnamed = replace(result, graph=result.graph.replace(class_names=None))
+    for threshold, shown in ((None, True), (0.7, False)):
+        metrics = unnamed.metrics(positive=1, threshold=threshold)
+        unnamed.report(tmp_path / "report.html", metrics=metrics)
+        page = (tmp_path / "report.html").read_text("utf-8")
+        rows = read_report(tmp_path / "report.html")["metrics"]["rows"]
+        assert any(row["source"] is not None for row in rows) == shown
+        assert ('<th scope="col" class="n">At the source</th>' in page) == shown
+        assert "Class 1 against all others" in page
 
 
 def test_what_is_undefined_is_said(result, tmp_path):

@@ -1,13 +1,15 @@
 """The archive holds results, checksums and open graphs, and is the same every time."""
 
 import hashlib
+import json
 import tarfile
 
 import pytest
 
-from graphtemper import csbm
+from graphtemper import __version__, csbm
 from graphtemper.errors import NoFileError
 from graphtemper_research.graphs import datasets, deposit
+from graphtemper_research.harness.digest import digest
 
 
 @pytest.fixture
@@ -44,6 +46,16 @@ def test_the_same_files_give_the_same_bytes(folder):
         deposit.archive(folder / "three.tar.gz", folder / "nowhere")
 
 
-def test_the_page_credits_every_graph():
-    page = deposit.page()
+def test_the_page_credits_every_graph(folder):
+    page = deposit.page(folder / "results")
     assert all(f"| {name} | " in page for name in datasets.CATALOGUE)
+
+
+def test_the_page_names_results_of_other_code(folder):
+    results = folder / "results"
+    (results / "atlas" / "labels.json").write_text(json.dumps({"code": digest()}))
+    assert f"graphtemper {__version__}, code `{digest()}`.\n" in deposit.page(results)
+    (results / "slope.json").write_text(json.dumps({"code": "0" * 12}))
+    assert f"`{digest()}`, except those of other code: `slope.json` ({'0' * 12}).\n" in (
+        deposit.page(results)
+    )

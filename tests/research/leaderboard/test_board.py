@@ -49,7 +49,18 @@ def test_the_paragraph_is_made_of_the_files(tmp_path, cells, make_cell):
         for graph in ("a", "b")
     ]
     BENCH.outcome(calm).write(tmp_path)
-    assert "None has less ECE than source-T" in section(tmp_path)
+    assert "No calibrator that is fitted at the source has less ECE" in section(tmp_path)
+    some = [
+        make_cell(
+            "SIGN", name, 2, source=0.2, RBS=0.21, GATS=0.1, atlas=0.1, per_node=0.1, oracle=0.05
+        )
+        for name in ("a", "b")
+    ]
+    some[1]["rows"] = [row | {"ece": row["ece"] + 0.001} for row in some[1]["rows"]]
+    some[1]["rows"][6]["ece"] += 0.0001  # the two graphs differ a little
+    BENCH.outcome([*calm, *some]).write(tmp_path)
+    assert "these have less ECE than source-T over graphs" in section(tmp_path)
+    assert "GATS by 0.1" in section(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """Who competes on the leaderboard."""
 
 from graphtemper import calibrators
+from graphtemper_research.baselines.cf_gnn import CFGNN
 from graphtemper_research.leaderboard import methods
 from graphtemper_research.leaderboard.methods import (
     CALIBRATORS,
     ESTIMATORS,
     KIND,
+    MOST_EPOCHS,
     PER_NODE,
     competitors,
+    new_calibrator,
 )
 from graphtemper_research.trials.trial import ATLAS, ORACLE, SOURCE
 
@@ -35,3 +38,10 @@ def test_gets_has_the_released_settings_of_a_graph():
         params = methods.new_calibrator(name, 1, "citeseer+svd64").get_params()
         assert {key: params[key] for key in released} == released
         assert methods.new_calibrator(name, 1, "county_2012").get_params()["lr"] != released["lr"]
+
+
+def test_fewer_epochs_leave_the_size_loss_its_share():
+    default, capped = CFGNN().get_params(), new_calibrator("CFGNN", 1).get_params()
+    shares = [params["warm"] / params["epochs"] for params in (default, capped)]
+    assert capped["epochs"] == MOST_EPOCHS
+    assert shares[0] == shares[1]

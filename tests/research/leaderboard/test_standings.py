@@ -55,6 +55,21 @@ def test_intervals_and_p_values_are_those_of_student_over_graphs(cells):
     assert by_name(table(cells[:2], KNOWN, "SIGN"))["GATS"]["p"] is None
 
 
+def test_a_difference_its_interval_and_its_sign_are_of_the_same_mean(make_cell):
+    """Two graphs with many cells in which a method wins, three with one in which it loses."""
+    same = {"source": 0.2, "atlas": 0.05, "per_node": 0.05, "oracle": 0.02}
+    many = [
+        make_cell(model, graph, seed, RBS=0.19, **same)
+        for model in ("SIGN", "GCN", "SGC")
+        for graph in "ab"
+        for seed in (1, 2, 3)
+    ]
+    few = [make_cell("SIGN", name, 1, RBS=0.22 + 0.001 * n, **same) for n, name in enumerate("cde")]
+    row = by_name(table([*many, *few], KNOWN, ALL))["RBS"]
+    assert row["against_source"] == pytest.approx((-0.01 - 0.01 + 0.02 + 0.021 + 0.022) / 5)
+    assert row["against_low"] < row["against_source"] < row["against_high"]
+
+
 def test_p_values_are_corrected_for_all_methods_but_the_references(cells):
     found = by_name(table(cells, KNOWN, "SIGN"))
     tested = {name: row["p"] for name, row in found.items() if row["holm"] is not None}

@@ -1,15 +1,25 @@
 """The folder, read without the library, and its scores, against the library's own."""
 
 import csv
+import os
+import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from graphtemper import Graph, csbm, metrics
-from graphtemper.errors import DamagedError, MissingError, RangeError
+from graphtemper.errors import (
+    ConflictError,
+    DamagedError,
+    MissingError,
+    NoFileError,
+    RangeError,
+    RepeatedError,
+)
 from graphtemper_research.natural_benchmark import loader, scoring
 from graphtemper_research.natural_benchmark.folder import write_folder
 from graphtemper_research.trials.natural_families import Family, scored_nodes
@@ -91,6 +101,24 @@ def test_a_stranger_needs_numpy_alone_and_is_scored(folder, tmp_path):
     assert [line["family"] for line in shown[title]] == ["towns", scoring.OVER_FAMILIES]
 
 
+def test_the_example_of_the_page_adds_a_row(folder, tmp_path):
+    """As the page says: the example next to the loader, run from the folder above, then scored."""
+    page = Path(__file__).parents[3] / "docs" / "natural_benchmark.md"
+    if not page.is_file():
+        pytest.skip("the documentation is not part of this checkout")
+    text = page.read_text("utf-8")
+    example = textwrap.dedent(text.partition("   ```python\n")[2].partition("   ```\n")[0])
+    shutil.copytree(folder[0], tmp_path / "benchmark")
+    assert "python benchmark/logistic.py" in text
+    script = tmp_path / "benchmark" / "logistic.py"
+    script.write_text(example.replace('["airports", "villages"]', '["towns"]'))
+    clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [sys.executable, "benchmark/logistic.py"]
+    subprocess.run(command, cwd=tmp_path, env=clean, check=True, timeout=60)
+    assert "graphtemper bench score logistic.csv benchmark" in text
+    assert len(scoring.score(tmp_path / "benchmark", tmp_path / "logistic.csv")) == 6
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -98,6 +126,10 @@ def test_a_stranger_needs_numpy_alone_and_is_scored(folder, tmp_path):
         (lambda lines: [*lines[:-1], lines[-1].replace("0.7", "1.7")], RangeError),
         (lambda lines: [lines[0].replace("node", "knot"), *lines[1:]], DamagedError),
         (lambda lines: [*lines[:-1], lines[-1].replace("0.7", "sure")], DamagedError),
+        (lambda lines: [*lines, lines[-1]], RepeatedError),
+        (lambda lines: [*lines, "77" + lines[-1][1:]], MissingError),
+        (lambda lines: lines[:1], MissingError),
+        (lambda lines: [*lines[:-1], lines[-1][:-2] + "0.7,,"], ConflictError),
     ],
 )
 def test_incomplete_answers_are_refused(folder, tmp_path, change, error):
@@ -111,6 +143,13 @@ def test_incomplete_answers_are_refused(folder, tmp_path, change, error):
     (tmp_path / "wrong.csv").write_text("\n".join(change(lines)) + "\n")
     with pytest.raises(error):
         scoring.score(out, tmp_path / "wrong.csv")
+
+
+def test_missing_files_are_named(folder, tmp_path):
+    with pytest.raises(NoFileError, match=r"nothing\.csv"):
+        scoring.score(folder[0], tmp_path / "nothing.csv")
+    with pytest.raises(NoFileError, match="natural-folder"):
+        scoring.score(tmp_path, tmp_path / "nothing.csv")
 
 
 def test_the_loader_is_short():

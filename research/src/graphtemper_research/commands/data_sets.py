@@ -77,12 +77,14 @@ def fetch_data(name: str, *, as_json: Json = False) -> None:
 
 
 @data.command(name="page")
-def data_page(out: Path = Path("docs/results/DATA.md")) -> None:
+def data_page(
+    out: Path = Path("docs/results/DATA.md"), *, results: Path = Path("docs/results")
+) -> None:
     """Write the page of all graphs: credits, licences, checksums, and the digest of the code."""
     from graphtemper_research.graphs import deposit
     from graphtemper_research.harness.outcome import write_text
 
-    write_text(out, deposit.page())
+    write_text(out, deposit.page(results))
     print_line(str(out))
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from graphtemper.cli.options import Json
 from graphtemper.cli.output import console, print_json, print_line, table, working
-from graphtemper.errors import InputError
+from graphtemper.errors import InputError, MissingError
 
 
 def paper(
-    figure: str = "all",
+    figure: str | None = None,
     *,
     out: Path = Path("artifacts/paper"),
     results: Path | None = None,
@@ -27,7 +27,7 @@ def paper(
     figure
         concept (fig1), slope (fig5), extensions (fig6), bound (fig7), temperature (fig8),
         synthetic (fig9), real (fig10, table2), sweep (fig11), rewiring (fig12), label-free,
-        diagnostic, audit, or all.
+        diagnostic, audit; or all, which takes minutes.
     out
         Folder for the files.
     results
@@ -42,6 +42,9 @@ def paper(
 
     if results is not None and (results.suffix != ".md" or results.name == "audit.md"):
         raise InputError(f"{results} cannot be the page; name an .md file other than audit.md.")
+    if figure is None:
+        names = ", ".join(experiments.FIGURES)
+        raise MissingError(f"name a figure, or all, which takes minutes: {names}.")
     figure = experiments.named(figure)
     outcomes: dict[str, dict[str, Any]] = {}
     for name in experiments.FIGURES if figure == "all" else (figure,):

@@ -19,6 +19,7 @@ from graphtemper._core.version import __version__
 from graphtemper.errors import NoFileError
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness.digest import digest
+from graphtemper_research.results import stale
 
 # Licences under which a graph may be passed on; the others are named, not included.
 OPEN = ("CC BY 4.0", "CC BY-SA 3.0", "MIT", "Apache-2.0")
@@ -31,21 +32,21 @@ order of its edges; `graphtemper data inspect NAME` compares it. A licence marke
 of the upstream repository and may not have been meant for the data. Graphs without a stated
 licence are used for research here and are not passed on.
 
-The results in this folder were made by graphtemper {version}, code `{code}`. `graphtemper data
-archive FILE.tar.gz` writes this page, the results, and the graphs whose licence allows it into
-one file; the same files give the same bytes.
+The results in this folder were made by graphtemper {version}, code `{code}`{others}.
+`graphtemper data archive FILE.tar.gz` writes this page, the results, and the graphs whose licence
+allows it into one file; the same files give the same bytes.
 
 | graph | nodes | edges | licence | SHA-256 | credit | upstream |
 | --- | ---: | ---: | --- | --- | --- | --- |
 """
 
 
-def page() -> str:
-    """Return the page of all graphs.
+def page(results: Path) -> str:
+    """Return the page of all graphs, and of the code behind the results in a folder.
 
     Examples
     --------
-    >>> print(page().splitlines()[0])
+    >>> print(page(Path("nowhere")).splitlines()[0])
     # Data
     """
     lines = [
@@ -53,7 +54,10 @@ def page() -> str:
         f"| {one.publication} | {one.upstream} |"
         for one in datasets.CATALOGUE.values()
     ]
-    return HEAD.format(version=__version__, code=digest()) + "\n".join(lines) + "\n"
+    old = [f"`{name}` ({code})" for name, code in stale(results).items()]
+    others = f", except those of other code: {', '.join(old)}" if old else ""
+    head = HEAD.format(version=__version__, code=digest(), others=others)
+    return head + "\n".join(lines) + "\n"
 
 
 def may_be_passed_on(licence: str) -> bool:
@@ -91,9 +95,9 @@ def archive(path: Path, results: Path) -> list[str]:
 
 
 def _members(results: Path, graphs: list[tuple[str, Path]]) -> Iterator[tuple[str, bytes]]:
-    yield "DATA.md", page().encode("utf-8")
+    yield "DATA.md", page(results).encode("utf-8")
     for file in sorted(results.rglob("*")):
-        if file.is_file():
+        if file.is_file() and file != results / "DATA.md":
             yield f"results/{file.relative_to(results).as_posix()}", file.read_bytes()
     for name, file in graphs:
         yield f"graphs/{name}.npz", file.read_bytes()

@@ -14,7 +14,7 @@ import numpy as np
 from graphtemper._core.files import atomic_write
 from graphtemper._core.printable import printable
 from graphtemper._core.safe_reading import check_seal, parse_json, read_bytes, sealed
-from graphtemper.errors import DamagedError, FileError
+from graphtemper.errors import DamagedError, FileError, WriteError
 from graphtemper_research.harness.frame import Row
 
 if TYPE_CHECKING:
@@ -165,7 +165,11 @@ def _foreign(path: Path) -> FileError:
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically, in a folder that is made if it does not exist."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise WriteError(f"cannot make the folder {path.parent}: {reason}.") from error
     with atomic_write(path) as stream:
         stream.write(text.encode("utf-8"))
 

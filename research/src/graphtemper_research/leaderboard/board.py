@@ -432,8 +432,8 @@ shifts, half under natural ones) and answers on targets without labels; labels o
 score. *Uncalibrated* is doing nothing. *ECE*, NLL, Brier and accuracy are means over shifted
 targets, then over cells (a cell is a graph, a model and a seed). The *noise floor* is the ECE that
 a calibrated model with the same confidences would have by chance on as many nodes: no difference
-far below it says much. *Against source-T* is the paired difference of ECE, *excess
-removed* the fraction of source-T's ECE above the oracle's that is gone (1 is the oracle's
+far below it says much. *Against source-T* is the paired difference of ECE, its mean over graphs,
+*excess removed* the fraction of source-T's ECE above the oracle's that is gone (1 is the oracle's
 single temperature, negative is worse than source-T). Estimators give the temperature whose mean
 confidence is the accuracy they estimate; `AverageConfidence` is source-T by construction.
 

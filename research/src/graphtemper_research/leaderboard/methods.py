@@ -275,6 +275,8 @@ def new_calibrator(name: str, seed: int, graph: str = "") -> Calibrator:
     if base == "GETS":
         made = made.set_params(**RELEASED.get(graph.removesuffix(graph_names.SUFFIX), {}))
     params = made.get_params()
-    if "epochs" in params:
-        made = made.set_params(epochs=min(params["epochs"], MOST_EPOCHS))
+    if params.get("epochs", 0) > MOST_EPOCHS:
+        if "warm" in params:  # the same share of the epochs without the loss of CF-GNN
+            made = made.set_params(warm=params["warm"] * MOST_EPOCHS // params["epochs"])
+        made = made.set_params(epochs=MOST_EPOCHS)
     return made.set_params(seed=seed) if "seed" in params else made

@@ -57,7 +57,7 @@ def _paragraph(rows: list[Row], setting: str) -> str:
         (row for row in rows if is_fitted(row) and row["cells"] == whole),
         key=lambda row: row["ece"],
     )
-    against = [row for row in fitted if contradicts(row)]
+    against = [row for row in rows if is_fitted(row) and contradicts(row)]
     ranked = sum(row["rank"] is not None for row in rows)
     words = [
         f"**{setting.capitalize()}.** Mean ECE is {source:.3f} with source-T and {oracle:.3f} with "
@@ -80,9 +80,9 @@ def _paragraph(rows: list[Row], setting: str) -> str:
             )
         else:
             words.append(
-                "None has less ECE than source-T over graphs once p is corrected for the number "
-                "of methods, so nothing here contradicts the paper's prediction that they inherit "
-                "its failure."
+                "No calibrator that is fitted at the source has less ECE than source-T over graphs "
+                "once p is corrected for the number of methods, so nothing here contradicts the "
+                "paper's prediction that they inherit its failure."
             )
     if some := [row for row in rows if row["cells"] < whole]:
         listed = ", ".join(

@@ -110,7 +110,7 @@ def table(cells: Sequence[Cell], setting: str, model: str) -> list[dict[str, Any
                 "ece_low": seeds.low,
                 "ece_high": seeds.high,
                 "ece_source": mean(_at_home(cells, name)),
-                "against_source": float(np.mean(gaps)),
+                "against_source": gap.mean,
                 "against_low": gap.low,
                 "against_high": gap.high,
                 "graphs": in_graphs,

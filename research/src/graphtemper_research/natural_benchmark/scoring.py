@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper.errors import DamagedError, MissingError, RangeError
+from graphtemper.errors import (
+    ConflictError,
+    DamagedError,
+    MissingError,
+    NoFileError,
+    RangeError,
+    RepeatedError,
+)
 from graphtemper.metrics.binned import bin_index, equal_width_edges
 from graphtemper_research.harness import frame
 from graphtemper_research.harness.frame import Row, Rows
@@ -37,10 +44,18 @@ def score(folder: Path, results: Path) -> Rows:
 
     Every task of a family that is answered at all must be answered, at every scored node.
     """
+    if not (folder / "tasks.csv").is_file():
+        raise NoFileError(
+            f"{folder} has no tasks.csv; `graphtemper bench natural-folder` makes it."
+        )
     answers = read(results)
     with (folder / "tasks.csv").open(encoding="utf-8", newline="") as stream:
         tasks = list(csv.DictReader(stream))
     families = {row["family"] for row in tasks if int(row["task"]) in answers}
+    foreign = sorted(answers.keys() - {int(row["task"]) for row in tasks})
+    if foreign or not answers:
+        what = f"answers task {foreign[0]}, which is not" if foreign else "answers no task"
+        raise MissingError(f"{results} {what} in {folder}; answer tasks of this folder.")
     rows: Rows = []
     with np.load(folder / "splits.npz", allow_pickle=False) as splits:
         for task in (task for task in tasks if task["family"] in families):
@@ -85,16 +100,22 @@ def read(path: Path) -> dict[int, dict[int, tuple[int, float, tuple[float, ...]]
     Accuracy and interval belong to a task: every row of it must repeat them or leave them empty.
     """
     found: dict[int, dict[int, tuple[int, float, tuple[float, ...]]]] = {}
+    count = 0
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             for row in csv.DictReader(stream):
                 stated = tuple(float(row[key]) for key in _STATED if row.get(key))
                 answer = (int(row["prediction"]), float(row["confidence"]), stated)
                 found.setdefault(int(row["task"]), {})[int(row["node"])] = answer
+                count += 1
+    except FileNotFoundError as error:
+        raise NoFileError(f"there is no file {path}.") from error
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(
             f"{path} is not a CSV of results; write the columns {', '.join(HEAD)} with numbers."
         ) from error
+    if count > sum(map(len, found.values())):
+        raise RepeatedError(f"{path} answers a node of a task twice; answer once.")
     return found
 
 
@@ -108,6 +129,10 @@ def _in_order(
             "answer at every scored node."
         )
     found = [rows[int(node)] for node in nodes]
+    if any(item[2] != found[0][2] for item in found):
+        raise ConflictError(
+            f"task {task} has several accuracies or intervals; repeat the same on every row of it."
+        )
     confidence = np.array([item[1] for item in found])
     if not ((confidence >= 0.0) & (confidence <= 1.0)).all():
         raise RangeError(f"task {task} has a confidence outside [0, 1]; write probabilities.")

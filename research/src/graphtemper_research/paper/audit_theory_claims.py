@@ -271,10 +271,21 @@ def _diagnostic(o: Outcomes) -> str:
 
 
 def _worse_than_nothing(o: Outcomes) -> bool:
-    """Say whether the formula from predicted homophilies is further off than no correction."""
+    """Say whether the formula is further off than no correction, and the atlas less.
+
+    From true homophilies the direction has to be right where they rise, and not where they fall.
+    """
     title = "theory, predicted homophilies"
-    off, none = (measured(o, "diagnostic", f"{name}: median") for name in (title, "no correction"))
-    return off > none and measured(o, "diagnostic", f"{title}: Spearman") < 0.5
+    off, none, atlas = (
+        measured(o, "diagnostic", f"{name}: median")
+        for name in (title, "no correction", "the atlas")
+    )
+    rising, falling = (
+        measured(o, "diagnostic", f"theory, true homophilies, where they {word}")
+        for word in ("rise", "fall")
+    )
+    directed = rising > 0.8 and falling < 0.6
+    return atlas < none < off and measured(o, "diagnostic", f"{title}: Spearman") < 0.5 and directed
 
 
 def _not_observable(o: Outcomes) -> str:

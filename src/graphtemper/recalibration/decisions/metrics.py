@@ -21,6 +21,7 @@ from graphtemper._core.estimate import DEVIATIONS, Estimate
 from graphtemper._core.numerics import log_odds
 from graphtemper._core.reproducible import stream
 from graphtemper.card import class_bias
+from graphtemper.card.class_profile import FEWEST
 from graphtemper.card.reading import Reading
 from graphtemper.errors import ChoiceError, InputError, MissingError, RangeError, ShapeError
 from graphtemper.metrics.decisions import (
@@ -50,8 +51,8 @@ _WHY = {
     "specificity": "every node is expected to be positive",
     "auroc": "all nodes are expected to be of one class",
     "average_precision": "no node is expected to be positive",
-    "precision_at_k": "it needs k",
-    "recall_at_k": "it needs k",
+    "precision_at_k": "it needs k, and all nodes",
+    "recall_at_k": "it needs k, and all nodes",
     "cost": "it needs costs",
 }
 
@@ -221,8 +222,9 @@ class Metrics:
         that the risk of a high cost counts.
         """
         scores = self._ranked().scores
-        step = -(-scores.size // _CANDIDATES)
-        points = scores[step - 1 :: step]
+        ranks = np.geomspace(1, scores.size, _CANDIDATES), np.linspace(1, scores.size, _CANDIDATES)
+        ranked = scores[np.unique(np.concatenate(ranks).astype(np.intp)) - 1]
+        points = np.append(1.0, ranked)  # 1 flags no node, or only those that are certain
         tables = self._ranked().tables(points)
         values = {name: np.nan_to_num(found[..., 1]) for name, found in rates(tables).items()}
         if isinstance(goal, Mapping):
@@ -288,12 +290,18 @@ def _plain(value: Estimate | None) -> dict[str, float] | None:
 
 def _band(draws: FloatArray) -> FloatArray:
     """Return value, low and high (..., 3) of draws (D, ...), the first of which is the value."""
-    value = draws[0]
+    value = _often(draws)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # where no draw is defined
         low, high = np.nanquantile(draws[1:], (0.05, 0.95), axis=0)
     ends = np.fmin(low, value) + 0.0 * value, np.fmax(high, value) + 0.0 * value
     return np.stack([value, *ends], axis=-1)
+
+
+def _often(draws: FloatArray) -> FloatArray:
+    """Return draws (D, ...) of which the value is undefined where most of the others are."""
+    seldom = np.isnan(draws[1:]).mean(axis=0) > 0.5
+    return np.concatenate([np.where(seldom, np.nan, draws[:1]), draws[1:]])
 
 
 def _of(band: FloatArray) -> Estimate | None:
@@ -412,6 +420,7 @@ class _Job:
         centre, deviation = posterior.effects(p, self.labels, index[rows], names.size)
         for number, name in enumerate(names.tolist()):
             moved = self.rng.standard_normal(self.draws.biases.shape) * deviation[number]
+            moved *= posterior.WIDER
             moved[0] = 0.0
             own = class_bias.centred(centre[number] + moved)
             yield name, self.measure(np.flatnonzero(index == number), own)
@@ -445,6 +454,7 @@ class _Job:
             every = rates(tables) | {
                 name: np.stack([item[name] for item in rankings], axis=-1) for name in RANKINGS
             }
+            every = {name: _often(x) for name, x in every.items()}
             found = {name: _mean(x, np.ones_like(x)) for name, x in every.items()}
             members = tables.sum(axis=2)
             weighted = {name: _of(_band(_mean(x, members))) for name, x in every.items()}
@@ -505,6 +515,8 @@ class _Job:
         head = 0 if self.positive is None else most // 2
         if head:
             free = free[np.argsort(-self.scores[free, 0], kind="stable")]
+        else:
+            free = free[np.lexsort((self.scores[free].max(axis=1), self.predicted[free]))]
         ends = np.linspace(head, free.size, most - head + 1).astype(np.intp)
         starts = np.append(np.arange(head), ends[:-1])
         steps = np.diff(np.append(starts, free.size))
@@ -514,10 +526,12 @@ class _Job:
     def _at_source(self) -> dict[str, float]:
         """Return what the card knows of the same metrics at the source."""
         profile, same = self.card.class_profile, self.classes == 2 and self.threshold == 0.5
-        if profile is None or not (self.threshold is None or same):
+        one = range(self.classes) if self.positive is None else [self.positive]
+        members = self.card.reference.moments.shares[one] * self.card.effective_nodes
+        vague = bool((members < FEWEST).any())  # their counts are those of other classes
+        if profile is None or vague or not (self.threshold is None or same):
             return {}
         found = rates(profile.counts.reshape(self.classes, -1, self.classes).sum(axis=1).T)
-        one = range(self.classes) if self.positive is None else [self.positive]
         means = {name: float(_mean(x[one], np.ones(len(one)))) for name, x in found.items()}
         return {name: value for name, value in means.items() if not np.isnan(value)}
 

@@ -38,7 +38,7 @@ _ROWS, _SLOPE_ROWS = 2000, 500
 # Deviation of log(slope) beside the accuracy, alone and next to labels, which say too little about
 # it; and the smallest one of the accuracy's log-odds.
 _FREE, _HELD, _FINEST = 2.0, 0.5, 0.02
-_STEPS, _LONGEST, _HALVINGS = 12, 2.0, 13
+_STEPS, _LONGEST, _HALVINGS = 30, 2.0, 13
 _SLOPES = (-4.0, 3.0)
 
 
@@ -73,8 +73,9 @@ def draw(
     """
     predicted, classes = logits.argmax(axis=1), logits.shape[1]
     value, low, high = (log_odds(x) for x in (accuracy.value, accuracy.low, accuracy.high))
-    part = np.arange(0, len(logits), -(-len(logits) // _ROWS))
-    slope_part = part[:: -(-part.size // _SLOPE_ROWS)]
+    p = temperatures.apply(logits)
+    order = np.lexsort((p.max(axis=1), predicted))
+    part, slope_part = (_spread(order, most) for most in (_ROWS, _SLOPE_ROWS))
     some, own = logits[slope_part], predicted[slope_part]
     goal = np.array([log_odds(before.value)])
     start = float(slopes(some, own, prior.biases[None, None, :], goal)[0])
@@ -96,6 +97,12 @@ def draw(
         p = temperatures.apply(np.exp(mean[0]) * some + shift[0])
         value = log_odds(float(p[np.arange(len(own)), own].mean()))
     return Draws(slopes(some, own, shift, value + sides * steps), biases, table)
+
+
+def _spread(order: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Return rows at equal distances in an order, at most a number of them."""
+    step = -(-len(order) // most)
+    return order[step // 2 :: step]
 
 
 def fit(
@@ -125,6 +132,7 @@ def fit(
     sure = max(spread, _FINEST) ** -2
     free = _HELD if rows.size else _FREE
     held, certain = np.append(free**-2, 1.0 / prior.bias_variance), 1.0 / prior.share_variance
+    longest, last = _LONGEST, np.zeros(count + 1)
     for _ in range(_STEPS):
         z = np.exp(point[0]) * near
         p = temperatures.apply(z + point[1:] + table[group])
@@ -156,7 +164,8 @@ def fit(
         step = np.linalg.solve(information, gradient)
         moved = pull - gains @ step
         largest = max(float(np.abs(step).max()), float(np.abs(moved).max()), 1e-12)
-        shorter = min(1.0, _LONGEST / largest)
+        longest *= 1.0 if step @ last >= 0.0 else 0.5  # turning round: the last one was too long
+        shorter, last = min(1.0, longest / largest), step
         point, table = point + shorter * step, table + shorter * moved
         if largest < 1e-6:
             break

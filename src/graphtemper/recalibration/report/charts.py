@@ -47,15 +47,14 @@ def overview(content: Content) -> Spec:
     accuracy, confidence = content["accuracy"], content["mean_confidence"]
     # Where the accuracy is not known, only its interval is shown.
     value = None if content["verdict"]["word"] == "abstain" else accuracy["value"]
-    interval = {"low": accuracy["low"], "high": accuracy["high"]}
-    none: Spec = {"low": None, "high": None}
-    rows: list[Spec] = [
-        {"what": "Confidence before", "value": confidence["before"], "colour": BEFORE} | none,
-        {"what": "Confidence after", "value": confidence["after"], "colour": AFTER} | none,
-        {"what": "Accuracy here", "value": value, "colour": TRUTH} | interval,
-        {"what": "Accuracy at the source", "value": content["source"]["accuracy"]} | none,
-    ]
-    rows[-1]["colour"] = MUTED
+    shown = (
+        ("Confidence before", confidence["before"], BEFORE, None, None),
+        ("Confidence after", confidence["after"], AFTER, None, None),
+        ("Accuracy here", value, TRUTH, accuracy["low"], accuracy["high"]),
+        ("Accuracy at the source", content["source"]["accuracy"], MUTED, None, None),
+    )
+    names = ("what", "value", "colour", "low", "high")
+    rows = [dict(zip(names, row, strict=True)) for row in shown]
     low = min(accuracy["low"], confidence["before"], confidence["after"])
     x = percent("value", [max(math.floor(10.0 * low - 0.5) / 10.0, 0.0), 1.0], "")
     axis = {"labelLimit": 200, "ticks": False, "domain": False}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphtemper._core.files import atomic_write
 from graphtemper.errors import MissingExtraError
@@ -13,34 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, which stays distinct under the common colour-vision deficiencies.
-BLUE, ORANGE, GREEN, RED, SKY, PURPLE, GREY = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#D55E00",
-    "#56B4E9",
-    "#CC79A7",
-    "#666666",
-)
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#666666"
 
-SETTINGS: dict[Any, Any] = {
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "figure.dpi": 130,
-    "font.size": 9,
-    "grid.alpha": 0.25,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "lines.markersize": 4.5,
-    "savefig.bbox": "tight",
-}
-
+SETTINGS = Path(__file__).with_name("figures.mplstyle")
 
 # Background of text that is drawn over lines.
 LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
@@ -64,7 +40,7 @@ def draw(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(SETTINGS):
+    with mpl.rc_context(fname=SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained")
         content(figure)
         with atomic_write(path) as stream:

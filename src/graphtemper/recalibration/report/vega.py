@@ -6,34 +6,19 @@ from a file is part of an expression; it is data, or the text of a label.
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+from graphtemper.recalibration.report.html import text_of
 
 Spec = dict[str, Any]
 Content = dict[str, Any]
 
-INK, MUTED, GRID = "var(--ink)", "var(--muted)", "var(--grid)"
+INK, MUTED = "var(--ink)", "var(--muted)"
 BEFORE, AFTER, TRUTH, BAND = "var(--before)", "var(--after)", "var(--truth)", "var(--band)"
-PERCENT: Spec = {"format": ".0%", "tickCount": 6}
-_CONFIG: Spec = {
-    "aria": False,  # the page describes each chart in words and has its numbers in a table
-    "background": "transparent",
-    "font": "system-ui, sans-serif",
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": INK,
-        "titleColor": INK,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "gridColor": GRID,
-        "domainColor": MUTED,
-        "tickColor": MUTED,
-        "labelLimit": 130,
-        "labelPadding": 5,
-        "labelOverlap": True,
-    },
-    "text": {"color": INK, "fontSize": 12},
-}
+PERCENT: Spec = {"format": ".1~%", "tickCount": 6}
+# The page describes each chart in words and has its numbers in a table, hence no ARIA labels.
+_CONFIG = json.loads(text_of("graphtemper.recalibration.report", "theme.json"))
 
 
 def sized(height: int, spec: Spec) -> Spec:
