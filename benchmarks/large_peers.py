@@ -28,6 +28,7 @@ from benchmarks.large import CLASSES, _model_and_card
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp, softmax
 
+from graphtemper import SourceCard
 from graphtemper.scale import Serial, StoredGraph, recalibrate
 from graphtemper.scale.stored_graph import StoredWhole
 from graphtemper_research.harness.digest import SCALE, scale_digest
@@ -71,7 +72,8 @@ def floor_with_dask(folder: Path, name: str) -> dict[str, Any]:
 
 def floor_with_graphtemper(folder: Path, name: str) -> dict[str, Any]:
     """Recalibrate the logits alone and write probabilities; the model is not run."""
-    _, card = _model_and_card(folder, name)
+    file = folder / f"{name}.card.json"
+    card = SourceCard.load(file) if file.exists() else _model_and_card(folder, name)[1]
     start = time.process_time()
     with TemporaryDirectory(dir=folder) as place:
         result = recalibrate(folder / name, card, Path(place) / "answer")
@@ -132,7 +134,6 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("model", nargs="?", default="sage")
     parser.add_argument("--nodes", type=int, default=1_000)
-    parser.add_argument("--only", nargs="+", default=())
     given = parser.parse_args()
     graph = StoredGraph.open(given.folder / "nodes", given.folder / "edges")
     nodes = np.random.default_rng(0).choice(graph.num_nodes, given.nodes, replace=False)
@@ -148,15 +149,14 @@ def main() -> None:
         }
     known = json.loads(OUT.read_text("utf-8")) if OUT.exists() else []
     for way, (work, argument) in ways.items():
-        row = {"what": given.what, "way": way, "edges": graph.edges.num_rows}
-        row[SCALE] = scale_digest()
+        row = {SCALE: scale_digest(), "what": given.what, "way": way}
+        row["edges"] = graph.edges.num_rows
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             row |= pool.submit(measured, work, given.folder, argument).result()
         print(row, flush=True)
-        known = [
-            old for old in known if any(old[key] != row[key] for key in ("what", "way", "edges"))
-        ]
-        write_text(OUT, json.dumps([*known, row], indent=1) + "\n")
+        same = ("what", "way", "edges")
+        known = [old for old in known if any(old[key] != row[key] for key in same)] + [row]
+        write_text(OUT, json.dumps(known, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from graphtemper.recalibration.labelling import read_label_file
 from graphtemper.recalibration.report.page import read_report
 from graphtemper.scale import Serial, StoredGraph
 from graphtemper.scale.logits.logit_tables import LogitTables, read_logits
-from graphtemper.scale.stored_graph import known_of_nodes, load
+from graphtemper.scale.stored_graph import load, moments_of
 from graphtemper.signals.evidence import Probe
 from graphtemper_research.graphs import datasets
 from graphtemper_research.harness import cells
@@ -94,7 +94,7 @@ def read_edges(path):
 
 
 def read_nodes(path):
-    known_of_nodes(Serial(), StoredGraph.open(path))
+    moments_of(Serial(), StoredGraph.open(path))
 
 
 def read_cell(path):

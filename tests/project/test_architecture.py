@@ -23,7 +23,7 @@ PACKAGES = {
 LIBRARY = PACKAGES["graphtemper"]
 MOST_ENTRIES = 20
 # Lines that hold code; docstrings, comments, blank lines and imports do not.
-CODE_LINES = 17_195
+CODE_LINES = 16_788
 MOST_FILES = {"build": 41, "recalibrate": 31}
 
 # Folders of tests that are about more than one package.

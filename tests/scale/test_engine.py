@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from graphtemper.errors import ClusterError, FileError
-from graphtemper.scale import OnDask, Serial, connected, recalibrate
+from graphtemper.scale import OnDask, Serial, connected, recalibrate, streaming
+from graphtemper.scale.logits.confidence_sketch import ConfidenceSketch
+from graphtemper.scale.logits.logit_tables import LogitArray
 from graphtemper_research.harness.cells import Case
 from graphtemper_research.harness.runner import Request, run
 
@@ -95,6 +97,17 @@ def test_workers_may_die_and_write_the_bytes_of_one_process(
         for name, engine in (("one", Serial()), ("other", kind(client)))
     )
     assert serial.read(one) == serial.read(other)
+
+
+def test_a_far_temperature_is_found_on_workers(problem, client):
+    """Logits are read again there, at other temperatures."""
+    parts = LogitArray(1e6 * problem.model(problem.target), 4)
+    sketch = ConfidenceSketch.of(parts.values)
+    one, other = (
+        streaming._match(partial(streaming.over_batches, engine, parts), 1.0, sketch, 0.6)
+        for engine in (Serial(), OnDask(client))
+    )
+    assert one == other > 1e4
 
 
 def test_errors_of_tasks_are_raised_unchanged(problem, client, tmp_path):

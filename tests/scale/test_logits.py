@@ -1,6 +1,7 @@
 """Recalibration of logits in Parquet: one pass for statistics, one for probabilities."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -85,7 +86,8 @@ def test_a_temperature_far_from_that_of_the_source(logits, factor):
     """The first range of temperatures does not reach it, so logits are read again."""
     parts = LogitArray(factor * logits, 4)
     sketch = ConfidenceSketch.of(parts.values)
-    found = streaming._match(Serial(), parts, 1.0, sketch, 0.6)
+    over = partial(streaming.over_batches, Serial(), parts)
+    found = streaming._match(over, 1.0, sketch, 0.6)
     assert found == pytest.approx(temperature.match_confidence(parts.values, 0.6), rel=1e-6)
 
 

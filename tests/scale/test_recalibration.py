@@ -8,6 +8,7 @@ import pytest
 from graphtemper import recalibrate as in_memory
 from graphtemper.errors import (
     DamagedError,
+    InputError,
     MissingError,
     OtherFeaturesError,
     OtherModelError,
@@ -92,6 +93,23 @@ def test_hubs_are_replaced_and_counted(problem, sampled, tmp_path, monkeypatch):
     found = answered(problem, tmp_path / "out")
     [reason] = [item.text for item in found.reasons if item.code == "sample_run"]
     assert "reach more than 110 edges, and others of their strata took their places" in reason
+
+
+def test_a_sample_of_hubs_alone_is_refused(problem, sampled, tmp_path, monkeypatch):
+    monkeypatch.setattr(sampling, "MOST_EDGES", 10)
+    with pytest.raises(InputError, match="leave the model out"):
+        answered(problem, tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_edges_in_both_directions_are_links_once(problem, serial, sampled, tmp_path):
+    """As exports of an `edge_index` hold them."""
+    edges = problem.target.edges
+    both = np.vstack([edges, edges[:, ::-1]])
+    pq.write_table(pa.table({"src": both[:, 0], "dst": both[:, 1]}), tmp_path / "e.parquet")
+    found = answered(problem, tmp_path / "out", graph=tmp_path / "e.parquet")
+    assert found.signals == pytest.approx(serial.answer.signals, rel=1e-9)
+    assert found.accuracy.value == pytest.approx(serial.answer.accuracy.value, rel=1e-9)
 
 
 def test_blocks_average_what_they_measure(problem, sampled, serial, tmp_path, monkeypatch):

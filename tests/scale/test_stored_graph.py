@@ -7,12 +7,11 @@ from graphtemper import Graph, csbm
 from graphtemper.errors import DamagedError, RangeError, TableError
 from graphtemper.models import GCN, SIGN
 from graphtemper.models.predictor import predict
-from graphtemper.scale import Serial, StoredGraph
+from graphtemper.scale import Serial, StoredGraph, stored_graph
 from graphtemper.scale.evidence.sample import layers
 from graphtemper.scale.parquet import parquet_files
-from graphtemper.scale.stored_graph import StoredWhole, agreement, known_of_nodes, load
+from graphtemper.scale.stored_graph import StoredWhole, load, moments_of, some_links
 from graphtemper.signals.graph_parts import Field, Reach
-from graphtemper.signals.pointwise import kappa
 
 from .conftest import pa, pq, save, stored
 
@@ -97,25 +96,33 @@ def test_a_pair_that_is_stored_twice_is_one_link(tmp_path):
 
 
 def test_what_is_known_of_all_nodes(tmp_path):
-    graph, classes = drawn(), np.arange(300) % 3
+    graph = drawn()
     found = opened(graph, tmp_path, order=np.random.default_rng(0).permutation(300))
-    known = known_of_nodes(Serial(), found, classes, lambda x: (x[:, 0] > 0).astype(int))
-    np.testing.assert_allclose(known.moments[0], graph.features.mean(axis=0), atol=1e-6)
-    np.testing.assert_allclose(known.moments[1], graph.features.std(axis=0), rtol=1e-6)
-    assert known.second == np.mean((graph.features[:, 0] > 0) == classes)
-    same = (classes[graph.edges[:, 0]] == classes[graph.edges[:, 1]]).mean()
-    share, chance = agreement(Serial(), found, classes, 3)
-    assert share == pytest.approx(same, abs=1e-12)
-    assert (share - chance) / (1.0 - chance) == pytest.approx(
-        kappa(classes[graph.edges], 3), abs=1e-12
-    )
+    moments = moments_of(Serial(), found)
+    np.testing.assert_allclose(moments[0], graph.features.mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(moments[1], graph.features.std(axis=0), rtol=1e-6)
+
+
+def test_links_of_all_are_each_taken_once(tmp_path, monkeypatch):
+    """Also where a pair is stored in both directions, of which memory keeps one."""
+    graph = drawn()
+    both = np.vstack([graph.edges, graph.edges[:100, ::-1], [[7, 7]]])
+    save(tmp_path / "e", {"source": both[:, 0], "target": both[:, 1]}, parts=4)
+    save(tmp_path / "n", {"x": np.zeros(300)}, parts=2)
+    found = StoredGraph.open(tmp_path / "n", tmp_path / "e", directed=True)
+    links = graph.links[np.lexsort(graph.links.T[::-1])]
+    np.testing.assert_array_equal(some_links(Serial(), found), links)
+    monkeypatch.setattr(stored_graph, "LINKS", len(both) // 4)
+    some = some_links(Serial(), found)
+    assert 0.15 < len(some) / graph.num_edges < 0.35
+    assert {*map(tuple, some.tolist())} < {*map(tuple, graph.links.tolist())}
 
 
 def test_nodes_that_are_repeated_or_missing_are_refused(tmp_path):
     graph, twice = drawn(), np.arange(300)
     twice[11] = 12
     found = opened(graph, tmp_path, order=twice)
-    for work in (lambda: known_of_nodes(Serial(), found), lambda: load(Serial(), found)):
+    for work in (lambda: moments_of(Serial(), found), lambda: load(Serial(), found)):
         with pytest.raises(
             DamagedError, match=r"0 to 299, each once; some are missing or repeated"
         ):
@@ -128,7 +135,7 @@ def test_an_edge_to_a_node_that_is_not_there_is_refused(tmp_path):
         ends = {"source": np.array([1]), "target": np.array([wrong])}
         edges = save(tmp_path / f"e{wrong}", ends, 1)
         with pytest.raises(RangeError, match=f"the node {wrong}, but there are 300"):
-            agreement(Serial(), StoredGraph.open(nodes, edges), np.zeros(300, int), 2)
+            some_links(Serial(), StoredGraph.open(nodes, edges))
         with pytest.raises(RangeError, match=f"the node {wrong}, but there are 300"):
             load(Serial(), StoredGraph.open(nodes, edges))
 
@@ -183,6 +190,20 @@ def test_a_part_that_is_not_there_any_more(tmp_path):
     found.edges.files[1].unlink()
     with pytest.raises(DamagedError, match=r"part-1.parquet is missing"):
         load(Serial(), found)
+
+
+def test_codes_of_edges_stay_integers(tmp_path):
+    """As in memory: a model may look them up."""
+    graph = drawn().replace(edge_features=np.arange(drawn().num_edges)[:, None] % 7)
+    found = load(Serial(), opened(graph, tmp_path))
+    assert found.edge_features.dtype == graph.edge_features.dtype == np.int64
+
+
+def test_a_folder_whose_name_looks_like_a_pattern(tmp_path):
+    graph = drawn()
+    opened(graph, tmp_path / "run[1]")
+    found = StoredGraph.open(tmp_path / "run[1]" / "nodes", tmp_path / "run[1]" / "edges")
+    assert load(Serial(), found).num_edges == graph.num_edges
 
 
 def test_types_of_nodes_are_carried(tmp_path):

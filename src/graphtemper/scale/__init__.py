@@ -14,11 +14,4 @@ from graphtemper.scale.engine import OnDask, Serial, connected
 from graphtemper.scale.recalibration import StoredRecalibration, recalibrate
 from graphtemper.scale.stored_graph import StoredGraph
 
-__all__ = [
-    "OnDask",
-    "Serial",
-    "StoredGraph",
-    "StoredRecalibration",
-    "connected",
-    "recalibrate",
-]
+__all__ = ["OnDask", "Serial", "StoredGraph", "StoredRecalibration", "connected", "recalibrate"]

@@ -8,9 +8,10 @@ that dies costs only the time of its tasks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -66,29 +67,24 @@ class OnDask:
         sent = self._client.submit(_unpickle, packed, pure=False)
         futures = self._client.map(_call, items, function=sent, pure=False)
         try:
-            self._wait(futures)
+            while True:
+                try:
+                    import_module("distributed").wait(futures, timeout=self._patience)
+                    break
+                except TimeoutError:
+                    if not self._client.nthreads():
+                        raise ClusterError(
+                            f"the cluster has no worker, after {self._patience:.0f} seconds; start "
+                            "workers and run again."
+                        ) from None
             return list(self._client.gather(futures))
         except (KilledWorker, CancelledError, CommClosedError) as error:
             raise ClusterError(
-                "the cluster gave up: its scheduler has stopped, or a task lost its worker more "
-                "than once, most likely for lack of memory; give workers more memory, or write the "
-                "tables in smaller files, and run again."
+                "the scheduler has stopped, or a task lost its worker more than once; give workers "
+                "more memory, or write the tables in smaller files, and run again."
             ) from error
         finally:
-            futures.clear()  # cancels the tasks that are left
-
-    def _wait(self, futures: list[Any]) -> None:
-        """Wait for all results, but not long for workers that never come."""
-        while True:
-            try:
-                import_module("distributed").wait(futures, timeout=self._patience)
-                return
-            except TimeoutError:
-                if not self._client.nthreads():
-                    raise ClusterError(
-                        f"the cluster has no worker, after {self._patience:.0f} seconds; start "
-                        "workers and run again."
-                    ) from None
+            futures.clear()  # cancels those that are left
 
 
 def _unpickle(packed: bytes) -> Any:
@@ -102,6 +98,18 @@ def _call(item: Any, *, function: Callable[[Any], Any]) -> Any:
 
 
 Engine = Serial | OnDask
+SERIAL = Serial()
+
+
+def each(engine: Engine, table: Sized, function: Callable[..., Any], **given: Any) -> list[Any]:
+    """Return what a function of the number of a part gives for all parts of a table.
+
+    Examples
+    --------
+    >>> each(Serial(), "parts", lambda part, power: part**power, power=2)
+    [0, 1, 4, 9, 16]
+    """
+    return engine.map(partial(function, **given), range(len(table)))
 
 
 @contextmanager
@@ -120,13 +128,10 @@ def connected(scheduler: str | None, *, timeout: float = 10.0) -> Iterator[Engin
     try:
         client = import_module("distributed").Client(scheduler, timeout=timeout)
     except ImportError as error:
-        raise MissingExtraError(
-            "a scheduler needs Dask; run pip install 'graphtemper[scale]'."
-        ) from error
+        raise MissingExtraError("Dask needs pip install 'graphtemper[scale]'.") from error
     except (OSError, TimeoutError, ValueError) as error:
         raise ClusterError(
-            f"no Dask scheduler answers at {scheduler} within {timeout:.0f} seconds; start one "
-            "with `dask scheduler`, and workers with `dask worker ADDRESS`."
+            f"no scheduler answers at {scheduler}; start one with `dask scheduler`."
         ) from error
     with client:
         yield OnDask(client)

@@ -30,9 +30,8 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
     (['one.txt'], 1)
     """
     target = Path(path).absolute()
-    exists = f"{target} exists already; choose another path, or remove it."
     if target.exists():
-        raise WriteError(exists)
+        raise WriteError(f"{target} exists already; choose another path, or remove it.")
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         draft.mkdir(parents=True)
@@ -40,11 +39,8 @@ def atomic_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         for item in draft.glob(".*"):  # the partial file of a worker that died
             item.unlink()
         # A name must not reach the disk before its contents.
-        for item in sorted(draft.rglob("*"), reverse=True):
+        for item in [*draft.iterdir(), draft]:
             flush(item)
-        flush(draft)
-        if target.exists():
-            raise WriteError(exists)
         os.rename(draft, target)
         flush(target.parent)
     except FileError:

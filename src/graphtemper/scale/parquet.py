@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from graphtemper._core.safe_reading import open_regular
 from graphtemper.errors import DamagedError, MissingExtraError, TableError
@@ -27,9 +28,7 @@ def arrow(module: str = "pyarrow") -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
-            "Parquet and text tables need pyarrow; run pip install 'graphtemper[scale]'."
-        ) from error
+        raise MissingExtraError("Parquet needs pip install 'graphtemper[scale]'.") from error
 
 
 def parquet_files(place: Place) -> list[File]:
@@ -49,38 +48,34 @@ def parquet_files(place: Place) -> list[File]:
     >>> [file_name(file) for file in parquet_files(folder.as_uri())]
     ['a.parquet', 'b.parquet']
     """
-    text = os.fspath(place)
-    files: list[File] = []
+    text, files = os.fspath(place), list[File]()
     if "://" in text:
-        files = list(_stored(text))
-    elif os.path.isfile(text):
-        files = [Path(text).absolute()]  # workers may run in other directories
+        files += _stored(text)
     else:
-        pattern = text if glob.has_magic(text) else os.path.join(glob.escape(text), "*.parquet")
-        files = [Path(found).absolute() for found in glob.glob(pattern) if os.path.isfile(found)]
+        pattern = glob.escape(text) if os.path.exists(text) else text
+        found = glob.glob(os.path.join(pattern, "*.parquet") if os.path.isdir(text) else pattern)
+        # Absolute, since workers may run in other directories.
+        files += [Path(name).absolute() for name in found if os.path.isfile(name)]
     files = sorted(file for file in files if file_name(file)[0] not in "._")
     if not files:
-        raise DamagedError(
-            f"{text} is neither a Parquet file nor a directory or a pattern of some."
-        )
+        raise DamagedError(f"{text} is no Parquet file, nor a folder or a pattern of some.")
     return files
 
 
-def _stored(text: str) -> Iterator[str]:
-    """Yield the addresses of the files at an address, which may end with a pattern of names."""
+def _stored(text: str) -> list[str]:
+    """Return the addresses of the files at an address, which may end with a pattern of names."""
     scheme, _, rest = text.partition("://")
     folder, _, name = rest.rpartition("/")
+    if name.endswith(".parquet") and not glob.has_magic(name):
+        return [text]
     if not glob.has_magic(name):
-        if name.endswith(".parquet"):
-            yield text
-            return
         folder, name = rest, "*.parquet"
     try:
         system, inside = arrow("pyarrow.fs").FileSystem.from_uri(f"{scheme}://{folder}")
         found = system.get_file_info(arrow("pyarrow.fs").FileSelector(inside))
     except (OSError, ValueError, arrow().ArrowException) as error:
         raise DamagedError(f"{text} cannot be listed: {str(error).splitlines()[0]}.") from error
-    yield from (f"{scheme}://{x.path}" for x in found if x.is_file and fnmatch(x.base_name, name))
+    return [f"{scheme}://{x.path}" for x in found if x.is_file and fnmatch(x.base_name, name)]
 
 
 def file_name(file: File) -> str:
@@ -91,15 +86,13 @@ def file_name(file: File) -> str:
 def open_parquet(file: File) -> Any:
     """Open a Parquet file."""
     try:
+        new = partial(arrow("pyarrow.parquet").ParquetFile, page_checksum_verification=True)
         if isinstance(file, Path):
-            with open_regular(file):
-                pass
-            source: Any = file
+            open_regular(file).close()
+            opened = new(file)
         else:
             system, path = arrow("pyarrow.fs").FileSystem.from_uri(file)
-            source = system.open_input_file(path)
-        # Checksums are those of files that have them.
-        opened = arrow("pyarrow.parquet").ParquetFile(source, page_checksum_verification=True)
+            opened = new(path, filesystem=system)
         _ = opened.schema_arrow.names  # they may not be UTF-8
         return opened
     except (OSError, ValueError, arrow().ArrowException) as error:
@@ -141,10 +134,12 @@ class Table:
                 one, other = ({f"{x.name}, {x.type}" for x in s} for s in (schema, schemas[first]))
                 raise TableError(
                     f"{file_name(file)} does not have the columns of {file_name(files[first])} "
-                    f"({min(one ^ other, default='another order')}); do not mix tables of "
-                    "different schema."
+                    f"({min(one ^ other, default='another order')}); give all parts one schema."
                 )
         return cls(tuple(files), rows, schemas[first])
+
+    def __len__(self) -> int:
+        return len(self.files)
 
     @property
     def columns(self) -> list[str]:
@@ -160,8 +155,7 @@ class Table:
         """Yield at least one batch of some columns of a file, and the number of its first row."""
         file, row, step = self.files[part], sum(self.rows[:part]), most_values // max(len(names), 1)
         if not self.rows[part]:
-            kept = arrow().schema([self.schema.field(name) for name in names])
-            yield row, arrow().RecordBatch.from_pylist([], schema=kept)
+            yield row, arrow().RecordBatch.from_pylist([], schema=self.schema).select(names)
             return
         opened = open_parquet(file)
         try:
@@ -179,29 +173,21 @@ def _described(file: File) -> tuple[Any, int]:
     return arrow().schema(kept), int(opened.metadata.num_rows)
 
 
-def to_floats(
-    batch: Any, names: list[str], file: File, dtype: DTypeLike = np.float64
-) -> NDArray[Any]:
-    """Return columns of a batch as an (m, C) array of floats."""
-    types = arrow("pyarrow.types")
-    values = np.empty((batch.num_rows, len(names)), dtype)
-    for position, name in enumerate(names):
-        column = batch.column(name)
-        real = types.is_floating(column.type) or types.is_integer(column.type)
-        if not (real or types.is_boolean(column.type)) or column.null_count:
-            raise TableError(
-                f"{file}: column {name!r} must hold real numbers without gaps, not {column.type}."
-            )
-        with np.errstate(invalid="ignore"):  # a signalling NaN warns; the caller refuses any NaN
-            values[:, position] = column.to_numpy(zero_copy_only=False)
+def to_numbers(batch: Any, name: str, file: File, kinds: str = "iu") -> NDArray[Any]:
+    """Return a column of a batch as integers, or as numbers of other kinds of NumPy."""
+    column = batch.column(name)
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    if column.null_count or values.dtype.kind not in kinds:
+        what = "integers" if kinds == "iu" else "real numbers"
+        raise TableError(f"{file}: {name!r} must hold {what} without gaps, not {column.type}.")
     return values
 
 
-def to_numbers(batch: Any, name: str, file: File) -> NDArray[Any]:
-    """Return a column of a batch as integers."""
-    column = batch.column(name)
-    if not arrow("pyarrow.types").is_integer(column.type) or column.null_count:
-        raise TableError(
-            f"{file}: column {name!r} must hold integers without gaps, not {column.type}."
-        )
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+def to_floats(batch: Any, names: list[str], file: File, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return columns of a batch as an (m, C) array of floats."""
+    values = np.empty((batch.num_rows, len(names)), dtype)
+    # The caller refuses any that is not finite.
+    with np.errstate(invalid="ignore", over="ignore"):
+        for position, name in enumerate(names):
+            values[:, position] = to_numbers(batch, name, file, "fiub")
+    return values

@@ -12,12 +12,10 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from graphtemper._core.checks import check_instance, check_integer
 from graphtemper.card.card import SourceCard
@@ -27,15 +25,14 @@ from graphtemper.models.predictor import Predictor
 from graphtemper.recalibration.job import recalibrate as recalibrate_in_memory
 from graphtemper.recalibration.reasons import Reason, ReasonCode
 from graphtemper.recalibration.result import Recalibration
-from graphtemper.scale.engine import Engine, OnDask, Serial
+from graphtemper.scale import streaming
+from graphtemper.scale.engine import SERIAL, Engine, OnDask
 from graphtemper.scale.evidence import sample as sampled
-from graphtemper.scale.logits.logit_tables import LogitParts, in_order, open_logits
+from graphtemper.scale.logits.logit_tables import LogitParts, open_logits, read_logits
 from graphtemper.scale.output_directory import atomic_directory
 from graphtemper.scale.parquet import Place
-from graphtemper.scale.stored_graph import StoredGraph, agreement, known_of_nodes, load
-from graphtemper.scale.streaming import Draw, answer_from, survey, write_parts
-from graphtemper.signals.evidence import Evidence, Probe
-from graphtemper.signals.second_opinion import sketch_weights
+from graphtemper.scale.stored_graph import StoredGraph, StoredWhole, load, moments_of, some_links
+from graphtemper.scale.streaming import sums_of, survey, write_parts
 
 ANSWER = "_answer.json"
 """The file of a result's directory that holds the answer; the others are Parquet."""
@@ -46,13 +43,7 @@ SAMPLE = 2_000
 """The number of nodes that a model runs on."""
 # Nodes that a sample is drawn from, for each of its nodes.
 _POOL = 10
-# From other nodes than all of them it would be of other logits.
-_NOT_OF_A_SAMPLE = "snr"
-_NO_FEATURES = Reason(
-    ReasonCode.FEATURES_UNKNOWN,
-    "the features are not known here, so nothing shows whether they have moved; the interval is as "
-    "wide as if they had.",
-)
+_BLIND = "without features nothing shows whether they moved; the interval is as wide as if so."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,8 +142,8 @@ def recalibrate(
     check_instance(card, SourceCard, "card", "recalibrate(logits, card, out)")
     check_integer(sample, "sample", sampled.LEAST)
     out, report = Path(out).absolute(), progress or (lambda *_: None)
-    engine = client if client is None or isinstance(client, Engine) else OnDask(client)
-    engine = engine or Serial()
+    engine = client if isinstance(client, Engine) else OnDask(client)
+    engine = SERIAL if client is None else engine
     tables = Tables(logits, graph, features, directed)
     with atomic_directory(out) as folder:
         answer = tables.answer(card, model, seed, engine, hops, sample, report)
@@ -181,13 +172,13 @@ class Tables(NamedTuple):
         card: SourceCard,
         model: Predictor | None,
         seed: int = 0,
-        engine: Engine | None = None,
+        engine: Engine = SERIAL,
         hops: int | None = None,
         sample: int = SAMPLE,
         report: Progress = lambda *_: None,
     ) -> Recalibration:
         """Return the answer of `recalibrate` without writing anything."""
-        engine, parts = engine or Serial(), open_logits(self.logits, card.num_classes)
+        parts = open_logits(self.logits, card.num_classes)
         if model is None:
             report("reading the logits", 0, 100)
             nodes = None if self.features is None else StoredGraph.open(self.features)
@@ -196,46 +187,41 @@ class Tables(NamedTuple):
             raise MissingError("the model runs on a sample of the nodes; give graph and features.")
         graph = StoredGraph.open(self.features, self.graph, self.directed)
         _check_columns(card, graph)
-        if parts.num_nodes != graph.num_nodes:
-            raise DamagedError(
-                f"there are {parts.num_nodes:,} rows of logits, but the graph has "
-                f"{graph.num_nodes:,} nodes."
-            )
-        small = graph.num_nodes <= SMALL_NODES and graph.edges.num_rows <= SMALL_EDGES
-        if small or sample >= graph.num_nodes:
+        count = graph.num_nodes
+        if parts.num_nodes != count:
+            raise DamagedError(f"there are {parts.num_nodes:,} rows of logits for {count:,} nodes.")
+        small = count <= SMALL_NODES and graph.edges.num_rows <= SMALL_EDGES
+        if small or sample >= count:
             report("running the model", 0, 100)
-            logits, loaded = in_order(parts, graph.num_nodes), load(engine, graph)
+            logits = read_logits(self.logits, count, card.num_classes)
+            loaded, none, rows = load(engine, graph), np.empty((0, 0)), np.empty(0, np.int64)
             result = recalibrate_in_memory(model, loaded, card, seed=seed, logits=logits)
-            none, rows = np.empty((0, 0)), np.empty(0, np.int64)
             return replace(result, graph=None, logits=none, probabilities=none, nodes=rows)
         card.check_model(model)
         report("reading the logits", 0, 100)
-        draw = Draw.of(graph.num_nodes, _POOL * sample, seed)
-        seen = survey(engine, parts, card.probe, draw)
+        sums, predicted, pool = survey(engine, parts, card.probe, _POOL * sample, seed)
         report("reading the nodes", 20, 100)
-        known = known_of_nodes(engine, graph, seen.predicted, _second(card.probe))
+        moments = moments_of(engine, graph)
         report("reading the edges", 40, 100)
-        share, chance = agreement(engine, graph, seen.predicted, card.num_classes)
+        ends = predicted[some_links(engine, graph)]
+        shares = np.bincount(ends.ravel(), minlength=card.num_classes) / max(ends.size, 1)
+        share = float((ends[:, 0] == ends[:, 1]).mean()) if ends.size else None
         report("running the model on a sample", 50, 100)
-        covariance = seen.sums.moments.covariance
-        known = known._replace(covariance=covariance, homophily=share, chance=chance)
-        given = sampled.Given(engine, graph, model, card, seen.pool, known, seed)
-        found, log_degree = sampled.measure(given, hops, sample)
-        whole = replace(seen.sums.evidence(share, log_degree), second_agreement=known.second)
-        names = {item.name for item in fields(Evidence) if getattr(whole, item.name) is None}
-        rest = {name: getattr(found.evidence, name) for name in names - {_NOT_OF_A_SAMPLE}}
-        flat = seen.sums.spread == 0.0
-        reading = read_evidence(card, replace(whole, **rest), graph.num_nodes, known.moments, flat)
+        known = moments, sums.moments.covariance, share, float(shares @ shares)
+        given = sampled.Given(StoredWhole(graph, engine), model, card, pool, *known, seed)
+        found, log_degree, said = sampled.measure(given, hops, sample)
+        whole: dict[str, Any]
+        whole = {k: x for k, x in vars(sums.evidence(share, log_degree)).items() if x is not None}
+        # The SNR of other nodes than all would be of other logits.
+        measured, flat = replace(found.evidence, **{"snr": None} | whole), sums.spread == 0.0
+        reading = read_evidence(card, measured, count, moments, flat)
         variance = sampling_variance(reading, found.nodes, int(found.worth))
-        answer = answer_from(engine, parts, seen.sums, replace(reading, sampled=variance))
-        return replace(answer, reasons=[*answer.reasons, found.reason()])
+        answer = streaming.answer(engine, parts, sums, replace(reading, sampled=variance))
+        return replace(answer, reasons=[*answer.reasons, said])
 
 
 def of_logits(
-    parts: LogitParts,
-    card: SourceCard,
-    nodes: StoredGraph | None = None,
-    engine: Engine | None = None,
+    parts: LogitParts, card: SourceCard, nodes: StoredGraph | None = None, engine: Engine = SERIAL
 ) -> Recalibration:
     """Return the answer about logits alone, or with features, without writing anything.
 
@@ -253,36 +239,22 @@ def of_logits(
     >>> answer.num_nodes, answer.verdict
     (600, 'caution')
     """
-    engine, moments = engine or Serial(), None
-    sums = survey(engine, parts, card.probe).sums
+    sums, moments = sums_of(engine, parts, card.probe), None
     if nodes is not None:
         _check_columns(card, nodes)
-        moments = known_of_nodes(engine, nodes).moments
+        moments = moments_of(engine, nodes)
     measured = sums.evidence(None, 0.0)
-    reading = read_evidence(card, measured, sums.count, moments, flat=sums.spread == 0.0)
-    answer = answer_from(engine, parts, sums, reading)
+    reading = read_evidence(card, measured, sums.moments.count, moments, flat=sums.spread == 0.0)
+    answer = streaming.answer(engine, parts, sums, reading)
     # The mean degree needs a graph.
     signals = {name: value for name, value in answer.signals.items() if name != "log_degree"}
     if moments is not None:
         return replace(answer, signals=signals)
     verdict = "caution" if answer.verdict == "trust" else answer.verdict
-    reasons = [*answer.reasons, _NO_FEATURES]
+    reasons = [*answer.reasons, Reason(ReasonCode.FEATURES_UNKNOWN, _BLIND)]
     return replace(answer, signals=signals, verdict=verdict, reasons=reasons)
 
 
 def _check_columns(card: SourceCard, graph: StoredGraph) -> None:
     if graph.num_features != card.num_features:
         card.check_graph(np.empty(0), graph)  # which says so; types are checked on a part
-
-
-def _second(probe: Probe) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
-    """Return the classes of features by the card's second opinion, or None without one."""
-    if probe.second is None:
-        return None
-    weights = probe.second.weights
-    columns = sketch_weights(probe.column_std, probe.seed) @ weights[:-1]
-    return partial(_classes, columns=columns, offsets=weights[-1])
-
-
-def _classes(dense: NDArray[Any], columns: NDArray[Any], offsets: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(np.nan_to_num(dense @ columns + offsets).argmax(axis=1))

@@ -6,10 +6,9 @@ memory for a flag per node and for what it keeps, whatever the number of edges.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,17 +21,19 @@ from graphtemper.graph.graph import Graph
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.graph.operators import column_moments
 from graphtemper.models.logit_files import NODE
-from graphtemper.scale.engine import Engine
-from graphtemper.scale.evidence.sums import Moments, total
+from graphtemper.scale.engine import Engine, each
+from graphtemper.scale.evidence.sums import Moments, distinct, limit, total
 from graphtemper.scale.parquet import File, Place, Table, arrow, to_floats, to_numbers
 from graphtemper.signals.passes import Keys, mixed
 
 MOST_ROWS, MOST_LINKS, MOST_VALUES = 2_000_000, 8_000_000, 40_000_000
 """The largest part that is read at once: nodes, links, and features."""
+LINKS = 4_000_000
+"""Links of which the predicted classes of both ends are compared."""
 _EDGE_VALUES, _NODE_VALUES = 4_000_000, 8_000_000
 # Common names for the two ends of an edge, and for what else an edge and a node may have.
 _END_NAMES = (("source", "target"), ("src", "dst"), ("from", "to"))
-_WEIGHT, _EDGE_TYPE = ("weight", "edge_weight"), ("type", "edge_type")
+_KNOWN = {x.removeprefix(p): x for x in ("edge_weight", "edge_type") for p in ("", "edge_")}
 _TYPE, _LABEL, _ROW = "type", "label", "__row"
 
 
@@ -60,14 +61,10 @@ class StoredGraph:
     def open(cls, nodes: Place, edges: Place | None = None, directed: bool = False) -> StoredGraph:
         """Find the files, and check that all parts of a table have the same columns."""
         table = Table() if edges is None else Table.open(edges)
-        named = (pair for pair in _END_NAMES if edges is None or {*pair} <= {*table.columns})
-        ends = next(named, None)
-        if ends is None:
-            raise TableError(
-                f"{edges} has the columns {', '.join(table.columns)!r:.60}; name the two ends of "
-                "an edge source and target."
-            )
-        graph = cls(Table.open(nodes), table, ends, directed)
+        ends = [pair for pair in _END_NAMES if edges is None or {*pair} <= {*table.columns}]
+        if not ends:
+            raise TableError(f"{edges}: name the two ends of an edge source and target.")
+        graph = cls(Table.open(nodes), table, ends[0], directed)
         if not graph.num_nodes or not graph.features:
             raise TableError(f"{nodes} has no rows, or no columns of features.")
         return graph
@@ -90,11 +87,7 @@ class StoredGraph:
     @property
     def is_plain(self) -> bool:
         """Whether edges have neither directions nor attributes, nor nodes types."""
-        return not self.directed and len(self.edges.columns) == 2 and not self._typed
-
-    @property
-    def _typed(self) -> list[str]:
-        return [_TYPE] * (_TYPE in self.nodes.columns)
+        return not (self.directed or len(self.edges.columns) > 2 or _TYPE in self.nodes.columns)
 
     def read_edges(self, part: int, others: bool = False) -> Iterator[tuple[Rows, Rows, Any]]:
         """Yield both ends of the edges of a file in batches, and the batch."""
@@ -113,11 +106,9 @@ class StoredGraph:
     def _numbers(self, batch: Any, name: str, file: File) -> Rows:
         """Return a column of numbers of nodes; refuse those that no node has."""
         numbers = to_numbers(batch, name, file)
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.num_nodes:
-            raise RangeError(
-                f"{file} names the node {numbers[(numbers < 0) | (numbers >= self.num_nodes)][0]}, "
-                f"but there are {self.num_nodes:,}; number the nodes from 0."
-            )
+        bad = numbers[(numbers < 0) | (numbers >= self.num_nodes)]
+        if bad.size:
+            raise RangeError(f"{file} names the node {bad[0]}, but there are {self.num_nodes:,}.")
         return numbers
 
     def pairs(self, edges: Any) -> Rows:
@@ -126,34 +117,26 @@ class StoredGraph:
 
     def graph(self, engine: Engine, nodes: Rows, edges: Any) -> Graph:
         """Return the graph of some nodes, sorted, with some of the edges between them."""
-        work = partial(_rows, graph=self, nodes=nodes)
-        found = arrow().concat_tables(engine.map(work, range(len(self.nodes.files))))
+        found = arrow().concat_tables(each(engine, self.nodes, _rows, graph=self, nodes=nodes))
         found, pairs = found.sort_by(_ROW), np.searchsorted(nodes, self.pairs(edges))
         if not np.array_equal(found[_ROW], nodes):
             raise self.not_numbered()
-        attributes, rest = {}, []
-        for name in (name for name in edges.column_names if name not in self.ends):
-            if name in _WEIGHT:
-                attributes["edge_weight"] = to_floats(edges, [name], "edges", np.float32)[:, 0]
-            elif name in _EDGE_TYPE:
-                attributes["edge_type"] = to_numbers(edges, name, "edges").astype(np.int64)
-            else:
-                rest.append(name)
-        if rest:
-            attributes["edge_features"] = to_floats(edges, rest, "edges", np.float32)
-        fields: dict[str, Any] = {"edges": pairs} | attributes
-        if not self.directed:
-            fields = merged_edges(pairs, attributes, nodes.size)
-        if self._typed:
-            fields["node_type"] = to_numbers(found, _TYPE, "nodes").astype(np.int64)
+        others = [name for name in edges.column_names if name not in self.ends]
+        values = {name: to_numbers(edges, name, "edges", "fiub") for name in others}
+        fields: dict[str, Any] = {_KNOWN[x]: values.pop(x) for x in others if x in _KNOWN}
+        if values:
+            fields["edge_features"] = np.column_stack(list(values.values()))
+        fields |= {"edges": pairs} if self.directed else merged_edges(pairs, fields, nodes.size)
+        if _TYPE in self.nodes.columns:
+            fields["node_type"] = to_numbers(found, _TYPE, "nodes")
         features = to_floats(found, self.features, "nodes", np.float32)
         return Graph(features=features, directed=self.directed, **fields)
 
     def not_numbered(self) -> DamagedError:
         """Return the error that nodes are missing or repeated."""
+        said = f"0 to {self.num_nodes - 1}, each once; some are missing or repeated."
         return DamagedError(
-            f"{self.nodes.files[0]} and the other files of nodes: the column node must hold 0 to "
-            f"{self.num_nodes - 1}, each once; some are missing or repeated."
+            f"{self.nodes.files[0]} and the others: the column node must hold {said}"
         )
 
 
@@ -177,12 +160,13 @@ class StoredWhole:
     """
 
     def __init__(self, graph: StoredGraph, engine: Engine) -> None:
-        self.stored, self._engine = graph, engine
+        self.stored, self.engine = graph, engine
         self.num_nodes, self.num_edges = graph.num_nodes, graph.edges.num_rows
         # Pairs of neighbours, or more where an edge is stored twice.
         self.num_links, self.is_plain = self.num_edges, graph.is_plain
         self._edges = graph.edges.schema.empty_table()
-        self._read = self._counted = self._counts = self._ids = np.empty(0, np.int64)
+        self._read = self._ids = np.empty(0, np.int64)
+        self._counts = np.full(graph.num_nodes, -1, np.int32)
         self._adjacency = sp.csr_matrix((0, 0))
 
     def readable(self, rows: int, links: int) -> bool:
@@ -193,50 +177,42 @@ class StoredWhole:
 
     def degrees(self, nodes: Rows) -> Rows:
         """See `graphtemper.signals.graph_parts.Whole`; more for edges that are stored twice."""
-        new = np.setdiff1d(nodes, self._counted)
+        new = distinct(nodes[self._counts[nodes] < 0])
         if new.size:
-            work = partial(_count, graph=self.stored, nodes=new)
-            counts = total(self._engine.map(work, range(len(self.stored.edges.files))))
-            order = np.argsort(np.concatenate([self._counted, new]), kind="stable")
-            self._counted = np.concatenate([self._counted, new])[order]
-            self._counts = np.concatenate([self._counts, counts])[order]
-        return np.asarray(self._counts[np.searchsorted(self._counted, nodes)])
+            found = each(self.engine, self.stored.edges, _count, graph=self.stored, nodes=new)
+            self._counts[new] = total(found)
+        return self._counts[nodes].astype(np.int64)
 
     def near(self, nodes: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        new = np.setdiff1d(nodes, self._read)
+        new = np.setdiff1d(distinct(nodes), self._read, assume_unique=True)
         if new.size:
-            self._collect(new)
+            found = touching(self.engine, self.stored, new, self._read)
+            self._edges = arrow().concat_tables([self._edges, found])
+            self._read, pairs = distinct(self._read, new), self.stored.pairs(self._edges)
+            self._ids = distinct(self._read, *pairs.T)
+            links, _ = link_numbers(np.searchsorted(self._ids, pairs), self._ids.size)
+            size = (self._ids.size, self._ids.size)
+            half = sp.coo_matrix((np.ones(len(links), np.int8), tuple(links.T)), size)
+            self._adjacency = (half + half.T).tocsr()
         rows = self._adjacency[np.searchsorted(self._ids, nodes)]
         return self._ids[rows.indices], rows.indptr
 
-    def _collect(self, new: Rows) -> None:
-        """Read the edges of more nodes."""
-        found = touching(self._engine, self.stored, new, self._read)
-        self._edges = arrow().concat_tables([self._edges, found])
-        self._read = np.union1d(self._read, new)
-        pairs = self.stored.pairs(self._edges)
-        self._ids = np.union1d(self._read, pairs)
-        links, _ = link_numbers(np.searchsorted(self._ids, pairs), self._ids.size)
-        both = np.concatenate([links, links[:, ::-1]])
-        size = (self._ids.size, self._ids.size)
-        self._adjacency = sp.csr_matrix((np.ones(len(both), np.int8), tuple(both.T)), size)
-
     def ball(self, centre: Rows, radius: int) -> Rows | None:
         """See `graphtemper.signals.graph_parts.Whole`."""
-        inside = boundary = np.unique(centre)
+        inside = boundary = distinct(centre)
         for _ in range(radius):
             if not self.readable(inside.size, int(self.degrees(boundary).sum())):
                 return None
-            reached = np.unique(self.near(boundary)[0])
+            reached = distinct(self.near(boundary)[0])
             boundary = np.setdiff1d(reached, inside, assume_unique=True)
-            inside = np.union1d(inside, boundary)
+            inside = distinct(inside, boundary)
         return inside if self.readable(inside.size, 0) else None
 
     def part(self, nodes: Rows, inner: Rows) -> Graph:
         """See `graphtemper.signals.graph_parts.Whole`."""
         kept = np.isin(self.stored.pairs(self._edges), inner).any(axis=1)
-        return self.stored.graph(self._engine, nodes, self._edges.filter(kept))
+        return self.stored.graph(self.engine, nodes, self._edges.filter(kept))
 
     def keys(self, nodes: NDArray[Any]) -> Keys:
         """See `graphtemper.signals.graph_parts.Whole`."""
@@ -249,76 +225,52 @@ def load(engine: Engine, graph: StoredGraph) -> Graph:
     return graph.graph(engine, nodes, touching(engine, graph, nodes, nodes[:0]))
 
 
+def _count(part: int, *, graph: StoredGraph, nodes: Rows) -> Rows:
+    """Return how many edges of a file each of some sorted nodes has."""
+    wanted, counts = _flags(graph.num_nodes, nodes), np.zeros(nodes.size, np.int64)
+    for *ends, _ in graph.read_edges(part):
+        for end in ends:
+            place = np.searchsorted(nodes, end[wanted[end] == 1])
+            counts += np.bincount(place, minlength=nodes.size)
+    return counts
+
+
 def _flags(count: int, nodes: Rows) -> NDArray[np.bool_]:
     flags = np.zeros(count, dtype=bool)
     flags[nodes] = True
     return flags
 
 
-def _count(part: int, *, graph: StoredGraph, nodes: Rows) -> Rows:
-    """Return how many edges of a file each of some sorted nodes has."""
-    wanted, counts = _flags(graph.num_nodes, nodes), np.zeros(nodes.size, np.int64)
-    for *ends, _ in graph.read_edges(part):
-        for end in ends:
-            place = np.searchsorted(nodes, end[wanted[end]])
-            counts += np.bincount(place, minlength=nodes.size)
-    return counts
-
-
 def touching(engine: Engine, graph: StoredGraph, nodes: Rows, known: Rows) -> Any:
     """Return a table of the edges with an end in ``nodes`` and none in ``known``."""
-    work = partial(_touching, graph=graph, nodes=nodes, known=known)
-    return arrow().concat_tables(engine.map(work, range(len(graph.edges.files))))
+    found = each(engine, graph.edges, _touching, graph=graph, nodes=nodes, known=known)
+    return arrow().concat_tables(found)
 
 
 def _touching(part: int, *, graph: StoredGraph, nodes: Rows, known: Rows) -> Any:
-    wanted, found = np.zeros(graph.num_nodes, np.int8), []
-    wanted[nodes], wanted[known] = 1, 2
-    for low, high, batch in graph.read_edges(part, others=True):
-        found.append(batch.filter(np.maximum(wanted[low], wanted[high]) == 1))
-    return arrow().Table.from_batches(found)
+    wanted = _flags(graph.num_nodes, nodes) + 2 * _flags(graph.num_nodes, known).view(np.int8)
+    found = graph.read_edges(part, others=True)
+    kept = [x.filter(np.maximum(wanted[low], wanted[high]) == 1) for low, high, x in found]
+    return arrow().Table.from_batches(kept)
 
 
 def _rows(part: int, *, graph: StoredGraph, nodes: Rows) -> Any:
     """Return the rows of some nodes in a file, with the nodes' numbers."""
     wanted, found = _flags(graph.num_nodes, nodes), []
-    for own, batch in graph.read_nodes(part, [*graph.features, *graph._typed]):
+    names = [name for name in graph.nodes.columns if name not in (NODE, _LABEL)]
+    for own, batch in graph.read_nodes(part, names):
         here = wanted[own]
         found.append(batch.filter(here).append_column(_ROW, arrow().array(own[here])))
     return arrow().Table.from_batches(found)
 
 
-class Known(NamedTuple):
-    """What is known of all nodes and edges.
-
-    Moments of the features, agreement with a second opinion, the covariance of the logits, and the
-    share of edges whose ends are predicted to be of one class, in all and by chance.
-    """
-
-    moments: tuple[FloatArray, FloatArray]
-    second: float | None
-    covariance: FloatArray = np.zeros((0, 0))
-    homophily: float | None = None
-    chance: float = 0.0
-
-
-def known_of_nodes(
-    engine: Engine,
-    graph: StoredGraph,
-    predicted: NDArray[Any] | None = None,
-    second: Callable[[Any], Any] | None = None,
-) -> Known:
-    """Return what is known of all nodes, whose numbers are checked.
-
-    ``second`` gives the classes of features (m, F), which are compared with those predicted.
-    """
-    work = partial(_moments, graph=graph, predicted=predicted, second=second)
-    found = [item for part in engine.map(work, range(len(graph.nodes.files))) for item in part]
-    moments, numbers, agreeing = (total(column) for column in zip(*found, strict=True))
+def moments_of(engine: Engine, graph: StoredGraph) -> tuple[FloatArray, FloatArray]:
+    """Return mean and deviation of the features of all nodes, whose numbers are checked."""
+    found = [item for part in each(engine, graph.nodes, _moments, graph=graph) for item in part]
+    moments, numbers = (total(column) for column in zip(*found, strict=True))
     if numbers % 2**64 != _checksum(np.arange(graph.num_nodes)):
         raise graph.not_numbered()
-    share = None if second is None else agreeing / graph.num_nodes
-    return Known((moments.mean, np.sqrt(moments.covariance)), share)
+    return moments.mean, np.sqrt(moments.covariance)
 
 
 def _checksum(numbers: NDArray[Any]) -> int:
@@ -326,44 +278,31 @@ def _checksum(numbers: NDArray[Any]) -> int:
     return int(mixed(numbers.astype(np.uint64)).sum(dtype=np.uint64))
 
 
-def _moments(
-    part: int, *, graph: StoredGraph, predicted: NDArray[Any] | None, second: Any
-) -> list[tuple[Moments, int, int]]:
-    found, names, file = [], graph.features, graph.nodes.files[part]
-    for own, batch in graph.read_nodes(part, names):
-        if not own.size:
-            continue
-        features = to_floats(batch, names, file, np.float32)
-        mean, std = column_moments(features)
-        if not np.isfinite(mean).all() or not np.isfinite(std).all():
-            raise DamagedError(f"{file}: its features are not all finite.")
-        agreeing = 0
-        if second is not None and predicted is not None:
-            agreeing = int((second(features) == predicted[own]).sum())
-        moments = Moments(len(features), mean, std**2 * len(features))
-        found.append((moments, _checksum(own), agreeing))
+def _moments(part: int, *, graph: StoredGraph) -> list[tuple[Moments, int]]:
+    found, file = [], graph.nodes.files[part]
+    for own, batch in graph.read_nodes(part, graph.features):
+        if own.size:
+            mean, std = column_moments(to_floats(batch, graph.features, file, np.float32))
+            if not (np.isfinite(mean) & np.isfinite(std)).all():
+                raise DamagedError(f"{file}: its features are not all finite.")
+            found.append((Moments(own.size, mean, std**2 * own.size), _checksum(own)))
     return found
 
 
-def agreement(
-    engine: Engine, graph: StoredGraph, predicted: NDArray[Any], num_classes: int
-) -> tuple[float | None, float]:
-    """Return the share of edges whose ends are predicted to be of one class, and that by chance.
+def some_links(engine: Engine, graph: StoredGraph) -> Rows:
+    """Return `LINKS` of the links or a few more or less, (m, 2); all of a graph that has no more.
 
-    Loops do not count; without other edges there is no share.
+    A link is taken by a hash of its ends, so that one that is stored twice counts once.
     """
-    work = partial(_agreeing, graph=graph, predicted=predicted, num_classes=num_classes)
-    agreeing, *ends = total(engine.map(work, range(len(graph.edges.files))))
-    shares = np.array(ends) / max(sum(ends), 1)
-    return 2.0 * agreeing / sum(ends) if sum(ends) else None, float(shares @ shares)
+    most = limit(LINKS / max(graph.edges.num_rows, 1))
+    found = distinct(*each(engine, graph.edges, _links, graph=graph, most=most))
+    return np.column_stack(np.divmod(found, np.uint64(graph.num_nodes))).astype(np.int64)
 
 
-def _agreeing(part: int, *, graph: StoredGraph, predicted: NDArray[Any], num_classes: int) -> Rows:
-    found = np.zeros(1 + num_classes, np.int64)
-    for low, high, _ in graph.read_edges(part):
-        one, other = predicted[low], predicted[high]
-        loops = one[low == high]
-        found[0] += (one == other).sum() - loops.size
-        for sign, classes in ((1, one), (1, other), (-2, loops)):
-            found[1:] += sign * np.bincount(classes, minlength=num_classes)
-    return found
+def _links(part: int, *, graph: StoredGraph, most: np.uint64) -> NDArray[np.uint64]:
+    found = [np.empty(0, np.uint64)]
+    for one, other, _ in graph.read_edges(part):
+        low, high = np.minimum(one, other).astype(np.uint64), np.maximum(one, other)
+        pairs = low * np.uint64(graph.num_nodes) + high.astype(np.uint64)
+        found.append(pairs[(mixed(pairs) <= most) & (one != other)])
+    return np.concatenate(found)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from functools import partial
 from math import exp
 from pathlib import Path
@@ -12,23 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.files import atomic_write
 from graphtemper._core.reproducible import stream
 from graphtemper.card.reading import Reading
-from graphtemper.errors import DamagedError, RangeError, TableError
+from graphtemper.errors import RangeError
 from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.recalibration.answer import from_atlas
 from graphtemper.recalibration.result import Recalibration, probabilities_at
-from graphtemper.scale.engine import Engine
+from graphtemper.scale.engine import Engine, each
 from graphtemper.scale.evidence.logit_sums import LogitSums
-from graphtemper.scale.evidence.sums import total
+from graphtemper.scale.evidence.sums import limit, total
 from graphtemper.scale.logits.confidence_sketch import REACH, ConfidenceSketch
-from graphtemper.scale.logits.logit_tables import LogitParts, as_numbers
+from graphtemper.scale.logits.logit_tables import LogitParts, as_numbers, check_all
 from graphtemper.scale.parquet import arrow
 from graphtemper.signals import sampling
-from graphtemper.signals.evidence import Probe, check_logit_size
+from graphtemper.signals.evidence import Probe
 from graphtemper.signals.passes import mixed
 from graphtemper.temperature.inverse import smallest_contribution
 from graphtemper.temperature.scaling import nearest_defined
@@ -38,122 +37,73 @@ _STEP, _MOST_RANGES = 1.9 * REACH, 120
 _MISSING = np.uint16(2**16 - 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Pool:
+Measure = Callable[[Any, FloatArray], Any]
+
+
+class Pool(NamedTuple):
     """Random nodes, in increasing order, with their logits at the source temperature."""
 
     nodes: Rows
     logits: FloatArray
 
-    @property
-    def strata(self) -> Rows:
-        """The strata of the nodes by predicted class and confidence."""
-        return sampling.strata(temperatures.apply(self.logits))
+
+def over_batches(engine: Engine, parts: LogitParts, unit: float, measure: Measure) -> list[Any]:
+    """Return what is measured of the names and the logits, over a unit, of each batch of rows."""
+    found = each(engine, parts, _measured, parts=parts, unit=unit, measure=measure)
+    return [item for part in found for item in part]
 
 
-class Draw(NamedTuple):
-    """Which of the nodes 0 to N - 1 are in a pool: those whose hash is below a limit."""
-
-    salt: np.uint64
-    limit: np.uint64
-    num_nodes: int
-
-    @classmethod
-    def of(cls, num_nodes: int, size: int, seed: int) -> Draw:
-        """Return a draw of about ``size`` nodes."""
-        limit = min(int(size / num_nodes * 2.0**64), 2**64 - 1)
-        return cls(sampling.salt(stream(seed, "pool of nodes")), np.uint64(limit), num_nodes)
-
-    def takes(self, nodes: Rows) -> NDArray[np.bool_]:
-        """Return which of some nodes are in the pool."""
-        return np.asarray(mixed(nodes.astype(np.uint64) + self.salt) <= self.limit)
+def _measured(part: int, *, parts: LogitParts, unit: float, measure: Any) -> list[Any]:
+    return [measure(names, logits / unit) for names, logits in parts.batches(part) if len(logits)]
 
 
-class Seen(NamedTuple):
-    """What one pass over the logits shows; classes and a pool only of numbered nodes."""
-
-    sums: LogitSums
-    predicted: NDArray[np.uint16]
-    pool: Pool
+def sums_of(engine: Engine, parts: LogitParts, probe: Probe) -> LogitSums:
+    """Return the sums of one pass over the logits."""
+    work = partial(LogitSums.of, probe=probe)
+    return LogitSums.total(over_batches(engine, parts, probe.temperature, work))
 
 
-def survey(engine: Engine, parts: LogitParts, probe: Probe, draw: Draw | None = None) -> Seen:
-    """Return what one pass over the logits shows, with a pool of numbered nodes."""
-    work = partial(_seen, parts=parts, probe=probe, draw=draw)
-    found = [item for item in engine.map(work, range(len(parts))) if item is not None]
-    if not found:
-        raise TableError("there are no rows of logits; every file is empty.")
-    sums, nodes, classes, drawn, logits = zip(*found, strict=True)
-    predicted = np.full(0 if draw is None else draw.num_nodes, _MISSING)
-    for own, some in zip(nodes, classes, strict=True):
-        predicted[own] = some
-    if (predicted == _MISSING).any():
-        raise DamagedError(
-            f"the column node of the logits must hold 0 to {predicted.size - 1}, each once, but "
-            f"node {predicted.argmax()} is missing."
-        )
-    order = np.argsort(np.concatenate(drawn))
-    pool = Pool(np.concatenate(drawn)[order], np.concatenate(logits)[order])
-    return Seen(total(sums), predicted, pool)
+def survey(
+    engine: Engine, parts: LogitParts, probe: Probe, size: int, seed: int
+) -> tuple[LogitSums, NDArray[np.uint16], Pool]:
+    """Return the sums of one pass over the logits, the classes of all nodes, and a random pool.
+
+    The pool holds about ``size`` nodes: those whose hash is below a limit.
+    """
+    salt, most = sampling.salt(stream(seed, "pool of nodes")), limit(size / parts.num_nodes)
+    work = partial(_seen, probe=probe, size=parts.num_nodes, salt=salt, most=most)
+    found = over_batches(engine, parts, probe.temperature, work)
+    sums, names, classes, *pool = zip(*found, strict=True)
+    predicted = np.full(parts.num_nodes, _MISSING)
+    for nodes, some in zip(names, classes, strict=True):
+        predicted[nodes] = some
+    check_all(predicted != _MISSING)
+    drawn, logits = map(np.concatenate, pool)
+    order = np.argsort(drawn)
+    return LogitSums.total(sums), predicted, Pool(drawn[order].astype(np.int64), logits[order])
 
 
-def _seen(part: int, *, parts: LogitParts, probe: Probe, draw: Draw | None) -> Any:
-    """Return the sums of a part, its nodes with their classes, and those in the pool; or None."""
-    found, row = [], 0
-    for names, raw in parts.batches(part):
-        if not len(raw):
-            continue
-        logits, nodes = raw / probe.temperature, np.empty(0, np.int64)
-        check_logit_size(logits, range(row, row + len(logits)))
-        row += len(logits)
-        if draw is not None:
-            nodes = as_numbers(names, parts.file_name(part))
-            if not 0 <= nodes.min() <= nodes.max() < draw.num_nodes:
-                raise TableError(
-                    f"{parts.file_name(part)}: the column node must hold integers from 0 to "
-                    f"{draw.num_nodes - 1}, the numbers of the nodes."
-                )
-        here = np.zeros(0, bool) if draw is None else draw.takes(nodes)
-        classes = logits[: nodes.size].argmax(axis=1).astype(np.uint16)
-        inside = nodes[here].astype(np.int64), logits[: nodes.size][here]
-        found.append((LogitSums.of(logits, probe), nodes, classes, *inside))
-    if not found:
-        return None
-    sums, *columns = zip(*found, strict=True)
-    return total(sums), *map(np.concatenate, columns)
+def _seen(names: Any, logits: FloatArray, *, probe: Probe, size: int, salt: Any, most: Any) -> Any:
+    nodes, classes = as_numbers(names, size), logits.argmax(axis=1).astype(np.uint16)
+    inside = mixed(nodes.astype(np.uint64) + salt) <= most
+    return LogitSums.of(names, logits, probe), nodes, classes, nodes[inside], logits[inside]
 
 
-def scaled_batches(parts: LogitParts, part: int, temperature: float) -> Iterator[FloatArray]:
-    """Yield the logits of a part in batches of at least one row, divided by a temperature."""
-    for _, logits in parts.batches(part):
-        if len(logits):
-            yield logits / temperature
-
-
-def answer_from(
-    engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading
-) -> Recalibration:
+def answer(engine: Engine, parts: LogitParts, sums: LogitSums, reading: Reading) -> Recalibration:
     """Return the answer of the atlas about logits in parts, as `recalibrate` gives it."""
-    unit, everywhere = reading.card.probe.temperature, range(len(parts))
+    unit, over = reading.card.probe.temperature, partial(over_batches, engine, parts)
 
     def smallest() -> float:
-        return min(engine.map(partial(_smallest, parts=parts, unit=unit), everywhere))
+        return float(min(over(unit, lambda _, logits: smallest_contribution(logits))))
 
     def match(accuracy: float) -> tuple[float, str]:
-        solve = partial(_match, engine, parts, unit, sums.sketch, accuracy)
+        solve = partial(_match, over, unit, sums.sketch, accuracy)
         return nearest_defined(accuracy, parts.num_classes, sums, smallest=smallest, match=solve)
 
     return from_atlas(reading, match)
 
 
-def _smallest(part: int, *, parts: LogitParts, unit: float) -> float:
-    found = (smallest_contribution(logits) for logits in scaled_batches(parts, part, unit))
-    return min(found, default=np.inf)
-
-
-def _match(
-    engine: Engine, parts: LogitParts, unit: float, sketch: ConfidenceSketch, accuracy: float
-) -> float:
+def _match(over: Any, unit: float, sketch: ConfidenceSketch, accuracy: float) -> float:
     """Return the temperature for an accuracy, relative to the unit, from one range or the next."""
     centre = 1.0
     for _ in range(_MOST_RANGES):
@@ -161,21 +111,14 @@ def _match(
         if found is not None:
             return centre * found
         centre *= exp(_STEP if sketch.mean_confidence(1.0) > accuracy else -_STEP)
-        work = partial(_sketch, parts=parts, temperature=unit * centre)
-        sketch = total(engine.map(work, range(len(parts))))
+        sketch = total(over(unit * centre, lambda _, logits: ConfidenceSketch.of(logits)))
     raise RangeError("the logits differ by too small or too large amounts; rescale the logits.")
-
-
-def _sketch(part: int, *, parts: LogitParts, temperature: float) -> ConfidenceSketch | None:
-    batches = scaled_batches(parts, part, temperature)
-    sketch: ConfidenceSketch | None = total([ConfidenceSketch.of(logits) for logits in batches])
-    return sketch
 
 
 def write_parts(engine: Engine, parts: LogitParts, temperature: float, folder: Path) -> float:
     """Write the probabilities of every part as one Parquet file; return mean confidence."""
-    write = partial(_write_part, parts=parts, temperature=temperature, folder=folder)
-    return sum(engine.map(write, range(len(parts)))) / parts.num_nodes
+    found = each(engine, parts, _write_part, parts=parts, temperature=temperature, folder=folder)
+    return float(sum(found)) / parts.num_nodes
 
 
 def _write_part(part: int, *, parts: LogitParts, temperature: float, folder: Path) -> float:
@@ -197,19 +140,12 @@ def write_probabilities(path: Path, blocks: Iterable[tuple[NDArray[Any], FloatAr
     >>> arrow("pyarrow.parquet").read_table(path).to_pydict()
     {'node': [3], 'probability_0': [0.25], 'probability_1': [0.75]}
     """
-    tables = ((_table(nodes, p), float(p.max(axis=1, initial=0.0).sum())) for nodes, p in blocks)
-    first, confidence = next(tables)
-    writing = {"schema": first.schema, "write_page_checksum": True}
-    with (
-        atomic_write(path) as stream,
-        arrow("pyarrow.parquet").ParquetWriter(stream, **writing) as writer,
-    ):
-        writer.write_table(first)
-        for table, more in tables:
+    confidence, writer, new = 0.0, None, arrow("pyarrow.parquet").ParquetWriter
+    with atomic_write(path) as stream, ExitStack() as stack:
+        for nodes, p in blocks:
+            columns = {f"probability_{k}": column for k, column in enumerate(p.T)}
+            table, known = arrow().table({"node": nodes} | columns), {"write_page_checksum": True}
+            writer = writer or stack.enter_context(new(stream, table.schema, **known))
             writer.write_table(table)
-            confidence += more
+            confidence += float(p.max(axis=1, initial=0.0).sum())
     return confidence
-
-
-def _table(nodes: Any, p: FloatArray) -> Any:
-    return arrow().table({"node": nodes} | {f"probability_{k}": x for k, x in enumerate(p.T)})

@@ -22,12 +22,13 @@ answer says how many were.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from graphtemper import temperature as temperatures
 from graphtemper._core.checks import FloatArray, check_integer
 from graphtemper._core.reproducible import one_blas_thread, stream
 from graphtemper.card.card import SourceCard
@@ -36,10 +37,9 @@ from graphtemper.graph.neighbourhoods import Rows
 from graphtemper.models.passes import Columns
 from graphtemper.models.predictor import Predictor, predict
 from graphtemper.recalibration.reasons import Reason, sample_run
-from graphtemper.scale.engine import Engine
-from graphtemper.scale.stored_graph import Known, StoredGraph, StoredWhole
+from graphtemper.scale.stored_graph import StoredWhole
 from graphtemper.scale.streaming import Pool
-from graphtemper.signals import evidence, receptive_field
+from graphtemper.signals import evidence, receptive_field, sampling
 from graphtemper.signals import pointwise as signals
 from graphtemper.signals.covariances import (
     Covariance,
@@ -59,18 +59,13 @@ MOST_EDGES = 20_000
 """Edges that are read around one sampled node."""
 LEAST = 100
 """Nodes of the smallest block; fewer that are left over are not used."""
-_TOO_LARGE = (
-    "what the model reads around a hundred nodes is too large for memory; leave the model out, and "
-    "its logits are recalibrated by their confidence."
-)
-# Nodes whose fields are measured for every one that is used, and nodes of a block by their share.
-_SPARE, _SMALLER = 1.25, 0.8
-_COUNTS = ("nodes", "links", "worth")
+_TOO_LARGE = "what the model reads around 100 nodes is too large for memory; leave the model out."
+# Nodes whose fields are measured for every one that is used, and sizes of a block that are tried.
+_SPARE, _SIZES = 1.25, 14
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """The evidence of a sample, its numbers of nodes and links, and how many were replaced.
+class Measured(NamedTuple):
+    """The evidence of a sample, and its numbers of nodes and links.
 
     ``worth`` is the number of links with the same sampling error, see `_across_links`.
     """
@@ -79,19 +74,6 @@ class Measured:
     nodes: int
     links: int
     worth: float
-    replaced: int
-    depth: int
-
-    def reason(self) -> Reason:
-        """Return what to say about the sample."""
-        said = sample_run(self.nodes, self.links, self.depth)
-        if not self.replaced:
-            return said
-        text = (
-            f"{said.text} {self.replaced:,} nodes, {self.replaced / self.nodes:.1%} of the sample, "
-            f"reach more than {MOST_EDGES:,} edges, and others of their strata took their places."
-        )
-        return Reason(said.code, text)
 
 
 def layers(model: Predictor) -> int | None:
@@ -105,39 +87,41 @@ def layers(model: Predictor) -> int | None:
     >>> layers(SIGN(hops=3)), layers(lambda graph: graph.features) is None
     (3, True)
     """
-    batches = getattr(model, "batches", None)
-    own = getattr(model if batches is None else batches, "hops", None)
+    own = getattr(getattr(model, "batches", None) or model, "hops", None)
     if isinstance(own, int):
         return max(own, 1)
-    parts: list[Any] = getattr(getattr(model, "module", None), "modules", list)()
-    found = [
-        int(getattr(part, "K", 1) or 1)
-        for part in parts
-        if any(base.__name__ == "MessagePassing" for base in type(part).__mro__)
-    ]
-    return sum(found) or None
+    parts: list[Any] = [*getattr(getattr(model, "module", None), "modules", list)()]
+    kinds = [{base.__name__ for base in type(part).__mro__} for part in parts]
+    passing = [part for part, kind in zip(parts, kinds, strict=True) if "MessagePassing" in kind]
+    return sum(int(getattr(part, "K", 1) or 1) for part in passing) or None
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """The model with its card, the stored graph, a pool of nodes, and what is known of all."""
+    """The stored graph, the model with its card, a pool of nodes, and what is known of all.
 
-    engine: Engine
-    graph: StoredGraph
+    That is: moments of the features, the covariance of the logits, and the share of links whose
+    ends are predicted to be of one class, in all (None without links) and by chance.
+    """
+
+    whole: StoredWhole
     model: Predictor
     card: SourceCard
     pool: Pool
-    whole: Known
+    moments: tuple[FloatArray, FloatArray]
+    covariance: FloatArray
+    homophily: float | None
+    chance: float
     seed: int
 
-    @cached_property
+    @property
     def predictor(self) -> Predictor:
         """The model, which takes a graph in one pass."""
         return receptive_field.in_one_pass(self.model)
 
     def check(self, found: FloatArray, nodes: Rows, depth: int) -> None:
         """Refuse logits that the model does not give on all that is near."""
-        known = self.known(nodes)
+        known = self.logits(nodes)
         if not receptive_field.agree(found, known):
             node = int(nodes[np.abs(found - known).max(axis=1).argmax()])
             raise OtherModelError(
@@ -145,97 +129,95 @@ class Given:
                 "number of its layers as hops, and check that logits and tables are of one graph."
             )
 
-    def known(self, nodes: Rows) -> FloatArray:
+    def logits(self, nodes: Rows) -> FloatArray:
         """Return the centred logits of nodes of the pool, not divided by a temperature."""
         rows = np.searchsorted(self.pool.nodes, nodes)
         return centred(self.pool.logits[rows] * self.card.temperature)
 
 
-def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float]:
-    """Return the evidence of a sample of the pool, and the mean log degree of the pool."""
+def measure(given: Given, hops: int | None, size: int) -> tuple[Measured, float, Reason]:
+    """Return the evidence of a sample of the pool, the mean log degree, and what to say of it."""
     depth = layers(given.model) if hops is None else check_integer(hops, "hops", 1)
     if depth is None:
         raise MissingError("the model does not say how far it reads; give its layers as hops.")
-    whole = StoredWhole(given.graph, given.engine)
-    degrees = whole.degrees(given.pool.nodes)
-    start = float(stream(given.seed, "sampled nodes").random())
-    chosen, replaced = draw(whole, given.pool, degrees, size, start)
-    everything = chosen
-    parts: list[Measured] = []
+    drawn, replaced = draw(given.whole, given.pool, size, given.seed)
+    if drawn.size < LEAST:
+        raise InputError(_TOO_LARGE)
     # One thread, because sums in another order have other last bits.
     with one_blas_thread():
-        reach = _reach(given, whole, depth, np.sort(chosen[: receptive_field.TESTED]))
-        most = chosen.size
-        while not parts or chosen.size >= LEAST:
-            found = _block(given, reach, chosen[:most])
-            parts, most, chosen = [*parts, found], found.nodes, chosen[found.nodes :]
-        found = replace(merged(parts), replaced=replaced)
-        pool = _readable(given, whole, everything[: found.nodes], degrees)
-        found = replace(found, evidence=_corrected(given, whole, found, everything, pool))
-    return found, float(signals.log_degree(degrees).mean())
+        reach, parts, used = _reach(given, depth, drawn), list[Measured](), 0
+        while not parts or drawn.size - used >= LEAST:
+            most = parts[-1].nodes if parts else drawn.size
+            parts.append(_block(given, reach, drawn[used : used + most]))
+            used += parts[-1].nodes
+        found, pool = merged(parts), _readable(given, drawn[:used])
+        found = found._replace(evidence=_corrected(given, found.evidence, drawn[:used], pool))
+    said = sample_run(found.nodes, found.links, reach.depth)
+    if replaced:
+        more = f"{replaced:,} nodes, {replaced / found.nodes:.1%} of the sample, reach more than"
+        rest = f"{MOST_EDGES:,} edges, and others of their strata took their places."
+        said = Reason(said.code, f"{said.text} {more} {rest}")
+    return found, float(signals.log_degree(np.diff(given.whole.near(pool)[1])).mean()), said
 
 
-def _readable(given: Given, whole: StoredWhole, sampled: Rows, degrees: Rows) -> Rows:
+def _readable(given: Given, sampled: Rows) -> Rows:
     """Return the sampled nodes and as many of the pool as can be read with their neighbours."""
-    rest = np.setdiff1d(given.pool.nodes[degrees <= MOST_EDGES], sampled)
+    whole, rest = given.whole, np.setdiff1d(given.pool.nodes, sampled, assume_unique=True)
+    rest = rest[whole.degrees(rest) <= MOST_EDGES]
     nodes = np.concatenate([sampled, rest[np.argsort(whole.keys(rest))]])
-    read = np.cumsum(whole.degrees(nodes) + 1)
-    fits = sum(whole.readable(int(count), int(count)) for count in read)
-    return np.sort(nodes[: max(fits, sampled.size)])
+    fits = [whole.readable(int(x), int(x)) for x in np.cumsum(whole.degrees(nodes) + 1)]
+    return np.sort(nodes[: max(sum(fits), sampled.size)])
 
 
-def _corrected(
-    given: Given, whole: StoredWhole, sample: Measured, chosen: Rows, pool: Rows
-) -> Evidence:
-    """Return the evidence of a sample, with covariances that are known of more nodes."""
-    found, field = sample.evidence, Field.of(whole, pool, Reach(1, False))
+def _corrected(given: Given, found: Evidence, chosen: Rows, pool: Rows) -> Evidence:
+    """Return the evidence of chosen nodes, with what is known of more nodes."""
+    field = Field.of(given.whole, pool, Reach(1, False))
     if field is None or found.feature is None or found.held is None:
         return found
     graph, rows, unit = field.graph, field.rows(pool), given.card.temperature
-    part = Part(given.whole.moments, rows[:0], np.empty(0))
+    part = Part(given.moments, rows[:0], np.empty(0))
     seen = Observation(given.predictor, graph, rows, part=part)
     own, lone, alone = own_view(seen), graph.subgraph(rows), np.zeros(rows.size)
     probe = given.card.probe
     for half in column_halves(graph.num_features, probe.splits, probe.seed):
-        columns = Columns(half, given.whole.moments[0])
+        columns = Columns(half, given.moments[0])
         first = seen.passes.run(lone, columns=columns, alone=True)
         alone += node_products(first, own[rows] - first)
     edge, wedge = edges_and_wedges(own / unit, graph, rows, rows)
     known = np.zeros((graph.num_nodes, given.card.num_classes))
-    known[rows] = given.known(pool) / unit
+    known[rows] = given.logits(pool) / unit
 
     def clean(nodes: Rows) -> float:
         products = HeldOutProducts(own / unit, graph, field.rows(nodes), rows)
         products.add(known, graph.links)
         return products.covariance.value
 
-    held = found.held.value + clean(pool) - clean(chosen[: sample.nodes])
-    spread = float(np.trace(given.whole.covariance) / np.trace(found.covariance))
+    held = found.held.value + clean(pool) - clean(chosen)
+    spread = np.trace(given.covariance) / (np.trace(found.covariance) or 1.0)
     return replace(
         found,
+        second_agreement=evidence.measure(Observation(known, graph, rows), probe).second_agreement,
         edge=edge,
         wedge=wedge,
         own_feature=ratio_of_sums(alone, np.full(rows.size, probe.splits * unit**2)),
         held=Covariance(held, found.held.error),
-        feature=Covariance(found.feature.value * spread, found.feature.error),
+        feature=Covariance(float(found.feature.value * spread), found.feature.error),
     )
 
 
-def draw(
-    whole: StoredWhole, pool: Pool, degrees: Rows, size: int, start: float
-) -> tuple[Rows, int]:
+def draw(whole: StoredWhole, pool: Pool, size: int, seed: int) -> tuple[Rows, int]:
     """Return a sample whose beginnings are samples too, and how many of its nodes were replaced."""
-    order = np.lexsort((degrees, pool.strata))
+    degrees, start = whole.degrees(pool.nodes), float(stream(seed, "sampled nodes").random())
+    order = np.lexsort((degrees, sampling.strata(temperatures.apply(pool.logits))))
     first, hubs = spread(degrees[order] > MOST_EDGES, round(_SPARE * size), start)
     nodes = pool.nodes[order[first]]
     near, indptr = whole.near(nodes)
     steps = np.concatenate([[0], np.cumsum(whole.degrees(near))])
-    walks = degrees[order[first]] + steps[indptr[1:]] - steps[indptr[:-1]]
+    walks = whole.degrees(nodes) + np.diff(steps[indptr])
     second, more = spread(walks > MOST_EDGES, min(size, nodes.size), start)
     chosen = nodes[second]
-    bits = int(max(chosen.size - 1, 1)).bit_length()
-    turned = sum(((np.arange(chosen.size) >> bit) & 1) << (bits - 1 - bit) for bit in range(bits))
-    return chosen[np.argsort(turned, kind="stable")], hubs + more
+    more += round(hubs * chosen.size / max(nodes.size, 1))
+    return chosen[np.argsort(whole.keys(chosen))], more
 
 
 def spread(refused: NDArray[np.bool_], size: int, start: float) -> tuple[Rows, int]:
@@ -257,50 +239,41 @@ def spread(refused: NDArray[np.bool_], size: int, start: float) -> tuple[Rows, i
     return np.sort(kept), bad.size
 
 
-def _reach(given: Given, whole: StoredWhole, depth: int, tested: Rows) -> Reach:
+def _reach(given: Given, depth: int, chosen: Rows) -> Reach:
     """Return the cheapest fields on which the model gives the known logits of a few nodes.
 
     A layer that divides by the degrees of both ends of an edge also needs those of the outermost
     nodes, from edges to empty nodes or from one step more.
     """
-    found = None
-    for reach in (Reach(depth, False), Reach(depth, True), Reach(depth + 1, False)):
-        field = None if reach.padded and not whole.is_plain else Field.of(whole, tested, reach)
-        if field is None:
-            continue
-        given.card.check_graph(given.model, field.graph)
-        found = centred(predict(given.predictor, field.graph))[field.rows(tested)]
-        if receptive_field.agree(found, given.known(tested)):
-            return reach
-    if found is None:
-        raise InputError(_TOO_LARGE)
-    given.check(found, tested, depth)
+    tested, found = np.sort(chosen[: receptive_field.TESTED]), None
+    padded = [Reach(depth, True)] * given.whole.is_plain
+    for reach in (Reach(depth, False), *padded, Reach(depth + 1, False)):
+        field = Field.of(given.whole, tested, reach)
+        if field is not None:
+            given.card.check_graph(given.model, field.graph)
+            found = centred(predict(given.predictor, field.graph))[field.rows(tested)]
+            if receptive_field.agree(found, given.logits(tested)):
+                return reach
+    if found is not None:
+        given.check(found, tested, depth)
     raise InputError(_TOO_LARGE)
 
 
 def _block(given: Given, reach: Reach, chosen: Rows) -> Measured:
     """Return the evidence of as many of the chosen nodes as fit into memory."""
-    whole, sizes = StoredWhole(given.graph, given.engine), [chosen.size]
-    while sizes[-1] * _SMALLER > LEAST:
-        sizes.append(int(sizes[-1] * _SMALLER))
-    found = receptive_field.sample(
-        whole,
-        lambda size: np.sort(chosen[:size]),
-        given.predictor,
-        reach,
-        given.whole.moments,
-        given.seed,
-        sizes,
-    )
+    whole = StoredWhole(given.whole.stored, given.whole.engine)
+    sizes = np.geomspace(chosen.size, LEAST, _SIZES).astype(int).tolist()
+    largest = partial(receptive_field.sample, whole, lambda size: np.sort(chosen[:size]))
+    found = largest(given.predictor, reach, given.moments, given.seed, sizes)
     if found is None:
         raise InputError(_TOO_LARGE)
     given.check(centred(found.observation.logits), found.nodes, reach.depth)
     seen = found.observation.at(given.card.temperature)
-    measured, worth = _across_links(seen, evidence.measure(seen, given.card.probe), given.whole)
-    return Measured(measured, found.nodes.size, found.num_links, worth, 0, reach.depth)
+    measured, worth = _across_links(seen, evidence.measure(seen, given.card.probe), given)
+    return Measured(measured, found.nodes.size, found.num_links, worth)
 
 
-def _across_links(seen: Observation, found: Evidence, whole: Known) -> tuple[Evidence, float]:
+def _across_links(seen: Observation, found: Evidence, whole: Given) -> tuple[Evidence, float]:
     """Return the agreement across held-out links as a change of that in the whole graph.
 
     Only the change is sampled. The second number is how many links would show the agreement itself
@@ -324,8 +297,9 @@ def _across_links(seen: Observation, found: Evidence, whole: Known) -> tuple[Evi
 
 def merged(parts: list[Measured]) -> Measured:
     """Return the averages over blocks, by their numbers of nodes."""
-    weights = np.array([part.nodes for part in parts], np.float64)
-    weights /= weights.sum()
+    evidences, *counts = zip(*parts, strict=True)
+    nodes, links, worth = map(sum, counts)
+    weights = np.array(counts[0]) / nodes
 
     def mean(values: list[Any]) -> Any:
         if any(value is None for value in values):
@@ -336,6 +310,5 @@ def merged(parts: list[Measured]) -> Measured:
         return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
     names = [item.name for item in fields(Evidence)]
-    average = {name: mean([getattr(part.evidence, name) for part in parts]) for name in names}
-    counts = {name: sum(getattr(part, name) for part in parts) for name in _COUNTS}
-    return replace(parts[0], evidence=Evidence(**average), **counts)
+    average = {name: mean([getattr(found, name) for found in evidences]) for name in names}
+    return Measured(Evidence(**average), nodes, links, worth)

@@ -23,7 +23,7 @@ smallest one with :math:`\varepsilon \le 10^{-9}`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import atan, exp, log, pi, sqrt
 from typing import Any
 
@@ -34,7 +34,6 @@ from scipy.optimize import brentq
 
 from graphtemper._core.checks import FloatArray
 from graphtemper._core.reproducible import map_blocks
-from graphtemper.errors import ConflictError
 from graphtemper.temperature.inverse import gaps
 
 REACH = 2.0
@@ -71,7 +70,6 @@ class ConfidenceSketch:
     """
 
     count: int
-    num_classes: int
     sums: FloatArray
 
     @classmethod
@@ -85,36 +83,29 @@ class ConfidenceSketch:
             with np.errstate(under="ignore", over="ignore"):
                 return np.array([(1.0 / np.exp(d * beta).sum(axis=0)).sum() for beta in inverse])
 
-        return cls(count, classes, np.sum(map_blocks(part, count, classes), axis=0))
+        return cls(count, np.sum(map_blocks(part, count, classes), axis=0))
 
     def __add__(self, other: ConfidenceSketch) -> ConfidenceSketch:
-        if self.num_classes != other.num_classes:
-            raise ConflictError("sketches with different numbers of classes cannot be added.")
-        return ConfidenceSketch(self.count + other.count, self.num_classes, self.sums + other.sums)
+        return ConfidenceSketch(self.count + other.count, self.sums + other.sums)
 
     def mean_confidence(self, temperature: float) -> float:
         """Return mean confidence at a temperature within `REACH`, with an error below `ERROR`."""
         return float(chebyshev.chebval(log(temperature) / REACH, self._series))
 
-    @property
+    @cached_property
     def _series(self) -> FloatArray:
-        size = self.sums.size
-        angles = (np.arange(size)[::-1] + 0.5) * (pi / size)
-        values = self.sums / self.count
-        series = np.array([values @ np.cos(k * angles) for k in range(size)]) * (2.0 / size)
-        series[0] /= 2.0
-        return series
+        points = chebyshev.chebpts1(self.sums.size)
+        return np.asarray(chebyshev.chebfit(points, self.sums / self.count, points.size - 1))
 
     def match(self, accuracy: float) -> float | None:
         """Return a temperature at which mean confidence is ``accuracy``, up to `ERROR`.
 
         None if it is out of reach.
         """
-        series = self._series
 
         def residual(x: float) -> float:
-            return float(chebyshev.chebval(x, series)) - accuracy
+            return self.mean_confidence(exp(x)) - accuracy
 
-        if not residual(-1.0) > 0.0 > residual(1.0):
+        if not residual(-REACH) > 0.0 > residual(REACH):
             return None
-        return exp(REACH * brentq(residual, -1.0, 1.0, xtol=1e-14))
+        return exp(brentq(residual, -REACH, REACH, xtol=1e-14))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphtemper._core.checks import FloatArray
-from graphtemper.errors import DamagedError, InputError, TableError
+from graphtemper.errors import DamagedError, FileError, InputError, TableError
 from graphtemper.models.logit_files import LOGITS, NODE, read_array
 from graphtemper.models.predictor import checked_logits
 from graphtemper.scale.parquet import Place, Table, arrow, file_name, to_floats
@@ -38,18 +38,9 @@ class LogitTables:
         table = Table.open(place)
         found = sorted(name for name in table.columns if name.startswith("logit_"))
         if LOGITS not in table.columns and found != sorted(_columns(num_classes)):
-            raise TableError(
-                f"{file_name(table.files[0])} has {len(found)} columns of logits, but the card is "
-                f"for {num_classes} classes: name them logit_0 to logit_{num_classes - 1}, without "
-                "others, or give one list logits."
-            )
+            said = f"{len(found)} columns of logits for {num_classes} classes"
+            raise TableError(f"{table.files[0]} has {said}; name them logit_0, logit_1, and so on.")
         return cls(table, num_classes)
-
-    @property
-    def name(self) -> str:
-        """What an error calls the logits."""
-        files = self.table.files
-        return str(files[0] if len(files) == 1 else f"{files[0]} and the others")
 
     @property
     def num_nodes(self) -> int:
@@ -69,12 +60,11 @@ class LogitTables:
         known, file = self.table.columns, self.table.files[part]
         columns = [LOGITS] if LOGITS in known else _columns(self.num_classes)
         names = [*columns, *[NODE] * (NODE in known)]
+        read = self._from_lists if LOGITS in known else partial(to_floats, names=columns)
         most = VALUES_AT_ONCE * len(names) // self.num_classes
         for row, batch in self.table.batches(part, names, most):
-            here = np.arange(row, row + batch.num_rows)
-            listed = columns == [LOGITS]
-            values = self._from_lists(batch, file) if listed else to_floats(batch, columns, file)
-            yield batch[NODE] if NODE in known else here, _checked(values, f"{file}", row)
+            here = batch[NODE] if NODE in known else np.arange(row, row + batch.num_rows)
+            yield here, _checked(read(batch, file=file), f"{file}", row)
 
     def _from_lists(self, batch: Any, file: Any) -> NDArray[Any]:
         pyarrow, column = arrow(), batch[LOGITS]
@@ -85,10 +75,7 @@ class LogitTables:
                 return values.reshape(-1, self.num_classes)
         except pyarrow.ArrowException:
             pass
-        raise TableError(
-            f"{file}: the column logits must hold one list of {self.num_classes} numbers per row, "
-            f"and holds {column.type}."
-        )
+        raise TableError(f"{file}: logits must hold {self.num_classes} numbers in every row.")
 
 
 def _columns(num_classes: int) -> list[str]:
@@ -135,11 +122,10 @@ class LogitArray:
     def batches(self, _part: int) -> Iterator[tuple[Any, FloatArray]]:
         """Yield at least one batch: numbers of nodes, and their logits (n, K)."""
         step = max(VALUES_AT_ONCE // self.num_classes, 1)
+        nodes = np.arange(len(self.values)) if self.nodes is None else self.nodes
         for row in range(0, max(len(self.values), 1), step):
-            values = self.values[row : row + step]
-            nodes = np.arange(row, row + len(values))
-            here = nodes if self.nodes is None else self.nodes[row : row + step]
-            yield here, _checked(values, self.name, row)
+            rows = slice(row, row + step)
+            yield nodes[rows], _checked(self.values[rows], self.name, row)
 
 
 LogitParts = LogitTables | LogitArray
@@ -161,34 +147,28 @@ def open_logits(place: Place, num_classes: int) -> LogitParts:
     return LogitArray(values, num_classes, nodes, path.name)
 
 
-def read_logits(path: str | os.PathLike[str], num_nodes: int, num_classes: int) -> FloatArray:
+def read_logits(place: Place, num_nodes: int, num_classes: int) -> FloatArray:
     """Read the logits (N, K) of a graph's nodes, in the order of the nodes."""
-    return in_order(open_logits(path, num_classes), num_nodes)
-
-
-def in_order(parts: LogitParts, num_nodes: int) -> FloatArray:
-    """Return all logits (N, K), in the order of the nodes."""
-    blocks = [block for part in range(len(parts)) for block in parts.batches(part)]
+    parts = open_logits(place, num_classes)
+    names, rows = zip(*(x for part in range(len(parts)) for x in parts.batches(part)), strict=True)
     try:
-        logits = checked_logits(np.concatenate([rows for _, rows in blocks]), num_nodes)
-    except InputError as error:
-        raise DamagedError(f"{parts.name}: {error}") from error
-    nodes = np.concatenate([as_numbers(names, parts.name) for names, _ in blocks])
-    missing = np.setdiff1d(np.arange(num_nodes), nodes)
-    if missing.size:
-        raise TableError(
-            f"{parts.name}: the column node must hold 0 to {num_nodes - 1}, each once, but node "
-            f"{missing[0]} is missing."
-        )
+        logits = checked_logits(np.concatenate(rows), num_nodes)
+        nodes = np.concatenate([as_numbers(some, num_nodes) for some in names])
+        check_all(np.bincount(nodes, minlength=num_nodes) > 0)
+    except (InputError, FileError) as error:
+        raise DamagedError(f"{place}: {error}") from error
     return np.asarray(logits[np.argsort(nodes)])
 
 
-def as_numbers(names: Any, file: str) -> NDArray[Any]:
+def as_numbers(names: Any, num_nodes: int) -> NDArray[Any]:
     """Return the names of nodes as integers, or refuse them."""
     nodes = np.asarray(names)
-    if nodes.dtype.kind not in "iu":
-        raise TableError(
-            f"{file}: the column node must hold integers, the numbers of the graph's nodes; rename "
-            "it if it holds other names, and sort the rows by node."
-        )
+    if nodes.dtype.kind not in "iu" or ((nodes < 0) | (nodes >= num_nodes)).any():
+        raise TableError(f"the column node must hold integers from 0 to {num_nodes - 1}.")
     return nodes
+
+
+def check_all(seen: NDArray[np.bool_]) -> None:
+    """Refuse logits in which a node is missing; as many rows as nodes then repeat another."""
+    if not seen.all():
+        raise DamagedError(f"node {seen.argmin()} is missing; name 0 to {seen.size - 1} each once.")
