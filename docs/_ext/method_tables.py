@@ -106,7 +106,7 @@ def per_node(results: Results) -> str:
         for kind in (KNOWN, UNKNOWN) if "{}" in name else ("",):
             row = found.get(("all shifts", f"{method}, {kind}" if kind else method))
             scores = ("brier", "nll", "auroc", "ece")
-            cells = ["–"] * 4 if row is None else [f"{row[key]:.4f}" for key in scores]
+            cells = ["–"] * 4 if row is None else [_score(row[key]) for key in scores]
             rows.append([name.format(kind), *cells])
 
     def below(quantity: str) -> str:
@@ -127,6 +127,11 @@ def per_node(results: Results) -> str:
     )
     head = ["", "Brier", "NLL", "AUROC of error detection", "ECE"]
     return table(head, rows) + f"\n{words}\n"
+
+
+def _score(value: float | None) -> str:
+    """Return a score; the NLL of a model that was certain and wrong is infinite, and no number."""
+    return "∞" if value is None else f"{value:.4f}"
 
 
 def class_shares(results: Results) -> str:
