@@ -67,6 +67,16 @@ def test_results_are_copied_to_their_folder(tmp_path):
     assert (tmp_path / "out" / "atlas" / "controls.md").read_text() == "page"
 
 
+@pytest.mark.parametrize(("name", "kept"), [("paper-slope", False), ("paper-setting", True)])
+def test_figures_have_one_page_and_every_bench_its_own(tmp_path, name, kept):
+    job = NAMED[name]
+    folder = tmp_path / "work" / name
+    folder.mkdir(parents=True)
+    (folder / f"{job.results[0]}.md").write_text("page")
+    evidence.collect(job, tmp_path / "work", tmp_path / "out")
+    assert bool([*tmp_path.glob("out/**/*.md")]) == kept
+
+
 def test_stale_results_are_named(tmp_path, capsys):
     (tmp_path / "bound.json").write_text(json.dumps({"code": "0" * 12}))
     assert evidence.main(["--out", str(tmp_path), "--stale"]) == 1

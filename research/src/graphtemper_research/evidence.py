@@ -132,7 +132,7 @@ def collect(job: Job, work: Path, out: Path) -> None:
     for name in job.results:
         for kind in KINDS:
             path = work / job.name / f"{name}{kind}"
-            if path.is_file() and not (kind == ".md" and job.name.startswith("paper-")):
+            if path.is_file() and not (kind == ".md" and "paper" in job.command):
                 target = out / job.folder / path.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(path.read_bytes())
