@@ -135,6 +135,18 @@ def test_the_pages_show_the_tables(site, evidence, docs):
         assert number in page
 
 
+def test_the_weakest_place_of_trust_is_named(evidence):
+    class Four:
+        def measured(self, name, quantity):
+            trial, _, kind = quantity.partition(" family")[0].split(", ")
+            values = {("SIGN", "known"): 0.9, ("SIGN", "unknown"): 0.7, ("GCN", "known"): 0.8}
+            return {"measured": values.get((trial, kind), 0.5)}
+
+    words = evidence.homophily(Four())
+    assert "in 90% of cases with SIGN and 80% with a GCN" in words
+    assert "in 70% and 50% if they are left out" in words
+
+
 def test_the_atlas_has_a_column_per_trial(evidence, results):
     rows = json.loads((ROOT / "docs/results/atlas/atlas_bench.json").read_text("utf-8"))["rows"]
     table = evidence.atlas(results)
