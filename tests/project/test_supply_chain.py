@@ -16,7 +16,7 @@ import pytest
 from tests.helpers import needs
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = {".py", ".pyi", ".so", ".js", ".css", ".html", ".json", ".csv", ".typed"}
+SHIPPED = {".mplstyle", ".py", ".pyi", ".so", ".js", ".css", ".html", ".json", ".csv", ".typed"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "LICENSE"}
 PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 
