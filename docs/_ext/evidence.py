@@ -19,7 +19,6 @@ def tables(source: Path) -> dict[str, str]:
         "natural": natural(results),
         "environments": environments(results),
         "labels": labels(results),
-        "labels_alone": labels(results),
         "controls": controls(results),
         "cost": cost(results),
         "trust": trust(results),

@@ -1,9 +1,9 @@
-"""The root finder behind every temperature, on functions whose zero is known."""
+"""Root finders on functions whose zero is known, and log-odds of shares near one."""
 
 import numpy as np
 import pytest
 
-from graphtemper._core.numerics import Derivatives, bounded_root
+from graphtemper._core.numerics import Derivatives, bounded_root, log_odds, log_odds_variance
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,12 @@ def test_the_root_of_a_known_function(function, zero):
         end = min(bounds, key=lambda x: abs(x - zero))
         result = bounded_root(counted, -2.0, bounds, 1e-9)
         assert result[::2] == (end, False)
+
+
+def test_log_odds_of_shares_near_one_have_the_variance_that_counts_have():
+    rng, share, size = np.random.default_rng(0), 0.998, 20_000
+    counted = rng.binomial(size, share, 4000) / size
+    drawn = np.var([log_odds(value) for value in counted])
+    assert float(log_odds_variance(share, size)) == pytest.approx(drawn, rel=0.1)
+    # A share of all or no nodes is not certain.
+    assert float(log_odds_variance(1.0, 50)) == pytest.approx(2.0)

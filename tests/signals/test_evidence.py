@@ -164,6 +164,17 @@ def test_too_large_logits_are_refused_with_the_node(card, graph, model):
         _measure(card, logits, graph)
 
 
+def test_shares_of_nearly_all_nodes_are_alike_as_signals(card, graph, model):
+    """Accuracies above 99.5 % are kept apart, but such a share of a sample is no measurement."""
+    found = _measure(card, model, graph)
+    read = [
+        evidence.read(replace(found, confidence=share), card.reference)["confidence"]
+        for share in (0.99, 0.996, 0.9999)
+    ]
+    assert read[0] < read[1] == read[2]
+    assert log_odds(0.996) < log_odds(0.9999)
+
+
 def test_log_odds_stay_finite():
     assert log_odds(0.0) == pytest.approx(-log_odds(1.0))
     assert np.isfinite(log_odds(0.0))
