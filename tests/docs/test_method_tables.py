@@ -83,3 +83,8 @@ def test_whoever_shows_the_source_temperature_shows_doing_nothing(found, extensi
 
 def shown_page(path):
     return not {"_build", "_generated", "results", "generated"} & set(path.parts)
+
+
+def test_a_score_that_is_infinite_is_no_number(extension):
+    tables = extension("method_tables")
+    assert (tables._score(None), tables._score(0.87546)) == ("∞", "0.8755")

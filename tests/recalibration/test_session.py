@@ -86,9 +86,13 @@ def test_whoever_stops_early_gets_the_wider_interval(result, target):
 
 def test_the_expected_number_of_labels_is_about_right(result, target):
     session = LabelSession(result, goal=0.06)
+    hardest = session.more
     session.add(_truth(target, session.next(50)))
     expected = 50 + session.more
-    assert _finish(session, target, 5).num_labels == pytest.approx(expected, rel=0.35)
+    labels = _finish(session, target, 5).num_labels
+    assert labels == pytest.approx(expected, rel=0.35)
+    # Before any label, the accuracy may be the one that needs most.
+    assert 0.9 * labels < hardest < 2.0 * labels
 
 
 def test_the_order_is_drawn_once(result, target):

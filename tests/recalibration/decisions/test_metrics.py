@@ -137,6 +137,22 @@ def test_curve_and_best_thresholds(result):
     assert found.best_threshold("f1").f1.value >= found.f1.value - 0.02
 
 
+def test_segments_vary_as_much_as_effects_of_classes(result, monkeypatch):
+    """Without labels, the effect of a segment is drawn from its prior, as wide as the others."""
+    drawn, measure = [], estimation._Job.measure
+
+    def watched(job, rows, own=None, k=None):
+        drawn.append(own)
+        return measure(job, rows, own, k)
+
+    monkeypatch.setattr(estimation._Job, "measure", watched)
+    classes = result.probabilities.shape[1]
+    result.metrics(positive=1, segments=np.arange(900) % 20)
+    spread = np.std([own[1:] for own in drawn if own is not None])
+    centred = np.sqrt(1.0 - 1.0 / classes)  # effects are none on average over classes
+    assert spread == pytest.approx(posterior.WIDER * posterior.EFFECT * centred, rel=0.05)
+
+
 def test_segments_add_up_and_are_less_certain(result):
     """With the accuracy of the whole known well: otherwise its interval outweighs the segment's."""
     country, value = np.where(np.arange(900) < 600, "DE", "FR"), result.accuracy.value
