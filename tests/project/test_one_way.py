@@ -20,8 +20,6 @@ FOLDERS = (ROOT / "src" / "graphtemper", ROOT / "research" / "src" / "graphtempe
 # Module -> why it does not call the shared function.
 SOFTMAX_ELSEWHERE = {
     "graphtemper_research/baselines/importance.py": "weights of source nodes, not of classes",
-    "graphtemper_research/theory_extensions/heterogeneity.py": "weights of a quadrature",
-    "graphtemper_research/theory_extensions/many_classes.py": "weights of a quadrature",
     "graphtemper/theory/aggregated_law.py": "weights of a binomial distribution",
 }
 BINNING_ELSEWHERE = {
@@ -31,9 +29,6 @@ BINNING_ELSEWHERE = {
     "graphtemper/card/class_profile.py": "thirds of the source's confidence are categories",
     "graphtemper/shifts/structure.py": "a uniform number becomes a random index",
     "graphtemper/signals/sampling.py": "strata of a sample, of which no average is taken",
-    "graphtemper_research/theory_extensions/label_free/expected_error.py": (
-        "equal portions of a degree distribution"
-    ),
 }
 SPARSE_PRODUCT_ELSEWHERE = {
     "graphtemper/cli/demo_job.py": "features of a sampled graph are dense",
